@@ -1,0 +1,1 @@
+//! One-sided active messages in the manner of LAPI.

@@ -1,0 +1,1 @@
+//! An emulated Virtual Interface Architecture, and am-core's Fabric on it.

@@ -1,0 +1,1 @@
+//! MPI semantics over am-core.
