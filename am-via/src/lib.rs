@@ -1,1 +1,3 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
+
+pub mod shm;

@@ -1,0 +1,11 @@
+//! The one switch between the machine's atomics and loom's.
+
+#[cfg(not(loom))]
+pub use core::hint::spin_loop;
+#[cfg(not(loom))]
+pub use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+pub use loom::hint::spin_loop;
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};

@@ -1,0 +1,284 @@
+//! What lies where in a task's control file. One file a task; its owner and its peers map parts of it.
+//!
+//! ```text
+//! 0              header: magic, version, the numbers the layout was computed from
+//! 4 KiB          doorbells, one line a context
+//! 8 KiB          hazards, one line a context: which foreign region this task is copying from or to right now
+//! 12 KiB         attention: which of the owner's VIs need a look, a summary word and 64 words a context
+//! 64 KiB         regions: what peers may reach, one line each
+//! then           pairs: one word for each possible connection in which the owner is the lower-numbered end
+//! then           VI slots: a header page, the ring of arriving lines, the receive area
+//! ```
+//!
+//! The file is sparse: what no connection uses costs nothing.
+
+use crate::shm::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::shm::os::memory::PAGE_BYTES;
+use crate::shm::ring::Line;
+use crate::shm::segment::SharedAtomics;
+
+/// "AMCTL" and the version of this layout.
+pub const CONTROL_MAGIC: u64 = 0x0001_4c54_434d_4101;
+/// Contexts a task may open (LAPI had 16 instances).
+pub const CONTEXTS_MAX: u32 = 16;
+/// Where the doorbells lie: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
+pub const DOORBELL_OFFSET: usize = 4096;
+/// Where the hazard lines lie.
+pub const HAZARD_OFFSET: usize = 8192;
+/// Where the attention words lie.
+pub const ATTENTION_OFFSET: usize = 12288;
+/// Where the region table lies.
+pub const REGION_OFFSET: usize = 65536;
+/// Entries in the region table.
+pub const REGIONS_MAX: u32 = 65536;
+/// Lines in the ring of one VI.
+pub const RING_LINES: u32 = 128;
+/// VIs a task may have: what 64 attention words can name.
+pub const VIS_MAX: u32 = 4096;
+
+const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<RegionEntry>();
+
+/// The first page of a control file.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ControlHeader {
+    /// [`CONTROL_MAGIC`].
+    pub magic: AtomicU64,
+    /// Tasks in the job.
+    pub num_tasks: AtomicU32,
+    /// Bytes of the largest packet that the receive areas take.
+    pub packet_bytes: AtomicU32,
+    /// VI slots handed out so far.
+    pub vis_used: AtomicU32,
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for ControlHeader {}
+
+/// What a context is copying right now, so that the owner of the region can wait for it.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Hazard {
+    /// 0, or task + 1 in the high half and region + 1 in the low half.
+    pub copying: AtomicU64,
+}
+
+// SAFETY: repr(C), atomics only (the rest of the line is padding).
+unsafe impl SharedAtomics for Hazard {}
+
+/// Which VIs of one context need a look although they are not in its poll set.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Attention {
+    /// Bit `w` is set when word `w` of `vis` was changed.
+    pub summary: AtomicU64,
+    pad: [AtomicU64; 7],
+    /// Bit `b` of word `w` stands for VI `64 * w + b`.
+    pub vis: [AtomicU64; 64],
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for Attention {}
+
+impl Attention {
+    /// Asks the owner to look at `vi`. By any task.
+    pub fn raise(&self, vi: u32) {
+        let word = (vi / 64) as usize % 64;
+        self.vis[word].fetch_or(1 << (vi % 64), Ordering::Release);
+        // Release: "attention raised", pairs with the swap in `take`.
+        self.summary.fetch_or(1 << word, Ordering::Release);
+    }
+
+    /// Whether anybody asked. Costs one load of a line that only changes when somebody did.
+    #[inline(always)]
+    pub fn is_raised(&self) -> bool {
+        self.summary.load(Ordering::Relaxed) != 0
+    }
+
+    /// Calls `look` for each VI that was named since the last call. By the owner.
+    pub fn take(&self, mut look: impl FnMut(u32)) {
+        // Acquire: "attention raised".
+        let mut words = self.summary.swap(0, Ordering::AcqRel);
+        while words != 0 {
+            let word = words.trailing_zeros();
+            words &= words - 1;
+            let mut bits = self.vis[word as usize].swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                look(word * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// One entry of the region table: a range of the owner's memory that peers may name.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct RegionEntry {
+    /// Generation in the high half, access bits in the low half (0: nothing here).
+    pub generation_and_access: AtomicU64,
+    /// Offset in the heap file, or an address in the owner's private memory.
+    pub base: AtomicU64,
+    /// Length in bytes.
+    pub len: AtomicU64,
+    /// Protection tag of the registration.
+    pub ptag: AtomicU32,
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for RegionEntry {}
+
+/// Access bit: peers may write by RDMA.
+pub const ACCESS_WRITE: u32 = 1;
+/// Access bit: peers may read by RDMA.
+pub const ACCESS_READ: u32 = 2;
+/// Access bit: the range is in the heap file (otherwise in private memory).
+pub const ACCESS_IN_HEAP: u32 = 4;
+/// Access bit: the entry is in use.
+pub const ACCESS_LIVE: u32 = 8;
+
+/// The header page of a VI slot, in the memory of the VI's owner.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ViHeader {
+    /// Written once by whoever makes the connection, before the pair is published.
+    pub identity: Padded<ViIdentity>,
+    /// Written by the owner: 1 while the ring is not in the poll set, so that a sender must raise attention.
+    pub parked: Padded<AtomicU32>,
+    /// Written by the peer: how many of the owner's lines it has read (wraps).
+    pub consumed_by_peer: Padded<AtomicU32>,
+    /// Written by either end: not 0 once the connection is broken or closed, with the reason.
+    pub closed: Padded<AtomicU32>,
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for ViHeader {}
+
+/// Who is at the two ends of a VI.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ViIdentity {
+    /// The context of the owner that uses this VI.
+    pub own_context: AtomicU32,
+    /// The peer's task.
+    pub peer_task: AtomicU32,
+    /// The peer's context.
+    pub peer_context: AtomicU32,
+    /// The peer's VI.
+    pub peer_vi: AtomicU32,
+}
+
+/// A value alone in its cache line.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Padded<T>(pub T);
+
+impl<T> std::ops::Deref for Padded<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// The numbers from which every offset follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlLayout {
+    /// Tasks in the job.
+    pub num_tasks: u32,
+    /// Bytes of the largest packet.
+    pub packet_bytes: u32,
+}
+
+impl ControlLayout {
+    /// Distance between two slots of a receive area: a packet, and a line more so that the first lines of the slots do not
+    /// all fall into the same set of the first-level cache.
+    #[must_use]
+    pub fn area_stride(&self) -> usize {
+        (self.packet_bytes as usize).next_multiple_of(64) + 64
+    }
+
+    /// VI slots in the file.
+    #[must_use]
+    pub fn vis(&self) -> u32 {
+        (self.num_tasks.saturating_mul(4)).clamp(64, VIS_MAX)
+    }
+
+    fn pair_bytes(&self) -> usize {
+        let cells = (CONTEXTS_MAX * CONTEXTS_MAX) as usize * self.num_tasks as usize;
+        (cells * size_of::<AtomicU64>()).next_multiple_of(page())
+    }
+
+    /// Bytes that a peer maps once: everything before the VI slots.
+    #[must_use]
+    pub fn head_bytes(&self) -> usize {
+        PAIR_OFFSET.next_multiple_of(page()) + self.pair_bytes()
+    }
+
+    /// Offset of the word for the connection between the owner's context and a higher-numbered (or the same) task's.
+    #[must_use]
+    pub fn pair_offset(&self, own_context: u32, task: u32, context: u32) -> usize {
+        let contexts = CONTEXTS_MAX as usize;
+        let cell = (task as usize * contexts + own_context as usize % contexts) * contexts
+            + context as usize % contexts;
+        PAIR_OFFSET.next_multiple_of(page()) + cell * size_of::<AtomicU64>()
+    }
+
+    /// Offset of region `index` in the head.
+    #[must_use]
+    pub fn region_offset(index: u32) -> usize {
+        REGION_OFFSET + (index % REGIONS_MAX) as usize * size_of::<RegionEntry>()
+    }
+
+    /// Offset of the ring inside a VI slot.
+    #[must_use]
+    pub fn ring_offset() -> usize {
+        page()
+    }
+
+    /// Offset of the receive area inside a VI slot.
+    #[must_use]
+    pub fn area_offset() -> usize {
+        page() + RING_LINES as usize * size_of::<Line>()
+    }
+
+    /// Bytes of the receive area.
+    #[must_use]
+    pub fn area_bytes(&self) -> usize {
+        self.area_stride() * RING_LINES as usize
+    }
+
+    /// Bytes of one VI slot.
+    #[must_use]
+    pub fn vi_slot_bytes(&self) -> usize {
+        (Self::area_offset() + self.area_bytes()).next_multiple_of(page())
+    }
+
+    /// Offset of VI slot `vi` in the file.
+    #[must_use]
+    pub fn vi_slot_offset(&self, vi: u32) -> u64 {
+        self.head_bytes() as u64 + u64::from(vi) * self.vi_slot_bytes() as u64
+    }
+
+    /// Bytes of the whole control file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.vi_slot_offset(self.vis())
+    }
+}
+
+const fn page() -> usize {
+    PAGE_BYTES as usize
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<ControlHeader>() <= DOORBELL_OFFSET);
+    assert!(DOORBELL_OFFSET + 64 * CONTEXTS_MAX as usize <= HAZARD_OFFSET);
+    assert!(HAZARD_OFFSET + size_of::<Hazard>() * CONTEXTS_MAX as usize <= ATTENTION_OFFSET);
+    assert!(size_of::<Attention>() == 576);
+    assert!(ATTENTION_OFFSET + size_of::<Attention>() * CONTEXTS_MAX as usize <= REGION_OFFSET);
+    assert!(size_of::<RegionEntry>() == 64);
+    assert!(size_of::<ViHeader>() == 256);
+};

@@ -1,0 +1,16 @@
+//! Shared memory: the memory files of a job, what lies where in them, and the lock-free parts that tasks share.
+//!
+//! This folder and the few modules that the architecture names are the only places with `unsafe`. It knows nothing of VIA,
+//! LAPI or MPI. Its rules:
+//!
+//! 1. Memory that another task can write is never behind `&` or `&mut` to plain data: atomics, or raw pointers and copies.
+//! 2. A number read from shared memory is a claim. It is checked once, here, into a type that means "checked".
+//! 3. Atomics come from [`atomics`] only, so that loom can replace them.
+
+pub mod atomics;
+pub mod copy;
+pub mod layout;
+pub mod os;
+pub mod ring;
+pub mod segment;
+pub mod wait;

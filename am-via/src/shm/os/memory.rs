@@ -1,0 +1,62 @@
+//! Memory files: anonymous, sparse, sealed against shrinking, and their mappings.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+/// Size of a page that every offset handed to [`map`] is a multiple of.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Makes an anonymous sparse memory file of `bytes`. It has no name in any file system, costs nothing until touched, is
+/// never smaller or larger than now (sealed), and vanishes with its last user. Close-on-exec is off: tasks inherit it.
+///
+/// # Errors
+/// The system's error: no memory files, too many open files, or a size over `RLIMIT_FSIZE`.
+pub fn create(name: &str, bytes: u64) -> io::Result<File> {
+    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: memfd_create reads a NUL-terminated string (`name`, alive here) and returns a new descriptor or -1.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(bytes)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: F_ADD_SEALS takes an integer and a descriptor that `file` keeps open.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Maps `bytes` of a memory file at `offset` (a multiple of [`PAGE_BYTES`]) for reading and writing, shared, and left out
+/// of core dumps (a dump would fill the holes).
+///
+/// # Errors
+/// The system's error, for instance no address space (`RLIMIT_AS`).
+pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRaw> {
+    let map = MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_raw(&file.as_fd())?;
+    // SAFETY: madvise gets the range of a mapping that `map` keeps alive; DONTDUMP changes no contents.
+    unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_DONTDUMP) };
+    Ok(map)
+}
+
+/// Gives the pages of a whole-page range of a memory file back to the system; they read as zero afterwards.
+///
+/// # Errors
+/// The system's error.
+pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    };
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: fallocate takes integers and an open descriptor. What the range holds is given up by the caller's contract.
+    if unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! The doorbell: how a task sleeps until somebody has news for it, without making senders pay when it is awake.
+//!
+//! The protocol is Dekker's: the sleeper stores `sleeping = 1`, then looks at its rings again; a sender stores a line, then
+//! looks at `sleeping`. One of the two must see the other, which needs a full fence on both sides, or, cheaper for the side
+//! that runs often, a barrier on all processors by the sleeper and only a compiler fence in the sender ("sleep handshake").
+
+use std::time::Duration;
+
+use crate::shm::atomics::{AtomicU32, Ordering, fence, spin_loop};
+use crate::shm::os::{futex, membarrier, sched};
+use crate::shm::segment::SharedAtomics;
+
+/// The line a task sleeps on. In shared memory, zeroed at first.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Doorbell {
+    /// The futex word: changed by every ring.
+    word: AtomicU32,
+    /// Whether the owner sleeps or is about to.
+    sleeping: AtomicU32,
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for Doorbell {}
+
+/// Which side of the sleep handshake pays for the fence. All tasks of a job use the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SleepBarrier {
+    /// The sleeper runs a barrier on all processors; senders pay nothing.
+    Membarrier,
+    /// Each sender runs a full fence after each post.
+    SenderFence,
+}
+
+impl SleepBarrier {
+    /// What this machine offers; registers the process. Called once at start.
+    #[must_use]
+    pub fn probe() -> Self {
+        if cfg!(not(loom)) && membarrier::register() { Self::Membarrier } else { Self::SenderFence }
+    }
+
+    /// The sender's half, between its store of a line and its look at a flag of the receiver.
+    #[inline(always)]
+    pub fn after_store(self) {
+        match self {
+            // The processor's reordering is undone by the sleeper's barrier; only the compiler must be held.
+            #[cfg(not(loom))]
+            Self::Membarrier => core::sync::atomic::compiler_fence(Ordering::SeqCst),
+            #[cfg(loom)]
+            Self::Membarrier => fence(Ordering::SeqCst),
+            Self::SenderFence => fence(Ordering::SeqCst),
+        }
+    }
+
+    /// The sleeper's half, between its store of a flag and its last look at the rings.
+    pub fn before_look(self) {
+        fence(Ordering::SeqCst);
+        if self == Self::Membarrier {
+            membarrier::barrier();
+        }
+    }
+}
+
+impl Doorbell {
+    /// Whether the owner sleeps or is about to: then [`ring`](Self::ring) is due. Called after
+    /// [`SleepBarrier::after_store`].
+    #[inline(always)]
+    #[must_use]
+    pub fn is_sleeping(&self) -> bool {
+        self.sleeping.load(Ordering::Relaxed) != 0
+    }
+
+    /// Wakes the owner if it sleeps; one of several simultaneous callers pays for the system call.
+    #[cold]
+    #[inline(never)]
+    pub fn ring(&self) {
+        if self.sleeping.swap(0, Ordering::AcqRel) != 0 {
+            self.ring_always();
+        }
+    }
+
+    /// Wakes the owner whether it seems to sleep or not: for news that no ring carries (a death, a signal).
+    pub fn ring_always(&self) {
+        self.word.fetch_add(1, Ordering::Release);
+        futex::wake(&self.word, u32::MAX >> 1);
+    }
+
+    /// Sleeps until rung, at most `timeout`, unless `has_news` says after the handshake that there is something to do.
+    /// Called by the owner only, one thread at a time.
+    pub fn sleep(&self, barrier: SleepBarrier, timeout: Duration, has_news: impl FnOnce() -> bool) {
+        let seen = self.word.load(Ordering::Acquire);
+        self.sleeping.store(1, Ordering::Relaxed);
+        barrier.before_look();
+        if !has_news() {
+            futex::wait(&self.word, seen, timeout);
+        }
+        self.sleeping.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What a task does between two polls that found nothing: spin, then yield, then sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitPolicy {
+    /// Polls with only a pause between them.
+    pub spin_polls_max: u32,
+    /// Then polls with a yield of the processor between them.
+    pub yield_polls_max: u32,
+}
+
+/// The next thing to do for a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitStep {
+    /// Poll again; the pause or the yield is done.
+    Poll,
+    /// Sleep on the doorbell now.
+    Sleep,
+}
+
+/// One wait in progress.
+#[derive(Debug)]
+pub struct Waiter {
+    policy: WaitPolicy,
+    polls: u32,
+}
+
+impl Waiter {
+    /// A wait that begins now.
+    #[inline]
+    #[must_use]
+    pub fn new(policy: WaitPolicy) -> Self {
+        Self { policy, polls: 0 }
+    }
+
+    /// After a poll that found nothing.
+    #[inline]
+    pub fn step(&mut self) -> WaitStep {
+        self.polls += 1;
+        if self.polls <= self.policy.spin_polls_max {
+            spin_loop();
+            return WaitStep::Poll;
+        }
+        self.late_step()
+    }
+
+    #[cold]
+    fn late_step(&mut self) -> WaitStep {
+        if self.polls - self.policy.spin_polls_max <= self.policy.yield_polls_max {
+            sched::yield_now();
+            WaitStep::Poll
+        } else {
+            self.polls = self.policy.spin_polls_max;
+            WaitStep::Sleep
+        }
+    }
+}
