@@ -1,0 +1,338 @@
+//! Memory that the fabric allocated, and memory that peers may reach.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::raw::{RawBuffer, copy_small};
+use crate::error::{Error, Result};
+use crate::task::TaskId;
+
+/// Who takes a block back when its last user drops it.
+pub trait BlockOwner: Send + Sync + fmt::Debug {
+    /// Takes back the block at `at`. Called once for each block, by [`JobBuffer`]'s drop.
+    fn take_back(&self, at: NonNull<u8>, len: usize);
+}
+
+/// A block of memory, by preference in job memory, where peers reach it with plain copies. Private to the program: it
+/// dereferences to `[u8]`, zeroed at first.
+#[derive(Debug)]
+pub struct JobBuffer {
+    at: NonNull<u8>,
+    len: usize,
+    owner: Arc<dyn BlockOwner>,
+}
+
+// SAFETY: the block is owned exclusively, as a Box would be, and its owner is Send and Sync.
+unsafe impl Send for JobBuffer {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for JobBuffer {}
+
+impl JobBuffer {
+    /// A block of `len` initialised bytes at `at` that `owner` takes back.
+    ///
+    /// # Safety
+    /// `at..at + len` is initialised, readable and writable, and nobody else touches it until `owner.take_back(at, len)`.
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize, owner: Arc<dyn BlockOwner>) -> Self {
+        Self { at, len, owner }
+    }
+
+    /// The block as memory to receive into, for an operation that holds the buffer itself until it has ended.
+    pub(crate) fn raw(&self) -> RawBuffer {
+        // SAFETY: the block is live as long as `self`; the caller keeps `self` inside the operation.
+        unsafe { RawBuffer::new(self.at, self.len) }
+    }
+}
+
+impl From<Vec<u8>> for JobBuffer {
+    /// A block in private memory: peers reach it by the kernel's copy, or staged.
+    fn from(bytes: Vec<u8>) -> Self {
+        #[derive(Debug)]
+        struct Private;
+        impl BlockOwner for Private {
+            fn take_back(&self, at: NonNull<u8>, len: usize) {
+                // SAFETY: `at` and `len` came from a boxed slice of this length, given up below and not yet freed.
+                drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(at, len).as_ptr()) });
+            }
+        }
+        let bytes = Box::leak(bytes.into_boxed_slice());
+        Self { at: NonNull::from(&mut *bytes).cast(), len: bytes.len(), owner: Arc::new(Private) }
+    }
+}
+
+impl Drop for JobBuffer {
+    fn drop(&mut self) {
+        self.owner.take_back(self.at, self.len);
+    }
+}
+
+impl Deref for JobBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block is initialised, live and exclusively owned (`new`).
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for JobBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is exclusively borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
+    }
+}
+
+/// What peers may do with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Read it (get).
+    pub read: bool,
+    /// Write it (put, rmw).
+    pub write: bool,
+}
+
+impl Access {
+    /// Reading only.
+    pub const READ: Self = Self { read: true, write: false };
+    /// Writing only.
+    pub const WRITE: Self = Self { read: false, write: true };
+    /// Both.
+    pub const READ_WRITE: Self = Self { read: true, write: true };
+}
+
+/// A live right of peers to one range of this task's memory: a slot in the region table and its generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// The slot.
+    pub region: u32,
+    /// How often the slot was given out: a claim with an older number is refused.
+    pub generation: u32,
+}
+
+/// A place in another task's exposed memory: what `LAPI_Address_init` exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RemoteAddress {
+    /// Whose memory.
+    pub task: TaskId,
+    /// Which region of it.
+    pub grant: Grant,
+    /// Bytes from the region's start.
+    pub offset: u64,
+}
+
+impl RemoteAddress {
+    /// Bytes of the encoded form.
+    pub const BYTES: usize = 20;
+
+    /// The address `bytes` further on.
+    #[must_use]
+    pub fn plus(self, bytes: u64) -> Self {
+        Self { offset: self.offset.wrapping_add(bytes), ..self }
+    }
+
+    /// The encoded form, to be sent.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[0..4].copy_from_slice(&self.task.0.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.grant.region.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.grant.generation.to_le_bytes());
+        bytes[12..20].copy_from_slice(&self.offset.to_le_bytes());
+        bytes
+    }
+
+    /// The address in encoded form. A claim: it is checked at each use.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Self {
+            task: TaskId(word(0)),
+            grant: Grant { region: word(4), generation: word(8) },
+            offset: u64::from(word(12)) | u64::from(word(16)) << 32,
+        }
+    }
+}
+
+/// A part of this task's own exposed memory, as a place for arriving data. Copy it freely; it is checked at each use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExposedRange {
+    /// The region.
+    pub grant: Grant,
+    /// Bytes from the region's start.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// A buffer under exposure: peers may read or write it at any time, so its owner too only copies, or uses atomics.
+///
+/// Take the buffer back with `Context::unexpose`. One that is dropped instead stays exposed, and its memory is not used
+/// again, until the context ends.
+#[derive(Debug)]
+pub struct Exposed {
+    buffer: std::mem::ManuallyDrop<JobBuffer>,
+    task: TaskId,
+    grant: Grant,
+}
+
+impl Exposed {
+    /// `buffer`, which the fabric has just granted as `grant`.
+    pub(crate) fn new(buffer: JobBuffer, task: TaskId, grant: Grant) -> Self {
+        Self { buffer: std::mem::ManuallyDrop::new(buffer), task, grant }
+    }
+
+    /// The buffer again, after the fabric has revoked the grant.
+    pub(crate) fn into_buffer(self) -> JobBuffer {
+        std::mem::ManuallyDrop::into_inner(self.buffer)
+    }
+
+    /// The grant.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    /// Bytes in the region.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.buffer.len as u64
+    }
+
+    /// Whether the region has no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.len == 0
+    }
+
+    /// The address of byte `offset`, for other tasks.
+    #[must_use]
+    pub fn address(&self, offset: u64) -> RemoteAddress {
+        RemoteAddress { task: self.task, grant: self.grant, offset }
+    }
+
+    /// The part `offset..offset + len` as a place for arriving data.
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] if it does not lie inside.
+    pub fn range(&self, offset: u64, len: u64) -> Result<ExposedRange> {
+        self.check(offset, len)?;
+        Ok(ExposedRange { grant: self.grant, offset, len })
+    }
+
+    /// Copies from the region.
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] if the range does not lie inside.
+    pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
+        let from = self.check(offset, to.len() as u64)?;
+        // SAFETY: source: `to.len()` live bytes of the block (`check`). Destination: an exclusive borrow, elsewhere.
+        unsafe { copy_small(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    /// Copies into the region.
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] if the range does not lie inside.
+    pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
+        let to = self.check(offset, from.len() as u64)?;
+        // SAFETY: as in `read`, with the roles exchanged; the block is reached by raw pointers only while exposed.
+        unsafe { copy_small(from.as_ptr(), to.as_ptr(), from.len()) };
+        Ok(())
+    }
+
+    /// The 64-bit word at `offset`, read in one piece (relaxed).
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] or [`Error::Misaligned`].
+    pub fn load_u64(&self, offset: u64) -> Result<u64> {
+        Ok(self.atomic_u64(offset)?.load(Ordering::Relaxed))
+    }
+
+    /// Writes the 64-bit word at `offset` in one piece (relaxed).
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] or [`Error::Misaligned`].
+    pub fn store_u64(&self, offset: u64, value: u64) -> Result<()> {
+        self.atomic_u64(offset)?.store(value, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The 64-bit word at `offset` as an atomic, for updates that peers make as well.
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] or [`Error::Misaligned`].
+    pub fn atomic_u64(&self, offset: u64) -> Result<&AtomicU64> {
+        let at = self.check_aligned(offset, 8)?;
+        // SAFETY: eight live bytes (`check`), aligned; while exposed the block is reached by atomics and copies only, and
+        // `&self` keeps it from being taken back.
+        Ok(unsafe { AtomicU64::from_ptr(at.cast().as_ptr()) })
+    }
+
+    /// The 32-bit word at `offset` as an atomic.
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] or [`Error::Misaligned`].
+    pub fn atomic_u32(&self, offset: u64) -> Result<&AtomicU32> {
+        let at = self.check_aligned(offset, 4)?;
+        // SAFETY: as for `atomic_u64`, with four bytes.
+        Ok(unsafe { AtomicU32::from_ptr(at.cast().as_ptr()) })
+    }
+
+    fn check_aligned(&self, offset: u64, size: u64) -> Result<NonNull<u8>> {
+        let at = self.check(offset, size)?;
+        if at.addr().get() as u64 % size == 0 { Ok(at) } else { Err(Error::Misaligned { offset, size }) }
+    }
+
+    #[inline(always)]
+    fn check(&self, offset: u64, len: u64) -> Result<NonNull<u8>> {
+        let region_len = self.len();
+        if offset <= region_len && len <= region_len - offset {
+            // SAFETY: `offset` is inside the block (just checked), so it fits a usize and the sum stays inside.
+            Ok(unsafe { self.buffer.at.add(offset as usize) })
+        } else {
+            Err(Error::LocalRange { offset, len, region_len })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exposed() -> Exposed {
+        Exposed::new(JobBuffer::from(vec![0; 64]), TaskId(3), Grant { region: 1, generation: 2 })
+    }
+
+    #[test]
+    fn an_exposed_range_is_reached_by_copies_and_atomics() {
+        let region = exposed();
+        region.write(8, &7u64.to_le_bytes()).unwrap();
+        assert_eq!(region.load_u64(8).unwrap(), 7);
+        region.atomic_u64(8).unwrap().fetch_add(1, Ordering::Relaxed);
+        let mut bytes = [0; 8];
+        region.read(8, &mut bytes).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), 8);
+        drop(region.into_buffer());
+    }
+
+    #[test]
+    fn ranges_beyond_the_end_are_refused_with_values() {
+        let region = exposed();
+        assert!(region.range(64, 0).is_ok());
+        let error = region.range(60, 5).unwrap_err();
+        assert_eq!(error.to_string(), "5 bytes at offset 60 of a region of 64 bytes");
+        assert!(region.read(u64::MAX, &mut [0]).is_err());
+        assert!(matches!(region.atomic_u64(4), Err(Error::Misaligned { offset: 4, size: 8 })));
+        drop(region.into_buffer());
+    }
+
+    #[test]
+    fn addresses_survive_the_wire() {
+        let address = exposed().address(u64::MAX / 3);
+        assert_eq!(RemoteAddress::from_bytes(address.to_bytes()), address);
+    }
+}

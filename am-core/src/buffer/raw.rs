@@ -1,0 +1,269 @@
+//! Ranges of user memory without a lifetime.
+
+use std::ptr::NonNull;
+
+/// Memory to send from. Whoever made it has promised that the bytes stay alive and unwritten until the operation that
+/// holds it has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RawBytes {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+/// Memory to receive into. Whoever made it has promised that the bytes stay alive and untouched by others until the
+/// operation that holds it has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RawBuffer {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the promise of the constructor is not bound to a thread.
+unsafe impl Send for RawBytes {}
+// SAFETY: as above.
+unsafe impl Send for RawBuffer {}
+
+impl RawBytes {
+    /// No bytes.
+    pub const EMPTY: Self = Self { at: NonNull::dangling(), len: 0 };
+
+    /// `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// `at..at + len` is readable, and nobody writes it, until the operation that gets the value has ended.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
+        Self { at, len }
+    }
+
+    /// Bytes in the range.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no byte.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the range starts.
+    #[inline(always)]
+    #[must_use]
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// The part `offset..offset + len`; `None` if it does not lie inside.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        if offset <= self.len && len <= self.len - offset {
+            // SAFETY: `offset` is inside the range (just checked), which is one allocation (`new`).
+            Some(Self { at: unsafe { self.at.add(offset) }, len })
+        } else {
+            None
+        }
+    }
+
+    /// Copies the first bytes to `to`, which must be as long or shorter.
+    #[inline(always)]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
+        // SAFETY: the source holds at least `to.len()` bytes (asserted), alive and unwritten (`new`); `to` is an exclusive
+        // borrow, so the two do not overlap.
+        unsafe { copy_small(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
+    }
+}
+
+impl RawBuffer {
+    /// No room.
+    pub const EMPTY: Self = Self { at: NonNull::dangling(), len: 0 };
+
+    /// `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// `at..at + len` is writable, and nobody else reads or writes it, until the operation that gets the value has ended.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
+        Self { at, len }
+    }
+
+    /// Bytes in the range.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no room.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the range starts.
+    #[inline(always)]
+    #[must_use]
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// The part `offset..offset + len`; `None` if it does not lie inside.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        if offset <= self.len && len <= self.len - offset {
+            // SAFETY: `offset` is inside the range (just checked), which is one allocation (`new`).
+            Some(Self { at: unsafe { self.at.add(offset) }, len })
+        } else {
+            None
+        }
+    }
+
+    /// The same memory, to be read.
+    #[inline(always)]
+    #[must_use]
+    pub fn as_bytes(&self) -> RawBytes {
+        RawBytes { at: self.at, len: self.len }
+    }
+
+    /// Copies `bytes` to the start of the range, as many as fit; how many that were.
+    #[inline(always)]
+    pub fn fill_from(&self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.len);
+        // SAFETY: the destination holds at least `len` bytes that nobody else touches (`new`), the source is a live borrow;
+        // an exclusive range and a shared borrow do not overlap.
+        unsafe { copy_small(bytes.as_ptr(), self.at.as_ptr(), len) };
+        len
+    }
+}
+
+/// Room in a NIC's buffer that a packet is being written into; it grows from the front.
+#[derive(Debug)]
+pub struct Room {
+    at: NonNull<u8>,
+    len: usize,
+    used: usize,
+}
+
+impl Room {
+    /// Room for `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// `at..at + len` is writable and nobody reads or writes it as long as the value lives.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
+        Self { at, len, used: 0 }
+    }
+
+    /// Bytes still free.
+    #[inline(always)]
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.len - self.used
+    }
+
+    /// Bytes written so far.
+    #[inline(always)]
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Appends bytes, as many as fit; how many that were.
+    #[inline(always)]
+    pub fn put(&mut self, bytes: RawBytes) -> usize {
+        let len = bytes.len().min(self.remaining());
+        // SAFETY: source: `len` live, unwritten bytes (`RawBytes::new`). Destination: `len` bytes behind `used`, inside the
+        // room (min above) that nobody else touches (`new`). User memory and a NIC's buffer do not overlap.
+        unsafe { copy_small(bytes.at.as_ptr(), self.at.as_ptr().add(self.used), len) };
+        self.used += len;
+        len
+    }
+
+    /// Appends bytes of a slice, as many as fit; how many that were.
+    #[inline(always)]
+    pub fn put_slice(&mut self, bytes: &[u8]) -> usize {
+        // SAFETY: the slice is borrowed for the whole call, which is as long as the RawBytes lives.
+        self.put(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
+    }
+}
+
+/// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.
+///
+/// # Safety
+/// As for [`std::ptr::copy_nonoverlapping`].
+#[inline(always)]
+pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY (all branches): `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
+    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`.
+    unsafe {
+        if len > 32 {
+            std::ptr::copy_nonoverlapping(from, to, len);
+        } else if len >= 16 {
+            pair::<u128>(from, to, len);
+        } else if len >= 8 {
+            pair::<u64>(from, to, len);
+        } else if len >= 4 {
+            pair::<u32>(from, to, len);
+        } else if len > 0 {
+            let (first, middle, last) = (*from, *from.add(len / 2), *from.add(len - 1));
+            *to = first;
+            *to.add(len / 2) = middle;
+            *to.add(len - 1) = last;
+        }
+    }
+}
+
+/// The first and the last `size_of::<T>()` bytes of `len`, which together are all of them.
+///
+/// # Safety
+/// As for [`copy_small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+#[inline(always)]
+unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
+    let last = len - size_of::<T>();
+    // SAFETY: both accesses lie inside `len` bytes (the caller's contract); unaligned reads and writes are used as such.
+    unsafe {
+        let front = from.cast::<T>().read_unaligned();
+        let back = from.add(last).cast::<T>().read_unaligned();
+        to.cast::<T>().write_unaligned(front);
+        to.add(last).cast::<T>().write_unaligned(back);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_copies_copy_every_length() {
+        let source: Vec<u8> = (1..=200).collect();
+        for len in 0..=source.len() {
+            let mut to = vec![0u8; len + 1];
+            // SAFETY: both buffers are live and at least `len` long, and different allocations.
+            unsafe { copy_small(source.as_ptr(), to.as_mut_ptr(), len) };
+            assert_eq!(to[..len], source[..len]);
+            assert_eq!(to[len], 0, "one byte too many at length {len}");
+        }
+    }
+
+    #[test]
+    fn parts_stay_inside() {
+        let mut bytes = [0u8; 10];
+        // SAFETY: `bytes` outlives the value and is not used meanwhile.
+        let buffer = unsafe { RawBuffer::new(NonNull::from(&mut bytes).cast(), 10) };
+        assert!(buffer.part(10, 0).is_some());
+        assert!(buffer.part(3, 7).is_some());
+        assert!(buffer.part(3, 8).is_none());
+        assert!(buffer.part(11, 0).is_none());
+        assert!(buffer.part(usize::MAX, 2).is_none());
+    }
+}

@@ -1,0 +1,207 @@
+//! The wire format of the engine's packets. Little-endian; every field read from a packet is a claim.
+//!
+//! The label that travels in the immediate word says what the packet is: kind in the low 4 bits, handler in the high 12.
+//!
+//! ```text
+//! kind      bytes of the packet
+//! Message   fixed(8) [completion counter(4)]? uhdr udata            a whole message in one packet
+//! Request   fixed(8) [completion counter(4)]? len(8) op(4) region(4) generation(4) uhdr
+//! Put       region(4) generation(4) offset(8) target counter(4) bytes       placed by the target, a tiny put
+//! Notify    target counter(4)                                       a put that its origin has placed itself
+//! ...       the others: see the constructors below
+//! fixed     uhdr length(2) flags(1) spare(1) target counter(4)
+//! ```
+//!
+//! The length of the user data of a Message is what remains of the packet: it is not sent twice.
+
+use crate::buffer::InlineBytes;
+use crate::counter::CounterName;
+use crate::handler::HandlerId;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A whole message.
+    Message = 0,
+    /// The announcement of a message whose data are fetched or sent afterwards.
+    Request = 1,
+    /// A tiny put, placed by the target.
+    Put = 2,
+    /// The news of a put that the origin has placed.
+    Notify = 3,
+    /// Adds 1 to a counter at the origin: the target is done.
+    CounterAck = 4,
+    /// The answer to a request: the data were fetched (or nobody wanted them).
+    Fetched = 5,
+    /// The answer to a request: send the data as packets, to this incoming message.
+    Accepted = 6,
+    /// A piece of data.
+    Piece = 7,
+    /// A get (or rmw) for the owner to carry out.
+    Ask = 8,
+    /// The answer to an ask.
+    Told = 9,
+    /// Is all that I sent before done?
+    Fence = 10,
+    /// It is.
+    Fenced = 11,
+    /// One round of a barrier.
+    Barrier = 12,
+    /// A short message to the source of a message that may be answered.
+    Reply = 13,
+    /// One contribution to an exchange of addresses.
+    Exchange = 14,
+    /// An announcement was refused: the origin's operation ends with an error.
+    Refused = 15,
+}
+
+impl Kind {
+    const ALL: [Self; 16] = [
+        Self::Message,
+        Self::Request,
+        Self::Put,
+        Self::Notify,
+        Self::CounterAck,
+        Self::Fetched,
+        Self::Accepted,
+        Self::Piece,
+        Self::Ask,
+        Self::Told,
+        Self::Fence,
+        Self::Fenced,
+        Self::Barrier,
+        Self::Reply,
+        Self::Exchange,
+        Self::Refused,
+    ];
+
+    /// The kind a label claims.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(label: u16) -> Self {
+        Self::ALL[usize::from(label & 15)]
+    }
+}
+
+/// The label of a packet of this kind, for this handler.
+#[inline(always)]
+#[must_use]
+pub fn label(kind: Kind, handler: HandlerId) -> u16 {
+    kind as u16 | handler.0 << 4
+}
+
+/// The handler a label names.
+#[inline(always)]
+#[must_use]
+pub fn handler_of(label: u16) -> HandlerId {
+    HandlerId(label >> 4)
+}
+
+/// Flag of the fixed part: a completion counter follows.
+const FLAG_COMPLETION: u8 = 1;
+
+/// The fixed part of a Message or Request and what may follow it, before the user header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageHead {
+    /// Bytes of user header.
+    pub uhdr_len: u16,
+    /// The counter to bump at the target.
+    pub target_counter: u32,
+    /// The counter to bump at the origin when the target is done; 0: none.
+    pub completion_counter: u32,
+}
+
+impl MessageHead {
+    /// Bytes of the longest form.
+    pub const BYTES_MAX: usize = 12;
+
+    /// Bytes that this head takes.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if self.completion_counter == 0 { 8 } else { 12 }
+    }
+
+    /// The fixed word.
+    #[inline(always)]
+    #[must_use]
+    pub fn word(&self) -> u64 {
+        let flags = if self.completion_counter == 0 { 0 } else { FLAG_COMPLETION };
+        u64::from(self.uhdr_len) | u64::from(flags) << 16 | u64::from(self.target_counter) << 32
+    }
+
+    /// Appends the head to an inline packet; whether it fitted.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_to(&self, packet: &mut InlineBytes) -> bool {
+        packet.push_word(self.word())
+            && (self.completion_counter == 0 || packet.push(&self.completion_counter.to_le_bytes()))
+    }
+
+    /// The head that `bytes` begin with; `None` if they are too short.
+    #[inline(always)]
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let word = u64::from_le_bytes(bytes.first_chunk::<8>().copied()?);
+        let completion_counter = if (word >> 16) as u8 & FLAG_COMPLETION != 0 {
+            u32::from_le_bytes(*bytes.get(8..)?.first_chunk::<4>()?)
+        } else {
+            0
+        };
+        Some(Self { uhdr_len: word as u16, target_counter: (word >> 32) as u32, completion_counter })
+    }
+}
+
+/// A reader of the fixed-size fields at the front of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next 4 bytes; `None` at the end.
+    #[inline(always)]
+    pub fn u32(&mut self) -> Option<u32> {
+        let (bytes, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*bytes))
+    }
+
+    /// The next 8 bytes; `None` at the end.
+    #[inline(always)]
+    pub fn u64(&mut self) -> Option<u64> {
+        let (bytes, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    /// A counter's name in the next 4 bytes: `None` at the end, `Some(None)` for no counter.
+    #[inline(always)]
+    pub fn counter(&mut self) -> Option<Option<CounterName>> {
+        self.u32().map(CounterName::from_wire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_name_kind_and_handler() {
+        for kind in Kind::ALL {
+            let label = label(kind, HandlerId(4095));
+            assert_eq!((Kind::of(label), handler_of(label)), (kind, HandlerId(4095)));
+        }
+    }
+
+    #[test]
+    fn heads_survive_the_wire_and_short_packets_do_not_parse() {
+        for completion_counter in [0, 9] {
+            let head = MessageHead { uhdr_len: 960, target_counter: 77, completion_counter };
+            let mut packet = InlineBytes::new();
+            assert!(head.push_to(&mut packet));
+            assert_eq!(packet.len(), head.len());
+            assert_eq!(MessageHead::parse(packet.as_slice()), Some(head));
+            assert_eq!(MessageHead::parse(&packet.as_slice()[..head.len() - 1]), None);
+        }
+    }
+}

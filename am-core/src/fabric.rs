@@ -1,0 +1,150 @@
+//! The few things that am-core needs of the world below.
+//!
+//! A fabric moves packets between endpoints, in order for each pair, never losing one; it lets a task write into, read from
+//! and operate atomically on memory that a peer has granted; and it knows how to wait. It is polled by one thread at a time
+//! and calls nobody back.
+//!
+//! Room is counted in packets, per pair of endpoints and direction ([`Class`]): who sends a [`Class::Request`] has reserved a
+//! place for its answer in its own receive queue, so that an answer is never refused for want of room.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::error::{Outcome, Result};
+use crate::task::{Endpoint, TaskId};
+pub use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+
+/// A packet that has arrived. Its place in the receive queue stays taken until [`Fabric::release`].
+#[derive(Debug)]
+pub struct Arrival {
+    /// Who sent it.
+    pub from: Endpoint,
+    /// Which room it took.
+    pub class: Class,
+    /// The engine's own 16 bits.
+    pub label: u16,
+    /// Its bytes.
+    pub payload: Payload,
+}
+
+/// Where the bytes of an arrival are.
+#[derive(Debug)]
+pub enum Payload {
+    /// In the entry itself, already copied into private memory.
+    Inline(InlineBytes),
+    /// In the NIC's buffer; [`Fabric::arrived`] gives the view.
+    Buffered {
+        /// The fabric's own name for the place.
+        place: u64,
+        /// Bytes.
+        len: u32,
+    },
+}
+
+/// What polling brings up.
+#[derive(Debug)]
+pub enum Event {
+    /// A packet.
+    Arrival(Arrival),
+    /// A write, read or rmw that was posted has ended.
+    Completed {
+        /// Which.
+        op: OpId,
+        /// How; for an rmw the old value.
+        result: Result<u64>,
+    },
+    /// A task has died. Reported once for each task.
+    TaskFailed(TaskId),
+}
+
+/// Numbers that do not change while a fabric is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of the largest packet, head and body together.
+    pub packet_bytes_max: usize,
+    /// Packets that one sender may have unconsumed at one target (its credits), answers not counted.
+    pub credits: u32,
+    /// Requests that may be unanswered, per peer.
+    pub requests_max: u32,
+}
+
+/// What [`Fabric::waker`] returns: wakes the fabric's owner, from any thread.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// The world below am-core. One thread at a time.
+///
+/// # Errors
+/// Every method that returns a `Result` fails with `PeerFailed` for a dead task, `UnknownTask` for one that never was, and
+/// with the system's errors of the set-up path.
+pub trait Fabric: fmt::Debug {
+    /// The endpoint that this fabric was opened as.
+    fn endpoint(&self) -> Endpoint;
+
+    /// Tasks in the job.
+    fn num_tasks(&self) -> u32;
+
+    /// The limits.
+    fn limits(&self) -> Limits;
+
+    /// Sends a packet of at most 40 bytes inside its completion entry. `label` and bytes belong to the engine.
+    fn post_inline(&mut self, to: Endpoint, class: Class, label: u16, bytes: &InlineBytes)
+    -> Result<Outcome>;
+
+    /// Sends a packet of `head` and `body`, together at most `packet_bytes_max`. The body has been written when the call
+    /// returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
+    fn post_packet(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        head: &[u8],
+        body: &mut impl Body,
+    ) -> Result<Outcome>;
+
+    /// The next event, if there is one. Never blocks.
+    fn poll(&mut self) -> Option<Event>;
+
+    /// The bytes of a buffered arrival. Empty for an inline one.
+    fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
+
+    /// Gives the place of an arrival back to its sender.
+    fn release(&mut self, arrival: Arrival);
+
+    /// Allocates zeroed memory that peers reach the fastest way there is.
+    fn alloc(&mut self, len: usize) -> Result<JobBuffer>;
+
+    /// Grants peers access to `memory`, until [`revoke`](Self::revoke).
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant>;
+
+    /// Ends a grant. [`Outcome::Done`]: nobody touches the memory from now on, whatever claims are under way.
+    /// [`Outcome::Retry`]: new claims are refused, but a peer is still copying; ask again.
+    fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
+
+    /// The memory of this task's own live grant.
+    fn granted(&self, grant: Grant, offset: u64, len: u64) -> Result<RawBuffer>;
+
+    /// Writes `from` to granted memory of a peer. The bytes are in place when it is done, before any packet that is sent
+    /// later is seen.
+    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
+
+    /// Reads granted memory of a peer.
+    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
+
+    /// Operates atomically on a word of granted memory of a peer.
+    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;
+
+    /// Called between two polls of a blocking wait that brought nothing: spins, yields or sleeps as the machine's load
+    /// demands. `polls` is how many polls in a row brought nothing; at most `limit` is slept. Returns early on news.
+    fn wait(&mut self, polls: u32, limit: Duration);
+
+    /// Whether `task` is known to have died, and how.
+    fn failure(&self, task: TaskId) -> Option<String>;
+
+    /// Marks this task as failed, so that every peer sees it: called when it unwinds out of an operation.
+    fn fail(&mut self, why: &str);
+
+    /// Wakes this fabric's owner from another thread.
+    fn waker(&self) -> Waker;
+}

@@ -1,0 +1,261 @@
+//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper section 3 and 5.3).
+//!
+//! A header handler runs at the target when the first packet of a message is in, and answers where the data go and what is
+//! to be done when they are there. It gets nothing that can communicate, and a communicating call inside a handler is
+//! refused: the engine is not re-entrant, and a handler that waited could wait for itself.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::buffer::{Arrived, ExposedRange, JobBuffer, RawBuffer};
+use crate::counter::{Counter, CounterName};
+use crate::error::Error;
+use crate::task::Endpoint;
+
+/// The number of a registered header handler: the same in every task that registers the same handlers in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandlerId(pub u16);
+
+impl HandlerId {
+    /// Handlers at once, at most: what the label of a packet can name.
+    pub const COUNT_MAX: usize = 4096;
+}
+
+/// What a header handler is given: the five facts of LAPI's `lapi_return_info_t`, as values.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// Who sent it.
+    pub source: Endpoint,
+    /// The user header, in private memory.
+    pub uhdr: &'a [u8],
+    /// Bytes of user data in the whole message.
+    pub len: u64,
+    /// The whole user data, if they came with the header (LAPI's one-packet pointer): the handler may consume them here.
+    pub here: Option<Arrived<'a>>,
+    /// The name under which the message can be accepted later, if the handler answers [`Place::Later`].
+    pub ticket: Ticket,
+}
+
+/// A message whose place is not known yet (see [`Place::Later`]). One use: accepting or refusing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub(crate) u32);
+
+/// What a header handler answers.
+#[derive(Debug)]
+pub struct Answer {
+    /// Where the data go.
+    pub place: Place,
+    /// What is done after the last byte is there.
+    pub completion: Completion,
+}
+
+impl Answer {
+    /// The data, if any, are dropped, and nothing follows (LAPI's `LAPI_BURY_MSG`).
+    #[must_use]
+    pub fn discard() -> Self {
+        Self { place: Place::Nowhere, completion: Completion::None }
+    }
+
+    /// The data, if any, are dropped or were consumed by the handler itself; then `completion`.
+    #[inline(always)]
+    #[must_use]
+    pub fn consumed(completion: Completion) -> Self {
+        Self { place: Place::Nowhere, completion }
+    }
+
+    /// The data go to a part of exposed memory; then `completion`.
+    #[inline(always)]
+    #[must_use]
+    pub fn exposed(range: ExposedRange, completion: Completion) -> Self {
+        Self { place: Place::Exposed(range), completion }
+    }
+
+    /// The data go into `buffer`, which the completion gets; data beyond its end are dropped.
+    #[inline(always)]
+    #[must_use]
+    pub fn owned(buffer: JobBuffer, completion: Completion) -> Self {
+        Self { place: Place::Owned(buffer), completion }
+    }
+
+    /// The place will be named later, by `Context::accept` with the message's ticket.
+    #[inline(always)]
+    #[must_use]
+    pub fn later() -> Self {
+        Self { place: Place::Later, completion: Completion::None }
+    }
+}
+
+/// Where the data of a message go. What does not fit is dropped (LAPI's truncation), and [`Delivered`] tells.
+#[derive(Debug)]
+pub enum Place {
+    /// Nowhere: they are dropped, or the handler has consumed them.
+    Nowhere,
+    /// To memory that somebody lent for the purpose (the constructor of [`RawBuffer`] is `unsafe`).
+    Raw(RawBuffer),
+    /// To a part of this task's exposed memory.
+    Exposed(ExposedRange),
+    /// Into a buffer that the completion gets.
+    Owned(JobBuffer),
+    /// Through a sink, straight from the NIC's buffer (LAPI's DGSP).
+    Sink(Box<dyn Sink>),
+    /// Not known yet: the message waits until its ticket is accepted. If its data are already here, they are kept.
+    Later,
+}
+
+/// Takes the bytes of a message as they come, at their place in the message: LAPI's scatter by datatype program.
+pub trait Sink: fmt::Debug {
+    /// Takes `bytes`, which begin at byte `offset` of the message's user data. Each byte comes once; pieces may come in any
+    /// order.
+    fn take(&mut self, offset: u64, bytes: Arrived<'_>);
+}
+
+/// What is done when the data are in place. The choice is made per message; that is the point of the seed paper's
+/// section 5.3. All but the last run in the context that polls.
+pub enum Completion {
+    /// Nothing.
+    None,
+    /// Predefined: adds 1 to a counter here.
+    Bump(Counter),
+    /// Predefined: adds 1 to a counter at the message's source. Only for a message that may be answered.
+    BumpAtSource(CounterName),
+    /// Predefined: sets a flag.
+    SetFlag(Arc<AtomicBool>),
+    /// Predefined: marks a request complete ([`HandlerSet::complete_request`]).
+    MarkRequest(u64),
+    /// Predefined: answers the source with a short message. Only for a message that may be answered.
+    Reply(Reply),
+    /// A closure over local state, in the polling context. It gets nothing that can communicate.
+    Call(Box<dyn FnOnce(Delivered)>),
+    /// A closure on the handler thread, which may communicate through what it is given. Costs a thread switch.
+    Thread(ThreadHandler),
+}
+
+/// A completion handler for the handler thread.
+pub type ThreadHandler = Box<dyn FnOnce(Delivered, &mut dyn Deferred) + Send>;
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Bump(_) => "Bump",
+            Self::BumpAtSource(_) => "BumpAtSource",
+            Self::SetFlag(_) => "SetFlag",
+            Self::MarkRequest(_) => "MarkRequest",
+            Self::Reply(_) => "Reply",
+            Self::Call(_) => "Call",
+            Self::Thread(_) => "Thread",
+        })
+    }
+}
+
+/// A short message to the source of the message that is being completed, and to nobody else (LAPI error 501).
+#[derive(Clone, Copy, Debug)]
+pub struct Reply {
+    /// The handler to run at the source.
+    pub handler: HandlerId,
+    len: u8,
+    bytes: [u8; Self::BYTES_MAX],
+}
+
+impl Reply {
+    /// Bytes of a reply's user header, at most.
+    pub const BYTES_MAX: usize = 32;
+
+    /// A reply whose user header is `uhdr`; `None` if it is longer than [`BYTES_MAX`](Self::BYTES_MAX).
+    #[must_use]
+    pub fn new(handler: HandlerId, uhdr: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes.get_mut(..uhdr.len())?.copy_from_slice(uhdr);
+        Some(Self { handler, len: u8::try_from(uhdr.len()).ok()?, bytes })
+    }
+
+    /// The user header.
+    #[must_use]
+    pub fn uhdr(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// What a completion handler is told.
+#[derive(Debug)]
+pub struct Delivered {
+    /// Who sent the message.
+    pub source: Endpoint,
+    /// Bytes of user data that were sent.
+    pub len: u64,
+    /// Bytes that were placed: fewer than `len` if the place was shorter.
+    pub placed: u64,
+    /// The buffer of [`Place::Owned`], filled.
+    pub buffer: Option<JobBuffer>,
+    /// Whether the data came whole; otherwise why not (a peer that died, for instance).
+    pub outcome: Result<(), Box<Error>>,
+}
+
+/// What a completion handler on the handler thread may do: its calls are carried out by the context's owner at its next
+/// progress, in order.
+pub trait Deferred {
+    /// Sends a message; `udata` is owned by the message.
+    fn amsend(&mut self, target: Endpoint, handler: HandlerId, uhdr: &[u8], udata: Vec<u8>);
+
+    /// Adds 1 to a counter of the context.
+    fn bump(&mut self, counter: Counter);
+}
+
+/// The handlers of a context, known when it is compiled or registered one by one ([`HandlerTable`]).
+pub trait HandlerSet {
+    /// Whether [`header`](Self::header) runs code of the program, during which communicating calls must be refused. A set
+    /// that is part of a library, and keeps the rule by itself, spares the mark.
+    const RUNS_USER_CODE: bool;
+
+    /// Runs header handler `id`; `None` if there is no such handler.
+    fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
+
+    /// A request that [`Completion::MarkRequest`] named is complete.
+    fn complete_request(&mut self, request: u64, delivered: Delivered);
+
+    /// How many handlers there are, for error messages.
+    fn count(&self) -> usize;
+}
+
+/// Header handlers registered at run time, as closures (`LAPI_Addr_set`).
+#[derive(Default)]
+pub struct HandlerTable {
+    handlers: Vec<Box<dyn FnMut(&Message<'_>) -> Answer + Send>>,
+}
+
+impl fmt::Debug for HandlerTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandlerTable").field("handlers", &self.handlers.len()).finish()
+    }
+}
+
+impl HandlerTable {
+    /// Registers the next handler; its number is how many were registered before. `None` beyond
+    /// [`HandlerId::COUNT_MAX`].
+    pub fn register(
+        &mut self,
+        handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
+    ) -> Option<HandlerId> {
+        let id =
+            u16::try_from(self.handlers.len()).ok().filter(|&id| usize::from(id) < HandlerId::COUNT_MAX)?;
+        self.handlers.push(Box::new(handler));
+        Some(HandlerId(id))
+    }
+}
+
+impl HandlerSet for HandlerTable {
+    const RUNS_USER_CODE: bool = true;
+
+    #[inline(always)]
+    fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer> {
+        self.handlers.get_mut(usize::from(id.0)).map(|handler| handler(message))
+    }
+
+    /// Registered handlers make no requests, so nobody can have named one.
+    fn complete_request(&mut self, _request: u64, _delivered: Delivered) {}
+
+    fn count(&self) -> usize {
+        self.handlers.len()
+    }
+}

@@ -1,0 +1,62 @@
+//! Who takes part: tasks, and the contexts a task has opened.
+
+use std::fmt;
+
+/// A task of the job: one process, numbered from 0 (LAPI's task id).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    /// The number as an index into per-task tables.
+    #[inline(always)]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.0)
+    }
+}
+
+/// One of the contexts of a task (LAPI's `instance_no`), numbered from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextNumber(pub u8);
+
+/// The name of a context in the job: what a message is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// The task.
+    pub task: TaskId,
+    /// The context inside the task.
+    pub context: ContextNumber,
+}
+
+impl Endpoint {
+    /// Context `context` of `task`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(task: TaskId, context: ContextNumber) -> Self {
+        Self { task, context }
+    }
+}
+
+impl From<TaskId> for Endpoint {
+    /// The first context of a task: what a program that opens one context means by the task.
+    #[inline(always)]
+    fn from(task: TaskId) -> Self {
+        Self { task, context: ContextNumber(0) }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.context.0 == 0 {
+            write!(f, "{}", self.task)
+        } else {
+            write!(f, "{} context {}", self.task, self.context.0)
+        }
+    }
+}

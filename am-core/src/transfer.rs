@@ -1,0 +1,114 @@
+//! The plain words in which the engine and a fabric speak of packets and transfers.
+
+use crate::buffer::{RawBytes, Room};
+
+/// Which room a packet takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A place in the target's receive queue.
+    OneWay,
+    /// The same, and a place in the origin's receive queue for one [`Class::Answer`].
+    Request,
+    /// The place that a request reserved. Never answered with [`Outcome::Retry`] if the request is still unanswered.
+    Answer,
+}
+
+/// The number by which the engine knows an operation that a fabric has accepted ([`Outcome::Posted`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpId(pub u32);
+
+/// How a transfer to or from granted memory can go.
+#[must_use = "a transfer that is Retry or Staged was not started"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// Carried out.
+    Done,
+    /// Accepted; an completion event will tell the end.
+    Posted,
+    /// No room now.
+    Retry,
+    /// There is no way from here into that memory: send the bytes as packets.
+    Staged,
+}
+
+/// An atomic operation on a word of granted memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicOp {
+    /// Adds the operand (`FETCH_AND_ADD`).
+    FetchAdd(u64),
+    /// Bitwise or (`FETCH_AND_OR`).
+    FetchOr(u64),
+    /// Bitwise and.
+    FetchAnd(u64),
+    /// Bitwise exclusive or.
+    FetchXor(u64),
+    /// Replaces the value (`SWAP`).
+    Swap(u64),
+    /// Replaces the value if it equals `expected` (`COMPARE_AND_SWAP`).
+    CompareSwap {
+        /// The value that must be there.
+        expected: u64,
+        /// The value to put there.
+        new: u64,
+    },
+}
+
+/// Size of the word of an atomic operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// 32 bits; operands and result are the low halves.
+    Bits32,
+    /// 64 bits.
+    Bits64,
+}
+
+impl Width {
+    /// Bytes of the word.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Bits32 => 4,
+            Self::Bits64 => 8,
+        }
+    }
+}
+
+/// What became of an atomic operation.
+#[must_use = "an operation that is Retry or AtOwner was not started"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomic {
+    /// Carried out; the old value.
+    Done(u64),
+    /// Accepted; an completion event will carry the old value.
+    Posted,
+    /// No room now.
+    Retry,
+    /// Only the owner of that region can do it: send it a packet.
+    AtOwner,
+}
+
+/// What follows the head of a packet: bytes of user memory, or a gatherer that writes them into the NIC's buffer itself.
+pub trait Body {
+    /// Bytes it will write.
+    fn len(&self) -> usize;
+
+    /// Writes all of them.
+    fn write(&mut self, room: &mut Room);
+
+    /// Whether there is nothing to write.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Body for RawBytes {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        RawBytes::len(self)
+    }
+
+    #[inline(always)]
+    fn write(&mut self, room: &mut Room) {
+        room.put(*self);
+    }
+}
