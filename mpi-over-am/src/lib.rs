@@ -1,1 +1,2 @@
 //! MPI semantics over am-core.
+pub mod matching;

@@ -1,0 +1,240 @@
+//! The slab in which a queue's entries lie, and the lists that run through it.
+//!
+//! An entry keeps its slot for as long as it is queued. Lanes of links run through the slots: lane [`ORDER`] holds all
+//! entries in the order in which they came, the other lanes belong to the queue's tables. An entry may hang in
+//! every lane at once and leaves each of them without a search.
+//!
+//! The order number is also what tells an entry from the next one in the same slot: it is never used twice, so a
+//! handle that outlived its entry is recognised, however often the slot was used since.
+
+use std::iter;
+
+/// The number of no slot: the end of a list.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// The lane of the list of all entries.
+pub(super) const ORDER: usize = 0;
+
+/// The order number of a slot that nobody uses.
+const VACANT: u64 = 0;
+
+/// Both ends of a list; both [`NIL`] when it is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct List {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self { first: NIL, last: NIL };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    previous: u32,
+    next: u32,
+}
+
+impl Link {
+    const LOOSE: Self = Self { previous: NIL, next: NIL };
+}
+
+#[derive(Clone, Debug)]
+struct Node<K, P, const LANES: usize> {
+    number: u64,
+    key: K,
+    links: [Link; LANES],
+    payload: P,
+}
+
+/// A slab of entries, each with a key, a payload and one link a lane.
+///
+/// A vacated slot keeps its last payload until the slot is used again; who needs it gone takes it out.
+#[derive(Clone, Debug)]
+pub(super) struct Entries<K, P, const LANES: usize> {
+    nodes: Vec<Node<K, P, LANES>>,
+    order: List,
+    /// The first vacant slot; the vacant ones are chained by `next` of the order lane.
+    vacant: u32,
+    len: usize,
+    last_number: u64,
+}
+
+impl<K: Copy, P, const LANES: usize> Entries<K, P, LANES> {
+    pub(super) const fn new() -> Self {
+        Self { nodes: Vec::new(), order: List::EMPTY, vacant: NIL, len: 0, last_number: VACANT }
+    }
+
+    pub(super) fn with_capacity(entries: usize) -> Self {
+        Self { nodes: Vec::with_capacity(entries), ..Self::new() }
+    }
+
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The slot of the earliest entry, or [`NIL`].
+    #[inline]
+    pub(super) const fn first(&self) -> u32 {
+        self.order.first
+    }
+
+    #[inline]
+    pub(super) fn key(&self, slot: u32) -> &K {
+        &self.nodes[slot as usize].key
+    }
+
+    #[inline]
+    pub(super) fn number(&self, slot: u32) -> u64 {
+        self.nodes[slot as usize].number
+    }
+
+    #[inline]
+    pub(super) fn payload(&self, slot: u32) -> &P {
+        &self.nodes[slot as usize].payload
+    }
+
+    #[inline]
+    pub(super) fn payload_mut(&mut self, slot: u32) -> &mut P {
+        &mut self.nodes[slot as usize].payload
+    }
+
+    /// Whether the slot holds the entry with this order number.
+    pub(super) fn holds(&self, slot: u32, number: u64) -> bool {
+        self.nodes.get(slot as usize).is_some_and(|node| node.number == number)
+    }
+
+    /// Adds an entry behind all others; says its slot and its order number.
+    #[inline]
+    pub(super) fn push(&mut self, key: K, payload: P) -> (u32, u64) {
+        self.last_number += 1;
+        let number = self.last_number;
+        let previous = self.order.last;
+        let slot = if self.vacant == NIL {
+            self.push_fresh(number, key, payload)
+        } else {
+            let slot = self.vacant;
+            let node = &mut self.nodes[slot as usize];
+            self.vacant = node.links[ORDER].next;
+            node.number = number;
+            node.key = key;
+            node.payload = payload;
+            slot
+        };
+        self.nodes[slot as usize].links[ORDER] = Link { previous, next: NIL };
+        if previous == NIL {
+            self.order.first = slot;
+        } else {
+            self.nodes[previous as usize].links[ORDER].next = slot;
+        }
+        self.order.last = slot;
+        self.len += 1;
+        (slot, number)
+    }
+
+    /// The queue is longer than ever before: takes a slot that was never used, and memory for it if need be.
+    #[cold]
+    #[inline(never)]
+    fn push_fresh(&mut self, number: u64, key: K, payload: P) -> u32 {
+        let slot = u32::try_from(self.nodes.len()).unwrap_or(NIL);
+        assert!(
+            slot != NIL,
+            "a matching queue holds at most {} entries: the budget above it must be smaller",
+            NIL
+        );
+        self.nodes.push(Node { number, key, links: [Link::LOOSE; LANES], payload });
+        slot
+    }
+
+    /// Vacates the slot of the earliest entry, which must be there and hang in no lane but the order's.
+    #[inline]
+    pub(super) fn remove_first(&mut self) {
+        let slot = self.order.first;
+        let next = self.nodes[slot as usize].links[ORDER].next;
+        self.order.first = next;
+        if next == NIL {
+            self.order.last = NIL;
+        } else {
+            self.nodes[next as usize].links[ORDER].previous = NIL;
+        }
+        self.vacate(slot);
+    }
+
+    /// Vacates a slot in use that hangs in no lane but the order's.
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u32) {
+        let mut order = self.order;
+        self.unlink(ORDER, &mut order, slot);
+        self.order = order;
+        self.vacate(slot);
+    }
+
+    #[inline]
+    fn vacate(&mut self, slot: u32) {
+        let node = &mut self.nodes[slot as usize];
+        node.number = VACANT;
+        node.links[ORDER].next = self.vacant;
+        self.vacant = slot;
+        self.len -= 1;
+    }
+
+    /// Hangs the slot behind the last one of a lane's list.
+    #[inline]
+    pub(super) fn link_last(&mut self, lane: usize, list: &mut List, slot: u32) {
+        let previous = list.last;
+        self.nodes[slot as usize].links[lane] = Link { previous, next: NIL };
+        if previous == NIL {
+            list.first = slot;
+        } else {
+            self.nodes[previous as usize].links[lane].next = slot;
+        }
+        list.last = slot;
+    }
+
+    /// Takes the slot out of the list of a lane in which it hangs.
+    #[inline]
+    pub(super) fn unlink(&mut self, lane: usize, list: &mut List, slot: u32) {
+        let Link { previous, next } = self.nodes[slot as usize].links[lane];
+        if previous == NIL {
+            list.first = next;
+        } else {
+            self.nodes[previous as usize].links[lane].next = next;
+        }
+        if next == NIL {
+            list.last = previous;
+        } else {
+            self.nodes[next as usize].links[lane].previous = previous;
+        }
+    }
+
+    /// As [`Self::unlink`] for a slot that is neither first nor last: needs no list. Says whether that was so.
+    #[inline]
+    pub(super) fn unlink_between(&mut self, lane: usize, slot: u32) -> bool {
+        let Link { previous, next } = self.nodes[slot as usize].links[lane];
+        if previous == NIL || next == NIL {
+            return false;
+        }
+        self.nodes[previous as usize].links[lane].next = next;
+        self.nodes[next as usize].links[lane].previous = previous;
+        true
+    }
+
+    /// The slot behind this one in the order of coming, or [`NIL`].
+    #[inline]
+    pub(super) fn next(&self, slot: u32) -> u32 {
+        self.nodes[slot as usize].links[ORDER].next
+    }
+
+    /// The slots in use, in the order in which their entries came.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        let existing = |slot: u32| (slot != NIL).then_some(slot);
+        iter::successors(existing(self.first()), move |&slot| existing(self.next(slot)))
+    }
+}
+
+/// What one entry takes, in bytes.
+#[cfg(test)]
+pub(super) const fn bytes_a_node<K, P, const LANES: usize>() -> usize {
+    size_of::<Node<K, P, LANES>>()
+}

@@ -1,0 +1,300 @@
+//! A hash table from a key to the first-in first-out list of the entries with that key.
+//!
+//! Open addressing with linear probing, at most half full. A key whose list becomes empty leaves the table at once, and the
+//! keys behind it move up: there are no tombstones, so the table does not age under a stream of ever new tags. The
+//! table never shrinks; a queue that once was long may be so again.
+
+use super::entries::{Entries, List, NIL};
+use super::envelope::{ContextId, Envelope};
+
+/// Buckets of the first allocation: enough for the first queue that is too long for a scan.
+const BUCKETS_MIN: usize = 32;
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    key: Envelope,
+    /// Empty in a vacant bucket.
+    list: List,
+}
+
+impl Bucket {
+    const VACANT: Self =
+        Self { key: Envelope { context_id: ContextId(0), source: 0, tag: 0 }, list: List::EMPTY };
+
+    const fn is_vacant(&self) -> bool {
+        self.list.first == NIL
+    }
+}
+
+/// Where a key lies; true until the table is changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place(usize);
+
+/// One table. The lists run through the lane of an [`Entries`] that the caller names, always the same for one table.
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    /// A power of two of them, or none.
+    buckets: Vec<Bucket>,
+    keys: usize,
+}
+
+impl Index {
+    pub(super) const fn new() -> Self {
+        Self { buckets: Vec::new(), keys: 0 }
+    }
+
+    /// A table that takes this many keys without an allocation.
+    pub(super) fn with_capacity(keys: usize) -> Self {
+        let buckets = keys.saturating_mul(2).next_power_of_two().max(BUCKETS_MIN);
+        Self { buckets: vec![Bucket::VACANT; buckets], keys: 0 }
+    }
+
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// Where the key lies, if it has entries.
+    #[inline]
+    pub(super) fn find(&self, key: &Envelope) -> Option<Place> {
+        if self.is_empty() {
+            return None;
+        }
+        let place = self.probe(key);
+        (!self.buckets[place].is_vacant()).then_some(Place(place))
+    }
+
+    /// The earliest slot under a key.
+    #[inline]
+    pub(super) fn first(&self, place: Place) -> u32 {
+        self.buckets[place.0].list.first
+    }
+
+    /// Hangs an entry under its key, behind the others there.
+    pub(super) fn link<K: Copy, P, const LANES: usize>(
+        &mut self,
+        key: &Envelope,
+        entries: &mut Entries<K, P, LANES>,
+        lane: usize,
+        slot: u32,
+    ) {
+        if self.keys * 2 >= self.buckets.len() {
+            self.grow();
+        }
+        let place = self.probe(key);
+        let bucket = &mut self.buckets[place];
+        if bucket.is_vacant() {
+            bucket.key = *key;
+            self.keys += 1;
+        }
+        entries.link_last(lane, &mut bucket.list, slot);
+    }
+
+    /// Takes an entry that hangs under `key` out of the table.
+    pub(super) fn unlink<K: Copy, P, const LANES: usize>(
+        &mut self,
+        key: &Envelope,
+        entries: &mut Entries<K, P, LANES>,
+        lane: usize,
+        slot: u32,
+    ) {
+        if entries.unlink_between(lane, slot) {
+            return;
+        }
+        let place = self.find(key).expect("the key of a linked entry is in its table");
+        self.unlink_at(place, entries, lane, slot);
+    }
+
+    /// As [`Self::unlink`], where the key's place is known.
+    #[inline]
+    pub(super) fn unlink_at<K: Copy, P, const LANES: usize>(
+        &mut self,
+        place: Place,
+        entries: &mut Entries<K, P, LANES>,
+        lane: usize,
+        slot: u32,
+    ) {
+        let bucket = &mut self.buckets[place.0];
+        entries.unlink(lane, &mut bucket.list, slot);
+        if bucket.is_vacant() {
+            self.close_gap(place.0);
+            self.keys -= 1;
+        }
+    }
+
+    /// The bucket of the key, or the vacant bucket where it would go. The table must have buckets; it is never full, so
+    /// there is always an end to the search.
+    #[inline]
+    fn probe(&self, key: &Envelope) -> usize {
+        let mask = self.buckets.len() - 1;
+        let mut place = hash(key) & mask;
+        loop {
+            let bucket = &self.buckets[place];
+            if bucket.is_vacant() || bucket.key == *key {
+                return place;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Moves up the keys behind a bucket that became vacant, as far as their search would now end too early.
+    #[inline]
+    fn close_gap(&mut self, mut gap: usize) {
+        let mask = self.buckets.len() - 1;
+        let mut place = gap;
+        loop {
+            place = (place + 1) & mask;
+            let bucket = self.buckets[place];
+            if bucket.is_vacant() {
+                break;
+            }
+            let home = hash(&bucket.key) & mask;
+            let from_home = place.wrapping_sub(home) & mask;
+            let from_gap = place.wrapping_sub(gap) & mask;
+            if from_home >= from_gap {
+                self.buckets[gap] = bucket;
+                gap = place;
+            }
+        }
+        self.buckets[gap] = Bucket::VACANT;
+    }
+
+    /// Doubles the table.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let larger = vec![Bucket::VACANT; (self.buckets.len() * 2).max(BUCKETS_MIN)];
+        let old = std::mem::replace(&mut self.buckets, larger);
+        for bucket in old.into_iter().filter(|bucket| !bucket.is_vacant()) {
+            let place = self.probe(&bucket.key);
+            self.buckets[place] = bucket;
+        }
+    }
+}
+
+/// One widening multiplication of the two halves of the key, folded: two instructions more than a plain multiplicative
+/// hash, and every bit of the key reaches the low bits that a power-of-two table looks at. Ranks and tags that count up,
+/// or by powers of two, spread well. It is no defence against a program that chooses its tags to collide; such a
+/// program slows itself only.
+#[inline]
+fn hash(key: &Envelope) -> usize {
+    // Odd constants with no pattern: the golden ratio, and a multiplier from the literature on linear generators.
+    let left = (u64::from(key.context_id.0) << 32 | u64::from(key.source)) ^ 0x9e37_79b9_7f4a_7c15;
+    let right = u64::from(key.tag.cast_unsigned()) ^ 0xd134_2543_de82_ef95;
+    let product = u128::from(left) * u128::from(right);
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the product are folded on purpose")]
+    let folded = (product as u64) ^ ((product >> 64) as u64);
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+    let hash = folded as usize;
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, VecDeque};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(number: u32) -> Envelope {
+        Envelope {
+            context_id: ContextId(number & 1),
+            source: number >> 1 & 3,
+            tag: (number >> 3).cast_signed(),
+        }
+    }
+
+    proptest! {
+        /// Few keys over a table at its fill limit: clusters, gaps within them, clusters across the table's end.
+        #[test]
+        fn behaves_as_a_map_of_queues(steps in prop::collection::vec((0u32..64, any::<bool>()), 1..600)) {
+            let mut entries = Entries::<u32, u32, 2>::new();
+            let mut index = Index::new();
+            let mut model = HashMap::<u32, VecDeque<u32>>::new();
+            for (number, add) in steps {
+                if add {
+                    let (slot, _) = entries.push(number, number);
+                    index.link(&key(number), &mut entries, 1, slot);
+                    model.entry(number).or_default().push_back(slot);
+                } else if let Some(expected) = model.get_mut(&number).and_then(VecDeque::pop_front) {
+                    let place = index.find(&key(number)).expect("the model has an entry");
+                    prop_assert_eq!(index.first(place), expected);
+                    index.unlink_at(place, &mut entries, 1, expected);
+                    entries.remove(expected);
+                }
+                model.retain(|_, slots| !slots.is_empty());
+                prop_assert_eq!(index.keys, model.len());
+                for number in 0..64 {
+                    let found = index.find(&key(number)).map(|place| index.first(place));
+                    prop_assert_eq!(found, model.get(&number).map(|slots| slots[0]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reserved_table_takes_its_keys_without_growing() {
+        let mut entries = Entries::<u32, u32, 2>::new();
+        let mut index = Index::with_capacity(1000);
+        let buckets = index.buckets.len();
+        for number in 0..1000 {
+            let (slot, _) = entries.push(number, number);
+            index.link(&key(number), &mut entries, 1, slot);
+        }
+        assert_eq!(index.keys, 1000);
+        assert_eq!(index.buckets.len(), buckets);
+    }
+
+    #[test]
+    fn a_stream_of_new_keys_leaves_the_table_as_it_was() {
+        let mut entries = Entries::<u32, u32, 2>::new();
+        let mut index = Index::new();
+        for number in 0..100_000 {
+            let (slot, _) = entries.push(number, number);
+            index.link(&key(number), &mut entries, 1, slot);
+            index.unlink(&key(number), &mut entries, 1, slot);
+            entries.remove(slot);
+        }
+        assert!(index.is_empty());
+        assert_eq!(index.buckets.len(), BUCKETS_MIN);
+        assert!(index.buckets.iter().all(Bucket::is_vacant));
+    }
+
+    #[test]
+    fn counting_ranks_tags_and_contexts_spread() {
+        const KEYS: u32 = 1 << 14;
+        type KeyOf = fn(u32) -> Envelope;
+        let spreads: [(&str, KeyOf); 6] = [
+            ("ranks", |n| Envelope { context_id: ContextId(1), source: n, tag: 0 }),
+            ("tags", |n| Envelope { context_id: ContextId(1), source: 0, tag: n.cast_signed() }),
+            ("negative tags", |n| Envelope { context_id: ContextId(1), source: 0, tag: -n.cast_signed() }),
+            ("contexts", |n| Envelope { context_id: ContextId(n), source: 0, tag: 0 }),
+            ("tags by 1024", |n| Envelope {
+                context_id: ContextId(1),
+                source: 0,
+                tag: (n << 10).cast_signed(),
+            }),
+            ("square", |n| Envelope {
+                context_id: ContextId(1),
+                source: n & 127,
+                tag: (n >> 7).cast_signed(),
+            }),
+        ];
+        for (name, key_of) in spreads {
+            let mut entries = Entries::<u32, u32, 2>::new();
+            let mut index = Index::new();
+            for number in 0..KEYS {
+                let (slot, _) = entries.push(number, number);
+                index.link(&key_of(number), &mut entries, 1, slot);
+            }
+            let mask = index.buckets.len() - 1;
+            let probes: usize = (0..index.buckets.len())
+                .filter(|&place| !index.buckets[place].is_vacant())
+                .map(|place| place.wrapping_sub(hash(&index.buckets[place].key) & mask) & mask)
+                .sum();
+            // A random spread at half load needs half a step beyond the first bucket.
+            assert!(probes < KEYS as usize * 2, "{name}: {probes} steps for {KEYS} keys");
+        }
+    }
+}
