@@ -115,7 +115,9 @@ pub trait Fabric: fmt::Debug {
     /// Allocates zeroed memory that peers reach the fastest way there is.
     fn alloc(&mut self, len: usize) -> Result<JobBuffer>;
 
-    /// Grants peers access to `memory`, until [`revoke`](Self::revoke).
+    /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation
+    /// ([`Access::for_operation`]) has [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine
+    /// revokes it after the peer has said that it is done, or is dead.
     fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant>;
 
     /// Ends a grant. [`Outcome::Done`]: nobody touches the memory from now on, whatever claims are under way.

@@ -92,15 +92,23 @@ pub struct Access {
     pub read: bool,
     /// Write it (put, rmw).
     pub write: bool,
+    /// The right is given to one operation of the engine, not to programs: see [`Grant::is_for_operation`].
+    pub for_operation: bool,
 }
 
 impl Access {
     /// Reading only.
-    pub const READ: Self = Self { read: true, write: false };
+    pub const READ: Self = Self { read: true, write: false, for_operation: false };
     /// Writing only.
-    pub const WRITE: Self = Self { read: false, write: true };
+    pub const WRITE: Self = Self { read: false, write: true, for_operation: false };
     /// Both.
-    pub const READ_WRITE: Self = Self { read: true, write: true };
+    pub const READ_WRITE: Self = Self { read: true, write: true, for_operation: false };
+
+    /// The same right for one operation of the engine.
+    #[must_use]
+    pub const fn for_operation(self) -> Self {
+        Self { for_operation: true, ..self }
+    }
 }
 
 /// A live right of peers to one range of this task's memory: a slot in the region table and its generation.
@@ -110,6 +118,20 @@ pub struct Grant {
     pub region: u32,
     /// How often the slot was given out: a claim with an older number is refused.
     pub generation: u32,
+}
+
+impl Grant {
+    /// The bit of `region` that marks a grant for one operation.
+    pub const OPERATION_BIT: u32 = 1 << 31;
+
+    /// Whether the grant was given for one operation of the engine. Programs can't name such a grant in a put, get or rmw:
+    /// the verbs refuse it. So its only user is the peer that the operation is with, which has finished when it says so, and
+    /// revoking it needs no look at what everybody else is copying.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_for_operation(self) -> bool {
+        self.region & Self::OPERATION_BIT != 0
+    }
 }
 
 /// A place in another task's exposed memory: what `LAPI_Address_init` exchanges.
