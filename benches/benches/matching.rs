@@ -34,9 +34,9 @@ fn tag(n: u32) -> i32 {
 /// The n-th message, made so that the n-th pattern of each kind takes it and no other does.
 fn message(pattern: &str, n: u32) -> Envelope {
     match pattern {
-        "any_tag" => Envelope { context_id: WORLD, source: n, tag: 7 },
-        "exact_one_key" => Envelope { context_id: WORLD, source: 0, tag: 0 },
-        _ => Envelope { context_id: WORLD, source: n % SOURCES, tag: tag(n) },
+        "any_tag" => Envelope::new(WORLD, n, 7),
+        "exact_one_key" => Envelope::new(WORLD, 0, 0),
+        _ => Envelope::new(WORLD, n % SOURCES, tag(n)),
     }
 }
 
@@ -114,7 +114,7 @@ fn ping_pong(criterion: &mut Criterion) {
     let mut posted = PostedQueue::<u64>::new();
     let mut early = EarlyArrivalQueue::<u64>::new();
     let pattern = Pattern::exact(WORLD, 1, 7);
-    let envelope = Envelope { context_id: WORLD, source: 1, tag: 7 };
+    let envelope = Envelope::new(WORLD, 1, 7);
     criterion.bench_function("ping_pong", |bencher| {
         bencher.iter(|| {
             let pattern = black_box(&pattern);

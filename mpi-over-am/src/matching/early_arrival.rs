@@ -1,9 +1,12 @@
 //! The early-arrival queue: messages that came before anybody asked for them (often called the unexpected queue).
 
-use super::SCAN_ENTRIES_MAX;
-use super::entries::{Entries, NIL};
+use std::num::NonZeroU64;
+
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
+use super::short_list::{Entry, ShortList};
+use super::slab::{NIL, Slab};
+use super::{LONG_ENTRIES_MIN, SHORT_ENTRIES_MAX};
 
 /// A message hangs in several tables at once: one lane for each, behind the lane of the order.
 const LANES: usize = 1 + Shape::ALL.len();
@@ -16,8 +19,9 @@ const fn lane_of(shape: Shape) -> usize {
 /// is recognised as such for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EarlyHandle {
+    number: NonZeroU64,
+    /// Where the message lay when the handle was made: `NIL` in the short list.
     slot: u32,
-    number: u64,
 }
 
 /// Messages in the order in which they arrived. `M` is what the caller keeps of a message.
@@ -27,25 +31,27 @@ pub struct EarlyHandle {
 ///
 /// let world = ContextId(1);
 /// let mut early = EarlyArrivalQueue::new();
-/// early.push(Envelope { context_id: world, source: 5, tag: 2 }, "first");
-/// early.push(Envelope { context_id: world, source: 4, tag: 2 }, "second");
+/// early.push(Envelope::new(world, 5, 2), "first");
+/// early.push(Envelope::new(world, 4, 2), "second");
 ///
 /// let from_anybody = Pattern::new(world, None, Some(2));
-/// assert_eq!(early.peek_match(&from_anybody).map(|(envelope, _)| envelope.source), Some(5));
+/// assert_eq!(early.peek_match(&from_anybody).map(|(envelope, _)| envelope.source()), Some(5));
 /// let (_, message) = early.take_match(&Pattern::exact(world, 4, 2)).expect("it has arrived");
 /// assert_eq!(message, "second");
 /// ```
 #[derive(Clone, Debug)]
 pub struct EarlyArrivalQueue<M> {
-    /// The payload is there in every slot in use.
-    entries: Entries<Envelope, Option<M>, LANES>,
-    /// One a [`Shape`].
-    tables: [Index; 4],
-    /// The tables that are filled while `indexed`: the exact one, and those of the wildcards that were ever asked for
+    next_number: NonZeroU64,
+    /// Whether all messages are in the long queue, or all in the short one.
+    is_long: bool,
+    /// The tables that the long queue fills: the exact one, and those of the wildcards that were ever asked for
     /// while something waited. A program without wildcards pays for one table.
     kept: [bool; 4],
-    /// While true every entry hangs in every table that is kept; while false all tables are empty.
-    indexed: bool,
+    short: ShortList<Envelope, M>,
+    /// The payload is there in every slot in use.
+    long: Slab<Envelope, Option<M>, LANES>,
+    /// One a [`Shape`]. Every message of the long queue hangs in all that are kept.
+    tables: [Index; 4],
 }
 
 impl<M> EarlyArrivalQueue<M> {
@@ -53,18 +59,21 @@ impl<M> EarlyArrivalQueue<M> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            entries: Entries::new(),
-            tables: [const { Index::new() }; 4],
+            next_number: NonZeroU64::MIN,
+            is_long: false,
             kept: [true, false, false, false],
-            indexed: false,
+            short: ShortList::new(),
+            long: Slab::new(),
+            tables: [const { Index::new() }; 4],
         }
     }
 
     /// An empty queue with memory for this many messages, as long as no wildcard is used.
     #[must_use]
     pub fn with_capacity(messages: usize) -> Self {
-        let mut queue = Self { entries: Entries::with_capacity(messages), ..Self::new() };
-        if messages > SCAN_ENTRIES_MAX {
+        let mut queue = Self::new();
+        if messages > SHORT_ENTRIES_MAX {
+            queue.long.reserve(messages);
             queue.tables[Shape::Exact as usize] = Index::with_capacity(messages);
         }
         queue
@@ -74,40 +83,35 @@ impl<M> EarlyArrivalQueue<M> {
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.entries.len()
+        if self.is_long { self.long.len() } else { self.short.len() }
     }
 
     /// Whether no message waits.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.entries.first() == NIL
+        self.len() == 0
     }
 
     /// Adds a message behind all others. The caller has looked among the posted receives before.
     #[inline]
     pub fn push(&mut self, envelope: Envelope, message: M) -> EarlyHandle {
-        let (slot, number) = self.entries.push(envelope, Some(message));
-        if self.indexed || self.entries.len() > SCAN_ENTRIES_MAX {
-            self.index_entry(slot);
+        let number = self.next_number;
+        self.next_number = number.saturating_add(1);
+        if self.is_long || self.short.is_full() {
+            return self.push_further(number, envelope, message);
         }
-        EarlyHandle { slot, number }
+        self.short.push(Entry { number, key: envelope, payload: message });
+        EarlyHandle { number, slot: NIL }
     }
 
     /// Takes out the earliest message that satisfies the pattern (MPI 4.1 section 3.5; for a matched probe, 3.8.2).
     #[inline]
     pub fn take_match(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
-        let first = self.entries.first();
-        if first == NIL {
+        if self.is_empty() {
             return None;
         }
-        if !self.indexed && pattern.matches(self.entries.key(first)) {
-            let envelope = *self.entries.key(first);
-            let message = self.entries.payload_mut(first).take().expect(HAS_MESSAGE);
-            self.entries.remove_first();
-            return Some((envelope, message));
-        }
-        self.take_match_further(pattern)
+        self.take_match_present(pattern)
     }
 
     /// Looks at the earliest message that satisfies the pattern (a probe, MPI 4.1 section 3.8.1). A receive with the same
@@ -119,118 +123,155 @@ impl<M> EarlyArrivalQueue<M> {
         if self.is_empty() {
             return None;
         }
-        let slot = self.find_match(pattern)?;
-        Some((self.entries.key(slot), self.entries.payload(slot).as_ref().expect(HAS_MESSAGE)))
+        self.peek_match_present(pattern)
     }
 
     /// The message of a handle, if it still waits.
     pub fn get_mut(&mut self, handle: EarlyHandle) -> Option<&mut M> {
-        if !self.entries.holds(handle.slot, handle.number) {
-            return None;
+        if self.is_long {
+            let slot = self.long.find(handle.slot, handle.number)?;
+            return self.long.payload_mut(slot).as_mut();
         }
-        self.entries.payload_mut(handle.slot).as_mut()
+        let position = self.short.position(|entry| entry.number == handle.number)?;
+        self.short.get_mut(position).map(|entry| &mut entry.payload)
     }
 
     /// Takes out the message of a handle, if it still waits.
     pub fn remove(&mut self, handle: EarlyHandle) -> Option<(Envelope, M)> {
-        self.entries.holds(handle.slot, handle.number).then(|| self.remove_slot(handle.slot))
+        if self.is_long {
+            let slot = self.long.find(handle.slot, handle.number)?;
+            return Some(self.remove_long(slot));
+        }
+        let position = self.short.position(|entry| entry.number == handle.number)?;
+        self.short.remove(position).map(|entry| (entry.key, entry.payload))
     }
 
     /// The messages that wait, in the order in which they arrived.
     pub fn iter(&self) -> impl Iterator<Item = (EarlyHandle, &Envelope, &M)> {
-        self.entries.slots().map(|slot| {
-            let handle = EarlyHandle { slot, number: self.entries.number(slot) };
-            (handle, self.entries.key(slot), self.entries.payload(slot).as_ref().expect(HAS_MESSAGE))
-        })
+        let short = self.short.iter().map(|entry| {
+            let handle = EarlyHandle { number: entry.number, slot: NIL };
+            (handle, &entry.key, &entry.payload)
+        });
+        let long = self.long.slots().map(|slot| {
+            let handle = EarlyHandle { number: self.long.number(slot), slot };
+            (handle, self.long.key(slot), self.long.payload(slot).as_ref().expect(HAS_MESSAGE))
+        });
+        short.chain(long)
+    }
+
+    #[inline(never)]
+    fn take_match_present(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+        self.keep_table(pattern.shape());
+        if self.is_long {
+            let slot = self.find_long(pattern)?;
+            return Some(self.remove_long(slot));
+        }
+        let position = self.short.position(|entry| pattern.matches(&entry.key))?;
+        self.short.remove(position).map(|entry| (entry.key, entry.payload))
+    }
+
+    #[inline(never)]
+    fn peek_match_present(&mut self, pattern: &Pattern) -> Option<(&Envelope, &M)> {
+        self.keep_table(pattern.shape());
+        if self.is_long {
+            let slot = self.find_long(pattern)?;
+            return Some((self.long.key(slot), self.long.payload(slot).as_ref().expect(HAS_MESSAGE)));
+        }
+        let position = self.short.position(|entry| pattern.matches(&entry.key))?;
+        self.short.get(position).map(|entry| (&entry.key, &entry.payload))
+    }
+
+    /// The earliest message of the long queue that satisfies the pattern, whose shape has a table.
+    fn find_long(&self, pattern: &Pattern) -> Option<u32> {
+        let table = &self.tables[pattern.shape() as usize];
+        table.find(&pattern.key()).map(|place| table.first(place))
     }
 
     #[cold]
     #[inline(never)]
-    fn take_match_further(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
-        let slot = self.find_match(pattern)?;
-        Some(self.remove_slot(slot))
+    fn push_further(&mut self, number: NonZeroU64, envelope: Envelope, message: M) -> EarlyHandle {
+        if !self.is_long {
+            self.move_to_long();
+        }
+        let slot = self.push_long(number, envelope, message);
+        EarlyHandle { number, slot }
     }
 
-    /// The slot of the earliest message that satisfies the pattern.
-    fn find_match(&mut self, pattern: &Pattern) -> Option<u32> {
-        let shape = pattern.shape();
-        if !self.kept[shape as usize] {
-            self.keep_table(shape);
+    fn push_long(&mut self, number: NonZeroU64, envelope: Envelope, message: M) -> u32 {
+        let slot = self.long.push(number, envelope, Some(message));
+        for shape in Shape::ALL {
+            if self.kept[shape as usize] {
+                self.link(shape, slot);
+            }
         }
-        if self.indexed {
-            let table = &self.tables[shape as usize];
-            return table.find(pattern.key()).map(|place| table.first(place));
-        }
-        self.entries.slots().find(|&slot| pattern.matches(self.entries.key(slot)))
+        slot
     }
 
-    fn remove_slot(&mut self, slot: u32) -> (Envelope, M) {
-        let envelope = *self.entries.key(slot);
-        if self.indexed {
-            self.unlink_from_tables(slot);
-        }
-        let message = self.entries.payload_mut(slot).take().expect(HAS_MESSAGE);
-        self.entries.remove(slot);
-        if self.indexed && self.entries.len() <= SCAN_ENTRIES_MAX / 2 {
-            self.empty_tables();
+    fn remove_long(&mut self, slot: u32) -> (Envelope, M) {
+        let (envelope, message) = self.take_long(slot);
+        if self.long.len() < LONG_ENTRIES_MIN {
+            self.move_to_short();
         }
         (envelope, message)
     }
 
-    /// The queue is long: hangs its new entry into the tables, and all others too if they are in none yet.
-    #[cold]
-    #[inline(never)]
-    fn index_entry(&mut self, slot: u32) {
-        let from = if self.indexed { slot } else { self.entries.first() };
-        self.indexed = true;
-        for shape in Shape::ALL {
-            if self.kept[shape as usize] {
-                self.link_from(shape, from);
-            }
-        }
-    }
-
-    /// From now on there is a table for this shape of wildcard.
-    #[cold]
-    #[inline(never)]
-    fn keep_table(&mut self, shape: Shape) {
-        self.kept[shape as usize] = true;
-        if self.indexed {
-            self.link_from(shape, self.entries.first());
-        }
-    }
-
-    /// Hangs an entry and all that came behind it into one table.
-    fn link_from(&mut self, shape: Shape, from: u32) {
-        let table = &mut self.tables[shape as usize];
-        let mut slot = from;
-        while slot != NIL {
-            let key = shape.key_of(self.entries.key(slot));
-            table.link(&key, &mut self.entries, lane_of(shape), slot);
-            slot = self.entries.next(slot);
-        }
-    }
-
-    fn unlink_from_tables(&mut self, slot: u32) {
-        let envelope = *self.entries.key(slot);
+    /// Takes a message out of the tables and the slab.
+    fn take_long(&mut self, slot: u32) -> (Envelope, M) {
+        let envelope = *self.long.key(slot);
         for shape in Shape::ALL {
             if self.kept[shape as usize] {
                 let key = shape.key_of(&envelope);
-                self.tables[shape as usize].unlink(&key, &mut self.entries, lane_of(shape), slot);
+                self.tables[shape as usize].unlink(&key, &mut self.long, lane_of(shape), slot);
             }
+        }
+        let message = self.long.payload_mut(slot).take().expect(HAS_MESSAGE);
+        self.long.remove(slot);
+        (envelope, message)
+    }
+
+    fn link(&mut self, shape: Shape, slot: u32) {
+        let key = shape.key_of(self.long.key(slot));
+        self.tables[shape as usize].link(&key, &mut self.long, lane_of(shape), slot);
+    }
+
+    /// Patterns of this shape are in use: from now on the long queue has a table for them.
+    #[inline]
+    fn keep_table(&mut self, shape: Shape) {
+        if !self.kept[shape as usize] {
+            self.build_table(shape);
         }
     }
 
-    /// The queue is short again.
     #[cold]
     #[inline(never)]
-    fn empty_tables(&mut self) {
-        let mut slot = self.entries.first();
-        while slot != NIL {
-            self.unlink_from_tables(slot);
-            slot = self.entries.next(slot);
+    fn build_table(&mut self, shape: Shape) {
+        self.kept[shape as usize] = true;
+        let mut next = self.long.first();
+        while let Some(slot) = next {
+            self.link(shape, slot);
+            next = self.long.next(slot);
         }
-        self.indexed = false;
+    }
+
+    fn move_to_long(&mut self) {
+        self.is_long = true;
+        let mut position = 0;
+        while let Some(entry) = self.short.take_first() {
+            let slot = self.push_long(entry.number, entry.key, entry.payload);
+            self.long.note_moved_in(position, slot);
+            position += 1;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn move_to_short(&mut self) {
+        while let Some(slot) = self.long.first() {
+            let number = self.long.number(slot);
+            let (key, payload) = self.take_long(slot);
+            self.short.push(Entry { number, key, payload });
+        }
+        self.is_long = false;
     }
 }
 

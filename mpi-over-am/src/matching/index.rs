@@ -4,8 +4,8 @@
 //! keys behind it move up: there are no tombstones, so the table does not age under a stream of ever new tags. The
 //! table never shrinks; a queue that once was long may be so again.
 
-use super::entries::{Entries, List, NIL};
 use super::envelope::{ContextId, Envelope};
+use super::slab::{List, NIL, Slab};
 
 /// Buckets of the first allocation: enough for the first queue that is too long for a scan.
 const BUCKETS_MIN: usize = 32;
@@ -18,8 +18,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    const VACANT: Self =
-        Self { key: Envelope { context_id: ContextId(0), source: 0, tag: 0 }, list: List::EMPTY };
+    const VACANT: Self = Self { key: Envelope::new(ContextId(0), 0, 0), list: List::EMPTY };
 
     const fn is_vacant(&self) -> bool {
         self.list.first == NIL
@@ -30,7 +29,7 @@ impl Bucket {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place(usize);
 
-/// One table. The lists run through the lane of an [`Entries`] that the caller names, always the same for one table.
+/// One table. The lists run through the lane of an [`Slab`] that the caller names, always the same for one table.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     /// A power of two of them, or none.
@@ -74,7 +73,7 @@ impl Index {
     pub(super) fn link<K: Copy, P, const LANES: usize>(
         &mut self,
         key: &Envelope,
-        entries: &mut Entries<K, P, LANES>,
+        slab: &mut Slab<K, P, LANES>,
         lane: usize,
         slot: u32,
     ) {
@@ -87,22 +86,22 @@ impl Index {
             bucket.key = *key;
             self.keys += 1;
         }
-        entries.link_last(lane, &mut bucket.list, slot);
+        slab.link_last(lane, &mut bucket.list, slot);
     }
 
     /// Takes an entry that hangs under `key` out of the table.
     pub(super) fn unlink<K: Copy, P, const LANES: usize>(
         &mut self,
         key: &Envelope,
-        entries: &mut Entries<K, P, LANES>,
+        slab: &mut Slab<K, P, LANES>,
         lane: usize,
         slot: u32,
     ) {
-        if entries.unlink_between(lane, slot) {
+        if slab.unlink_between(lane, slot) {
             return;
         }
         let place = self.find(key).expect("the key of a linked entry is in its table");
-        self.unlink_at(place, entries, lane, slot);
+        self.unlink_at(place, slab, lane, slot);
     }
 
     /// As [`Self::unlink`], where the key's place is known.
@@ -110,12 +109,12 @@ impl Index {
     pub(super) fn unlink_at<K: Copy, P, const LANES: usize>(
         &mut self,
         place: Place,
-        entries: &mut Entries<K, P, LANES>,
+        slab: &mut Slab<K, P, LANES>,
         lane: usize,
         slot: u32,
     ) {
         let bucket = &mut self.buckets[place.0];
-        entries.unlink(lane, &mut bucket.list, slot);
+        slab.unlink(lane, &mut bucket.list, slot);
         if bucket.is_vacant() {
             self.close_gap(place.0);
             self.keys -= 1;
@@ -179,8 +178,8 @@ impl Index {
 #[inline]
 fn hash(key: &Envelope) -> usize {
     // Odd constants with no pattern: the golden ratio, and a multiplier from the literature on linear generators.
-    let left = (u64::from(key.context_id.0) << 32 | u64::from(key.source)) ^ 0x9e37_79b9_7f4a_7c15;
-    let right = u64::from(key.tag.cast_unsigned()) ^ 0xd134_2543_de82_ef95;
+    let left = key.sender_word() ^ 0x9e37_79b9_7f4a_7c15;
+    let right = u64::from(key.tag().cast_unsigned()) ^ 0xd134_2543_de82_ef95;
     let product = u128::from(left) * u128::from(right);
     #[expect(clippy::cast_possible_truncation, reason = "the halves of the product are folded on purpose")]
     let folded = (product as u64) ^ ((product >> 64) as u64);
@@ -192,36 +191,33 @@ fn hash(key: &Envelope) -> usize {
 #[cfg(test)]
 mod tests {
     use std::collections::{HashMap, VecDeque};
+    use std::num::NonZeroU64;
 
     use proptest::prelude::*;
 
     use super::*;
 
     fn key(number: u32) -> Envelope {
-        Envelope {
-            context_id: ContextId(number & 1),
-            source: number >> 1 & 3,
-            tag: (number >> 3).cast_signed(),
-        }
+        Envelope::new(ContextId(number & 1), number >> 1 & 3, (number >> 3).cast_signed())
     }
 
     proptest! {
         /// Few keys over a table at its fill limit: clusters, gaps within them, clusters across the table's end.
         #[test]
         fn behaves_as_a_map_of_queues(steps in prop::collection::vec((0u32..64, any::<bool>()), 1..600)) {
-            let mut entries = Entries::<u32, u32, 2>::new();
+            let mut slab = Slab::<u32, u32, 2>::new();
             let mut index = Index::new();
             let mut model = HashMap::<u32, VecDeque<u32>>::new();
             for (number, add) in steps {
                 if add {
-                    let (slot, _) = entries.push(number, number);
-                    index.link(&key(number), &mut entries, 1, slot);
+                    let slot = slab.push(NonZeroU64::MIN, number, number);
+                    index.link(&key(number), &mut slab, 1, slot);
                     model.entry(number).or_default().push_back(slot);
                 } else if let Some(expected) = model.get_mut(&number).and_then(VecDeque::pop_front) {
                     let place = index.find(&key(number)).expect("the model has an entry");
                     prop_assert_eq!(index.first(place), expected);
-                    index.unlink_at(place, &mut entries, 1, expected);
-                    entries.remove(expected);
+                    index.unlink_at(place, &mut slab, 1, expected);
+                    slab.remove(expected);
                 }
                 model.retain(|_, slots| !slots.is_empty());
                 prop_assert_eq!(index.keys, model.len());
@@ -235,12 +231,12 @@ mod tests {
 
     #[test]
     fn a_reserved_table_takes_its_keys_without_growing() {
-        let mut entries = Entries::<u32, u32, 2>::new();
+        let mut slab = Slab::<u32, u32, 2>::new();
         let mut index = Index::with_capacity(1000);
         let buckets = index.buckets.len();
         for number in 0..1000 {
-            let (slot, _) = entries.push(number, number);
-            index.link(&key(number), &mut entries, 1, slot);
+            let slot = slab.push(NonZeroU64::MIN, number, number);
+            index.link(&key(number), &mut slab, 1, slot);
         }
         assert_eq!(index.keys, 1000);
         assert_eq!(index.buckets.len(), buckets);
@@ -248,13 +244,13 @@ mod tests {
 
     #[test]
     fn a_stream_of_new_keys_leaves_the_table_as_it_was() {
-        let mut entries = Entries::<u32, u32, 2>::new();
+        let mut slab = Slab::<u32, u32, 2>::new();
         let mut index = Index::new();
         for number in 0..100_000 {
-            let (slot, _) = entries.push(number, number);
-            index.link(&key(number), &mut entries, 1, slot);
-            index.unlink(&key(number), &mut entries, 1, slot);
-            entries.remove(slot);
+            let slot = slab.push(NonZeroU64::MIN, number, number);
+            index.link(&key(number), &mut slab, 1, slot);
+            index.unlink(&key(number), &mut slab, 1, slot);
+            slab.remove(slot);
         }
         assert!(index.is_empty());
         assert_eq!(index.buckets.len(), BUCKETS_MIN);
@@ -266,27 +262,19 @@ mod tests {
         const KEYS: u32 = 1 << 14;
         type KeyOf = fn(u32) -> Envelope;
         let spreads: [(&str, KeyOf); 6] = [
-            ("ranks", |n| Envelope { context_id: ContextId(1), source: n, tag: 0 }),
-            ("tags", |n| Envelope { context_id: ContextId(1), source: 0, tag: n.cast_signed() }),
-            ("negative tags", |n| Envelope { context_id: ContextId(1), source: 0, tag: -n.cast_signed() }),
-            ("contexts", |n| Envelope { context_id: ContextId(n), source: 0, tag: 0 }),
-            ("tags by 1024", |n| Envelope {
-                context_id: ContextId(1),
-                source: 0,
-                tag: (n << 10).cast_signed(),
-            }),
-            ("square", |n| Envelope {
-                context_id: ContextId(1),
-                source: n & 127,
-                tag: (n >> 7).cast_signed(),
-            }),
+            ("ranks", |n| Envelope::new(ContextId(1), n, 0)),
+            ("tags", |n| Envelope::new(ContextId(1), 0, n.cast_signed())),
+            ("negative tags", |n| Envelope::new(ContextId(1), 0, -n.cast_signed())),
+            ("contexts", |n| Envelope::new(ContextId(n), 0, 0)),
+            ("tags by 1024", |n| Envelope::new(ContextId(1), 0, (n << 10).cast_signed())),
+            ("square", |n| Envelope::new(ContextId(1), n & 127, (n >> 7).cast_signed())),
         ];
         for (name, key_of) in spreads {
-            let mut entries = Entries::<u32, u32, 2>::new();
+            let mut slab = Slab::<u32, u32, 2>::new();
             let mut index = Index::new();
             for number in 0..KEYS {
-                let (slot, _) = entries.push(number, number);
-                index.link(&key_of(number), &mut entries, 1, slot);
+                let slot = slab.push(NonZeroU64::MIN, number, number);
+                index.link(&key_of(number), &mut slab, 1, slot);
             }
             let mask = index.buckets.len() - 1;
             let probes: usize = (0..index.buckets.len())

@@ -14,16 +14,16 @@
 //!
 //! # The cost
 //!
-//! - Up to eight entries are kept as a plain list in order and compared one by one. Most programs never
-//!   leave this state, and the usual case, the first entry matches, is a handful of instructions, inlined.
-//! - Beyond it the entries are also hung into up to four hash tables, one a shape of pattern: exact, any source, any tag,
-//!   both ([`Pattern::shape`]). Under each key lies a first-in first-out list, so a hundred thousand entries with one key
-//!   cost no more than one. An empty table costs one test.
+//! - Up to eight entries are a ring inside the queue, compared one by one. Most programs never leave this state, and the
+//!   usual case, the first entry matches, is a handful of instructions, inlined.
+//! - Beyond it the entries move into a slab and are hung into up to four hash tables, one a shape of pattern: exact, any
+//!   source, any tag, both ([`Shape`]). Under each key lies a first-in first-out list, so a hundred thousand entries
+//!   with one key cost no more than one. An empty table costs one test.
 //! - A posted receive lies in the one table of its shape; an arriving message looks into each table that is not empty,
 //!   and the order number decides among at most four candidates.
 //! - An early arrival lies in the table of every shape that has been asked for; a receive looks into one. The exact table is
 //!   always kept; the first wildcard that meets a long queue pays for the building of its table, once.
-//! - Entries lie in a slab with a free list. Nothing is allocated unless a queue is longer than it has ever been.
+//! - Vacated slots are used again. Nothing is allocated unless a queue is longer than it has ever been.
 //!
 //! Worked out after the queues of the paper's MPI over LAPI and after what later work found missing there: search time that
 //! grows with the queue.
@@ -31,10 +31,11 @@
 #![forbid(unsafe_code)]
 
 mod early_arrival;
-mod entries;
 mod envelope;
 mod index;
 mod posted;
+mod short_list;
+mod slab;
 #[cfg(test)]
 mod tests;
 
@@ -42,7 +43,12 @@ pub use early_arrival::{EarlyArrivalQueue, EarlyHandle};
 pub use envelope::{ContextId, Envelope, Pattern, Shape};
 pub use posted::{PostedHandle, PostedQueue};
 
-/// The longest queue that is searched entry by entry. Eight entries are eight or nine cache lines that lie together: less
-/// work than one hash and one probe into a table that has cooled down. Above it the tables are filled; at half of it they are
-/// emptied again, so that a queue that swings around the limit pays for the change only once in several operations.
-const SCAN_ENTRIES_MAX: usize = 8;
+/// The longest queue that is kept as a short list. A ring needs a power of two. Up to eight comparisons on memory that lies
+/// together cost less than a hash and a probe into a table that has cooled down.
+const SHORT_ENTRIES_MAX: usize = 8;
+
+/// A long queue with fewer entries becomes a short list again. Well below the other limit, so that a queue that swings
+/// around one of the two pays for the change only once in several operations.
+const LONG_ENTRIES_MIN: usize = SHORT_ENTRIES_MAX / 2;
+
+const _: () = assert!(SHORT_ENTRIES_MAX.is_power_of_two());

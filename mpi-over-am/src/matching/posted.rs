@@ -1,9 +1,12 @@
 //! The posted receive queue: receives that wait for their message.
 
-use super::SCAN_ENTRIES_MAX;
-use super::entries::{Entries, NIL};
+use std::num::NonZeroU64;
+
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
+use super::short_list::{Entry, ShortList};
+use super::slab::{NIL, Slab};
+use super::{LONG_ENTRIES_MIN, SHORT_ENTRIES_MAX};
 
 /// A receive hangs in the table of its own shape only, so the four tables share one lane.
 const TABLE_LANE: usize = 1;
@@ -13,8 +16,9 @@ const LANES: usize = 2;
 /// receive is gone is recognised as such for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PostedHandle {
+    number: NonZeroU64,
+    /// Where the receive lay when the handle was made: `NIL` in the short list.
     slot: u32,
-    number: u64,
 }
 
 /// Receives in the order in which they were posted. `R` is what names a receive request to the caller.
@@ -27,31 +31,41 @@ pub struct PostedHandle {
 /// posted.post(Pattern::new(world, None, Some(7)), "from anybody");
 /// posted.post(Pattern::exact(world, 3, 7), "from rank 3");
 ///
-/// let message = Envelope { context_id: world, source: 3, tag: 7 };
+/// let message = Envelope::new(world, 3, 7);
 /// assert_eq!(posted.take_match(&message), Some("from anybody"));
 /// assert_eq!(posted.take_match(&message), Some("from rank 3"));
 /// assert_eq!(posted.take_match(&message), None);
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostedQueue<R> {
-    entries: Entries<Pattern, R, LANES>,
-    /// One a [`Shape`]. All are empty unless `indexed`; then every entry hangs in one of them.
+    next_number: NonZeroU64,
+    /// Whether all receives are in the long queue, or all in the short one.
+    is_long: bool,
+    short: ShortList<Pattern, R>,
+    long: Slab<Pattern, R, LANES>,
+    /// One a [`Shape`]. Every receive of the long queue hangs in one of them.
     tables: [Index; 4],
-    indexed: bool,
 }
 
 impl<R: Copy> PostedQueue<R> {
     /// An empty queue; allocates nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entries: Entries::new(), tables: [const { Index::new() }; 4], indexed: false }
+        Self {
+            next_number: NonZeroU64::MIN,
+            is_long: false,
+            short: ShortList::new(),
+            long: Slab::new(),
+            tables: [const { Index::new() }; 4],
+        }
     }
 
     /// An empty queue with memory for this many receives without wildcards.
     #[must_use]
     pub fn with_capacity(receives: usize) -> Self {
-        let mut queue = Self { entries: Entries::with_capacity(receives), ..Self::new() };
-        if receives > SCAN_ENTRIES_MAX {
+        let mut queue = Self::new();
+        if receives > SHORT_ENTRIES_MAX {
+            queue.long.reserve(receives);
             queue.tables[Shape::Exact as usize] = Index::with_capacity(receives);
         }
         queue
@@ -61,94 +75,98 @@ impl<R: Copy> PostedQueue<R> {
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.entries.len()
+        if self.is_long { self.long.len() } else { self.short.len() }
     }
 
     /// Whether no receive waits.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.entries.first() == NIL
+        self.len() == 0
     }
 
     /// Adds a receive behind all others. The caller has looked among the early arrivals before.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, request: R) -> PostedHandle {
-        let (slot, number) = self.entries.push(pattern, request);
-        if self.indexed || self.entries.len() > SCAN_ENTRIES_MAX {
-            self.index_entry(slot);
+        let number = self.next_number;
+        self.next_number = number.saturating_add(1);
+        if self.is_long || self.short.is_full() {
+            return self.post_long(number, pattern, request);
         }
-        PostedHandle { slot, number }
+        self.short.push(Entry { number, key: pattern, payload: request });
+        PostedHandle { number, slot: NIL }
     }
 
     /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5).
     #[inline]
     pub fn take_match(&mut self, envelope: &Envelope) -> Option<R> {
-        let first = self.entries.first();
-        if first == NIL {
-            return None;
+        match self.short.first() {
+            Some(first) if first.key.matches(envelope) => self.short.take_first().map(|entry| entry.payload),
+            None if !self.is_long => None,
+            _ => self.take_match_further(envelope),
         }
-        if !self.indexed && self.entries.key(first).matches(envelope) {
-            let request = *self.entries.payload(first);
-            self.entries.remove_first();
-            return Some(request);
-        }
-        self.take_match_further(envelope)
     }
 
     /// Takes a receive back, if it still waits (MPI 4.1 section 3.8.4).
     pub fn cancel(&mut self, handle: PostedHandle) -> Option<R> {
-        if !self.entries.holds(handle.slot, handle.number) {
-            return None;
+        if !self.is_long {
+            let position = self.short.position(|entry| entry.number == handle.number)?;
+            return self.short.remove(position).map(|entry| entry.payload);
         }
-        if self.indexed {
-            let pattern = *self.entries.key(handle.slot);
-            self.tables[pattern.shape() as usize].unlink(
-                pattern.key(),
-                &mut self.entries,
-                TABLE_LANE,
-                handle.slot,
-            );
-        }
-        Some(self.remove(handle.slot))
+        let slot = self.long.find(handle.slot, handle.number)?;
+        self.unlink_from_table(slot);
+        Some(self.remove_long(slot))
     }
 
     /// The receives that wait, in the order in which they were posted.
     pub fn iter(&self) -> impl Iterator<Item = (PostedHandle, &Pattern, R)> {
-        self.entries.slots().map(|slot| {
-            let handle = PostedHandle { slot, number: self.entries.number(slot) };
-            (handle, self.entries.key(slot), *self.entries.payload(slot))
-        })
+        let short = self.short.iter().map(|entry| {
+            let handle = PostedHandle { number: entry.number, slot: NIL };
+            (handle, &entry.key, entry.payload)
+        });
+        let long = self.long.slots().map(|slot| {
+            let handle = PostedHandle { number: self.long.number(slot), slot };
+            (handle, self.long.key(slot), *self.long.payload(slot))
+        });
+        short.chain(long)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_long(&mut self, number: NonZeroU64, pattern: Pattern, request: R) -> PostedHandle {
+        if !self.is_long {
+            self.move_to_long();
+        }
+        let slot = self.push_long(number, pattern, request);
+        PostedHandle { number, slot }
+    }
+
+    fn push_long(&mut self, number: NonZeroU64, pattern: Pattern, request: R) -> u32 {
+        let slot = self.long.push(number, pattern, request);
+        let table = &mut self.tables[pattern.shape() as usize];
+        table.link(&pattern.key(), &mut self.long, TABLE_LANE, slot);
+        slot
     }
 
     #[cold]
     #[inline(never)]
     fn take_match_further(&mut self, envelope: &Envelope) -> Option<R> {
-        if self.indexed { self.take_match_in_tables(envelope) } else { self.take_match_by_scan(envelope) }
-    }
-
-    fn take_match_by_scan(&mut self, envelope: &Envelope) -> Option<R> {
-        let mut slot = self.entries.first();
-        while slot != NIL {
-            if self.entries.key(slot).matches(envelope) {
-                let request = *self.entries.payload(slot);
-                self.entries.remove(slot);
-                return Some(request);
-            }
-            slot = self.entries.next(slot);
+        if self.is_long {
+            return self.take_match_in_tables(envelope);
         }
-        None
+        let position = self.short.position(|entry| entry.key.matches(envelope))?;
+        self.short.remove(position).map(|entry| entry.payload)
     }
 
     /// Each table offers its earliest receive for this message; the order number decides.
     fn take_match_in_tables(&mut self, envelope: &Envelope) -> Option<R> {
         let mut earliest = None;
-        let mut earliest_number = u64::MAX;
+        let mut earliest_number = NonZeroU64::MAX;
         for shape in Shape::ALL {
             let table = &self.tables[shape as usize];
             if let Some(place) = table.find(&shape.key_of(envelope)) {
                 let slot = table.first(place);
-                let number = self.entries.number(slot);
+                let number = self.long.number(slot);
                 if number < earliest_number {
                     earliest_number = number;
                     earliest = Some((shape, place, slot));
@@ -156,44 +174,45 @@ impl<R: Copy> PostedQueue<R> {
             }
         }
         let (shape, place, slot) = earliest?;
-        self.tables[shape as usize].unlink_at(place, &mut self.entries, TABLE_LANE, slot);
-        Some(self.remove(slot))
+        self.tables[shape as usize].unlink_at(place, &mut self.long, TABLE_LANE, slot);
+        Some(self.remove_long(slot))
     }
 
-    /// Takes out a receive that hangs in no table any more.
-    fn remove(&mut self, slot: u32) -> R {
-        let request = *self.entries.payload(slot);
-        self.entries.remove(slot);
-        if self.indexed && self.entries.len() <= SCAN_ENTRIES_MAX / 2 {
-            self.empty_tables();
+    /// Takes out a receive of the long queue that hangs in no table any more.
+    fn remove_long(&mut self, slot: u32) -> R {
+        let request = *self.long.payload(slot);
+        self.long.remove(slot);
+        if self.long.len() < LONG_ENTRIES_MIN {
+            self.move_to_short();
         }
         request
     }
 
-    /// The queue is long: hangs its new entry into a table, and all others too if they are in none yet.
-    #[cold]
-    #[inline(never)]
-    fn index_entry(&mut self, slot: u32) {
-        let mut from = if self.indexed { slot } else { self.entries.first() };
-        self.indexed = true;
-        while from != NIL {
-            let pattern = *self.entries.key(from);
-            self.tables[pattern.shape() as usize].link(pattern.key(), &mut self.entries, TABLE_LANE, from);
-            from = self.entries.next(from);
+    fn unlink_from_table(&mut self, slot: u32) {
+        let pattern = *self.long.key(slot);
+        self.tables[pattern.shape() as usize].unlink(&pattern.key(), &mut self.long, TABLE_LANE, slot);
+    }
+
+    fn move_to_long(&mut self) {
+        self.is_long = true;
+        let mut position = 0;
+        while let Some(entry) = self.short.take_first() {
+            let slot = self.push_long(entry.number, entry.key, entry.payload);
+            self.long.note_moved_in(position, slot);
+            position += 1;
         }
     }
 
-    /// The queue is short again.
     #[cold]
     #[inline(never)]
-    fn empty_tables(&mut self) {
-        let mut slot = self.entries.first();
-        while slot != NIL {
-            let pattern = *self.entries.key(slot);
-            self.tables[pattern.shape() as usize].unlink(pattern.key(), &mut self.entries, TABLE_LANE, slot);
-            slot = self.entries.next(slot);
+    fn move_to_short(&mut self) {
+        while let Some(slot) = self.long.first() {
+            self.unlink_from_table(slot);
+            let (number, key) = (self.long.number(slot), *self.long.key(slot));
+            self.short.push(Entry { number, key, payload: *self.long.payload(slot) });
+            self.long.remove(slot);
         }
-        self.indexed = false;
+        self.is_long = false;
     }
 }
 

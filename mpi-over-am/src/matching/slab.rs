@@ -1,6 +1,6 @@
-//! The slab in which a queue's entries lie, and the lists that run through it.
+//! The slab in which a long queue's entries lie, and the lists that run through it.
 //!
-//! An entry keeps its slot for as long as it is queued. Lanes of links run through the slots: lane [`ORDER`] holds all
+//! An entry keeps its slot for as long as the queue is long. Lanes of links run through the slots: lane [`ORDER`] holds all
 //! entries in the order in which they came, the other lanes belong to the queue's tables. An entry may hang in
 //! every lane at once and leaves each of them without a search.
 //!
@@ -8,15 +8,15 @@
 //! handle that outlived its entry is recognised, however often the slot was used since.
 
 use std::iter;
+use std::num::NonZeroU64;
+
+use super::SHORT_ENTRIES_MAX;
 
 /// The number of no slot: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
 
 /// The lane of the list of all entries.
 pub(super) const ORDER: usize = 0;
-
-/// The order number of a slot that nobody uses.
-const VACANT: u64 = 0;
 
 /// Both ends of a list; both [`NIL`] when it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,8 @@ impl Link {
 
 #[derive(Clone, Debug)]
 struct Node<K, P, const LANES: usize> {
-    number: u64,
+    /// None in a vacant slot.
+    number: Option<NonZeroU64>,
     key: K,
     links: [Link; LANES],
     payload: P,
@@ -51,22 +52,29 @@ struct Node<K, P, const LANES: usize> {
 ///
 /// A vacated slot keeps its last payload until the slot is used again; who needs it gone takes it out.
 #[derive(Clone, Debug)]
-pub(super) struct Entries<K, P, const LANES: usize> {
+pub(super) struct Slab<K, P, const LANES: usize> {
     nodes: Vec<Node<K, P, LANES>>,
     order: List,
     /// The first vacant slot; the vacant ones are chained by `next` of the order lane.
     vacant: u32,
     len: usize,
-    last_number: u64,
+    /// The slots of the entries that were there before the queue became long: their handles do not know them.
+    moved_in: [u32; SHORT_ENTRIES_MAX],
 }
 
-impl<K: Copy, P, const LANES: usize> Entries<K, P, LANES> {
+impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
     pub(super) const fn new() -> Self {
-        Self { nodes: Vec::new(), order: List::EMPTY, vacant: NIL, len: 0, last_number: VACANT }
+        Self {
+            nodes: Vec::new(),
+            order: List::EMPTY,
+            vacant: NIL,
+            len: 0,
+            moved_in: [NIL; SHORT_ENTRIES_MAX],
+        }
     }
 
-    pub(super) fn with_capacity(entries: usize) -> Self {
-        Self { nodes: Vec::with_capacity(entries), ..Self::new() }
+    pub(super) fn reserve(&mut self, entries: usize) {
+        self.nodes.reserve(entries.saturating_sub(self.nodes.len()));
     }
 
     #[inline]
@@ -74,20 +82,15 @@ impl<K: Copy, P, const LANES: usize> Entries<K, P, LANES> {
         self.len
     }
 
-    /// The slot of the earliest entry, or [`NIL`].
-    #[inline]
-    pub(super) const fn first(&self) -> u32 {
-        self.order.first
-    }
-
     #[inline]
     pub(super) fn key(&self, slot: u32) -> &K {
         &self.nodes[slot as usize].key
     }
 
+    /// The order number; the slot must be in use.
     #[inline]
-    pub(super) fn number(&self, slot: u32) -> u64 {
-        self.nodes[slot as usize].number
+    pub(super) fn number(&self, slot: u32) -> NonZeroU64 {
+        self.nodes[slot as usize].number.expect("a slot in a list is in use")
     }
 
     #[inline]
@@ -100,65 +103,49 @@ impl<K: Copy, P, const LANES: usize> Entries<K, P, LANES> {
         &mut self.nodes[slot as usize].payload
     }
 
-    /// Whether the slot holds the entry with this order number.
-    pub(super) fn holds(&self, slot: u32, number: u64) -> bool {
-        self.nodes.get(slot as usize).is_some_and(|node| node.number == number)
+    /// The slot of the entry with this order number, if it is still there. It is `slot`, or it was moved in.
+    pub(super) fn find(&self, slot: u32, number: NonZeroU64) -> Option<u32> {
+        let holds = |slot: u32| self.nodes.get(slot as usize).is_some_and(|node| node.number == Some(number));
+        iter::once(slot).chain(self.moved_in).find(|&slot| holds(slot))
     }
 
-    /// Adds an entry behind all others; says its slot and its order number.
+    /// Notes the slot of an entry that came from the short list, `position` others before it.
+    pub(super) fn note_moved_in(&mut self, position: usize, slot: u32) {
+        self.moved_in[position] = slot;
+    }
+
+    /// Adds an entry behind all others; says its slot.
     #[inline]
-    pub(super) fn push(&mut self, key: K, payload: P) -> (u32, u64) {
-        self.last_number += 1;
-        let number = self.last_number;
-        let previous = self.order.last;
+    pub(super) fn push(&mut self, number: NonZeroU64, key: K, payload: P) -> u32 {
         let slot = if self.vacant == NIL {
             self.push_fresh(number, key, payload)
         } else {
             let slot = self.vacant;
             let node = &mut self.nodes[slot as usize];
             self.vacant = node.links[ORDER].next;
-            node.number = number;
+            node.number = Some(number);
             node.key = key;
             node.payload = payload;
             slot
         };
-        self.nodes[slot as usize].links[ORDER] = Link { previous, next: NIL };
-        if previous == NIL {
-            self.order.first = slot;
-        } else {
-            self.nodes[previous as usize].links[ORDER].next = slot;
-        }
-        self.order.last = slot;
+        let mut order = self.order;
+        self.link_last(ORDER, &mut order, slot);
+        self.order = order;
         self.len += 1;
-        (slot, number)
+        slot
     }
 
     /// The queue is longer than ever before: takes a slot that was never used, and memory for it if need be.
     #[cold]
     #[inline(never)]
-    fn push_fresh(&mut self, number: u64, key: K, payload: P) -> u32 {
+    fn push_fresh(&mut self, number: NonZeroU64, key: K, payload: P) -> u32 {
         let slot = u32::try_from(self.nodes.len()).unwrap_or(NIL);
         assert!(
             slot != NIL,
-            "a matching queue holds at most {} entries: the budget above it must be smaller",
-            NIL
+            "a matching queue holds at most {NIL} entries: the budget above it must be smaller"
         );
-        self.nodes.push(Node { number, key, links: [Link::LOOSE; LANES], payload });
+        self.nodes.push(Node { number: Some(number), key, links: [Link::LOOSE; LANES], payload });
         slot
-    }
-
-    /// Vacates the slot of the earliest entry, which must be there and hang in no lane but the order's.
-    #[inline]
-    pub(super) fn remove_first(&mut self) {
-        let slot = self.order.first;
-        let next = self.nodes[slot as usize].links[ORDER].next;
-        self.order.first = next;
-        if next == NIL {
-            self.order.last = NIL;
-        } else {
-            self.nodes[next as usize].links[ORDER].previous = NIL;
-        }
-        self.vacate(slot);
     }
 
     /// Vacates a slot in use that hangs in no lane but the order's.
@@ -167,13 +154,8 @@ impl<K: Copy, P, const LANES: usize> Entries<K, P, LANES> {
         let mut order = self.order;
         self.unlink(ORDER, &mut order, slot);
         self.order = order;
-        self.vacate(slot);
-    }
-
-    #[inline]
-    fn vacate(&mut self, slot: u32) {
         let node = &mut self.nodes[slot as usize];
-        node.number = VACANT;
+        node.number = None;
         node.links[ORDER].next = self.vacant;
         self.vacant = slot;
         self.len -= 1;
@@ -220,21 +202,22 @@ impl<K: Copy, P, const LANES: usize> Entries<K, P, LANES> {
         true
     }
 
-    /// The slot behind this one in the order of coming, or [`NIL`].
-    #[inline]
-    pub(super) fn next(&self, slot: u32) -> u32 {
-        self.nodes[slot as usize].links[ORDER].next
+    /// The slot of the earliest entry.
+    pub(super) fn first(&self) -> Option<u32> {
+        existing(self.order.first)
+    }
+
+    /// The slot of the entry that came after this one.
+    pub(super) fn next(&self, slot: u32) -> Option<u32> {
+        existing(self.nodes[slot as usize].links[ORDER].next)
     }
 
     /// The slots in use, in the order in which their entries came.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
-        let existing = |slot: u32| (slot != NIL).then_some(slot);
-        iter::successors(existing(self.first()), move |&slot| existing(self.next(slot)))
+        iter::successors(self.first(), |&slot| self.next(slot))
     }
 }
 
-/// What one entry takes, in bytes.
-#[cfg(test)]
-pub(super) const fn bytes_a_node<K, P, const LANES: usize>() -> usize {
-    size_of::<Node<K, P, LANES>>()
+fn existing(slot: u32) -> Option<u32> {
+    (slot != NIL).then_some(slot)
 }

@@ -1,0 +1,98 @@
+//! A queue as long as most queues are: a few entries in a ring inside the queue's own memory.
+//!
+//! No links, no slots, no bounds to check: for the first entry a push is a store and a take is a comparison. Entries move
+//! when one before them leaves, so an entry is named by its order number alone and found by looking at each.
+
+use std::num::NonZeroU64;
+
+use super::SHORT_ENTRIES_MAX;
+
+/// The order number is never zero, so a vacant place costs no room.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<K, P> {
+    pub(super) number: NonZeroU64,
+    pub(super) key: K,
+    pub(super) payload: P,
+}
+
+/// Entries in the order in which they came.
+#[derive(Clone, Debug)]
+pub(super) struct ShortList<K, P> {
+    ring: [Option<Entry<K, P>>; SHORT_ENTRIES_MAX],
+    /// Entries that ever left at the front, and that ever came; both wrap.
+    start: usize,
+    end: usize,
+}
+
+impl<K, P> ShortList<K, P> {
+    pub(super) const fn new() -> Self {
+        Self { ring: [const { None }; SHORT_ENTRIES_MAX], start: 0, end: 0 }
+    }
+
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        self.end.wrapping_sub(self.start)
+    }
+
+    #[inline]
+    pub(super) const fn is_full(&self) -> bool {
+        self.len() == SHORT_ENTRIES_MAX
+    }
+
+    /// Adds an entry behind the others; there must be room.
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry<K, P>) {
+        self.ring[self.end % SHORT_ENTRIES_MAX] = Some(entry);
+        self.end = self.end.wrapping_add(1);
+    }
+
+    #[inline]
+    pub(super) const fn first(&self) -> Option<&Entry<K, P>> {
+        self.ring[self.start % SHORT_ENTRIES_MAX].as_ref()
+    }
+
+    #[inline]
+    pub(super) fn take_first(&mut self) -> Option<Entry<K, P>> {
+        let entry = self.ring[self.start % SHORT_ENTRIES_MAX].take()?;
+        self.start = self.start.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// How many entries came before the earliest one for which `wanted` is true.
+    #[inline]
+    pub(super) fn position(&self, wanted: impl FnMut(&Entry<K, P>) -> bool) -> Option<usize> {
+        self.iter().position(wanted)
+    }
+
+    /// The entry behind `position` others.
+    pub(super) fn get(&self, position: usize) -> Option<&Entry<K, P>> {
+        self.ring[self.start.wrapping_add(position) % SHORT_ENTRIES_MAX].as_ref()
+    }
+
+    /// The entry behind `position` others.
+    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Entry<K, P>> {
+        self.ring[self.start.wrapping_add(position) % SHORT_ENTRIES_MAX].as_mut()
+    }
+
+    /// Takes out the entry behind `position` others; those behind it move up.
+    pub(super) fn remove(&mut self, position: usize) -> Option<Entry<K, P>> {
+        if position == 0 {
+            return self.take_first();
+        }
+        let mut gap = self.start.wrapping_add(position);
+        let entry = self.ring[gap % SHORT_ENTRIES_MAX].take()?;
+        self.end = self.end.wrapping_sub(1);
+        while gap != self.end {
+            let behind = gap.wrapping_add(1);
+            self.ring.swap(gap % SHORT_ENTRIES_MAX, behind % SHORT_ENTRIES_MAX);
+            gap = behind;
+        }
+        Some(entry)
+    }
+
+    /// The entries in the order in which they came.
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<K, P>> {
+        (0..self.len()).map_while(|position| self.get(position))
+    }
+}
