@@ -44,8 +44,8 @@ pub struct EarlyArrivalQueue<M> {
     next_number: NonZeroU64,
     /// Whether all messages are in the long queue, or all in the short one.
     is_long: bool,
-    /// The tables that the long queue fills: the exact one, and those of the wildcards that were ever asked for
-    /// while something waited. A program without wildcards pays for one table.
+    /// The tables that the long queue fills: the exact one, and those of the wildcards that ever had to look
+    /// beyond the first message. A program without wildcards pays for one table.
     kept: [bool; 4],
     short: ShortList<Envelope, M>,
     /// The payload is there in every slot in use.
@@ -108,10 +108,13 @@ impl<M> EarlyArrivalQueue<M> {
     /// Takes out the earliest message that satisfies the pattern (MPI 4.1 section 3.5; for a matched probe, 3.8.2).
     #[inline]
     pub fn take_match(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
-        if self.is_empty() {
-            return None;
+        match self.short.first() {
+            Some(first) if pattern.matches(&first.key) => {
+                self.short.take_first().map(|entry| (entry.key, entry.payload))
+            }
+            None if !self.is_long => None,
+            _ => self.take_match_further(pattern),
         }
-        self.take_match_present(pattern)
     }
 
     /// Looks at the earliest message that satisfies the pattern (a probe, MPI 4.1 section 3.8.1). A receive with the same
@@ -159,8 +162,9 @@ impl<M> EarlyArrivalQueue<M> {
         short.chain(long)
     }
 
+    #[cold]
     #[inline(never)]
-    fn take_match_present(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+    fn take_match_further(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         self.keep_table(pattern.shape());
         if self.is_long {
             let slot = self.find_long(pattern)?;
