@@ -221,3 +221,25 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
 fn existing(slot: u32) -> Option<u32> {
     (slot != NIL).then_some(slot)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_no_longer_than_before_takes_no_new_memory() {
+        let mut slab = Slab::<u32, u32, 1>::new();
+        slab.reserve(100);
+        let reserved = slab.nodes.capacity();
+        for round in 0..10 {
+            let slots = (0..100).map(|key| slab.push(NonZeroU64::MIN, key, round)).collect::<Vec<_>>();
+            assert_eq!(slab.slots().collect::<Vec<_>>(), slots);
+            // Out of order, so that the next round finds the vacant slots in another order than their own.
+            for &slot in slots.iter().step_by(2).chain(slots.iter().skip(1).step_by(2)) {
+                slab.remove(slot);
+            }
+            assert_eq!((slab.len(), slab.first()), (0, None));
+            assert_eq!((slab.nodes.len(), slab.nodes.capacity()), (100, reserved));
+        }
+    }
+}
