@@ -5,7 +5,8 @@
 //! and calls nobody back.
 //!
 //! Room is counted in packets, per pair of endpoints and direction ([`Class`]): who sends a [`Class::Request`] has reserved a
-//! place for its answer in its own receive queue, so that an answer is never refused for want of room.
+//! place for its answer in its own receive queue, so that an answer is never refused for want of room. Each request is either
+//! answered once or waived once ([`Fabric::waive`]); both free its place at the origin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -124,11 +125,17 @@ pub trait Fabric: fmt::Debug {
     /// [`Outcome::Retry`]: new claims are refused, but a peer is still copying; ask again.
     fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
 
-    /// The memory of this task's own live grant.
-    fn granted(&self, grant: Grant, offset: u64, len: u64) -> Result<RawBuffer>;
+    /// Tells `origin` that one of its requests will never be answered: the place it reserved is free again. The news may
+    /// travel with the next credits; it takes no room.
+    fn waive(&mut self, origin: Endpoint);
+
+    /// The memory of this task's own live grant, if it gives peers all of `access` ([`Access::OWNER`]: the owner asks for
+    /// itself).
+    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer>;
 
     /// Writes `from` to granted memory of a peer. The bytes are in place when it is done, before any packet that is sent
-    /// later is seen.
+    /// later is seen. Where this, [`read`](Self::read) or [`atomic`](Self::atomic) was posted, a [`Event::Completed`] follows
+    /// in every case, also when the peer dies; until then the fabric may touch the local memory.
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
 
     /// Reads granted memory of a peer.

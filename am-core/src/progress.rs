@@ -1,6 +1,6 @@
 //! Where engine and fabric meet: one event at a time, every call direct and inlined.
 
-use crate::buffer::{Grant, InlineBytes, RawBuffer};
+use crate::buffer::{Access, Grant, InlineBytes, RawBuffer};
 use crate::engine::{Due, Engine, Grants, Lower, Packet, PacketBytes};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Body, Class, Event, Fabric, Payload};
@@ -39,8 +39,8 @@ struct OwnGrants<'a, F>(&'a F);
 
 impl<F: Fabric> Grants for OwnGrants<'_, F> {
     #[inline(always)]
-    fn granted(&self, grant: Grant, offset: u64, len: u64) -> Result<RawBuffer> {
-        self.0.granted(grant, offset, len)
+    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
+        self.0.granted(grant, offset, len, access)
     }
 }
 

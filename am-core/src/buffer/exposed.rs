@@ -97,12 +97,21 @@ pub struct Access {
 }
 
 impl Access {
+    /// None: what the owner asks for when it reaches its own memory.
+    pub const OWNER: Self = Self { read: false, write: false, for_operation: false };
     /// Reading only.
     pub const READ: Self = Self { read: true, write: false, for_operation: false };
     /// Writing only.
     pub const WRITE: Self = Self { read: false, write: true, for_operation: false };
     /// Both.
     pub const READ_WRITE: Self = Self { read: true, write: true, for_operation: false };
+
+    /// Whether this right covers all of `asked`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn covers(self, asked: Self) -> bool {
+        (self.read || !asked.read) && (self.write || !asked.write)
+    }
 
     /// The same right for one operation of the engine.
     #[must_use]

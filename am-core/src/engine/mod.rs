@@ -8,8 +8,8 @@
 
 pub mod packet;
 
+use crate::buffer::{Access, ExposedRange, Grant};
 use crate::buffer::{Arrived, InlineBytes, RawBuffer};
-use crate::buffer::{ExposedRange, Grant};
 use crate::counter::{CounterName, Counters};
 use crate::error::{Error, Outcome, Result};
 use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Ticket};
@@ -47,11 +47,11 @@ pub trait Lower {
 
 /// This task's own granted memory, as the engine sees it while a packet is looked at.
 pub trait Grants {
-    /// The memory of a live grant.
+    /// The memory of a live grant that gives peers all of `access`.
     ///
     /// # Errors
     /// The range is not granted (any more).
-    fn granted(&self, grant: Grant, offset: u64, len: u64) -> Result<RawBuffer>;
+    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer>;
 }
 
 /// A packet to be handled.
@@ -215,7 +215,9 @@ impl Engine {
             return Err(malformed(packet, "a put shorter than its head"));
         };
         let data = fields.0;
-        grants.granted(Grant { region, generation }, offset, data.len() as u64)?.fill_from(data);
+        grants
+            .granted(Grant { region, generation }, offset, data.len() as u64, Access::WRITE)?
+            .fill_from(data);
         self.bump(counter)?;
         Ok(Due::Nothing)
     }
@@ -269,7 +271,7 @@ fn handle_message<G: Grants, H: HandlerSet>(
         Place::Nowhere => 0,
         Place::Raw(to) => here.copy_to_buffer(to),
         Place::Exposed(ExposedRange { grant, offset, len }) => {
-            here.copy_to_buffer(grants.granted(grant, offset, len)?)
+            here.copy_to_buffer(grants.granted(grant, offset, len, Access::OWNER)?)
         }
         Place::Owned(mut to) => {
             let placed = here.copy_to(&mut to);
