@@ -33,6 +33,11 @@ impl<F: Fabric> Lower for Port<'_, F> {
     ) -> Result<Outcome> {
         self.0.post_packet(to, class, label, head, body)
     }
+
+    #[inline(always)]
+    fn forgo_answer(&mut self, to: Endpoint) {
+        self.0.forgo_answer(to);
+    }
 }
 
 struct OwnGrants<'a, F>(&'a F);

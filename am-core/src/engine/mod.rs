@@ -43,6 +43,9 @@ pub trait Lower {
         head: &[u8],
         body: &mut impl Body,
     ) -> Result<Outcome>;
+
+    /// A request of `to` will not be answered.
+    fn forgo_answer(&mut self, to: Endpoint);
 }
 
 /// This task's own granted memory, as the engine sees it while a packet is looked at.
@@ -190,6 +193,8 @@ impl Engine {
             let label = packet::label(Kind::CounterAck, crate::handler::HandlerId(0));
             // An answer has its room reserved: it is never put off.
             let _ = lower.post_inline(source, Class::Answer, label, &packet)?;
+        } else if class == Class::Request {
+            lower.forgo_answer(source);
         }
         Ok(())
     }
