@@ -104,10 +104,6 @@ pub trait Fabric: fmt::Debug {
         body: &mut impl Body,
     ) -> Result<Outcome>;
 
-    /// A request of `to` will not be answered: the place it reserved goes back. Called once for each request that was
-    /// released and gets no [`Class::Answer`].
-    fn forgo_answer(&mut self, to: Endpoint);
-
     /// The next event, if there is one. Never blocks.
     fn poll(&mut self) -> Option<Event>;
 

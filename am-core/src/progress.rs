@@ -35,8 +35,8 @@ impl<F: Fabric> Lower for Port<'_, F> {
     }
 
     #[inline(always)]
-    fn forgo_answer(&mut self, to: Endpoint) {
-        self.0.forgo_answer(to);
+    fn waive(&mut self, origin: Endpoint) {
+        self.0.waive(origin);
     }
 }
 

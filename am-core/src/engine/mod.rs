@@ -44,8 +44,8 @@ pub trait Lower {
         body: &mut impl Body,
     ) -> Result<Outcome>;
 
-    /// A request of `to` will not be answered.
-    fn forgo_answer(&mut self, to: Endpoint);
+    /// A request of `origin` will not be answered.
+    fn waive(&mut self, origin: Endpoint);
 }
 
 /// This task's own granted memory, as the engine sees it while a packet is looked at.
@@ -194,7 +194,7 @@ impl Engine {
             // An answer has its room reserved: it is never put off.
             let _ = lower.post_inline(source, Class::Answer, label, &packet)?;
         } else if class == Class::Request {
-            lower.forgo_answer(source);
+            lower.waive(source);
         }
         Ok(())
     }
