@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::buffer::InlineBytes;
 use crate::counter::{Counter, CounterName};
 use crate::engine::Engine;
 use crate::error::Result;
@@ -23,6 +24,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) fabric: F,
     pub(crate) engine: Engine,
     pub(crate) handlers: H,
+    /// Private memory for the bytes of the packet that is being handled, if it came inside its entry.
+    inline: InlineBytes,
 }
 
 impl<F: Fabric> Context<F, HandlerTable> {
@@ -55,7 +58,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A context over `fabric` with a set of handlers known at compile time.
     #[must_use]
     pub fn with_handlers(fabric: F, handlers: H) -> Self {
-        Self { fabric, engine: Engine::default(), handlers }
+        Self { fabric, engine: Engine::default(), handlers, inline: InlineBytes::new() }
     }
 
     /// This task.
@@ -166,6 +169,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
     #[inline(always)]
     pub(crate) fn progress(&mut self) -> Result<bool> {
-        progress::step(&mut self.fabric, &mut self.engine, &mut self.handlers)
+        progress::step(&mut self.fabric, &mut self.engine, &mut self.handlers, &mut self.inline)
     }
 }

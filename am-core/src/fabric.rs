@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
-use crate::error::{Outcome, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::task::{Endpoint, TaskId};
 pub use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -33,8 +33,8 @@ pub struct Arrival {
 /// Where the bytes of an arrival are.
 #[derive(Debug)]
 pub enum Payload {
-    /// In the entry itself, already copied into private memory.
-    Inline(InlineBytes),
+    /// In the entry itself: [`Fabric::poll`] has copied them into the caller's private memory.
+    Inline,
     /// In the NIC's buffer; [`Fabric::arrived`] gives the view.
     Buffered {
         /// The fabric's own name for the place.
@@ -54,7 +54,7 @@ pub enum Event {
         /// Which.
         op: OpId,
         /// How; for an rmw the old value.
-        result: Result<u64>,
+        result: Result<u64, Box<Error>>,
     },
     /// A task has died. Reported once for each task.
     TaskFailed(TaskId),
@@ -104,8 +104,8 @@ pub trait Fabric: fmt::Debug {
         body: &mut impl Body,
     ) -> Result<Outcome>;
 
-    /// The next event, if there is one. Never blocks.
-    fn poll(&mut self) -> Option<Event>;
+    /// The next event, if there is one; the bytes of an inline arrival are copied to `inline`. Never blocks.
+    fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event>;
 
     /// The bytes of a buffered arrival. Empty for an inline one.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;

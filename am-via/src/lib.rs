@@ -1,3 +1,7 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 
+pub mod device;
+pub mod fabric;
+pub mod job;
 pub mod shm;
+pub mod vipl;

@@ -31,6 +31,18 @@ impl InlineBytes {
         Self { words, len: len.min(INLINE_BYTES_MAX) }
     }
 
+    /// Cuts the bytes in use to a claimed length.
+    #[inline(always)]
+    pub fn set_len(&mut self, len: usize) {
+        self.len = len.min(INLINE_BYTES_MAX);
+    }
+
+    /// The words, to be filled.
+    #[inline(always)]
+    pub fn words_mut(&mut self) -> &mut [u64; INLINE_BYTES_MAX / 8] {
+        &mut self.words
+    }
+
     /// The words to be sent, zeroes behind the length.
     #[inline(always)]
     #[must_use]

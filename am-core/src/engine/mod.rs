@@ -12,7 +12,7 @@ use crate::buffer::{Access, ExposedRange, Grant};
 use crate::buffer::{Arrived, InlineBytes, RawBuffer};
 use crate::counter::{CounterName, Counters};
 use crate::error::{Error, Outcome, Result};
-use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Ticket};
+use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Ticket};
 use crate::in_handler;
 use crate::task::Endpoint;
 use crate::transfer::{Body, Class};
@@ -146,7 +146,7 @@ impl Engine {
             Kind::Put => self.handle_put(grants, packet),
             Kind::Notify => self.handle_notify(packet),
             Kind::CounterAck => self.handle_notify(packet),
-            _ => Err(malformed(packet, "a packet of an unknown kind")),
+            _ => Err(malformed(packet.from, "a packet of an unknown kind")),
         }
     }
 
@@ -185,18 +185,71 @@ impl Engine {
         if target_counter != 0 {
             self.bump(CounterName::from_wire(target_counter))?;
         }
-        if completion_counter != 0 {
-            debug_assert_eq!(class, Class::Request, "checked when the packet was parsed");
-            let mut packet = InlineBytes::new();
-            let fitted = packet.push(&completion_counter.to_le_bytes());
-            debug_assert!(fitted, "four bytes fit into an empty packet");
-            let label = packet::label(Kind::CounterAck, crate::handler::HandlerId(0));
-            // An answer has its room reserved: it is never put off.
-            let _ = lower.post_inline(source, Class::Answer, label, &packet)?;
-        } else if class == Class::Request {
-            lower.waive(source);
+        if class == Class::Request {
+            acknowledge(lower, source, completion_counter)?;
         }
         Ok(())
+    }
+
+    /// A whole message that came inside its entry: both steps in one, since its bytes are in private memory already. The
+    /// frequent answers end here; nothing of them is moved about.
+    ///
+    /// # Errors
+    /// As for [`handle_packet`](Self::handle_packet) and [`carry_out`](Self::carry_out).
+    #[inline(always)]
+    pub fn handle_inline_message<L: Lower + Grants, H: HandlerSet>(
+        &mut self,
+        lower: &mut L,
+        handlers: &mut H,
+        source: Endpoint,
+        class: Class,
+        label: u16,
+        bytes: &InlineBytes,
+    ) -> Result<()> {
+        let (head, uhdr, data_at) = parse_message((source, class), bytes.as_slice())?;
+        let here = Arrived::private(bytes.as_slice()).skip(data_at);
+        let len = here.len() as u64;
+        let message = Message { source, uhdr, len, here: Some(here), ticket: Ticket(0) };
+        let answer = run_header(handlers, label, &message)?;
+        let placed = match answer.place {
+            Place::Nowhere => 0,
+            Place::Raw(to) => here.copy_to_buffer(to),
+            _ => return self.settle_inline(lower, handlers, (source, class), head, answer, here),
+        };
+        match answer.completion {
+            Completion::None => {}
+            Completion::MarkRequest(request) => {
+                let placed = placed as u64;
+                handlers.complete_request(
+                    request,
+                    Delivered { source, len, placed, buffer: None, outcome: Ok(()) },
+                );
+            }
+            Completion::Bump(counter) => self.bump(Some(counter.name()))?,
+            _ => return self.settle_inline(lower, handlers, (source, class), head, answer, here),
+        }
+        if head.target_counter != 0 {
+            self.bump(CounterName::from_wire(head.target_counter))?;
+        }
+        if class == Class::Request {
+            acknowledge(lower, source, head.completion_counter)?;
+        }
+        Ok(())
+    }
+
+    /// The answers that [`handle_inline_message`](Self::handle_inline_message) leaves to the general way.
+    #[inline(never)]
+    fn settle_inline<L: Lower + Grants, H: HandlerSet>(
+        &mut self,
+        lower: &mut L,
+        handlers: &mut H,
+        (source, class): (Endpoint, Class),
+        head: MessageHead,
+        answer: Answer,
+        here: Arrived<'_>,
+    ) -> Result<()> {
+        let due = settle(lower, source, class, head, answer, here)?;
+        self.carry_out(due, lower, handlers)
     }
 
     #[inline(always)]
@@ -211,13 +264,13 @@ impl Engine {
     #[inline(always)]
     fn handle_put<G: Grants>(&mut self, grants: &G, packet: &Packet<'_>) -> Result<Due> {
         let PacketBytes::Inline(bytes) = packet.bytes else {
-            return Err(malformed(packet, "a tiny put that is not tiny"));
+            return Err(malformed(packet.from, "a tiny put that is not tiny"));
         };
         let mut fields = Fields(bytes.as_slice());
         let (Some(region), Some(generation), Some(offset), Some(counter)) =
             (fields.u32(), fields.u32(), fields.u64(), fields.counter())
         else {
-            return Err(malformed(packet, "a put shorter than its head"));
+            return Err(malformed(packet.from, "a put shorter than its head"));
         };
         let data = fields.0;
         grants
@@ -230,14 +283,58 @@ impl Engine {
     #[inline(always)]
     fn handle_notify(&mut self, packet: &Packet<'_>) -> Result<Due> {
         let PacketBytes::Inline(bytes) = packet.bytes else {
-            return Err(malformed(packet, "a notice that is not tiny"));
+            return Err(malformed(packet.from, "a notice that is not tiny"));
         };
         let Some(counter) = Fields(bytes.as_slice()).counter() else {
-            return Err(malformed(packet, "a notice without its counter"));
+            return Err(malformed(packet.from, "a notice without its counter"));
         };
         self.bump(counter)?;
         Ok(Due::Nothing)
     }
+}
+
+/// Answers a request: bumps the counter that its origin waits on, or says that nobody will answer.
+#[inline(always)]
+fn acknowledge<L: Lower>(lower: &mut L, origin: Endpoint, completion_counter: u32) -> Result<()> {
+    if completion_counter == 0 {
+        lower.waive(origin);
+        return Ok(());
+    }
+    let mut packet = InlineBytes::new();
+    let fitted = packet.push(&completion_counter.to_le_bytes());
+    debug_assert!(fitted, "four bytes fit into an empty packet");
+    // An answer has its room reserved: it is never put off.
+    let _ =
+        lower.post_inline(origin, Class::Answer, packet::label(Kind::CounterAck, HandlerId(0)), &packet)?;
+    Ok(())
+}
+
+/// What a message says before its data: the head, and where the data begin.
+#[inline(always)]
+fn parse_message<'a>(packet: (Endpoint, Class), front: &'a [u8]) -> Result<(MessageHead, &'a [u8], usize)> {
+    let Some(head) = MessageHead::parse(front) else {
+        return Err(malformed(packet.0, "a message shorter than its head"));
+    };
+    let data_at = head.len() + usize::from(head.uhdr_len);
+    let Some(uhdr) = front.get(head.len()..data_at) else {
+        return Err(malformed(packet.0, "a user header longer than its packet, or than allowed"));
+    };
+    if head.completion_counter != 0 && packet.1 != Class::Request {
+        return Err(malformed(packet.0, "a completion counter in a message that may not be answered"));
+    }
+    Ok((head, uhdr, data_at))
+}
+
+/// Runs the header handler.
+#[inline(always)]
+fn run_header<H: HandlerSet>(handlers: &mut H, label: u16, message: &Message<'_>) -> Result<Answer> {
+    let id = packet::handler_of(label);
+    let answer = if H::RUNS_USER_CODE {
+        in_handler::run(|| handlers.header(id, message))
+    } else {
+        handlers.header(id, message)
+    };
+    answer.ok_or_else(|| unknown_handler(message.source, id, handlers.count()))
 }
 
 /// A whole message: `front` is its beginning in private memory (all of it, if it came inline).
@@ -249,28 +346,25 @@ fn handle_message<G: Grants, H: HandlerSet>(
     front: &[u8],
     all: Arrived<'_>,
 ) -> Result<Due> {
-    let Some(head) = MessageHead::parse(front) else {
-        return Err(malformed(packet, "a message shorter than its head"));
-    };
-    let data_at = head.len() + usize::from(head.uhdr_len);
-    let Some(uhdr) = front.get(head.len()..data_at) else {
-        return Err(malformed(packet, "a user header longer than its packet, or than allowed"));
-    };
-    if head.completion_counter != 0 && packet.class != Class::Request {
-        return Err(malformed(packet, "a completion counter in a message that may not be answered"));
-    }
+    let (head, uhdr, data_at) = parse_message((packet.from, packet.class), front)?;
     let here = all.skip(data_at);
-    let id = packet::handler_of(packet.label);
     let len = here.len() as u64;
     let message = Message { source: packet.from, uhdr, len, here: Some(here), ticket: Ticket(0) };
-    let answer = if H::RUNS_USER_CODE {
-        in_handler::run(|| handlers.header(id, &message))
-    } else {
-        handlers.header(id, &message)
-    };
-    let Some(Answer { place, completion }) = answer else {
-        return Err(unknown_handler(packet, handlers.count()));
-    };
+    let answer = run_header(handlers, packet.label, &message)?;
+    settle(grants, packet.from, packet.class, head, answer, here)
+}
+
+/// Places the data of a whole message as its header handler has answered.
+#[inline(always)]
+fn settle<G: Grants>(
+    grants: &G,
+    source: Endpoint,
+    class: Class,
+    head: MessageHead,
+    answer: Answer,
+    here: Arrived<'_>,
+) -> Result<Due> {
+    let Answer { place, completion } = answer;
     let mut buffer = None;
     let placed = match place {
         Place::Nowhere => 0,
@@ -287,12 +381,13 @@ fn handle_message<G: Grants, H: HandlerSet>(
             sink.take(0, here);
             here.len()
         }
-        Place::Later => return Err(malformed(packet, "later")),
+        Place::Later => return Err(malformed(source, "later")),
     };
+    let len = here.len() as u64;
     Ok(Due::Complete(Complete {
         completion,
-        delivered: Delivered { source: packet.from, len, placed: placed as u64, buffer, outcome: Ok(()) },
-        class: packet.class,
+        delivered: Delivered { source, len, placed: placed as u64, buffer, outcome: Ok(()) },
+        class,
         target_counter: head.target_counter,
         completion_counter: head.completion_counter,
     }))
@@ -300,8 +395,8 @@ fn handle_message<G: Grants, H: HandlerSet>(
 
 #[cold]
 #[inline(never)]
-fn malformed(packet: &Packet<'_>, what: &str) -> Error {
-    Error::Protocol { peer: packet.from, what: what.to_owned() }
+fn malformed(peer: Endpoint, what: &str) -> Error {
+    Error::Protocol { peer, what: what.to_owned() }
 }
 
 #[cold]
@@ -312,8 +407,8 @@ fn malformed_completion(peer: Endpoint) -> Error {
 
 #[cold]
 #[inline(never)]
-fn unknown_handler(packet: &Packet<'_>, registered: usize) -> Error {
-    Error::UnknownHandler { handler: packet::handler_of(packet.label).0, origin: packet.from, registered }
+fn unknown_handler(origin: Endpoint, id: HandlerId, registered: usize) -> Error {
+    Error::UnknownHandler { handler: id.0, origin, registered }
 }
 
 #[cold]

@@ -3,22 +3,28 @@
 //! The other side is bound by a grant not to touch the range meanwhile; a task that breaks its word can spoil the bytes,
 //! and nothing else: no reference to them is ever made, and nobody decides anything by reading them twice.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// A range of shared memory, already checked to lie inside a mapping that its holder keeps alive.
+/// A range of memory that may be read and written as long as `'a` lasts: it was checked to lie inside one mapping or one
+/// buffer that is alive so long.
 #[derive(Clone, Copy, Debug)]
-pub struct CheckedRange {
+pub struct CheckedRange<'a> {
     at: NonNull<u8>,
     len: usize,
+    _alive: PhantomData<&'a ()>,
 }
 
-impl CheckedRange {
+impl<'a> CheckedRange<'a> {
+    /// `len` bytes at `at`.
+    ///
     /// # Safety
-    /// `at..at + len` stays inside one live mapping as long as the value and its copies are used.
+    /// During `'a`, `at..at + len` stays inside one live mapping or buffer, and no reference to it is in use but by whoever
+    /// promised to leave it to this range.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
-        Self { at, len }
+        Self { at, len, _alive: PhantomData }
     }
 
     /// Bytes in the range.
@@ -46,32 +52,37 @@ impl CheckedRange {
     #[must_use]
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
         if offset <= self.len && len <= self.len - offset {
-            // SAFETY: the sum stays inside the range (just checked), which lies inside one live mapping (`new`).
-            Some(Self { at: unsafe { self.at.add(offset) }, len })
+            // SAFETY: the sum stays inside the range (just checked), which lies inside one allocation (`new`).
+            Some(Self { at: unsafe { self.at.add(offset) }, len, _alive: PhantomData })
         } else {
             None
         }
     }
 
-    /// Copies `bytes` to the start of the range. Panics if they do not fit: callers check first.
+    /// Copies the whole of `from` to the start of this range; whether it fitted.
     #[inline]
-    pub fn write(&self, bytes: &[u8]) {
-        assert!(
-            bytes.len() <= self.len,
-            "the caller checked that {} bytes fit into {}",
-            bytes.len(),
-            self.len
-        );
-        // SAFETY: the destination holds at least `bytes.len()` (asserted) live bytes (`new`); the source is a borrowed slice,
-        // which never overlaps memory that is reached only by raw pointers.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.as_ptr(), bytes.len()) }
+    #[must_use]
+    pub fn copy_from(&self, from: CheckedRange<'_>) -> bool {
+        if from.len > self.len {
+            return false;
+        }
+        // SAFETY: both ranges hold at least `from.len` live bytes (`new`, and the check above). They may be the same memory
+        // when a task puts to itself, so the copy allows overlap.
+        unsafe { std::ptr::copy(from.at.as_ptr(), self.at.as_ptr(), from.len) };
+        true
+    }
+}
+
+impl CheckedRange<'_> {
+    /// Sets every byte to zero.
+    pub fn zero(&self) {
+        // SAFETY: `len` live, writable bytes (`new`).
+        unsafe { std::ptr::write_bytes(self.at.as_ptr(), 0, self.len) };
     }
 
-    /// Fills `bytes` from the start of the range. Panics if the range is shorter: callers check first.
-    #[inline]
-    pub fn read(&self, bytes: &mut [u8]) {
-        assert!(bytes.len() <= self.len, "the caller checked that {} bytes are in {}", bytes.len(), self.len);
-        // SAFETY: as in `write`, with the roles exchanged.
-        unsafe { std::ptr::copy_nonoverlapping(self.at.as_ptr(), bytes.as_mut_ptr(), bytes.len()) }
+    /// No bytes.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { at: NonNull::dangling(), len: 0, _alive: PhantomData }
     }
 }

@@ -117,12 +117,16 @@ impl Attention {
 pub struct RegionEntry {
     /// Generation in the high half, access bits in the low half (0: nothing here).
     pub generation_and_access: AtomicU64,
-    /// Offset in the heap file, or an address in the owner's private memory.
-    pub base: AtomicU64,
+    /// Address in the owner's address space: what the kernel's copy needs.
+    pub address: AtomicU64,
+    /// Offset in the owner's heap file, if [`ACCESS_IN_HEAP`] is set.
+    pub heap_offset: AtomicU64,
     /// Length in bytes.
     pub len: AtomicU64,
     /// Protection tag of the registration.
     pub ptag: AtomicU32,
+    /// The only task that may use it, plus 1; 0: every task.
+    pub only_task: AtomicU32,
 }
 
 // SAFETY: repr(C), atomics only.
@@ -136,6 +140,31 @@ pub const ACCESS_READ: u32 = 2;
 pub const ACCESS_IN_HEAP: u32 = 4;
 /// Access bit: the entry is in use.
 pub const ACCESS_LIVE: u32 = 8;
+
+/// The word of a pair of contexts: whether they are connected, and by which VIs.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct PairWord(pub AtomicU64);
+
+// SAFETY: one atomic.
+unsafe impl SharedAtomics for PairWord {}
+
+impl PairWord {
+    /// Somebody is making the connection.
+    pub const CLAIMED: u64 = 1;
+
+    /// The word of a made connection.
+    #[must_use]
+    pub fn ready(low_vi: u32, high_vi: u32) -> u64 {
+        (u64::from(low_vi) + 1) << 32 | (u64::from(high_vi) + 1)
+    }
+
+    /// The VIs that a word names. Claims: a word that was damaged names VIs beyond the last slot.
+    #[must_use]
+    pub fn vis(word: u64) -> (u32, u32) {
+        (((word >> 32) as u32).wrapping_sub(1), (word as u32).wrapping_sub(1))
+    }
+}
 
 /// The header page of a VI slot, in the memory of the VI's owner.
 #[repr(C)]
@@ -192,6 +221,31 @@ pub struct ControlLayout {
 }
 
 impl ControlLayout {
+    /// Writes the header of a fresh control file.
+    pub fn write(&self, header: &ControlHeader) {
+        header.num_tasks.store(self.num_tasks, Ordering::Relaxed);
+        header.packet_bytes.store(self.packet_bytes, Ordering::Relaxed);
+        // Release: the numbers are seen by who sees the magic word.
+        header.magic.store(CONTROL_MAGIC, Ordering::Release);
+    }
+
+    /// Checks that a header is of this layout.
+    ///
+    /// # Errors
+    /// What is different.
+    pub fn check(&self, header: &ControlHeader) -> Result<(), &'static str> {
+        if header.magic.load(Ordering::Acquire) != CONTROL_MAGIC {
+            return Err("it is not a control file of this version");
+        }
+        if header.num_tasks.load(Ordering::Relaxed) != self.num_tasks {
+            return Err("it was made for another number of tasks");
+        }
+        if header.packet_bytes.load(Ordering::Relaxed) != self.packet_bytes {
+            return Err("it was made for another packet_bytes setting");
+        }
+        Ok(())
+    }
+
     /// Distance between two slots of a receive area: a packet, and a line more so that the first lines of the slots do not
     /// all fall into the same set of the first-level cache.
     #[must_use]

@@ -8,9 +8,12 @@
 //! 3. Atomics come from [`atomics`] only, so that loom can replace them.
 
 pub mod atomics;
+pub mod connection;
 pub mod copy;
+pub mod heap;
 pub mod layout;
 pub mod os;
+pub mod regions;
 pub mod ring;
 pub mod segment;
 pub mod wait;

@@ -37,7 +37,12 @@ pub struct Line {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == 64 && align_of::<Line>() == 64);
 
-/// What one line says, copied out of shared memory once.
+/// The payload of one line.
+pub type Payload = [u64; LINE_PAYLOAD_WORDS];
+
+/// What one line says besides its payload, copied out of shared memory once. The two are apart because the payload is copied
+/// straight to where it is parsed, word by word: moved about in a struct it would be copied in larger pieces than it was
+/// stored in, and the processor then waits for its store buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The 32-bit immediate data.
@@ -48,8 +53,6 @@ pub struct Entry {
     pub operation: u32,
     /// One more word; the meaning belongs to the device.
     pub extra: u64,
-    /// The payload.
-    pub payload: [u64; LINE_PAYLOAD_WORDS],
 }
 
 /// Where the lines lie: what keeps them alive.
@@ -130,10 +133,10 @@ impl RingWriter {
     /// The caller has counted that the reader has consumed the line that stood here before; without that a message is
     /// lost, and nothing worse.
     #[inline(always)]
-    pub fn write(&mut self, entry: &Entry) {
+    pub fn write(&mut self, entry: Entry, payload: &Payload) {
         let line = self.lines.line(self.next);
-        for (cell, word) in line.payload.iter().zip(entry.payload) {
-            cell.store(word, Ordering::Relaxed);
+        for (cell, word) in line.payload.iter().zip(payload) {
+            cell.store(*word, Ordering::Relaxed);
         }
         let length_and_operation = u64::from(entry.length) | u64::from(entry.operation) << 32;
         line.length_and_operation.store(length_and_operation, Ordering::Relaxed);
@@ -165,9 +168,9 @@ impl RingReader {
         Self { lines, next: 1 }
     }
 
-    /// The next entry, if it has arrived. Never blocks.
+    /// The next entry, if it has arrived; its payload is copied to `payload`. Never blocks.
     #[inline(always)]
-    pub fn poll(&mut self) -> Option<Entry> {
+    pub fn poll(&mut self, payload: &mut Payload) -> Option<Entry> {
         let line = self.lines.line(self.next);
         // Acquire: "line published".
         let valid = line.valid.load(Ordering::Acquire);
@@ -175,7 +178,6 @@ impl RingReader {
             return None;
         }
         let length_and_operation = line.length_and_operation.load(Ordering::Relaxed);
-        let mut payload = [0; LINE_PAYLOAD_WORDS];
         for (word, cell) in payload.iter_mut().zip(&line.payload) {
             *word = cell.load(Ordering::Relaxed);
         }
@@ -185,7 +187,6 @@ impl RingReader {
             length: length_and_operation as u32,
             operation: (length_and_operation >> 32) as u32,
             extra: line.extra.load(Ordering::Relaxed),
-            payload,
         })
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use memmap2::MmapRaw;
 
+use crate::shm::copy::CheckedRange;
 use crate::shm::os::memory;
 
 /// A shared mapping of a part of a memory file. It stays where it is until the last owner drops it.
@@ -64,6 +65,14 @@ impl Mapping {
         } else {
             None
         }
+    }
+
+    /// The range `offset..offset + len` for copies; `None` if it does not lie inside.
+    #[inline]
+    #[must_use]
+    pub fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
+        // SAFETY: inside the mapping (`range`), which `self` keeps alive as long as the range lives.
+        self.range(offset, len).map(|at| unsafe { CheckedRange::new(at, len) })
     }
 
     /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside, aligned.

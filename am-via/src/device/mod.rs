@@ -1,0 +1,344 @@
+//! The emulated NIC below the VI provider: what it must do, and the two that do it.
+//!
+//! Nothing here is beyond what a network can do: post an entry, write and read registered memory of a peer, poll for
+//! completions, connect, wait. What only shared memory can do (storing straight into a peer's area, copying through the
+//! kernel, peer atomics) shows up as a [`Transfer`] that is done when the call returns; a device that can't do it answers
+//! [`Transfer::NoWay`], and the layer above goes another way.
+
+pub mod shm;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::shm::copy::CheckedRange;
+pub use crate::shm::regions::{ClaimFault, WordUpdate};
+pub use crate::shm::ring::{Entry, Payload};
+
+/// The address of a NIC: one is open for each context of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeAddress {
+    /// The task.
+    pub task: u32,
+    /// The context inside the task.
+    pub context: u32,
+}
+
+/// The number of a VI at its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViNumber(pub u32);
+
+/// The name of registered memory (VIA's memory handle). 64 bits instead of VIA's 32: the generation is a full word, so that a
+/// stale handle is never taken for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemHandle {
+    /// Slot in the owner's region table.
+    pub region: u32,
+    /// How often the slot was given out.
+    pub generation: u32,
+}
+
+/// What a registration allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemAttributes {
+    /// The protection tag.
+    pub ptag: u32,
+    /// Peers may write (VIA's EnableRdmaWrite).
+    pub rdma_write: bool,
+    /// Peers may read (VIA's EnableRdmaRead).
+    pub rdma_read: bool,
+}
+
+/// A place in registered memory of a peer: a claim, checked at each use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteMemory {
+    /// The owner.
+    pub task: u32,
+    /// The registration.
+    pub handle: MemHandle,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// What an entry announces, in its `operation` word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Operation {
+    /// The payload is in the entry.
+    Inline = 1,
+    /// The bytes are in the receive area, in the slot of this entry.
+    Area = 2,
+    /// Bytes were written to registered memory (RDMA write with immediate data).
+    Written = 3,
+    /// The peer has closed the connection.
+    Disconnect = 4,
+}
+
+impl Operation {
+    /// The operation a word claims.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(word: u32) -> Option<Self> {
+        match word {
+            1 => Some(Self::Inline),
+            2 => Some(Self::Area),
+            3 => Some(Self::Written),
+            4 => Some(Self::Disconnect),
+            _ => None,
+        }
+    }
+}
+
+/// An entry that has arrived on a VI.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// The VI.
+    pub vi: ViNumber,
+    /// The slot of the receive area that belongs to the entry.
+    pub slot: u32,
+    /// What the line said.
+    pub entry: Entry,
+}
+
+/// What polling brings up.
+#[derive(Clone, Copy, Debug)]
+pub enum News {
+    /// An entry. Its slot stays taken until [`Device::release`].
+    Entry(Completion),
+    /// A peer has connected a VI of its own to a new one here.
+    Connected(ViNumber, NodeAddress),
+    /// A write, read or atomic that was posted has ended; the old value of an atomic.
+    Ended {
+        /// The caller's number.
+        id: u64,
+        /// Whether it was carried out.
+        result: Result<u64, ClaimFault>,
+    },
+    /// A task has died.
+    TaskFailed(u32),
+}
+
+/// Whether a post was taken.
+#[must_use = "Retry means that nothing was posted"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// Carried out.
+    Done,
+    /// No room now.
+    Retry,
+}
+
+/// What became of a transfer.
+#[must_use = "only Done and Posted mean that bytes move"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// Carried out.
+    Done,
+    /// Accepted: [`News::Ended`] will tell.
+    Posted,
+    /// No room now.
+    Retry,
+    /// This device has no way into that memory.
+    NoWay,
+}
+
+/// What became of an atomic operation.
+#[must_use = "only Done and Posted mean that it was carried out"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicTransfer {
+    /// Carried out; the old value.
+    Done(u64),
+    /// Accepted: [`News::Ended`] will tell.
+    Posted,
+    /// No room now.
+    Retry,
+    /// This device has no way to do it from here.
+    NoWay,
+}
+
+/// Errors of the set-up path and of posting.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// A task that the job does not have.
+    #[error("task {task} does not exist: the job has {num_tasks}")]
+    UnknownTask {
+        /// What was asked for.
+        task: u32,
+        /// How many there are.
+        num_tasks: u32,
+    },
+    /// A VI that is not open.
+    #[error("VI {} is not connected", .0.0)]
+    NotConnected(ViNumber),
+    /// A connection that has ended.
+    #[error("the connection of VI {} is closed", .0.0)]
+    Closed(ViNumber),
+    /// Something ran out.
+    #[error("out of {resource}: {needed} needed, {available} available; {remedy}")]
+    Exhausted {
+        /// What.
+        resource: &'static str,
+        /// How much was asked for.
+        needed: u64,
+        /// How much there is.
+        available: u64,
+        /// What a person can do.
+        remedy: &'static str,
+    },
+    /// A claim was refused.
+    #[error("{0}")]
+    Refused(#[from] ClaimFault),
+    /// The control memory of a peer is not what it should be.
+    #[error("the control memory of task {task} is damaged: {what}")]
+    Damaged {
+        /// Whose.
+        task: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The job's files could not be reached.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's word.
+        source: std::io::Error,
+    },
+}
+
+/// Numbers that do not change while a device is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceAttributes {
+    /// Tasks that can be reached, this one included.
+    pub num_tasks: u32,
+    /// Bytes of one slot of a receive area.
+    pub slot_bytes: usize,
+    /// Entries that may be under way on one connection and direction.
+    pub ring_lines: u32,
+    /// VIs that may be open at once.
+    pub vis_max: u32,
+    /// Registrations at once.
+    pub regions_max: u32,
+}
+
+/// Wakes the owner of a device from another thread.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// An emulated NIC. One thread at a time.
+///
+/// # Errors
+/// Posting fails on a VI that is not connected, or whose peer is dead; set-up fails with the system's errors.
+pub trait Device: std::fmt::Debug {
+    /// The NIC's address.
+    fn address(&self) -> NodeAddress;
+
+    /// The limits.
+    fn attributes(&self) -> DeviceAttributes;
+
+    /// Connects to a peer's NIC, peer to peer: both may ask at once and get one connection. `None`: not yet, ask again.
+    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
+
+    /// Ends a connection. The peer's posts are refused from now on.
+    fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
+
+    /// Posts an entry with what it carries. The sequence of entries on a VI is kept.
+    fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
+
+    /// Posts an entry whose bytes, at most `len`, `fill` writes into the peer's receive area (or where the device gathers
+    /// them); it returns how many it wrote. `fill` is not called for [`Posted::Retry`].
+    fn post_area(
+        &mut self,
+        vi: ViNumber,
+        immediate: u32,
+        len: usize,
+        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+    ) -> Result<Posted, DeviceError>;
+
+    /// The next piece of news; the payload of an entry is copied to `payload`. Never blocks.
+    fn poll(&mut self, payload: &mut Payload) -> Option<News>;
+
+    /// The bytes of an area entry, at most `len` (a claim, cut to the slot).
+    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
+
+    /// Gives the slots of the oldest taken entry of a VI back to its peer.
+    fn release(&mut self, vi: ViNumber);
+
+    /// Allocates `len` zeroed bytes of memory that peers reach the fastest way; the range, and what takes it back.
+    fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError>;
+
+    /// Registers `memory` for peers; `only` may use it if given.
+    fn register(
+        &mut self,
+        memory: CheckedRange<'_>,
+        attributes: MemAttributes,
+        only: Option<u32>,
+    ) -> Result<MemHandle, DeviceError>;
+
+    /// Ends a registration for new claims. [`Posted::Retry`]: a peer is still copying, ask again. With `finished`, the
+    /// caller knows that no peer is.
+    fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
+
+    /// The memory of an own registration, if it allows peers all that `need` names (its protection tag is not looked at).
+    fn registered(
+        &self,
+        handle: MemHandle,
+        offset: u64,
+        len: u64,
+        need: MemAttributes,
+    ) -> Result<CheckedRange<'_>, ClaimFault>;
+
+    /// RDMA write: copies `from` into registered memory of a peer.
+    fn rdma_write(
+        &mut self,
+        to: RemoteMemory,
+        from: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<Transfer, DeviceError>;
+
+    /// RDMA read: copies registered memory of a peer to `to`.
+    fn rdma_read(
+        &mut self,
+        from: RemoteMemory,
+        to: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<Transfer, DeviceError>;
+
+    /// Updates a word of 4 or 8 `bytes` in registered memory of a peer atomically.
+    fn atomic(
+        &mut self,
+        at: RemoteMemory,
+        bytes: u64,
+        update: WordUpdate,
+        id: u64,
+    ) -> Result<AtomicTransfer, DeviceError>;
+
+    /// Between two polls that brought nothing: spins, yields or sleeps, at most `limit`.
+    fn wait(&mut self, polls: u32, limit: Duration);
+
+    /// Why a task is known to be dead, or `None` if it is not.
+    fn failure(&self, task: u32) -> Option<String>;
+
+    /// Marks this task as failed for all peers.
+    fn fail(&mut self, why: &str);
+
+    /// Wakes this device's owner from another thread.
+    fn waker(&self) -> Waker;
+}
+
+/// A block of the NIC owner's memory, from [`Device::alloc`].
+#[derive(Debug)]
+pub struct HeapBlock {
+    /// Where it starts.
+    pub at: NonNull<u8>,
+    /// Bytes, all zero.
+    pub len: usize,
+    /// Takes the block back.
+    pub owner: Arc<dyn HeapOwner>,
+}
+
+/// Takes blocks back.
+pub trait HeapOwner: Send + Sync + std::fmt::Debug {
+    /// Takes back the block of `len` bytes at `at`, which nobody uses any more.
+    fn take_back(&self, at: NonNull<u8>, len: usize);
+}

@@ -1,0 +1,68 @@
+//! This task's heap file: blocks for buffers that peers reach with plain copies.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::device::{DeviceError, HeapBlock, HeapOwner};
+use crate::shm::heap::Heap;
+use crate::shm::os::memory::{self, PAGE_BYTES};
+use crate::shm::segment::Mapping;
+
+/// Freed blocks from this size on give their pages back.
+const PUNCH_FROM_BYTES: usize = 1 << 20;
+
+/// The heap and what is free in it. Shared with the blocks, which come back from any thread.
+#[derive(Debug)]
+pub(super) struct OwnHeap {
+    mapping: Arc<Mapping>,
+    file: File,
+    ranges: Mutex<Heap>,
+}
+
+impl OwnHeap {
+    pub(super) fn new(mapping: Arc<Mapping>, file: File) -> Self {
+        let ranges = Mutex::new(Heap::new(mapping.len() as u64));
+        Self { mapping, file, ranges }
+    }
+
+    pub(super) fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
+    pub(super) fn alloc(self: &Arc<Self>, len: usize) -> Result<HeapBlock, DeviceError> {
+        // A panic elsewhere while the lock was held leaves the ranges whole: every step of `Heap` is.
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(block) = ranges.take(len as u64) else {
+            return Err(DeviceError::Exhausted {
+                resource: "job memory",
+                needed: len as u64,
+                available: ranges.available(),
+                remedy: "free buffers, or raise the setting heap_bytes (AM_HEAP_BYTES)",
+            });
+        };
+        drop(ranges);
+        let offset = usize::try_from(block.offset).expect("the block lies inside the mapping");
+        let range = self.mapping.checked(offset, len).expect("the block lies inside the mapping");
+        if !block.fresh {
+            range.zero();
+        }
+        let at = range.at();
+        Ok(HeapBlock { at, len, owner: Arc::clone(self) as Arc<dyn HeapOwner> })
+    }
+}
+
+impl HeapOwner for OwnHeap {
+    fn take_back(&self, at: NonNull<u8>, len: usize) {
+        let Some(offset) = at.addr().get().checked_sub(self.mapping.base().addr().get()) else { return };
+        if len >= PUNCH_FROM_BYTES {
+            let whole = len as u64 / PAGE_BYTES * PAGE_BYTES;
+            if let Err(error) = memory::punch_hole(self.file.as_fd(), offset as u64, whole) {
+                tracing::warn!(%error, len, "a freed block keeps its pages");
+            }
+        }
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.give_back(offset as u64, len as u64);
+    }
+}

@@ -1,0 +1,435 @@
+//! am-core's Fabric over VIA: packets by RDMA write with immediate data, credits for posted receives, connections on first
+//! use. The only place that names am-core.
+
+mod credits;
+mod memory;
+mod packets;
+mod peers;
+
+use std::time::Duration;
+
+use am_core::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use am_core::error::{Error, Outcome, RangeFault, Result};
+use am_core::fabric::{Arrival, Event, Fabric, Limits, Payload, Waker};
+use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+
+use crate::vipl::nic::{Nic, Received, ViplEvent};
+use crate::vipl::{
+    Device, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted, RemoteMemory, ViId, WordUpdate,
+};
+
+use credits::Credits;
+use packets::Immediate;
+use peers::{Peer, Peers};
+
+pub use credits::CreditPlan;
+
+/// The fabric over a NIC of device `D`.
+#[derive(Debug)]
+pub struct ViaFabric<D: Device> {
+    nic: Nic<D>,
+    endpoint: Endpoint,
+    num_tasks: u32,
+    slot_bytes: usize,
+    plan: CreditPlan,
+    peers: Peers,
+}
+
+impl<D: Device> ViaFabric<D> {
+    /// A fabric over an open NIC. Every task has the same `plan`.
+    #[must_use]
+    pub fn new(nic: Nic<D>, plan: CreditPlan) -> Self {
+        let attributes = nic.attributes();
+        Self {
+            endpoint: endpoint(nic.address()),
+            num_tasks: attributes.num_tasks,
+            slot_bytes: attributes.slot_bytes,
+            plan: plan.within(attributes.ring_lines),
+            peers: Peers::new(attributes.num_tasks),
+            nic,
+        }
+    }
+
+    /// The NIC, for queries.
+    pub fn nic(&self) -> &Nic<D> {
+        &self.nic
+    }
+
+    /// The connection to `to`, made if need be; `None`: not yet.
+    #[cold]
+    #[inline(never)]
+    fn connect(&mut self, to: Endpoint) -> Result<bool> {
+        if to.task.0 >= self.num_tasks {
+            return Err(Error::UnknownTask { endpoint: to, num_tasks: self.num_tasks });
+        }
+        if let Some(how) = self.nic.failure(to.task.0) {
+            return Err(Error::PeerFailed { task: to.task, what: how });
+        }
+        if self.peers.find(to).is_some() {
+            return Ok(true);
+        }
+        match self.nic.connect_peer(node(to)).map_err(|error| wrong(to, error))? {
+            Some(vi) => {
+                self.peers.insert(to, vi, Credits::new(self.plan));
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    #[inline(always)]
+    fn post(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        send: impl FnOnce(&mut Nic<D>, &mut Peer, u16) -> Result<Posted, DeviceError>,
+        label: u16,
+    ) -> Result<Outcome> {
+        if self.peers.find(to).is_none() && !self.connect(to)? {
+            return Ok(Outcome::Retry);
+        }
+        let Some(peer) = self.peers.find(to) else { return Ok(Outcome::Retry) };
+        if !peer.credits.may_send(class) {
+            return Ok(Outcome::Retry);
+        }
+        match send(&mut self.nic, peer, label) {
+            Ok(Posted::Done) => {
+                peer.credits.sent(class);
+                Ok(Outcome::Done)
+            }
+            Ok(Posted::Retry) => Ok(Outcome::Retry),
+            Err(error) => Err(self.post_failed(to, error)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_failed(&self, to: Endpoint, error: DeviceError) -> Error {
+        match self.nic.failure(to.task.0) {
+            Some(what) => Error::PeerFailed { task: to.task, what },
+            None => wrong(to, error),
+        }
+    }
+
+    #[inline(always)]
+    fn received(&mut self, received: &Received) -> Option<Event> {
+        let immediate = Immediate(received.immediate);
+        let len = received.length.min(self.slot_bytes as u32);
+        let peer = match self.peers.by_vi(received.vi) {
+            Some(peer) => peer,
+            None => self.first_from(received.vi)?,
+        };
+        peer.credits.returned(immediate.credits(), immediate.unused_answers());
+        let Some(class) = immediate.class() else {
+            // Credits alone: nothing for the engine.
+            self.nic.release(received.vi);
+            return None;
+        };
+        let payload = if received.is_inline {
+            Payload::Inline
+        } else {
+            Payload::Buffered { place: u64::from(received.slot), len }
+        };
+        Some(Event::Arrival(Arrival { from: peer.endpoint, class, label: immediate.label(), payload }))
+    }
+
+    /// A message on a VI whose connection was not reported yet: it came in the same poll.
+    #[cold]
+    #[inline(never)]
+    fn first_from(&mut self, vi: ViId) -> Option<&mut Peer> {
+        let from = endpoint(self.nic.peer(vi)?);
+        self.peers.insert(from, vi, Credits::new(self.plan));
+        self.peers.by_vi(vi)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rare(&mut self, event: ViplEvent) -> Option<Event> {
+        match event {
+            ViplEvent::Connected(vi, from) => {
+                self.peers.insert(endpoint(from), vi, Credits::new(self.plan));
+                None
+            }
+            ViplEvent::Ended { id, result } => {
+                let op = OpId(u32::try_from(id).ok()?);
+                let result = result.map_err(|fault| {
+                    let what = format!("a transfer was refused: {fault}");
+                    Box::new(Error::Protocol { peer: self.endpoint, what })
+                });
+                Some(Event::Completed { op, result })
+            }
+            ViplEvent::TaskFailed(task) => Some(Event::TaskFailed(TaskId(task))),
+            ViplEvent::Disconnected(_) | ViplEvent::Received(_) => None,
+        }
+    }
+
+    /// Sends back credits that no message carried, when a peer is owed many.
+    #[cold]
+    #[inline(never)]
+    fn return_credits(nic: &mut Nic<D>, peer: &mut Peer) {
+        let (credits, unused) = peer.credits.take_owed();
+        let immediate = Immediate::credits_only(credits, unused);
+        match nic.post_inline(peer.vi, immediate.0, &[0; 5], 0) {
+            Ok(Posted::Done) => {}
+            // The slots for this are apart; a full ring means that the peer has stopped reading, and it will be told later.
+            _ => peer.credits.owe(credits, unused),
+        }
+    }
+}
+
+fn endpoint(address: NodeAddress) -> Endpoint {
+    Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))
+}
+
+fn node(endpoint: Endpoint) -> NodeAddress {
+    NodeAddress { task: endpoint.task.0, context: u32::from(endpoint.context.0) }
+}
+
+/// A device's error in am-core's words.
+#[cold]
+fn wrong(peer: Endpoint, error: DeviceError) -> Error {
+    match error {
+        DeviceError::UnknownTask { num_tasks, .. } => Error::UnknownTask { endpoint: peer, num_tasks },
+        DeviceError::Exhausted { resource, needed, available, remedy } => {
+            Error::Exhausted { resource, needed, available, remedy }
+        }
+        DeviceError::System { doing, source } => Error::System { doing, source },
+        DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
+            Error::PeerFailed { task: peer.task, what: ": its connection is closed".to_owned() }
+        }
+        other => Error::Protocol { peer, what: other.to_string() },
+    }
+}
+
+fn remote(at: RemoteAddress) -> RemoteMemory {
+    RemoteMemory { task: at.task.0, handle: handle(at.grant), offset: at.offset }
+}
+
+fn handle(grant: Grant) -> MemHandle {
+    MemHandle { region: grant.region & !Grant::OPERATION_BIT, generation: grant.generation }
+}
+
+fn mem_attributes(access: Access) -> MemAttributes {
+    MemAttributes { ptag: 0, rdma_write: access.write, rdma_read: access.read }
+}
+
+#[cold]
+fn refused(at: RemoteAddress, len: u64, error: DeviceError) -> Error {
+    use crate::vipl::ClaimFault;
+    let why = match error {
+        DeviceError::Refused(ClaimFault::Stale) => RangeFault::Stale,
+        DeviceError::Refused(ClaimFault::Bounds { len }) => RangeFault::Bounds { region_len: len },
+        DeviceError::Refused(ClaimFault::Access) => RangeFault::Access("do this"),
+        DeviceError::Refused(ClaimFault::Misaligned) => {
+            return Error::Misaligned { offset: at.offset, size: len };
+        }
+        DeviceError::Refused(ClaimFault::PeerDead) => {
+            return Error::PeerFailed { task: at.task, what: String::new() };
+        }
+        other => return wrong(at.task.into(), other),
+    };
+    Error::RemoteRange {
+        task: at.task,
+        region: at.grant.region & !Grant::OPERATION_BIT,
+        generation: at.grant.generation,
+        offset: at.offset,
+        len,
+        why,
+    }
+}
+
+fn outcome(transfer: crate::vipl::Transfer) -> Transfer {
+    match transfer {
+        crate::vipl::Transfer::Done => Transfer::Done,
+        crate::vipl::Transfer::Posted => Transfer::Posted,
+        crate::vipl::Transfer::Retry => Transfer::Retry,
+        crate::vipl::Transfer::NoWay => Transfer::Staged,
+    }
+}
+
+fn update(operation: AtomicOp) -> WordUpdate {
+    match operation {
+        AtomicOp::FetchAdd(value) => WordUpdate::Add(value),
+        AtomicOp::FetchOr(value) => WordUpdate::Or(value),
+        AtomicOp::FetchAnd(value) => WordUpdate::And(value),
+        AtomicOp::FetchXor(value) => WordUpdate::Xor(value),
+        AtomicOp::Swap(value) => WordUpdate::Swap(value),
+        AtomicOp::CompareSwap { expected, new } => WordUpdate::CompareSwap { expected, new },
+    }
+}
+
+impl<D: Device> Fabric for ViaFabric<D> {
+    fn endpoint(&self) -> Endpoint {
+        self.endpoint
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.num_tasks
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            packet_bytes_max: self.slot_bytes,
+            credits: self.plan.credits,
+            requests_max: self.plan.answers,
+        }
+    }
+
+    #[inline(always)]
+    fn post_inline(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        bytes: &InlineBytes,
+    ) -> Result<Outcome> {
+        let (payload, len) = (bytes.words(), bytes.len() as u32);
+        let send = |nic: &mut Nic<D>, peer: &mut Peer, label: u16| {
+            let immediate = peer.credits.immediate(class, label);
+            nic.post_inline(peer.vi, immediate.0, payload, len)
+        };
+        self.post(to, class, send, label)
+    }
+
+    #[inline(always)]
+    fn post_packet(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        head: &[u8],
+        body: &mut impl Body,
+    ) -> Result<Outcome> {
+        let len = head.len() + body.len();
+        debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
+        let send = |nic: &mut Nic<D>, peer: &mut Peer, label: u16| {
+            let immediate = peer.credits.immediate(class, label);
+            nic.post_rdma_write_area(peer.vi, immediate.0, len, |room| {
+                let mut room = memory::room(room);
+                room.put_slice(head);
+                body.write(&mut room);
+                room.used()
+            })
+        };
+        self.post(to, class, send, label)
+    }
+
+    #[inline(always)]
+    fn waive(&mut self, origin: Endpoint) {
+        if let Some(peer) = self.peers.find(origin) {
+            peer.credits.waive();
+            if peer.credits.must_return() {
+                Self::return_credits(&mut self.nic, peer);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
+        match self.nic.poll(inline.words_mut())? {
+            ViplEvent::Received(received) => {
+                inline.set_len(received.length as usize);
+                self.received(&received)
+            }
+            event => self.rare(event),
+        }
+    }
+
+    #[inline(always)]
+    fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
+        match (&arrival.payload, self.peers.get(arrival.from)) {
+            (&Payload::Buffered { place, len }, Some(peer)) => {
+                memory::arrived(self.nic.area(peer.vi, place as u32, len))
+            }
+            _ => Arrived::private(&[]),
+        }
+    }
+
+    #[inline(always)]
+    fn release(&mut self, arrival: Arrival) {
+        let Some(peer) = self.peers.find(arrival.from) else { return };
+        self.nic.release(peer.vi);
+        peer.credits.consumed(arrival.class);
+        if peer.credits.must_return() {
+            Self::return_credits(&mut self.nic, peer);
+        }
+    }
+
+    fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
+        let block = self.nic.alloc(len).map_err(|error| wrong(self.endpoint, error))?;
+        Ok(memory::job_buffer(block))
+    }
+
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
+        let attributes =
+            crate::vipl::MemAttributes { ptag: 0, rdma_write: access.write, rdma_read: access.read };
+        let handle = self
+            .nic
+            .register_mem(memory::range(memory), attributes, None)
+            .map_err(|error| wrong(self.endpoint, error))?;
+        let mark = if access.for_operation { Grant::OPERATION_BIT } else { 0 };
+        Ok(Grant { region: handle.region | mark, generation: handle.generation })
+    }
+
+    fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
+        let finished = grant.is_for_operation();
+        match self.nic.deregister_mem(handle(grant), finished) {
+            Ok(Posted::Done) => Ok(Outcome::Done),
+            Ok(Posted::Retry) => Ok(Outcome::Retry),
+            Err(error) => {
+                let at = RemoteAddress { task: self.endpoint.task, grant, offset: 0 };
+                Err(refused(at, 0, error))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
+        match self.nic.registered(handle(grant), offset, len, mem_attributes(access)) {
+            Ok(range) => Ok(memory::raw_buffer(range)),
+            Err(fault) => {
+                let at = RemoteAddress { task: self.endpoint.task, grant, offset };
+                Err(refused(at, len, fault.into()))
+            }
+        }
+    }
+
+    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
+        let done = self.nic.rdma_write(remote(to), memory::source(from), u64::from(op.0));
+        done.map(outcome).map_err(|error| refused(to, from.len() as u64, error))
+    }
+
+    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
+        let done = self.nic.rdma_read(remote(from), memory::range(to), u64::from(op.0));
+        done.map(outcome).map_err(|error| refused(from, to.len() as u64, error))
+    }
+
+    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
+        use crate::vipl::AtomicTransfer;
+        match self.nic.atomic(remote(at), width.bytes(), update(operation), u64::from(op.0)) {
+            Ok(AtomicTransfer::Done(old)) => Ok(Atomic::Done(old)),
+            Ok(AtomicTransfer::Posted) => Ok(Atomic::Posted),
+            Ok(AtomicTransfer::Retry) => Ok(Atomic::Retry),
+            Ok(AtomicTransfer::NoWay) => Ok(Atomic::AtOwner),
+            Err(error) => Err(refused(at, width.bytes(), error)),
+        }
+    }
+
+    #[inline(always)]
+    fn wait(&mut self, polls: u32, limit: Duration) {
+        self.nic.wait(polls, limit);
+    }
+
+    fn failure(&self, task: TaskId) -> Option<String> {
+        self.nic.failure(task.0)
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.nic.fail(why);
+    }
+
+    fn waker(&self) -> Waker {
+        self.nic.waker()
+    }
+}

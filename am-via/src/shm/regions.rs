@@ -1,0 +1,457 @@
+//! The region tables: what a task opens to its peers, how a peer's claim to it is checked, and the copies that follow.
+//!
+//! A claim is checked in one place, [`PeerMemory::claim`]. Ending a registration while a peer copies is made safe by
+//! hazards: the copier names the region in its own control file, then checks the entry; the owner takes the entry away, then
+//! looks at everybody's hazard. The two halves are a Dekker handshake like the one of sleeping, with the same barrier
+//! ("region hazard").
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::shm::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::shm::copy::CheckedRange;
+use crate::shm::layout::{
+    ACCESS_IN_HEAP, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, ControlLayout, Hazard, REGIONS_MAX, RegionEntry,
+};
+use crate::shm::os::private_memory;
+use crate::shm::segment::{Mapping, Shared};
+use crate::shm::wait::SleepBarrier;
+
+/// Why a claim is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimFault {
+    /// No such registration, or not any more.
+    #[error("the handle names nothing that is registered now")]
+    Stale,
+    /// The range ends beyond the registration.
+    #[error("the registration has {len} bytes")]
+    Bounds {
+        /// Its length.
+        len: u64,
+    },
+    /// The registration does not allow it.
+    #[error("the registration does not allow it")]
+    Access,
+    /// The word is not aligned.
+    #[error("the word is not aligned")]
+    Misaligned,
+    /// The owner's process is gone.
+    #[error("the peer is dead")]
+    PeerDead,
+}
+
+/// What becomes of a copy that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// All bytes were copied.
+    Done,
+    /// There is no way into that memory from here.
+    NoWay,
+}
+
+/// Which ways into a peer's memory are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// Plain copies where the memory is in a heap file.
+    pub mapped: bool,
+    /// The kernel's copy.
+    pub kernel: bool,
+}
+
+/// An update of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordUpdate {
+    /// Adds.
+    Add(u64),
+    /// Bitwise or.
+    Or(u64),
+    /// Bitwise and.
+    And(u64),
+    /// Bitwise exclusive or.
+    Xor(u64),
+    /// Replaces.
+    Swap(u64),
+    /// Replaces if the old value is `expected`.
+    CompareSwap {
+        /// The value that must be there.
+        expected: u64,
+        /// The value to put there.
+        new: u64,
+    },
+}
+
+/// What a registration is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    /// [`ACCESS_READ`] and [`ACCESS_WRITE`].
+    pub access: u32,
+    /// The protection tag.
+    pub ptag: u32,
+    /// The only task that may use it.
+    pub only: Option<u32>,
+}
+
+/// This task's own table.
+#[derive(Debug)]
+pub struct OwnRegions {
+    head: Arc<Mapping>,
+    heap: Arc<Mapping>,
+    /// Private copies: what the owner itself trusts.
+    slots: Vec<OwnSlot>,
+    free: Vec<u32>,
+    ways: Ways,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OwnSlot {
+    generation: u32,
+    access: u32,
+    live: Option<(NonNull<u8>, usize)>,
+    /// Closed to new claims, and perhaps still being copied.
+    closing: bool,
+}
+
+// SAFETY: the pointers are only addresses here; who registered the memory keeps it alive, on whatever thread.
+unsafe impl Send for OwnRegions {}
+
+impl OwnRegions {
+    /// The table in the owner's control file; `heap` is the mapping of its heap file.
+    #[must_use]
+    pub fn new(head: Arc<Mapping>, heap: Arc<Mapping>, ways: Ways) -> Self {
+        Self { head, heap, slots: Vec::new(), free: Vec::new(), ways }
+    }
+
+    /// Opens `memory` to peers; `None` when the table is full. The caller keeps the memory alive until
+    /// [`remove`](Self::remove) and [`is_quiet`] say that nobody copies any more.
+    pub fn insert(&mut self, memory: CheckedRange<'_>, registration: Registration) -> Option<(u32, u32)> {
+        let region = match self.free.pop() {
+            Some(region) => region,
+            None => {
+                let region = u32::try_from(self.slots.len()).ok().filter(|&region| region < REGIONS_MAX)?;
+                self.slots.push(OwnSlot { generation: 0, access: 0, live: None, closing: false });
+                region
+            }
+        };
+        let entry = self.entry(region)?;
+        let slot = &mut self.slots[region as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.live = Some((memory.at(), memory.len()));
+        slot.access = registration.access;
+        let mut access = registration.access | ACCESS_LIVE;
+        let address = memory.at().addr().get();
+        entry.address.store(address as u64, Ordering::Relaxed);
+        entry.len.store(memory.len() as u64, Ordering::Relaxed);
+        entry.ptag.store(registration.ptag, Ordering::Relaxed);
+        entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
+        let heap_start = self.heap.base().addr().get();
+        let inside =
+            address.checked_sub(heap_start).filter(|&offset| self.heap.range(offset, memory.len()).is_some());
+        if let Some(offset) = inside.filter(|_| self.ways.mapped) {
+            entry.heap_offset.store(offset as u64, Ordering::Relaxed);
+            access |= ACCESS_IN_HEAP;
+        }
+        // Release: "region opened", pairs with the Acquire in `claim`.
+        entry
+            .generation_and_access
+            .store(u64::from(slot.generation) << 32 | u64::from(access), Ordering::Release);
+        Some((region, slot.generation))
+    }
+
+    /// Closes a registration to new claims; whether it was open, or already closing.
+    pub fn remove(&mut self, region: u32, generation: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(region as usize).filter(|slot| slot.generation == generation)
+        else {
+            return false;
+        };
+        if slot.live.take().is_some() {
+            slot.closing = true;
+            if let Some(entry) = self.entry(region) {
+                entry.generation_and_access.store(u64::from(generation) << 32, Ordering::Release);
+            }
+            return true;
+        }
+        slot.closing
+    }
+
+    /// Lets the slot of a removed registration be used again, after nobody copies by it.
+    pub fn recycle(&mut self, region: u32) {
+        if let Some(slot) = self.slots.get_mut(region as usize) {
+            if std::mem::take(&mut slot.closing) {
+                self.free.push(region);
+            }
+        }
+    }
+
+    /// The memory of an own registration, if it gives peers all rights in `need`.
+    ///
+    /// # Errors
+    /// It is not open, does not give the rights, or the range does not lie inside.
+    #[inline]
+    pub fn memory(&self, own: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
+        let slot = self.slots.get(own.region as usize).filter(|slot| slot.generation == own.generation);
+        let (access, live) = slot.map(|slot| (slot.access, slot.live)).ok_or(ClaimFault::Stale)?;
+        let (at, region_len) = live.ok_or(ClaimFault::Stale)?;
+        if access & need != need {
+            return Err(ClaimFault::Access);
+        }
+        let bounds = ClaimFault::Bounds { len: region_len as u64 };
+        let (Ok(offset), Ok(len)) = (usize::try_from(own.offset), usize::try_from(own.len)) else {
+            return Err(bounds);
+        };
+        // SAFETY: whoever registered the memory keeps it alive while it is registered (`insert`'s contract), and the table is
+        // borrowed as long as the range, so that it stays registered.
+        unsafe { CheckedRange::new(at, region_len) }.part(offset, len).ok_or(bounds)
+    }
+
+    fn entry(&self, region: u32) -> Option<Shared<RegionEntry>> {
+        self.head.atomics(ControlLayout::region_offset(region))
+    }
+}
+
+/// Whether none of the contexts whose hazards are given copies by this region. Called after the entry was taken away and
+/// [`SleepBarrier::before_look`].
+#[must_use]
+pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region: u32) -> bool {
+    let name = hazard_name(task, region);
+    // Acquire: "region hazard": what the copier wrote is seen by who sees that it has ended.
+    hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
+}
+
+fn hazard_name(task: u32, region: u32) -> u64 {
+    (u64::from(task) + 1) << 32 | (u64::from(region) + 1)
+}
+
+/// A peer's memory, as this task reaches it.
+#[derive(Debug)]
+pub struct PeerMemory {
+    /// The peer.
+    pub task: u32,
+    /// Its process, for the kernel's copy; 0 before it has started.
+    pub pid: i32,
+    /// The head of its control file.
+    pub head: Arc<Mapping>,
+    /// Its heap file.
+    pub heap: Arc<Mapping>,
+}
+
+/// Who claims, and how.
+#[derive(Debug)]
+pub struct Claimer<'a> {
+    /// The claiming task.
+    pub task: u32,
+    /// Where it says what it is copying.
+    pub hazard: &'a Hazard,
+    /// The handshake's barrier.
+    pub barrier: SleepBarrier,
+    /// The ways it uses.
+    pub ways: Ways,
+}
+
+/// A place in a peer's registered memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// The region.
+    pub region: u32,
+    /// Its generation.
+    pub generation: u32,
+    /// Bytes from its start.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// A claim that was found good, in force as long as the value lives.
+struct Checked<'a> {
+    hazard: &'a Hazard,
+    way: Way<'a>,
+}
+
+enum Way<'a> {
+    Mapped(CheckedRange<'a>),
+    Kernel { pid: i32, address: u64 },
+    None,
+}
+
+impl Drop for Checked<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release: "region hazard".
+        self.hazard.copying.store(0, Ordering::Release);
+    }
+}
+
+impl PeerMemory {
+    /// Copies `from` to a place in the peer's memory.
+    ///
+    /// # Errors
+    /// The claim is refused, or the peer is gone.
+    #[inline]
+    pub fn write(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        from: CheckedRange<'_>,
+    ) -> Result<Copied, ClaimFault> {
+        let checked = self.claim(claimer, claim, ACCESS_WRITE)?;
+        match &checked.way {
+            Way::Mapped(to) => Ok(if to.copy_from(from) { Copied::Done } else { Copied::NoWay }),
+            Way::Kernel { pid, address } => {
+                // SAFETY: `from` is readable for its lifetime and left alone by its owner (`CheckedRange::new`); the remote
+                // range was granted for writing by its owner (`claim`).
+                kernel_outcome(unsafe {
+                    private_memory::write(*pid, *address, from.at().as_ptr(), from.len())
+                })
+            }
+            Way::None => Ok(Copied::NoWay),
+        }
+    }
+
+    /// Copies a place in the peer's memory to `to`.
+    ///
+    /// # Errors
+    /// The claim is refused, or the peer is gone.
+    #[inline]
+    pub fn read(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        to: CheckedRange<'_>,
+    ) -> Result<Copied, ClaimFault> {
+        let checked = self.claim(claimer, claim, ACCESS_READ)?;
+        match &checked.way {
+            Way::Mapped(from) => Ok(if to.copy_from(*from) { Copied::Done } else { Copied::NoWay }),
+            Way::Kernel { pid, address } => {
+                // SAFETY: `to` is writable for its lifetime and left alone by its owner (`CheckedRange::new`).
+                kernel_outcome(unsafe { private_memory::read(*pid, *address, to.at().as_ptr(), to.len()) })
+            }
+            Way::None => Ok(Copied::NoWay),
+        }
+    }
+
+    /// Updates a word of 4 or 8 bytes (`claim.len`) atomically; the old value, or `None` if there is no way to do it from
+    /// here.
+    ///
+    /// # Errors
+    /// The claim is refused.
+    pub fn update(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        update: WordUpdate,
+    ) -> Result<Option<u64>, ClaimFault> {
+        let checked = self.claim(claimer, claim, ACCESS_READ | ACCESS_WRITE)?;
+        match &checked.way {
+            Way::Mapped(word) => update_word(*word, update).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The one place where a claim becomes a range: generation, rights, owner's choice of peer, bounds.
+    #[inline]
+    fn claim<'a>(
+        &'a self,
+        claimer: &Claimer<'a>,
+        claim: Claim,
+        need: u32,
+    ) -> Result<Checked<'a>, ClaimFault> {
+        let hazard = claimer.hazard;
+        hazard.copying.store(hazard_name(self.task, claim.region), Ordering::Relaxed);
+        claimer.barrier.after_store();
+        let mut checked = Checked { hazard, way: Way::None };
+        let entry = self.head.atomics::<RegionEntry>(ControlLayout::region_offset(claim.region));
+        let entry = entry.filter(|_| claim.region < REGIONS_MAX).ok_or(ClaimFault::Stale)?;
+        // Acquire: "region opened".
+        let state = entry.generation_and_access.load(Ordering::Acquire);
+        let access = state as u32;
+        if (state >> 32) as u32 != claim.generation || access & ACCESS_LIVE == 0 {
+            return Err(ClaimFault::Stale);
+        }
+        if access & need != need || !may_use(&entry.only_task, claimer.task) {
+            return Err(ClaimFault::Access);
+        }
+        let len = entry.len.load(Ordering::Relaxed);
+        if claim.offset > len || claim.len > len - claim.offset {
+            return Err(ClaimFault::Bounds { len });
+        }
+        if access & ACCESS_IN_HEAP != 0 && claimer.ways.mapped {
+            let at = entry.heap_offset.load(Ordering::Relaxed).checked_add(claim.offset);
+            let range = at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(claim.len).ok()?)));
+            // The entry is a claim of its owner: it must lie inside the heap that is mapped here.
+            let at = range.and_then(|(at, len)| Some((self.heap.range(at, len)?, len)));
+            let (at, len) = at.ok_or(ClaimFault::Stale)?;
+            // SAFETY: inside the mapping of the peer's heap (just checked), which `self` keeps alive for 'a.
+            checked.way = Way::Mapped(unsafe { CheckedRange::new(at, len) });
+        } else if claimer.ways.kernel && self.pid != 0 {
+            let address = entry.address.load(Ordering::Relaxed).wrapping_add(claim.offset);
+            checked.way = Way::Kernel { pid: self.pid, address };
+        }
+        Ok(checked)
+    }
+}
+
+fn may_use(only: &AtomicU32, task: u32) -> bool {
+    let only = only.load(Ordering::Relaxed);
+    only == 0 || only == task + 1
+}
+
+fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
+    match result {
+        Ok(()) => Ok(Copied::Done),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ESRCH) => Err(ClaimFault::PeerDead),
+            // Refused by policy (EPERM), not there (ENOSYS), or a range that is not plain memory (EFAULT): another way.
+            _ => Ok(Copied::NoWay),
+        },
+    }
+}
+
+/// Updates a word of the caller's own or a peer's memory.
+///
+/// # Errors
+/// The word is not aligned, or not 4 or 8 bytes long.
+pub fn update_word(word: CheckedRange<'_>, update: WordUpdate) -> Result<u64, ClaimFault> {
+    if word.at().addr().get() % word.len().max(1) != 0 {
+        return Err(ClaimFault::Misaligned);
+    }
+    match word.len() {
+        8 => {
+            // SAFETY: eight live bytes, aligned (just checked); words of exposed memory are reached by atomics and copies.
+            let cell = unsafe { word.at().cast::<AtomicU64>().as_ref() };
+            Ok(update_u64(cell, update))
+        }
+        4 => {
+            // SAFETY: as above, with four bytes.
+            let cell = unsafe { word.at().cast::<AtomicU32>().as_ref() };
+            Ok(u64::from(update_u32(cell, update)))
+        }
+        _ => Err(ClaimFault::Misaligned),
+    }
+}
+
+fn update_u64(cell: &AtomicU64, update: WordUpdate) -> u64 {
+    const ORDER: Ordering = Ordering::AcqRel;
+    match update {
+        WordUpdate::Add(value) => cell.fetch_add(value, ORDER),
+        WordUpdate::Or(value) => cell.fetch_or(value, ORDER),
+        WordUpdate::And(value) => cell.fetch_and(value, ORDER),
+        WordUpdate::Xor(value) => cell.fetch_xor(value, ORDER),
+        WordUpdate::Swap(value) => cell.swap(value, ORDER),
+        WordUpdate::CompareSwap { expected, new } => {
+            cell.compare_exchange(expected, new, ORDER, Ordering::Acquire).unwrap_or_else(|old| old)
+        }
+    }
+}
+
+fn update_u32(cell: &AtomicU32, update: WordUpdate) -> u32 {
+    const ORDER: Ordering = Ordering::AcqRel;
+    match update {
+        WordUpdate::Add(value) => cell.fetch_add(value as u32, ORDER),
+        WordUpdate::Or(value) => cell.fetch_or(value as u32, ORDER),
+        WordUpdate::And(value) => cell.fetch_and(value as u32, ORDER),
+        WordUpdate::Xor(value) => cell.fetch_xor(value as u32, ORDER),
+        WordUpdate::Swap(value) => cell.swap(value as u32, ORDER),
+        WordUpdate::CompareSwap { expected, new } => cell
+            .compare_exchange(expected as u32, new as u32, ORDER, Ordering::Acquire)
+            .unwrap_or_else(|old| old),
+    }
+}
