@@ -71,9 +71,6 @@ impl Job {
     pub fn heap_file(&self, t: u32) -> io::Result<BorrowedFd<'_>> {
         Ok(self.heap[t as usize].as_fd())
     }
-    pub fn cores(&self) -> usize {
-        crate::shm::os::sched::allowed_cpus().len()
-    }
     pub fn heap_bytes(&self) -> u64 {
         self.heap_bytes
     }

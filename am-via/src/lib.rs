@@ -3,9 +3,5 @@
 pub mod device;
 pub mod fabric;
 pub mod job;
-pub mod limit;
 pub mod shm;
-pub mod start;
 pub mod vipl;
-
-pub use start::{ShmFabric, Task};

@@ -1,1 +1,3 @@
 //! The multi-process test harness.
+
+pub mod law;

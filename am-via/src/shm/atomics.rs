@@ -3,7 +3,7 @@
 #[cfg(not(loom))]
 pub use core::hint::spin_loop;
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 
 #[cfg(loom)]
 pub use loom::hint::spin_loop;

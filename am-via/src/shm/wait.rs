@@ -45,7 +45,7 @@ impl SleepBarrier {
         match self {
             // The processor's reordering is undone by the sleeper's barrier; only the compiler must be held.
             #[cfg(not(loom))]
-            Self::Membarrier => core::sync::atomic::compiler_fence(Ordering::SeqCst),
+            Self::Membarrier => crate::shm::atomics::compiler_fence(Ordering::SeqCst),
             #[cfg(loom)]
             Self::Membarrier => fence(Ordering::SeqCst),
             Self::SenderFence => fence(Ordering::SeqCst),

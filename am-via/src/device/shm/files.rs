@@ -78,6 +78,21 @@ impl Files {
         Ok(head)
     }
 
+    /// The heap file of a task, mapped whole.
+    pub(super) fn open_heap(&self, task: u32) -> Result<Arc<Mapping>, DeviceError> {
+        let file = self.job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+        let bytes = usize::try_from(self.job.heap_bytes()).unwrap_or(usize::MAX);
+        Mapping::new(file.as_fd(), 0, bytes).map_err(|error| system("mapping a heap file", error))
+    }
+
+    /// A handle of a task's heap file.
+    pub(super) fn heap_file(&self, task: u32) -> Result<File, DeviceError> {
+        let file = self.job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+        let owned =
+            file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
+        Ok(File::from(owned))
+    }
+
     fn head<'a>(&self, peers: &'a mut Peers, task: u32) -> Result<&'a Arc<Mapping>, DeviceError> {
         let num_tasks = self.layout.num_tasks;
         let slot = peers.head_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })?;
@@ -97,7 +112,7 @@ impl Files {
     #[inline(never)]
     fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
         let head = Arc::clone(self.head(peers, task)?);
-        let memory = PeerMemory { task, pid: self.job.pid(task), head, heap: open_heap(&self.job, task)? };
+        let memory = PeerMemory { task, pid: self.job.pid(task), head, heap: self.open_heap(task)? };
         let num_tasks = self.layout.num_tasks;
         *peers.memory_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })? = Some(memory);
         Ok(())
@@ -232,20 +247,6 @@ impl Files {
         let connection = self.open(peers, me, vi, peer, identity.peer_vi.load(Ordering::Relaxed), barrier)?;
         Ok(Some((connection, peer)))
     }
-}
-
-/// The heap file of a task, mapped whole.
-pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
-    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
-    let bytes = usize::try_from(job.heap_bytes()).unwrap_or(usize::MAX);
-    Mapping::new(file.as_fd(), 0, bytes).map_err(|error| system("mapping a heap file", error))
-}
-
-/// A handle of a task's heap file.
-pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
-    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
-    let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
-    Ok(File::from(owned))
 }
 
 pub(super) fn doorbell(head: &Arc<Mapping>, context: u32) -> Result<Shared<Doorbell>, DeviceError> {
