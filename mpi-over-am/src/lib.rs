@@ -1,2 +1,34 @@
-//! MPI semantics over am-core.
+//! MPI semantics over am-core's active messages, after the seed paper "MPI-LAPI".
+
+#![deny(unsafe_code)]
+
+mod budget;
+#[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
+mod buffer;
+mod communicator;
+mod early_message;
+mod envelope;
+mod environment;
+mod error;
+mod group;
+mod handlers;
 pub mod matching;
+mod protocol;
+mod rank;
+mod receive;
+mod request;
+mod send;
+mod settings;
+mod state;
+mod status;
+mod tag;
+
+pub use communicator::Communicator;
+pub use environment::Environment;
+pub use error::{Error, ErrorClass, Fault, Result, Side};
+pub use protocol::Mode;
+pub use rank::Source;
+pub use request::RequestId;
+pub use settings::{CompletionVariant, Settings};
+pub use status::Status;
+pub use tag::{TAG_UB, Tag};

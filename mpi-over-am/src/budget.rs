@@ -1,0 +1,167 @@
+//! The budget of early arrivals: how many bytes each sender may have at a receiver without their receive being posted.
+//!
+//! The receiver's memory is divided among the senders, and each sender keeps to its part by itself: it adds up what it sent
+//! eagerly, and knows from the receiver's last report how much of that has been received. What would go beyond is announced
+//! instead. So the memory is bounded whatever the senders do, and nobody has to be told to stop. Half way through its part a
+//! sender asks for a report; the answer comes from a header handler, so that it needs no call of the receiving program.
+//!
+//! An eager message costs the sender one addition and one comparison, and the receiver one addition.
+
+/// What a sender does with a message that would be sent eagerly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Send it eagerly; otherwise announce it.
+    pub(crate) eager: bool,
+    /// Ask for a report as well.
+    pub(crate) ask: bool,
+}
+
+/// What one task knows of another, in bytes since the start.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    /// Sent there eagerly.
+    sent: u64,
+    /// Beyond this, [`Budget::charge`] has to look closer.
+    attention_at: u64,
+    /// Received there, by its last report.
+    reported: u64,
+    /// A report has been asked for.
+    asked: bool,
+    /// Came from there eagerly and has been received by the program.
+    received: u64,
+}
+
+/// Both sides' accounts, one for each task.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    /// Bytes that this task may have at another.
+    window: u64,
+    peers: Box<[Peer]>,
+}
+
+impl Budget {
+    /// Accounts with `num_tasks` tasks, each of which gives `bytes_max` bytes to all senders together.
+    pub(crate) fn new(num_tasks: u32, bytes_max: u64) -> Self {
+        let window = bytes_max / u64::from(num_tasks.max(1));
+        let peer = Peer { attention_at: window / 2, ..Peer::default() };
+        Self { window, peers: vec![peer; num_tasks as usize].into_boxed_slice() }
+    }
+
+    /// Whether a message of this footprint may be sent eagerly to `task`, and if so, charges it.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, task: u32, footprint: u64) -> Verdict {
+        let Some(peer) = self.peers.get_mut(task as usize) else {
+            return Verdict { eager: true, ask: false };
+        };
+        let sent = peer.sent + footprint;
+        if sent > peer.attention_at {
+            return look_closer(peer, sent, self.window);
+        }
+        peer.sent = sent;
+        Verdict { eager: true, ask: false }
+    }
+
+    /// An eager message of `task` has been received by the program.
+    #[inline(always)]
+    pub(crate) fn received(&mut self, task: u32, footprint: u64) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            peer.received += footprint;
+        }
+    }
+
+    /// What to report to `task`.
+    pub(crate) fn report_for(&self, task: u32) -> u64 {
+        self.peers.get(task as usize).map_or(0, |peer| peer.received)
+    }
+
+    /// A report of `task`. It is a claim: what was never sent cannot have been received.
+    pub(crate) fn reported(&mut self, task: u32, received: u64) {
+        let Some(peer) = self.peers.get_mut(task as usize) else { return };
+        peer.reported = received.clamp(peer.reported, peer.sent);
+        peer.asked = false;
+        // Not at once again if nothing was received: an eighth of the window later.
+        let next = (peer.reported + self.window / 2).max(peer.sent + self.window / 8);
+        peer.attention_at = next.min(peer.reported + self.window);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look_closer(peer: &mut Peer, sent: u64, window: u64) -> Verdict {
+    let eager = sent - peer.reported <= window;
+    // Where all has been received, asking could bring nothing.
+    let ask = !peer.asked && peer.sent > peer.reported;
+    peer.asked |= ask;
+    peer.attention_at = if peer.asked { peer.reported + window } else { peer.attention_at };
+    if eager {
+        peer.sent = sent;
+    }
+    Verdict { eager, ask }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_asks_half_way_and_announces_beyond_its_window() {
+        let mut budget = Budget::new(2, 2000);
+        let send = |budget: &mut Budget| budget.charge(1, 100);
+        for _ in 0..5 {
+            assert_eq!(send(&mut budget), Verdict { eager: true, ask: false });
+        }
+        assert_eq!(send(&mut budget), Verdict { eager: true, ask: true });
+        for _ in 0..4 {
+            assert_eq!(send(&mut budget), Verdict { eager: true, ask: false });
+        }
+        assert_eq!(send(&mut budget), Verdict { eager: false, ask: false });
+        budget.reported(1, 300);
+        for _ in 0..3 {
+            assert!(send(&mut budget).eager);
+        }
+        assert!(!send(&mut budget).eager);
+    }
+
+    #[test]
+    fn no_window_means_no_eager_message_and_no_question() {
+        let mut budget = Budget::new(4, 3);
+        assert_eq!(budget.charge(3, 128), Verdict { eager: false, ask: false });
+    }
+
+    #[test]
+    fn a_report_is_a_claim() {
+        let mut budget = Budget::new(1, 1000);
+        for _ in 0..10 {
+            assert!(budget.charge(0, 100).eager);
+        }
+        budget.reported(0, u64::MAX);
+        assert_eq!(budget.peers[0].reported, 1000);
+        budget.reported(0, 5);
+        assert_eq!(budget.peers[0].reported, 1000);
+    }
+
+    #[test]
+    fn what_is_outstanding_never_exceeds_the_window() {
+        let mut budget = Budget::new(1, 10_000);
+        let (mut sent, mut received) = (0u64, 0u64);
+        let mut random = 12345u64;
+        let mut asks = 0;
+        for _ in 0..100_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let footprint = 128 + (random >> 40) % 900;
+            let verdict = budget.charge(0, footprint);
+            if verdict.eager {
+                sent += footprint;
+            }
+            assert!(sent - received <= 10_000, "more is outstanding than the window allows");
+            if (random >> 33) % 3 == 0 {
+                received = sent - (random >> 50) % (sent - received + 1);
+            }
+            if verdict.ask {
+                asks += 1;
+                budget.reported(0, received);
+            }
+        }
+        assert!(sent > 1_000_000 && asks > 10, "sent {sent}, asked {asks} times");
+    }
+}

@@ -1,0 +1,137 @@
+//! What is kept of a message that came before its receive, and the memory for it.
+
+use am_core::buffer::{Arrived, RawBuffer};
+
+/// Bytes kept inside the queue's own entry.
+const INLINE_BYTES: usize = 16;
+/// What a kept message costs beside its data: its entry in the queue and in the queue's tables.
+const ENTRY_BYTES: u64 = 128;
+/// The smallest buffer.
+const BUFFER_BYTES_MIN: usize = 64;
+/// Sizes of buffers: the length of a kept message is a u32.
+const SIZES: usize = 33;
+/// Bytes of free buffers kept for the next messages.
+const SPARE_BYTES_MAX: usize = 4 << 20;
+
+/// A message that came before its receive.
+#[derive(Debug)]
+pub(crate) enum EarlyMessage {
+    /// Its few bytes are here.
+    Short { task: u32, len: u8, bytes: [u8; INLINE_BYTES] },
+    /// Its bytes are in a buffer, which may be longer.
+    Kept { task: u32, len: u32, buffer: Box<[u8]> },
+    /// It was sent in ready mode: an error for whoever receives it.
+    NotReady { len: u64 },
+}
+
+impl EarlyMessage {
+    /// Bytes of the message.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Short { len, .. } => u64::from(*len),
+            Self::Kept { len, .. } => u64::from(*len),
+            Self::NotReady { len } => *len,
+        }
+    }
+}
+
+/// Memory that an eager message of `len` bytes takes if it comes early: what the sender charges and the receiver reports.
+#[inline(always)]
+pub(crate) fn footprint(len: usize) -> u64 {
+    if len <= INLINE_BYTES { ENTRY_BYTES } else { ENTRY_BYTES + buffer_bytes(len) as u64 }
+}
+
+fn buffer_bytes(len: usize) -> usize {
+    len.max(BUFFER_BYTES_MIN).next_power_of_two()
+}
+
+/// Buffers for early messages: powers of two, used again.
+#[derive(Debug)]
+pub(crate) struct EarlyBuffers {
+    /// Free buffers of 2^i bytes at index i.
+    spare: [Vec<Box<[u8]>>; SIZES],
+    spare_bytes: usize,
+}
+
+impl Default for EarlyBuffers {
+    fn default() -> Self {
+        Self { spare: [const { Vec::new() }; SIZES], spare_bytes: 0 }
+    }
+}
+
+impl EarlyBuffers {
+    /// Keeps a copy of the bytes of a message from `task`; `None` if they are more than any eager message has.
+    pub(crate) fn keep(&mut self, task: u32, bytes: Arrived<'_>) -> Option<EarlyMessage> {
+        if bytes.len() <= INLINE_BYTES {
+            let mut short = [0; INLINE_BYTES];
+            let len = u8::try_from(bytes.copy_to(&mut short)).expect("at most INLINE_BYTES");
+            return Some(EarlyMessage::Short { task, len, bytes: short });
+        }
+        let len = u32::try_from(bytes.len()).ok()?;
+        let size = buffer_bytes(bytes.len());
+        let spare = &mut self.spare[size.trailing_zeros() as usize];
+        let mut buffer = match spare.pop() {
+            Some(buffer) => {
+                self.spare_bytes -= size;
+                buffer
+            }
+            None => vec![0; size].into_boxed_slice(),
+        };
+        bytes.copy_to(&mut buffer);
+        Some(EarlyMessage::Kept { task, len, buffer })
+    }
+
+    /// Takes a buffer back.
+    pub(crate) fn give_back(&mut self, buffer: Box<[u8]>) {
+        let size = buffer.len();
+        if self.spare_bytes + size <= SPARE_BYTES_MAX {
+            self.spare_bytes += size;
+            self.spare[size.trailing_zeros() as usize].push(buffer);
+        }
+    }
+}
+
+/// Copies kept bytes to where they were wanted all along, as many as fit.
+pub(crate) fn deliver(bytes: &[u8], to: RawBuffer) -> u64 {
+    to.fill_from(bytes) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_footprint_covers_the_buffer_that_is_taken() {
+        let mut buffers = EarlyBuffers::default();
+        for len in [0, 1, INLINE_BYTES, INLINE_BYTES + 1, 64, 65, 8000, 8192, 8193] {
+            let data = vec![7; len];
+            let kept = buffers.keep(3, Arrived::private(&data)).unwrap();
+            assert_eq!(kept.len(), len as u64);
+            let taken = match &kept {
+                EarlyMessage::Kept { buffer, .. } => buffer.len() as u64,
+                _ => 0,
+            };
+            assert_eq!(footprint(len), ENTRY_BYTES + taken, "at length {len}");
+            if let EarlyMessage::Kept { buffer, .. } = kept {
+                buffers.give_back(buffer);
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_are_used_again_and_spare_ones_are_few() {
+        let mut buffers = EarlyBuffers::default();
+        let kept = buffers.keep(0, Arrived::private(&[1; 100])).unwrap();
+        let EarlyMessage::Kept { buffer, .. } = kept else { panic!("100 bytes need a buffer") };
+        let at = buffer.as_ptr();
+        buffers.give_back(buffer);
+        let Some(EarlyMessage::Kept { buffer, .. }) = buffers.keep(0, Arrived::private(&[2; 128])) else {
+            panic!("128 bytes need a buffer")
+        };
+        assert_eq!(buffer.as_ptr(), at);
+        for _ in 0..3 {
+            buffers.give_back(vec![0; SPARE_BYTES_MAX / 2].into_boxed_slice());
+        }
+        assert_eq!(buffers.spare_bytes, SPARE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,47 @@
+//! The user header that MPI messages carry: 16 bytes, little-endian. Every field read from one is a claim.
+//!
+//! ```text
+//! source rank(4) context id(4) tag(4) destination rank(4)
+//! ```
+//!
+//! With am-core's 8 bytes before it, 16 bytes of data still travel inside one completion entry. The first two fields are one
+//! word, in the form in which matching compares them, and both words are aligned in the entry, so that storing and loading
+//! them needs no byte to be moved.
+
+use crate::matching::{ContextId, Envelope};
+
+/// Bytes of the header.
+pub(crate) const BYTES: usize = 16;
+
+/// The wire form for a message to rank `destination`.
+#[inline(always)]
+pub(crate) fn to_bytes(envelope: &Envelope, destination: u32) -> [u8; BYTES] {
+    let sender = u64::from(envelope.context_id().0) << 32 | u64::from(envelope.source());
+    let rest = u64::from(envelope.tag().cast_unsigned()) | u64::from(destination) << 32;
+    (u128::from(sender) | u128::from(rest) << 64).to_le_bytes()
+}
+
+/// What `uhdr` claims: the envelope, and the receiver's rank. `None` if it has another length.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the halves of words are meant")]
+pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
+    let bytes = <&[u8; BYTES]>::try_from(uhdr).ok()?;
+    let both = u128::from_le_bytes(*bytes);
+    let (sender, rest) = (both as u64, (both >> 64) as u64);
+    let context_id = ContextId((sender >> 32) as u32);
+    let tag = (rest as u32).cast_signed();
+    Some((Envelope::new(context_id, sender as u32, tag), (rest >> 32) as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive_the_wire() {
+        let envelope = Envelope::new(ContextId(0x8000_0001), u32::MAX, -7);
+        assert_eq!(parse(&to_bytes(&envelope, 12)), Some((envelope, 12)));
+        assert_eq!(parse(&[0; 15]), None);
+        assert_eq!(parse(&[0; 17]), None);
+    }
+}

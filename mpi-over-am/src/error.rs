@@ -1,0 +1,233 @@
+//! What can go wrong in MPI calls, sorted by MPI's error classes and by who is at fault.
+
+use std::fmt;
+
+pub use am_core::error::Fault;
+
+use crate::tag::TAG_UB;
+
+/// The result of an MPI call. Errors are values: nothing aborts the job behind the program's back.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// MPI's error classes (MPI 4.1 section 9.4), as far as these calls raise them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// `MPI_ERR_BUFFER`
+    Buffer,
+    /// `MPI_ERR_COUNT`
+    Count,
+    /// `MPI_ERR_TAG`
+    Tag,
+    /// `MPI_ERR_RANK`
+    Rank,
+    /// `MPI_ERR_ROOT`
+    Root,
+    /// `MPI_ERR_REQUEST`
+    Request,
+    /// `MPI_ERR_TRUNCATE`
+    Truncate,
+    /// `MPI_ERR_ARG`
+    Argument,
+    /// `MPI_ERR_OTHER`
+    Other,
+    /// `MPI_ERR_INTERN`
+    Intern,
+}
+
+/// On which side of a ready-mode message an error is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The task that sent it; the rank in the error is the receiver.
+    Sender,
+    /// The task that had not posted the receive; the rank in the error is the sender.
+    Receiver,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sender => "to",
+            Self::Receiver => "from",
+        })
+    }
+}
+
+/// Every error of this layer, with the values that a person needs to act.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A rank that the communicator does not have.
+    #[error("rank {rank} does not exist: the communicator has ranks 0 to {last}", last = size - 1)]
+    UnknownRank {
+        /// What was asked for.
+        rank: u32,
+        /// Ranks of the communicator.
+        size: u32,
+    },
+    /// A root rank that the communicator does not have.
+    #[error("root {root} does not exist: the communicator has ranks 0 to {last}", last = size - 1)]
+    UnknownRoot {
+        /// What was asked for.
+        root: u32,
+        /// Ranks of the communicator.
+        size: u32,
+    },
+    /// A tag below 0 or above [`TAG_UB`].
+    #[error("tag {tag} is out of range: tags are 0 to {TAG_UB}; to receive any tag use Tag::Any")]
+    TagOutOfRange {
+        /// What was asked for.
+        tag: i32,
+    },
+    /// A message longer than the buffer that received it. The buffer holds the message's beginning.
+    #[error(
+        "a message of {sent} bytes from rank {source_rank} with tag {tag} met a receive of {room} bytes: receive with a longer buffer, or probe for the length first"
+    )]
+    Truncated {
+        /// The sender's rank.
+        source_rank: u32,
+        /// The message's tag.
+        tag: i32,
+        /// Bytes sent.
+        sent: u64,
+        /// Bytes of the receive buffer.
+        room: u64,
+    },
+    /// A ready-mode message whose receive had not been posted (MPI 4.1 section 3.4). Its data are lost.
+    #[error(
+        "a ready-mode message of {len} bytes {side} rank {peer} with tag {tag} came before its receive was posted: post the receive first, or send in standard mode"
+    )]
+    NotReady {
+        /// Whose error this is.
+        side: Side,
+        /// The rank on the other side.
+        peer: u32,
+        /// The message's tag.
+        tag: i32,
+        /// Bytes sent.
+        len: u64,
+    },
+    /// A buffered send without an attached buffer.
+    #[error(
+        "a buffered send of {len} bytes, and no buffer is attached: attach one of at least {needed} bytes"
+    )]
+    NoBuffer {
+        /// Bytes of the message.
+        len: u64,
+        /// Bytes that the message takes in a buffer.
+        needed: u64,
+    },
+    /// A buffered send for which the attached buffer has no room.
+    #[error(
+        "a buffered send of {len} bytes takes {needed} bytes in one piece, and of the {attached} bytes attached {free} are free: attach a longer buffer, or receive the messages that wait in it"
+    )]
+    BufferExhausted {
+        /// Bytes of the message.
+        len: u64,
+        /// Bytes that the message takes in a buffer.
+        needed: u64,
+        /// Bytes that are free, perhaps not in one piece.
+        free: u64,
+        /// Bytes of the buffer.
+        attached: u64,
+    },
+    /// A second buffer was attached.
+    #[error("a buffer of {attached} bytes is attached already: detach it first")]
+    BufferAttached {
+        /// Bytes of the buffer that is attached.
+        attached: u64,
+    },
+    /// Buffers whose lengths do not fit together.
+    #[error("{call}: {given} elements where {expected} are needed")]
+    Count {
+        /// The call.
+        call: &'static str,
+        /// Elements given.
+        given: usize,
+        /// Elements needed.
+        expected: usize,
+    },
+    /// A request that was waited for before, or belongs to another environment.
+    #[error("request {request:#x} does not exist (any more): each request is waited for once")]
+    UnknownRequest {
+        /// The request's number.
+        request: u64,
+    },
+    /// The operation was withdrawn before a message met it.
+    #[error("the operation was cancelled before it met its message")]
+    Cancelled,
+    /// A call from inside another call (from a reduction's own operator, for instance).
+    #[error("an MPI call was made from inside another one of the same environment: return from there first")]
+    Nested,
+    /// A call after [`Environment::finalize`](crate::Environment::finalize).
+    #[error("the environment has been finalized: no call is possible any more")]
+    Finalized,
+    /// A setting whose value makes no sense.
+    #[error("setting {name} is `{value}`: it takes {expected}")]
+    Setting {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What is possible.
+        expected: &'static str,
+    },
+    /// A message that no correct peer sends.
+    #[error("task {peer} broke the protocol: {what}")]
+    Protocol {
+        /// Who sent it.
+        peer: u32,
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// An error of the layer below.
+    #[error(transparent)]
+    Core(#[from] am_core::error::Error),
+}
+
+impl Error {
+    /// The MPI error class.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::UnknownRank { .. } => ErrorClass::Rank,
+            Self::UnknownRoot { .. } => ErrorClass::Root,
+            Self::TagOutOfRange { .. } => ErrorClass::Tag,
+            Self::Truncated { .. } => ErrorClass::Truncate,
+            Self::NoBuffer { .. } | Self::BufferExhausted { .. } | Self::BufferAttached { .. } => {
+                ErrorClass::Buffer
+            }
+            Self::Count { .. } => ErrorClass::Count,
+            Self::UnknownRequest { .. } => ErrorClass::Request,
+            Self::Setting { .. } => ErrorClass::Argument,
+            Self::NotReady { .. } | Self::Cancelled | Self::Nested | Self::Finalized => ErrorClass::Other,
+            Self::Protocol { .. } => ErrorClass::Intern,
+            Self::Core(error) => match error.fault() {
+                Fault::Caller => ErrorClass::Intern,
+                Fault::Peer | Fault::Resource | Fault::System => ErrorClass::Other,
+            },
+        }
+    }
+
+    /// Whom this error blames.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::UnknownRank { .. }
+            | Self::UnknownRoot { .. }
+            | Self::TagOutOfRange { .. }
+            | Self::NoBuffer { .. }
+            | Self::BufferAttached { .. }
+            | Self::Count { .. }
+            | Self::UnknownRequest { .. }
+            | Self::Cancelled
+            | Self::Nested
+            | Self::Finalized
+            | Self::Setting { .. }
+            | Self::Truncated { .. }
+            | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
+            Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
+            Self::BufferExhausted { .. } => Fault::Resource,
+            Self::Core(error) => error.fault(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! MPI's header handlers: matching happens here, in the order in which messages arrive (seed paper, figures 3 and 4).
+//!
+//! They are known when the program is compiled and are code of this library, so am-core calls them directly and sets no mark.
+//! A handler never waits and never sends; what it has to tell the sender goes as the completion's answer.
+
+use am_core::buffer::RawBuffer;
+use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply};
+
+use crate::budget::Budget;
+use crate::early_message::{EarlyBuffers, EarlyMessage, footprint};
+use crate::envelope;
+use crate::error::{Error, Side};
+use crate::matching::{EarlyArrivalQueue, Envelope, PostedQueue};
+use crate::request::{RequestId, Requests};
+
+/// A message with all its data, charged to the sender's part of the budget.
+pub(crate) const EAGER: HandlerId = HandlerId(0);
+/// A message whose receive must have been posted. It may be answered with [`NOT_READY`].
+pub(crate) const READY: HandlerId = HandlerId(2);
+/// To the sender of a ready-mode message: its receive had not been posted. Header: the message's own, then its length.
+pub(crate) const NOT_READY: HandlerId = HandlerId(3);
+/// Asks how many bytes have been received. Answered with [`REPORT`].
+pub(crate) const ASK_REPORT: HandlerId = HandlerId(4);
+/// How many bytes of the asker's eager messages have been received.
+pub(crate) const REPORT: HandlerId = HandlerId(5);
+const COUNT: usize = 6;
+
+/// A receive in the posted queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posted {
+    pub(crate) request: RequestId,
+    pub(crate) buffer: RawBuffer,
+}
+
+/// The state that the handlers work on.
+#[derive(Debug)]
+pub(crate) struct MpiHandlers {
+    pub(crate) posted: PostedQueue<Posted>,
+    pub(crate) early: EarlyArrivalQueue<EarlyMessage>,
+    pub(crate) requests: Requests,
+    pub(crate) budget: Budget,
+    pub(crate) buffers: EarlyBuffers,
+    /// Something is to be looked at before the next call: an error of an earlier one, or that there may be no next call.
+    pub(crate) attention: bool,
+    /// Errors that belong to no call that is still under way.
+    pub(crate) deferred: Vec<Error>,
+    num_tasks: u32,
+}
+
+impl MpiHandlers {
+    pub(crate) fn new(num_tasks: u32, early_arrival_bytes_max: u64) -> Self {
+        Self {
+            posted: PostedQueue::new(),
+            early: EarlyArrivalQueue::new(),
+            requests: Requests::default(),
+            budget: Budget::new(num_tasks, early_arrival_bytes_max),
+            buffers: EarlyBuffers::default(),
+            attention: false,
+            deferred: Vec::new(),
+            num_tasks,
+        }
+    }
+
+    /// Reports an error with the next call.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn defer(&mut self, error: Error) {
+        self.deferred.push(error);
+        self.attention = true;
+    }
+
+    #[inline(always)]
+    fn eager(&mut self, message: &Message<'_>) -> Answer {
+        let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
+        match self.posted.take_match(&envelope) {
+            Some(posted) => {
+                self.budget.received(message.source.task.0, footprint_of(message.len));
+                self.matched(posted, &envelope)
+            }
+            None => self.eager_early(message, envelope),
+        }
+    }
+
+    #[inline(never)]
+    fn eager_early(&mut self, message: &Message<'_>, envelope: Envelope) -> Answer {
+        // An eager message comes whole: the eager limit is below what a packet holds.
+        let kept = message.here.and_then(|here| self.buffers.keep(message.source.task.0, here));
+        let Some(kept) = kept else { return self.malformed(message) };
+        self.early.push(envelope, kept);
+        Answer::discard()
+    }
+
+    fn ready(&mut self, message: &Message<'_>) -> Answer {
+        let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
+        if let Some(posted) = self.posted.take_match(&envelope) {
+            return self.matched(posted, &envelope);
+        }
+        self.early.push(envelope, EarlyMessage::NotReady { len: message.len });
+        let mut complaint = [0; envelope::BYTES + 8];
+        complaint[..envelope::BYTES].copy_from_slice(message.uhdr);
+        complaint[envelope::BYTES..].copy_from_slice(&message.len.to_le_bytes());
+        Answer::consumed(reply(NOT_READY, &complaint))
+    }
+
+    fn not_ready(&mut self, message: &Message<'_>) -> Answer {
+        let parsed = message.uhdr.split_last_chunk::<8>().and_then(|(header, len)| {
+            envelope::parse(header).map(|(envelope, peer)| (envelope, peer, u64::from_le_bytes(*len)))
+        });
+        let Some((envelope, peer, len)) = parsed else { return self.malformed(message) };
+        self.defer(Error::NotReady { side: Side::Sender, peer, tag: envelope.tag(), len });
+        Answer::discard()
+    }
+
+    fn ask_report(&mut self, message: &Message<'_>) -> Answer {
+        let received = self.budget.report_for(message.source.task.0);
+        Answer::consumed(reply(REPORT, &received.to_le_bytes()))
+    }
+
+    fn report(&mut self, message: &Message<'_>) -> Answer {
+        match <[u8; 8]>::try_from(message.uhdr) {
+            Ok(received) => {
+                self.budget.reported(message.source.task.0, u64::from_le_bytes(received));
+                Answer::discard()
+            }
+            Err(_) => self.malformed(message),
+        }
+    }
+
+    #[inline(always)]
+    fn matched(&mut self, posted: Posted, envelope: &Envelope) -> Answer {
+        self.requests.matched(posted.request, envelope);
+        Answer {
+            place: Place::Raw(posted.buffer),
+            completion: Completion::MarkRequest(posted.request.number()),
+        }
+    }
+
+    /// The envelope that a message claims. A source that cannot exist is none: programs use it as an index.
+    #[inline(always)]
+    fn envelope(&self, message: &Message<'_>) -> Option<Envelope> {
+        let (envelope, _) = envelope::parse(message.uhdr)?;
+        (envelope.source() < self.num_tasks).then_some(envelope)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn malformed(&mut self, message: &Message<'_>) -> Answer {
+        let what = "an MPI message without a proper envelope, or longer than its kind may be";
+        self.defer(Error::Protocol { peer: message.source.task.0, what });
+        Answer::discard()
+    }
+}
+
+impl HandlerSet for MpiHandlers {
+    const RUNS_USER_CODE: bool = false;
+
+    #[inline(always)]
+    fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer> {
+        match id {
+            EAGER => Some(self.eager(message)),
+            _ => self.header_unusual(id, message),
+        }
+    }
+
+    #[inline(always)]
+    fn complete_request(&mut self, request: u64, delivered: Delivered) {
+        self.requests.complete(RequestId::from_number(request), delivered);
+    }
+
+    fn count(&self) -> usize {
+        COUNT
+    }
+}
+
+impl MpiHandlers {
+    #[inline(never)]
+    fn header_unusual(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer> {
+        Some(match id {
+            READY => self.ready(message),
+            NOT_READY => self.not_ready(message),
+            ASK_REPORT => self.ask_report(message),
+            REPORT => self.report(message),
+            _ => return None,
+        })
+    }
+}
+
+fn reply(handler: HandlerId, uhdr: &[u8]) -> Completion {
+    Completion::Reply(Reply::new(handler, uhdr).expect("the headers above fit into a reply"))
+}
+
+#[inline(always)]
+fn footprint_of(len: u64) -> u64 {
+    footprint(usize::try_from(len).unwrap_or(usize::MAX >> 1))
+}

@@ -1,0 +1,111 @@
+//! Receiving: look among the early arrivals, then post (seed paper, figure 9).
+//!
+//! A message that lies in the NIC's queue when its receive is posted is copied once: progress is made after posting, so that
+//! its header handler finds the receive.
+
+use am_core::buffer::RawBuffer;
+use am_core::fabric::Fabric;
+
+use crate::early_message::{EarlyMessage, deliver, footprint};
+use crate::error::{Error, Result, Side};
+use crate::handlers::Posted;
+use crate::matching::{Envelope, Pattern};
+use crate::request::{Phase, RequestId};
+use crate::state::State;
+use crate::status::Status;
+
+/// What a receive takes, and where it puts it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receive {
+    pub(crate) pattern: Pattern,
+    pub(crate) buffer: RawBuffer,
+}
+
+/// Receives a message. When this returns or unwinds, nothing uses the buffer any more.
+///
+/// # Errors
+/// [`Error::Truncated`], [`Error::NotReady`], and what progress reports.
+#[inline(always)]
+pub(crate) fn receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> Result<Status> {
+    const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
+    state.handlers().requests.begin_blocking(REQUEST);
+    let ending = Ending { state, request: REQUEST };
+    start(ending.state, receive, REQUEST);
+    ending.state.wait_over(REQUEST)?;
+    let status = ending.state.handlers().requests.take_blocking(REQUEST);
+    std::mem::forget(ending);
+    status
+}
+
+/// Ends a blocking operation that an error or an unwinding has interrupted.
+struct Ending<'a, F: Fabric> {
+    state: &'a mut State<F>,
+    request: RequestId,
+}
+
+impl<F: Fabric> Drop for Ending<'_, F> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        end(self.state, self.request);
+        // The caller gets the error that interrupted the operation.
+        let _ = self.state.handlers().requests.take_blocking(self.request);
+    }
+}
+
+/// Ends an operation: withdraws what has not met its message, and waits for bytes in motion.
+pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
+    if let Phase::Posted(handle) = state.handlers().requests.phase(request) {
+        state.handlers().posted.cancel(handle);
+        state.handlers().requests.end(request, Some(Error::Cancelled));
+    }
+    while !state.handlers().requests.is_over(request) {
+        if let Err(error) = state.wait_over(request) {
+            state.handlers().defer(error);
+        }
+    }
+}
+
+/// Starts a receive: takes an early arrival, or posts.
+#[inline(always)]
+pub(crate) fn start<F: Fabric>(state: &mut State<F>, receive: Receive, request: RequestId) {
+    let handlers = state.handlers();
+    match handlers.early.take_match(&receive.pattern) {
+        Some((envelope, message)) => take_early(state, receive, request, envelope, message),
+        None => {
+            let posted = Posted { request, buffer: receive.buffer };
+            let handle = handlers.posted.post(receive.pattern, posted);
+            handlers.requests.posted(request, handle);
+        }
+    }
+}
+
+#[inline(never)]
+fn take_early<F: Fabric>(
+    state: &mut State<F>,
+    receive: Receive,
+    request: RequestId,
+    envelope: Envelope,
+    message: EarlyMessage,
+) {
+    let handlers = state.handlers();
+    handlers.requests.matched(request, &envelope);
+    match message {
+        EarlyMessage::Short { task, len, bytes } => {
+            let placed = deliver(&bytes[..usize::from(len)], receive.buffer);
+            handlers.budget.received(task, footprint(usize::from(len)));
+            handlers.requests.delivered(request, u64::from(len), placed);
+        }
+        EarlyMessage::Kept { task, len, buffer } => {
+            let placed = deliver(&buffer[..len as usize], receive.buffer);
+            handlers.budget.received(task, footprint(len as usize));
+            handlers.buffers.give_back(buffer);
+            handlers.requests.delivered(request, u64::from(len), placed);
+        }
+        EarlyMessage::NotReady { len } => {
+            let error =
+                Error::NotReady { side: Side::Receiver, peer: envelope.source(), tag: envelope.tag(), len };
+            handlers.requests.end(request, Some(error));
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Ranks: who takes part in a communicator.
+
+/// From whom a receive or a probe takes a message (MPI 4.1 section 3.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// From this rank of the communicator.
+    Rank(u32),
+    /// From any rank (`MPI_ANY_SOURCE`).
+    Any,
+}
+
+impl From<u32> for Source {
+    #[inline(always)]
+    fn from(rank: u32) -> Self {
+        Self::Rank(rank)
+    }
+}

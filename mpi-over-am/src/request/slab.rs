@@ -1,0 +1,377 @@
+//! The table of requests: a slot and how often it was given out, so that an old number finds nothing.
+
+use std::any::Any;
+
+use am_core::handler::Delivered;
+
+use crate::error::{Error, Result};
+use crate::matching::{Envelope, PostedHandle};
+use crate::status::Status;
+
+/// Names an operation that is under way. Good for the environment that gave it, until it has been waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId {
+    slot: u32,
+    generation: u32,
+}
+
+impl RequestId {
+    /// The receive of a blocking call. There is one at a time, and its slot is never given out.
+    pub(crate) const BLOCKING_RECEIVE: Self = Self { slot: 0, generation: 0 };
+    /// The same for a send.
+    pub(crate) const BLOCKING_SEND: Self = Self { slot: 1, generation: 0 };
+    const RESERVED: u32 = 2;
+
+    /// The number under which am-core knows the request.
+    #[inline(always)]
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the number are meant")]
+    pub(crate) fn from_number(number: u64) -> Self {
+        Self { slot: number as u32, generation: (number >> 32) as u32 }
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The slot is free.
+    Free,
+    /// A receive that waits for its message.
+    Posted(PostedHandle),
+    /// A send, or a receive that has met its message.
+    Moving,
+    /// Over.
+    Done,
+}
+
+/// An operation.
+#[derive(Debug)]
+struct Record {
+    generation: u32,
+    phase: Phase,
+    is_receive: bool,
+    /// Nobody will wait for it: the record goes when the operation ends.
+    detached: bool,
+    /// The scope that waits for it; 0: none.
+    scope: u32,
+    status: Status,
+    failure: Option<Box<Error>>,
+    /// Memory that belongs to the operation.
+    kept: Option<Box<dyn Any>>,
+}
+
+impl Record {
+    const fn free(generation: u32) -> Self {
+        Self {
+            generation,
+            phase: Phase::Free,
+            is_receive: false,
+            detached: false,
+            scope: 0,
+            status: Status { source: 0, tag: 0, len: 0 },
+            failure: None,
+            kept: None,
+        }
+    }
+}
+
+/// All operations of an environment.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    records: Vec<Record>,
+    /// Free slots; the last one is given out next.
+    free: Vec<u32>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self { records: (0..RequestId::RESERVED).map(|_| Record::free(0)).collect(), free: Vec::new() }
+    }
+}
+
+impl Requests {
+    /// A new request for a scope (0: none).
+    pub(crate) fn insert(&mut self, is_receive: bool, scope: u32) -> RequestId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.records.push(Record::free(0));
+            u32::try_from(self.records.len() - 1).expect("fewer than 2^32 requests fit into memory")
+        });
+        let record = &mut self.records[slot as usize];
+        record.phase = Phase::Moving;
+        record.is_receive = is_receive;
+        record.scope = scope;
+        RequestId { slot, generation: record.generation }
+    }
+
+    /// Makes one of the two blocking requests ready for its next use.
+    #[inline(always)]
+    pub(crate) fn begin_blocking(&mut self, id: RequestId) {
+        debug_assert!(id.slot < RequestId::RESERVED);
+        let record = &mut self.records[id.index()];
+        record.phase = Phase::Moving;
+        record.is_receive = id == RequestId::BLOCKING_RECEIVE;
+    }
+
+    #[inline(always)]
+    fn get(&self, id: RequestId) -> Option<&Record> {
+        self.records
+            .get(id.index())
+            .filter(|record| record.generation == id.generation && record.phase != Phase::Free)
+    }
+
+    #[inline(always)]
+    fn get_mut(&mut self, id: RequestId) -> Option<&mut Record> {
+        self.records
+            .get_mut(id.index())
+            .filter(|record| record.generation == id.generation && record.phase != Phase::Free)
+    }
+
+    /// How far the operation is; `Free` for one that does not exist.
+    #[inline(always)]
+    pub(crate) fn phase(&self, id: RequestId) -> Phase {
+        self.get(id).map_or(Phase::Free, |record| record.phase)
+    }
+
+    /// Whether the operation is over (or does not exist).
+    #[inline(always)]
+    pub(crate) fn is_over(&self, id: RequestId) -> bool {
+        self.get(id).is_none_or(|record| record.phase == Phase::Done)
+    }
+
+    /// The receive waits in the posted queue.
+    #[inline(always)]
+    pub(crate) fn posted(&mut self, id: RequestId, handle: PostedHandle) {
+        if let Some(record) = self.get_mut(id) {
+            record.phase = Phase::Posted(handle);
+        }
+    }
+
+    /// The receive has met its message.
+    #[inline(always)]
+    pub(crate) fn matched(&mut self, id: RequestId, envelope: &Envelope) {
+        if let Some(record) = self.get_mut(id) {
+            record.phase = Phase::Moving;
+            record.status.source = envelope.source();
+            record.status.tag = envelope.tag();
+        }
+    }
+
+    /// The operation is over, as am-core says.
+    #[inline(always)]
+    pub(crate) fn complete(&mut self, id: RequestId, delivered: Delivered) {
+        let Some(record) = self.get_mut(id) else { return };
+        record.status.len = delivered.len;
+        record.phase = Phase::Done;
+        let cut = record.is_receive && delivered.placed != delivered.len;
+        if cut || record.detached || delivered.outcome.is_err() {
+            self.complete_unusual(id, delivered);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn complete_unusual(&mut self, id: RequestId, delivered: Delivered) {
+        let Delivered { len, placed, outcome, .. } = delivered;
+        let Some(record) = self.get_mut(id) else { return };
+        record.failure = match outcome {
+            Err(error) => Some(Box::new(Error::Core(*error))),
+            Ok(()) if record.is_receive && placed != len => Some(Box::new(Error::Truncated {
+                source_rank: record.status.source,
+                tag: record.status.tag,
+                sent: len,
+                room: placed,
+            })),
+            Ok(()) => None,
+        };
+        if record.detached {
+            self.remove(id);
+        }
+    }
+
+    /// The receive is over: `placed` of `len` bytes are in place.
+    pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
+        let Some(record) = self.get_mut(id) else { return };
+        record.status.len = len;
+        if placed == len {
+            self.end(id, None);
+        } else {
+            let Status { source: source_rank, tag, .. } = record.status;
+            self.end(id, Some(Error::Truncated { source_rank, tag, sent: len, room: placed }));
+        }
+    }
+
+    /// The operation is over, with this error if there is one.
+    pub(crate) fn end(&mut self, id: RequestId, failure: Option<Error>) {
+        let Some(record) = self.get_mut(id) else { return };
+        record.phase = Phase::Done;
+        record.failure = failure.map(Box::new);
+        if record.detached {
+            self.remove(id);
+        }
+    }
+
+    /// Takes the result of an operation that is over.
+    ///
+    /// # Errors
+    /// The operation's own error; [`Error::UnknownRequest`].
+    #[inline(always)]
+    pub(crate) fn take(&mut self, id: RequestId) -> Result<Status> {
+        self.take_kept(id).map(|(status, _)| status)?
+    }
+
+    /// Takes the result of a blocking operation that is over. Its slot stays.
+    ///
+    /// # Errors
+    /// The operation's own error.
+    #[inline(always)]
+    pub(crate) fn take_blocking(&mut self, id: RequestId) -> Result<Status> {
+        let record = &mut self.records[id.index()];
+        record.phase = Phase::Free;
+        match record.failure.take() {
+            None => Ok(record.status),
+            Some(error) => Err(*error),
+        }
+    }
+
+    /// Takes the result of an operation that is over, and the memory that belonged to it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRequest`].
+    #[expect(clippy::type_complexity, reason = "the two halves of what a record holds, taken apart at once")]
+    pub(crate) fn take_kept(&mut self, id: RequestId) -> Result<(Result<Status>, Option<Box<dyn Any>>)> {
+        match self.remove(id) {
+            Some(Record { failure: None, status, kept, .. }) => Ok((Ok(status), kept)),
+            Some(Record { failure: Some(error), kept, .. }) => Ok((Err(*error), kept)),
+            None => Err(unknown(id)),
+        }
+    }
+
+    /// Refuses the number of a request that does not exist.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRequest`].
+    #[inline(always)]
+    pub(crate) fn check(&self, id: RequestId) -> Result<()> {
+        if self.get(id).is_some() && id.slot >= RequestId::RESERVED { Ok(()) } else { Err(unknown(id)) }
+    }
+
+    /// Gives memory to the operation. It is returned with the result.
+    pub(crate) fn keep(&mut self, id: RequestId, memory: Box<dyn Any>) {
+        if let Some(record) = self.get_mut(id) {
+            record.kept = Some(memory);
+        }
+    }
+
+    /// Nobody will wait for the operation.
+    pub(crate) fn detach(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id) {
+            record.detached = true;
+            if record.phase == Phase::Done {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// The requests that belong to a scope.
+    pub(crate) fn of_scope(&self, scope: u32) -> Vec<RequestId> {
+        self.ids(|record| record.scope == scope)
+    }
+
+    /// The operations that are not over.
+    pub(crate) fn unfinished(&self) -> Vec<RequestId> {
+        self.ids(|record| record.phase != Phase::Done)
+    }
+
+    fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
+        let live = self.records.iter().zip(0u32..).skip(RequestId::RESERVED as usize);
+        live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))
+            .map(|(record, slot)| RequestId { slot, generation: record.generation })
+            .collect()
+    }
+
+    fn remove(&mut self, id: RequestId) -> Option<Record> {
+        self.get(id)?;
+        // The generation moves on, so that the old number finds nothing.
+        let next = Record::free(id.generation.wrapping_add(1));
+        self.free.push(id.slot);
+        Some(std::mem::replace(&mut self.records[id.index()], next))
+    }
+}
+
+impl Drop for Requests {
+    /// Peers may still read the memory of operations that are not over: it is given up, not freed.
+    fn drop(&mut self) {
+        for record in &mut self.records {
+            if record.phase != Phase::Done {
+                std::mem::forget(record.kept.take());
+            }
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn unknown(id: RequestId) -> Error {
+    Error::UnknownRequest { request: id.number() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matching::ContextId;
+
+    #[test]
+    fn an_old_number_finds_nothing() {
+        let mut requests = Requests::default();
+        let first = requests.insert(true, 0);
+        requests.matched(first, &Envelope::new(ContextId(0), 4, 5));
+        requests.delivered(first, 10, 10);
+        assert_eq!(requests.take(first).unwrap(), Status { source: 4, tag: 5, len: 10 });
+        let second = requests.insert(false, 0);
+        assert_eq!(first.slot, second.slot);
+        assert!(matches!(requests.take(first), Err(Error::UnknownRequest { .. })));
+        assert!(requests.is_over(first));
+        assert!(!requests.is_over(second));
+    }
+
+    #[test]
+    fn the_blocking_slots_are_never_given_out_nor_waited_for_by_number() {
+        let mut requests = Requests::default();
+        requests.begin_blocking(RequestId::BLOCKING_RECEIVE);
+        assert!(requests.check(RequestId::BLOCKING_RECEIVE).is_err());
+        assert!(requests.insert(true, 0).slot >= RequestId::RESERVED);
+    }
+
+    #[test]
+    fn a_detached_request_goes_when_it_is_over() {
+        let mut requests = Requests::default();
+        let id = requests.insert(false, 7);
+        requests.detach(id);
+        assert_eq!(requests.unfinished(), [id]);
+        assert_eq!(requests.of_scope(7), [id]);
+        requests.end(id, None);
+        assert!(requests.unfinished().is_empty());
+        assert!(requests.check(id).is_err());
+    }
+
+    #[test]
+    fn a_cut_receive_ends_with_the_four_values() {
+        let mut requests = Requests::default();
+        let id = requests.insert(true, 0);
+        requests.matched(id, &Envelope::new(ContextId(0), 2, 3));
+        requests.delivered(id, 100, 60);
+        assert!(matches!(
+            requests.take(id),
+            Err(Error::Truncated { source_rank: 2, tag: 3, sent: 100, room: 60 })
+        ));
+    }
+}

@@ -1,0 +1,83 @@
+//! What all communicators of an environment share: the am-core context with MPI's handlers in it.
+
+use am_core::Context;
+use am_core::fabric::Fabric;
+
+use crate::envelope;
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::request::RequestId;
+use crate::settings::Settings;
+
+/// The shared state. One thread at a time: a call borrows it once, for as long as it lasts.
+#[derive(Debug)]
+pub(crate) struct State<F: Fabric> {
+    pub(crate) context: Context<F, MpiHandlers>,
+    /// The longest message that is sent eagerly.
+    pub(crate) eager_limit_bytes: usize,
+    pub(crate) settings: Settings,
+    pub(crate) finalized: bool,
+    last_scope: u32,
+}
+
+/// What a packet needs beside user header and data, at most (am-core's own head).
+const PACKET_HEAD_BYTES: usize = 16;
+
+impl<F: Fabric> State<F> {
+    pub(crate) fn new(fabric: F, settings: Settings) -> Self {
+        let packet_room =
+            fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES + envelope::BYTES);
+        let handlers = MpiHandlers::new(fabric.num_tasks(), settings.early_arrival_bytes_max);
+        Self {
+            context: Context::with_handlers(fabric, handlers),
+            eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
+            settings,
+            finalized: false,
+            last_scope: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn handlers(&mut self) -> &mut MpiHandlers {
+        self.context.handlers_mut()
+    }
+
+    /// Refuses a call after the end, and reports an error that an earlier call has left.
+    ///
+    /// # Errors
+    /// As said.
+    #[inline(always)]
+    pub(crate) fn attend(&mut self) -> Result<()> {
+        if self.context.handlers().attention { self.attend_now() } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn attend_now(&mut self) -> Result<()> {
+        let finalized = self.finalized;
+        let handlers = self.handlers();
+        let error = if handlers.deferred.is_empty() { None } else { Some(handlers.deferred.remove(0)) };
+        handlers.attention = finalized || !handlers.deferred.is_empty();
+        match error {
+            Some(error) => Err(error),
+            None if finalized => Err(Error::Finalized),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes progress until the operation is over.
+    ///
+    /// # Errors
+    /// What progress reports; the operation may then still be under way.
+    #[inline(always)]
+    pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
+        self.context.wait_until(|context| Ok(context.handlers().requests.is_over(request)))?;
+        Ok(())
+    }
+
+    /// A number for a new scope, not used by any other that is open.
+    pub(crate) fn next_scope(&mut self) -> u32 {
+        self.last_scope = self.last_scope.checked_add(1).unwrap_or(1);
+        self.last_scope
+    }
+}

@@ -1,0 +1,64 @@
+//! What a receive or a probe learns about its message.
+
+/// The facts of a message that was received or probed (`MPI_Status`). That of a send is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    pub(crate) source: u32,
+    pub(crate) tag: i32,
+    pub(crate) len: u64,
+}
+
+impl Status {
+    /// The sender's rank in the communicator.
+    #[inline]
+    #[must_use]
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// The message's tag.
+    #[inline]
+    #[must_use]
+    pub fn tag(&self) -> i32 {
+        self.tag
+    }
+
+    /// Bytes of the message.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the message has no byte.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many elements of type `T` the message holds (`MPI_Get_count`); `None` if it does not consist of whole ones
+    /// (`MPI_UNDEFINED`).
+    #[must_use]
+    pub fn count<T>(&self) -> Option<u64> {
+        let size = size_of::<T>() as u64;
+        match size {
+            0 => (self.len == 0).then_some(0),
+            size => (self.len % size == 0).then_some(self.len / size),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_whole_elements_or_nothing() {
+        let status = Status { source: 0, tag: 0, len: 24 };
+        assert_eq!(status.count::<u64>(), Some(3));
+        assert_eq!(status.count::<[u8; 5]>(), None);
+        assert_eq!(status.count::<()>(), None);
+        assert_eq!(Status::default().count::<()>(), Some(0));
+    }
+}

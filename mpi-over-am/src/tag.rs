@@ -1,0 +1,37 @@
+//! Tags: which message of a sender.
+
+use crate::error::{Error, Result};
+
+/// The largest tag (the attribute `MPI_TAG_UB`, MPI 4.1 section 9.1.2).
+pub const TAG_UB: i32 = i32::MAX;
+
+/// Which tag a receive or a probe takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tag {
+    /// This one.
+    Is(i32),
+    /// Any (`MPI_ANY_TAG`).
+    Any,
+}
+
+impl From<i32> for Tag {
+    #[inline(always)]
+    fn from(tag: i32) -> Self {
+        Self::Is(tag)
+    }
+}
+
+/// Refuses tags outside of 0 to [`TAG_UB`].
+///
+/// # Errors
+/// [`Error::TagOutOfRange`].
+#[inline(always)]
+pub(crate) fn check(tag: i32) -> Result<i32> {
+    if tag < 0 { Err(out_of_range(tag)) } else { Ok(tag) }
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_range(tag: i32) -> Error {
+    Error::TagOutOfRange { tag }
+}
