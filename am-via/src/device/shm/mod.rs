@@ -147,7 +147,6 @@ impl Shm {
             self.vis.resize_with(index + 1, || None);
         }
         self.vis[index] = Some(Vi { connection, peer, consumed_when_last_counted: 0 });
-        self.polled.push(vi);
     }
 
     /// Everything that a poll looks at besides the rings. Each check is one load of a line that seldom changes.
@@ -181,7 +180,7 @@ impl Shm {
             match self.vis.get(vi as usize) {
                 Some(Some(found)) => {
                     found.connection.set_parked(false);
-                    if !self.polled.contains(&vi) {
+                    if !self.polled.contains(&vi) && !self.connected.contains(&vi) {
                         self.polled.push(vi);
                     }
                 }
@@ -194,6 +193,8 @@ impl Shm {
     fn next_rare(&mut self) -> Option<News> {
         if let Some(vi) = self.connected.pop() {
             let peer = self.vis.get(vi as usize)?.as_ref()?.peer;
+            // Only now: an entry must not come up before the news of its VI.
+            self.polled.push(vi);
             return Some(News::Connected(ViNumber(vi), peer));
         }
         self.failures_due.pop().map(News::TaskFailed)
@@ -308,6 +309,7 @@ impl Device for Shm {
         let vi = made.vi;
         if !matches!(self.vis.get(vi as usize), Some(Some(_))) {
             self.insert(vi, made.connection, to);
+            self.polled.push(vi);
         }
         Ok(Some(ViNumber(vi)))
     }
