@@ -3,5 +3,6 @@
 pub mod device;
 pub mod fabric;
 pub mod job;
+pub mod settings;
 pub mod shm;
 pub mod vipl;

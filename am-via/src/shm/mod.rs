@@ -12,6 +12,7 @@ pub mod connection;
 pub mod copy;
 pub mod heap;
 pub mod layout;
+pub mod layout_job;
 pub mod os;
 pub mod regions;
 pub mod ring;

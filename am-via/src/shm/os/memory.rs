@@ -11,14 +11,15 @@ use memmap2::{MmapOptions, MmapRaw};
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Makes an anonymous sparse memory file of `bytes`. It has no name in any file system, costs nothing until touched, is
-/// never smaller or larger than now (sealed), and vanishes with its last user. Close-on-exec is off: tasks inherit it.
+/// never smaller or larger than now (sealed), and vanishes with its last user. Close-on-exec is on: a program that is started
+/// inherits it only where its starter says so.
 ///
 /// # Errors
 /// The system's error: no memory files, too many open files, or a size over `RLIMIT_FSIZE`.
 pub fn create(name: &str, bytes: u64) -> io::Result<File> {
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: memfd_create reads a NUL-terminated string (`name`, alive here) and returns a new descriptor or -1.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_ALLOW_SEALING) };
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -31,6 +32,34 @@ pub fn create(name: &str, bytes: u64) -> io::Result<File> {
         return Err(io::Error::last_os_error());
     }
     Ok(file)
+}
+
+/// Moves a file to a number of at least `number_min`, where scripts that number their own files (`exec 3>log`) do not
+/// overwrite it in the programs that inherit it. It stays where it is if there is no such number.
+#[must_use]
+pub fn move_up(file: File, number_min: i32) -> File {
+    match duplicate(file.as_raw_fd(), number_min) {
+        Ok(moved) => moved,
+        Err(_) => file,
+    }
+}
+
+/// A handle of our own for the file that this process inherited as number `number`, whatever it is: callers check it.
+///
+/// # Errors
+/// `EBADF` if there is no such file, or no number is left.
+pub fn inherited(number: i32) -> io::Result<File> {
+    duplicate(number, 0)
+}
+
+fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
+    // SAFETY: F_DUPFD_CLOEXEC takes two integers; for a number that is not open it fails with EBADF.
+    let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, number_min) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 /// Maps `bytes` of a memory file at `offset` (a multiple of [`PAGE_BYTES`]) for reading and writing, shared, and left out

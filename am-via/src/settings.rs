@@ -1,0 +1,476 @@
+//! Every setting of a job, in one table: name, environment variable, default, what it means, which values it takes.
+//!
+//! The launcher reads them from its environment when a job starts and writes them into the job file, so that all tasks of a
+//! job use the same values whatever their wrappers do to the environment. `amrun info` prints the table.
+
+#![deny(unsafe_code)]
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Declares [`Settings`], its defaults and [`SETTINGS`] from one line a setting:
+/// meaning, name, type, default, environment variable, and for numbers the range.
+macro_rules! settings {
+    ($($(#[doc = $meaning:literal])+ $name:ident: $type:ty = $default:expr, $env:literal $(, $range:expr)?;)+) => {
+        /// The settings of a job.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[doc = $meaning])+ pub $name: $type,)+
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($name: $default,)+ }
+            }
+        }
+
+        /// One line for each setting, in the order of `amrun info`.
+        pub static SETTINGS: &[Setting] = &[$(Setting {
+            name: stringify!($name),
+            env: $env,
+            meaning: concat!($($meaning),+),
+            range: settings!(@range $($range)?),
+            form: <$type as Value>::FORM,
+            store: |settings, text| {
+                let value = <$type as Value>::parse(text)?;
+                in_range(value.number(), settings!(@range $($range)?))?;
+                settings.$name = value;
+                Ok(())
+            },
+            show: |settings| settings.$name.show(),
+        },)+];
+    };
+    (@range) => { None };
+    (@range $range:expr) => { Some($range) };
+}
+
+settings! {
+    /// The way to a peer's buffer: by job memory, by the kernel's copy, staged in pieces, or the best that each buffer allows.
+    memory: Memory = Memory::Auto, "AM_MEMORY";
+    /// The device that carries messages.
+    device: Device = Device::Shm, "AM_DEVICE";
+    /// Size of the heap file of a task (sparse: only touched pages cost memory). auto: 64 GiB, less where a limit asks for it.
+    heap_bytes: Auto<u64> = Auto::Auto, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
+    /// Largest packet that a receive area takes.
+    packet_bytes: u32 = 8192, "AM_PACKET_BYTES", 256..=1 << 20;
+    /// Packets that one task may have under way to another before it must wait.
+    credits: u32 = 64, "AM_CREDITS", 1..=64;
+    /// Connections that one context may have.
+    connections_max: u32 = 4096, "AM_CONNECTIONS_MAX", 1..=4096;
+    /// Longest message that goes without asking the receiver first.
+    eager_limit_bytes: u64 = 4096, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
+    /// Memory for messages that came before their receive; beyond it senders ask first.
+    early_arrival_bytes_max: u64 = 64 << 20, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
+    /// Polls before a waiting task begins to give its processor up. auto: none where there are more tasks than processors.
+    spin_polls_max: Auto<u32> = Auto::Auto, "AM_SPIN_POLLS_MAX", 0..=1 << 31;
+    /// What protects a task from one that writes wild: default trusts tasks to keep to safe code, strict maps nothing of a
+    /// peer writable that the peer needs intact.
+    isolation: Isolation = Isolation::Default, "AM_ISOLATION";
+}
+
+/// A heap smaller than this is refused: nothing useful fits.
+pub const HEAP_BYTES_MIN: u64 = 1 << 20;
+/// The heap of a task where neither a setting nor a limit says otherwise.
+pub const HEAP_BYTES_DEFAULT: u64 = 64 << 30;
+
+/// A line of the table.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name, as in the field of [`Settings`].
+    pub name: &'static str,
+    /// The environment variable that sets it.
+    pub env: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    form: &'static str,
+    range: Option<RangeInclusive<u64>>,
+    store: fn(&mut Settings, &str) -> Result<(), String>,
+    show: fn(&Settings) -> String,
+}
+
+impl Setting {
+    /// Its value in `settings`, in a form that is understood again as input.
+    #[must_use]
+    pub fn value(&self, settings: &Settings) -> String {
+        (self.show)(settings)
+    }
+
+    /// The values it takes, for a person.
+    #[must_use]
+    pub fn form(&self) -> String {
+        match &self.range {
+            Some(range) => format!("{} from {} to {}", self.form, short(*range.start()), short(*range.end())),
+            None => self.form.to_owned(),
+        }
+    }
+
+    fn store(&self, settings: &mut Settings, text: &str) -> Result<(), SettingError> {
+        (self.store)(settings, text.trim()).map_err(|why| SettingError {
+            env: self.env,
+            value: text.to_owned(),
+            why,
+            form: self.form(),
+            default: self.value(&Settings::default()),
+        })
+    }
+}
+
+/// A setting has a value that it cannot take: the fault of whoever set it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{env}=\"{value}\" is no value for this setting: {why}. Set it to {form}, or unset it for the default, {default}"
+)]
+pub struct SettingError {
+    /// The environment variable.
+    pub env: &'static str,
+    /// What it was set to.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// What would be right.
+    pub form: String,
+    /// What holds when it is not set.
+    pub default: String,
+}
+
+impl Settings {
+    /// The defaults, changed by what `variable` says of each environment variable.
+    ///
+    /// # Errors
+    /// A value that a setting cannot take.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        for setting in SETTINGS {
+            if let Some(text) = variable(setting.env) {
+                setting.store(&mut settings, &text)?;
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The defaults, changed by this process's environment.
+    ///
+    /// # Errors
+    /// A value that a setting cannot take.
+    pub fn from_env() -> Result<Self, SettingError> {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    /// One line `name=value` for each setting: the form in which a job file carries them.
+    #[must_use]
+    pub fn to_lines(&self) -> String {
+        SETTINGS.iter().map(|setting| format!("{}={}\n", setting.name, setting.value(self))).collect()
+    }
+
+    /// The settings of [`to_lines`](Self::to_lines). Lines of unknown names are passed over.
+    ///
+    /// # Errors
+    /// A value that a setting cannot take.
+    pub fn from_lines(lines: &str) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        for (name, text) in lines.lines().filter_map(|line| line.split_once('=')) {
+            if let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) {
+                setting.store(&mut settings, text)?;
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The value of the setting `name`, as text; `None` if there is none of this name.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<String> {
+        SETTINGS.iter().find(|setting| setting.name == name).map(|setting| setting.value(self))
+    }
+}
+
+/// How a setting's type is read and shown.
+trait Value: Sized {
+    const FORM: &'static str;
+    fn parse(text: &str) -> Result<Self, String>;
+    fn show(&self) -> String;
+    /// What a range is compared with, if anything.
+    fn number(&self) -> Option<u64>;
+}
+
+fn in_range(number: Option<u64>, range: Option<RangeInclusive<u64>>) -> Result<(), String> {
+    match (number, range) {
+        (Some(number), Some(range)) if !range.contains(&number) => {
+            Err(format!("{number} is outside of {} to {}", short(*range.start()), short(*range.end())))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Value for u64 {
+    const FORM: &'static str = "a number (k, m, g, t after it: times 1024, ...)";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        let digits = lower.trim_end_matches(|last: char| last.is_ascii_alphabetic());
+        let shift = match &lower[digits.len()..] {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            "t" | "tb" | "tib" => 40,
+            unit => return Err(format!("the unit {unit:?} is unknown")),
+        };
+        let number: u64 = digits.trim().parse().map_err(|error| format!("{digits:?}: {error}"))?;
+        number.checked_mul(1 << shift).ok_or_else(|| "it does not fit into 64 bits".to_owned())
+    }
+
+    fn show(&self) -> String {
+        short(*self)
+    }
+
+    fn number(&self) -> Option<u64> {
+        Some(*self)
+    }
+}
+
+impl Value for u32 {
+    const FORM: &'static str = <u64 as Value>::FORM;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = <u64 as Value>::parse(text)?;
+        Self::try_from(number).map_err(|_| "it does not fit into 32 bits".to_owned())
+    }
+
+    fn show(&self) -> String {
+        short(u64::from(*self))
+    }
+
+    fn number(&self) -> Option<u64> {
+        Some(u64::from(*self))
+    }
+}
+
+/// A number that the library chooses where nobody else does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auto<T> {
+    /// The library chooses.
+    Auto,
+    /// Somebody chose.
+    Fixed(T),
+}
+
+impl<T> Auto<T> {
+    /// What was chosen, or `otherwise`.
+    pub fn unwrap_or(self, otherwise: T) -> T {
+        match self {
+            Self::Auto => otherwise,
+            Self::Fixed(value) => value,
+        }
+    }
+}
+
+impl<T: Value> Value for Auto<T> {
+    const FORM: &'static str = "auto, or a number (k, m, g, t after it: times 1024, ...)";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("auto") { Ok(Self::Auto) } else { T::parse(text).map(Self::Fixed) }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Fixed(value) => value.show(),
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        match self {
+            Self::Auto => None,
+            Self::Fixed(value) => value.number(),
+        }
+    }
+}
+
+/// The way to a peer's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// The best that each buffer and this machine allow.
+    Auto,
+    /// Only buffers in job memory are reached directly; all others are staged.
+    Job,
+    /// Private buffers are reached by the kernel's copy.
+    Kernel,
+    /// Everything is staged in pieces through the receive areas.
+    Staged,
+}
+
+impl Value for Memory {
+    const FORM: &'static str = "auto, job, kernel or staged";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::Auto, Self::Job, Self::Kernel, Self::Staged])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Job => "job",
+            Self::Kernel => "kernel",
+            Self::Staged => "staged",
+        })
+    }
+}
+
+/// The device that carries messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Shared memory of one machine.
+    Shm,
+}
+
+impl Value for Device {
+    const FORM: &'static str = "shm";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::Shm])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shm => f.write_str("shm"),
+        }
+    }
+}
+
+/// What protects a task from one that writes wild.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Tasks are trusted to keep to safe code.
+    Default,
+    /// Tasks are not trusted.
+    Strict,
+}
+
+impl Value for Isolation {
+    const FORM: &'static str = "default or strict";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::Default, Self::Strict])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::Strict => "strict",
+        })
+    }
+}
+
+fn choose<T: Copy + fmt::Display>(text: &str, choices: &[T]) -> Result<T, String> {
+    choices
+        .iter()
+        .copied()
+        .find(|choice| choice.to_string().eq_ignore_ascii_case(text))
+        .ok_or_else(|| "it is none of the choices".to_owned())
+}
+
+/// A number in the largest binary unit that divides it.
+fn short(number: u64) -> String {
+    const UNITS: [&str; 5] = ["", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut value = number;
+    while value >= 1024 && value.is_multiple_of(1024) && unit + 1 < UNITS.len() {
+        value /= 1024;
+        unit += 1;
+    }
+    format!("{value}{}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_name_of_its_own_and_a_default_in_its_range() {
+        assert!(!SETTINGS.is_empty());
+        for (at, setting) in SETTINGS.iter().enumerate() {
+            assert!(setting.env.starts_with("AM_"), "{}", setting.env);
+            assert_eq!(setting.env, format!("AM_{}", setting.name.to_ascii_uppercase()));
+            assert!(SETTINGS[..at].iter().all(|other| other.env != setting.env));
+            let mut settings = Settings::default();
+            setting.store(&mut settings, &setting.value(&Settings::default())).unwrap();
+            assert_eq!(settings, Settings::default());
+        }
+    }
+
+    #[test]
+    fn lines_carry_all_settings() {
+        let settings = Settings {
+            memory: Memory::Staged,
+            heap_bytes: Auto::Fixed(3 << 20),
+            credits: 1,
+            isolation: Isolation::Strict,
+            ..Settings::default()
+        };
+        assert_eq!(Settings::from_lines(&settings.to_lines()).unwrap(), settings);
+        assert_eq!(settings.value("credits").as_deref(), Some("1"));
+        assert_eq!(settings.value("no_such"), None);
+    }
+
+    #[test]
+    fn variables_are_read_with_units() {
+        let variable = |name: &str| match name {
+            "AM_HEAP_BYTES" => Some("64G".to_owned()),
+            "AM_PACKET_BYTES" => Some("4 KiB".to_owned()),
+            "AM_MEMORY" => Some("Kernel".to_owned()),
+            _ => None,
+        };
+        let settings = Settings::from_variables(variable).unwrap();
+        assert_eq!(settings.heap_bytes, Auto::Fixed(64 << 30));
+        assert_eq!(settings.packet_bytes, 4096);
+        assert_eq!(settings.memory, Memory::Kernel);
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_with_the_variable_the_value_and_what_to_do() {
+        for (env, value) in [
+            ("AM_CREDITS", "0"),
+            ("AM_CREDITS", "many"),
+            ("AM_CREDITS", "-1"),
+            ("AM_CREDITS", "99999999999999999999"),
+            ("AM_CREDITS", "1x"),
+            ("AM_MEMORY", "fast"),
+            ("AM_HEAP_BYTES", "99999999999t"),
+            ("AM_HEAP_BYTES", ""),
+        ] {
+            let error = Settings::from_variables(|name| (name == env).then(|| value.to_owned())).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(env) && text.contains(value) && text.contains("default"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Signals: read from a file instead of handled, and their names.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Signals that wait in a file until they are read.
+#[derive(Debug)]
+pub struct SignalFd {
+    fd: OwnedFd,
+}
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the system sent it, as a terminal does to all processes in its foreground, and not one process to this one.
+    pub from_system: bool,
+}
+
+impl SignalFd {
+    /// Blocks `signals` in this thread, and so in all threads that it starts from now on, and opens a file they are read from.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn block(signals: &[i32]) -> io::Result<Self> {
+        // SAFETY: sigset_t is plain bits; sigemptyset makes it a valid empty set below.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: both get a live local set; sigaddset refuses numbers that are no signals.
+        unsafe {
+            libc::sigemptyset(&raw mut set);
+            for &signal in signals {
+                libc::sigaddset(&raw mut set, signal);
+            }
+        }
+        // SAFETY: pthread_sigmask reads the live local set; the old mask is not asked for.
+        let status = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+        if status != 0 {
+            return Err(io::Error::from_raw_os_error(status));
+        }
+        // SAFETY: signalfd reads the live local set and returns a new descriptor or -1.
+        let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// The next signal that came; `None` if none did.
+    #[must_use]
+    pub fn next(&self) -> Option<Received> {
+        // SAFETY: signalfd_siginfo is plain data, for which all zeroes is a value.
+        let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
+        let bytes = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: read fills at most `bytes` bytes of the live local `info`.
+        let count = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), bytes) };
+        if usize::try_from(count) != Ok(bytes) {
+            return None;
+        }
+        let signal = i32::try_from(info.ssi_signo).ok()?;
+        Some(Received { signal, from_system: info.ssi_code == libc::SI_KERNEL })
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The name of a signal, as `SIGSEGV`; `signal 99` for one without.
+#[must_use]
+pub fn name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGSTKFLT => "SIGSTKFLT",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        libc::SIGIO => "SIGIO",
+        libc::SIGPWR => "SIGPWR",
+        libc::SIGSYS => "SIGSYS",
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
+}
