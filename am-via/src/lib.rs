@@ -3,6 +3,10 @@
 pub mod device;
 pub mod fabric;
 pub mod job;
+pub mod limit;
 pub mod settings;
 pub mod shm;
+pub mod start;
 pub mod vipl;
+
+pub use start::{ShmFabric, Task};

@@ -80,6 +80,22 @@ impl CheckedRange<'_> {
         unsafe { std::ptr::write_bytes(self.at.as_ptr(), 0, self.len) };
     }
 
+    /// Copies the first bytes to `to`. Panics if the range is shorter: callers ask for as much as they need.
+    #[inline]
+    pub fn copy_to_slice(&self, to: &mut [u8]) {
+        assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
+        // SAFETY: source: `to.len()` live bytes (`new`, and the assertion). Destination: an exclusive borrow, elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(self.at.as_ptr(), to.as_mut_ptr(), to.len()) };
+    }
+
+    /// Copies `from` to the start of the range. Panics if it is shorter: callers ask for as much as they need.
+    #[inline]
+    pub fn copy_from_slice(&self, from: &[u8]) {
+        assert!(from.len() <= self.len, "{} bytes were given to a range of {}", from.len(), self.len);
+        // SAFETY: as in `copy_to_slice`, with the roles exchanged.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at.as_ptr(), from.len()) };
+    }
+
     /// No bytes.
     #[must_use]
     pub fn empty() -> Self {

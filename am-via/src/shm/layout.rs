@@ -29,12 +29,19 @@ pub const HAZARD_OFFSET: usize = 8192;
 pub const ATTENTION_OFFSET: usize = 12288;
 /// Where the region table lies.
 pub const REGION_OFFSET: usize = 65536;
-/// Entries in the region table.
-pub const REGIONS_MAX: u32 = 65536;
+/// Entries in the region table: a range of [`REGIONS_PER_CONTEXT`] for each context.
+pub const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
+/// Registrations that one context may have at once.
+pub const REGIONS_PER_CONTEXT: u32 = 65536;
 /// Lines in the ring of one VI.
 pub const RING_LINES: u32 = 128;
 /// VIs a task may have: what 64 attention words can name.
 pub const VIS_MAX: u32 = 4096;
+
+/// Bytes at the end of a heap file that no allocation uses: measurements of the machine's limit run there.
+pub const MEASURE_BYTES: usize = 16 << 20;
+/// Lines in the ring at the start of these bytes.
+pub const MEASURE_RING_LINES: u32 = 128;
 
 const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<RegionEntry>();
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use crate::shm::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::shm::copy::CheckedRange;
 use crate::shm::layout::{
-    ACCESS_IN_HEAP, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, ControlLayout, Hazard, REGIONS_MAX, RegionEntry,
+    ACCESS_IN_HEAP, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, ControlLayout, Hazard, REGIONS_MAX,
+    REGIONS_PER_CONTEXT, RegionEntry,
 };
 use crate::shm::os::private_memory;
 use crate::shm::segment::{Mapping, Shared};
@@ -96,6 +97,8 @@ pub struct Registration {
 pub struct OwnRegions {
     head: Arc<Mapping>,
     heap: Arc<Mapping>,
+    /// The first region of this context.
+    first: u32,
     /// Private copies: what the owner itself trusts.
     slots: Vec<OwnSlot>,
     free: Vec<u32>,
@@ -115,10 +118,11 @@ struct OwnSlot {
 unsafe impl Send for OwnRegions {}
 
 impl OwnRegions {
-    /// The table in the owner's control file; `heap` is the mapping of its heap file.
+    /// The part of the table in the owner's control file that belongs to `context`; `heap` is the mapping of its heap file.
     #[must_use]
-    pub fn new(head: Arc<Mapping>, heap: Arc<Mapping>, ways: Ways) -> Self {
-        Self { head, heap, slots: Vec::new(), free: Vec::new(), ways }
+    pub fn new(head: Arc<Mapping>, heap: Arc<Mapping>, context: u32, ways: Ways) -> Self {
+        let first = context * REGIONS_PER_CONTEXT;
+        Self { head, heap, first, slots: Vec::new(), free: Vec::new(), ways }
     }
 
     /// Opens `memory` to peers; `None` when the table is full. The caller keeps the memory alive until
@@ -127,14 +131,15 @@ impl OwnRegions {
         let region = match self.free.pop() {
             Some(region) => region,
             None => {
-                let region = u32::try_from(self.slots.len()).ok().filter(|&region| region < REGIONS_MAX)?;
+                let used = u32::try_from(self.slots.len()).ok().filter(|&used| used < REGIONS_PER_CONTEXT)?;
                 self.slots.push(OwnSlot { generation: 0, access: 0, live: None, closing: false });
-                region
+                self.first + used
             }
         };
         let entry = self.entry(region)?;
-        let slot = &mut self.slots[region as usize];
+        let slot = self.slot_mut(region)?;
         slot.generation = slot.generation.wrapping_add(1);
+        let generation = slot.generation;
         slot.live = Some((memory.at(), memory.len()));
         slot.access = registration.access;
         let mut access = registration.access | ACCESS_LIVE;
@@ -151,16 +156,13 @@ impl OwnRegions {
             access |= ACCESS_IN_HEAP;
         }
         // Release: "region opened", pairs with the Acquire in `claim`.
-        entry
-            .generation_and_access
-            .store(u64::from(slot.generation) << 32 | u64::from(access), Ordering::Release);
-        Some((region, slot.generation))
+        entry.generation_and_access.store(u64::from(generation) << 32 | u64::from(access), Ordering::Release);
+        Some((region, generation))
     }
 
     /// Closes a registration to new claims; whether it was open, or already closing.
     pub fn remove(&mut self, region: u32, generation: u32) -> bool {
-        let Some(slot) = self.slots.get_mut(region as usize).filter(|slot| slot.generation == generation)
-        else {
+        let Some(slot) = self.slot_mut(region).filter(|slot| slot.generation == generation) else {
             return false;
         };
         if slot.live.take().is_some() {
@@ -175,7 +177,7 @@ impl OwnRegions {
 
     /// Lets the slot of a removed registration be used again, after nobody copies by it.
     pub fn recycle(&mut self, region: u32) {
-        if let Some(slot) = self.slots.get_mut(region as usize) {
+        if let Some(slot) = self.slot_mut(region) {
             if std::mem::take(&mut slot.closing) {
                 self.free.push(region);
             }
@@ -188,7 +190,8 @@ impl OwnRegions {
     /// It is not open, does not give the rights, or the range does not lie inside.
     #[inline]
     pub fn memory(&self, own: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
-        let slot = self.slots.get(own.region as usize).filter(|slot| slot.generation == own.generation);
+        let index = own.region.wrapping_sub(self.first) as usize;
+        let slot = self.slots.get(index).filter(|slot| slot.generation == own.generation);
         let (access, live) = slot.map(|slot| (slot.access, slot.live)).ok_or(ClaimFault::Stale)?;
         let (at, region_len) = live.ok_or(ClaimFault::Stale)?;
         if access & need != need {
@@ -201,6 +204,10 @@ impl OwnRegions {
         // SAFETY: whoever registered the memory keeps it alive while it is registered (`insert`'s contract), and the table is
         // borrowed as long as the range, so that it stays registered.
         unsafe { CheckedRange::new(at, region_len) }.part(offset, len).ok_or(bounds)
+    }
+
+    fn slot_mut(&mut self, region: u32) -> Option<&mut OwnSlot> {
+        self.slots.get_mut(region.wrapping_sub(self.first) as usize)
     }
 
     fn entry(&self, region: u32) -> Option<Shared<RegionEntry>> {

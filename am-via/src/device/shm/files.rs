@@ -78,21 +78,6 @@ impl Files {
         Ok(head)
     }
 
-    /// The heap file of a task, mapped whole.
-    pub(super) fn open_heap(&self, task: u32) -> Result<Arc<Mapping>, DeviceError> {
-        let file = self.job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
-        let bytes = usize::try_from(self.job.heap_bytes()).unwrap_or(usize::MAX);
-        Mapping::new(file.as_fd(), 0, bytes).map_err(|error| system("mapping a heap file", error))
-    }
-
-    /// A handle of a task's heap file.
-    pub(super) fn heap_file(&self, task: u32) -> Result<File, DeviceError> {
-        let file = self.job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
-        let owned =
-            file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
-        Ok(File::from(owned))
-    }
-
     fn head<'a>(&self, peers: &'a mut Peers, task: u32) -> Result<&'a Arc<Mapping>, DeviceError> {
         let num_tasks = self.layout.num_tasks;
         let slot = peers.head_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })?;
@@ -112,7 +97,7 @@ impl Files {
     #[inline(never)]
     fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
         let head = Arc::clone(self.head(peers, task)?);
-        let memory = PeerMemory { task, pid: self.job.pid(task), head, heap: self.open_heap(task)? };
+        let memory = PeerMemory { task, pid: self.job.pid(task), head, heap: open_heap(&self.job, task)? };
         let num_tasks = self.layout.num_tasks;
         *peers.memory_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })? = Some(memory);
         Ok(())
@@ -249,6 +234,20 @@ impl Files {
     }
 }
 
+/// The heap file of a task, mapped whole.
+pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
+    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+    let bytes = usize::try_from(job.heap_bytes()).unwrap_or(usize::MAX);
+    Mapping::new(file.as_fd(), 0, bytes).map_err(|error| system("mapping a heap file", error))
+}
+
+/// A handle of a task's heap file.
+pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
+    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+    let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
+    Ok(File::from(owned))
+}
+
 pub(super) fn doorbell(head: &Arc<Mapping>, context: u32) -> Result<Shared<Doorbell>, DeviceError> {
     within(head.atomics(DOORBELL_OFFSET + context as usize * size_of::<Doorbell>()), 0)
 }
@@ -268,8 +267,8 @@ pub(super) fn nothing() -> CheckedRange<'static> {
     CheckedRange::empty()
 }
 
-fn system(doing: &'static str, error: impl Into<std::io::Error>) -> DeviceError {
-    DeviceError::System { doing, source: error.into() }
+fn system(doing: &'static str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DeviceError {
+    DeviceError::System { doing, source: std::io::Error::other(error) }
 }
 
 const _: () = assert!(size_of::<PairWord>() == size_of::<AtomicU64>());

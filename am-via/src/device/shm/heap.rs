@@ -6,25 +6,34 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::{DeviceError, HeapBlock, HeapOwner};
+use crate::job::Job;
 use crate::shm::heap::Heap;
+use crate::shm::layout::MEASURE_BYTES;
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::segment::Mapping;
+
+use super::files;
 
 /// Freed blocks from this size on give their pages back.
 const PUNCH_FROM_BYTES: usize = 1 << 20;
 
 /// The heap and what is free in it. Shared with the blocks, which come back from any thread.
 #[derive(Debug)]
-pub(super) struct OwnHeap {
+pub struct OwnHeap {
     mapping: Arc<Mapping>,
     file: File,
     ranges: Mutex<Heap>,
 }
 
 impl OwnHeap {
-    pub(super) fn new(mapping: Arc<Mapping>, file: File) -> Self {
-        let ranges = Mutex::new(Heap::new(mapping.len() as u64));
-        Self { mapping, file, ranges }
+    /// Maps the heap file of this task. Once a task: its contexts share it.
+    ///
+    /// # Errors
+    /// The file cannot be mapped.
+    pub fn open(job: &Job) -> Result<Arc<Self>, DeviceError> {
+        let (mapping, file) = (files::open_heap(job, job.task())?, files::heap_file(job, job.task())?);
+        let ranges = Mutex::new(Heap::new(mapping.len().saturating_sub(MEASURE_BYTES) as u64));
+        Ok(Arc::new(Self { mapping, file, ranges }))
     }
 
     pub(super) fn mapping(&self) -> &Arc<Mapping> {

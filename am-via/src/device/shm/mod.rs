@@ -29,7 +29,7 @@ use crate::shm::segment::Shared;
 use crate::shm::wait::{Doorbell, SleepBarrier, WaitPolicy};
 
 use files::Files;
-use heap::OwnHeap;
+pub use heap::OwnHeap;
 use peers::Peers;
 
 /// How the device of a task is to behave.
@@ -88,11 +88,11 @@ struct Vi {
 }
 
 impl Shm {
-    /// Opens the device of this task's context `options.context`.
+    /// Opens the device of this task's context `options.context`; `heap` is shared by the contexts of the task.
     ///
     /// # Errors
     /// The job's files cannot be mapped, or they are of another layout.
-    pub fn open(job: Arc<Job>, options: ShmOptions) -> Result<Self, DeviceError> {
+    pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
         if options.context >= CONTEXTS_MAX {
             return Err(DeviceError::Exhausted {
                 resource: "contexts",
@@ -107,7 +107,6 @@ impl Shm {
         let files = Files::new(job, layout);
         let task = files.task();
         let own = files.open_head(task)?;
-        let heap = Arc::new(OwnHeap::new(files.open_heap(task)?, files.heap_file(task)?));
         let context = options.context as usize;
         Ok(Self {
             address: NodeAddress { task, context: options.context },
@@ -126,7 +125,7 @@ impl Shm {
             failure_epoch: 0,
             failures_told: vec![false; layout.num_tasks as usize],
             failures_due: Vec::new(),
-            regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.ways),
+            regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
             heap,
             peers: Peers::new(layout.num_tasks),
             files,

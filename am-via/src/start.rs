@@ -1,0 +1,107 @@
+//! The front door: joins the job and puts device, NIC, fabric and context together as the settings say.
+
+use std::sync::Arc;
+
+use am_core::Context;
+use am_core::error::{Error, Result};
+
+use crate::device::shm::{OwnHeap, Shm, ShmOptions};
+use crate::fabric::{CreditPlan, ViaFabric};
+use crate::job::Job;
+use crate::limit::BareLink;
+use crate::settings::Memory;
+use crate::shm::regions::Ways;
+use crate::shm::wait::WaitPolicy;
+use crate::vipl::Nic;
+
+/// The fabric of a task on one machine.
+pub type ShmFabric = ViaFabric<Shm>;
+
+/// This task as a member of its job.
+#[derive(Clone, Debug)]
+pub struct Task {
+    job: Arc<Job>,
+    heap: Arc<OwnHeap>,
+}
+
+impl Task {
+    /// Joins the job that this process was started in; without a launcher, a job of one.
+    ///
+    /// # Errors
+    /// The job's memory cannot be reached, or a limit is too small: the message says which, and what to do.
+    pub fn join() -> Result<Self> {
+        let job = Job::attach().map_err(|error| Error::Job { what: error.to_string() })?;
+        let heap = OwnHeap::open(&job).map_err(|error| Error::Job { what: error.to_string() })?;
+        Ok(Self { job, heap })
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> &Arc<Job> {
+        &self.job
+    }
+
+    /// This task's number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.job.task()
+    }
+
+    /// Opens the fabric of context `context`. Each context is opened once.
+    ///
+    /// # Errors
+    /// The job's memory cannot be mapped.
+    pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
+        let settings = self.job.settings();
+        let options = ShmOptions {
+            context,
+            packet_bytes: settings.packet_bytes,
+            ways: match settings.memory {
+                Memory::Auto => Ways { mapped: true, kernel: true },
+                Memory::Job => Ways { mapped: true, kernel: false },
+                Memory::Kernel => Ways { mapped: false, kernel: true },
+                Memory::Staged => Ways { mapped: false, kernel: false },
+            },
+            wait: self.wait_policy(),
+        };
+        let device = Shm::open(Arc::clone(&self.job), Arc::clone(&self.heap), options)
+            .map_err(|error| Error::Job { what: error.to_string() })?;
+        Ok(ViaFabric::new(
+            Nic::open(device),
+            CreditPlan { credits: settings.credits, answers: settings.credits },
+        ))
+    }
+
+    /// Opens the first context, with handlers registered at run time.
+    ///
+    /// # Errors
+    /// As for [`fabric`](Self::fabric).
+    pub fn context(&self) -> Result<Context<ShmFabric>> {
+        Ok(Context::new(self.fabric(0)?))
+    }
+
+    /// A bare ring and buffer to and from `peer`: the machine's limit, to measure against.
+    ///
+    /// # Errors
+    /// The job's memory cannot be mapped.
+    pub fn bare_link(&self, peer: u32) -> Result<BareLink> {
+        BareLink::open(&self.job, peer)
+            .map_err(|source| Error::System { doing: "mapping memory to measure the limit", source })
+    }
+
+    /// With a core for each task, a wait spins for about 100 us before it sleeps: waking an idle core costs a quarter of that.
+    /// With fewer cores a spinning task keeps its peer from running, so it yields a few times, then sleeps.
+    fn wait_policy(&self) -> WaitPolicy {
+        let has_core = self.job.num_tasks() <= self.job.cpus();
+        let (spins, yields) = if has_core { (SPIN_POLLS, 0) } else { (0, YIELD_POLLS) };
+        WaitPolicy {
+            spin_polls_max: self.job.settings().spin_polls_max.unwrap_or(spins),
+            yield_polls_max: yields,
+        }
+    }
+}
+
+/// Polls of a spin: about 100 us.
+const SPIN_POLLS: u32 = 6000;
+/// Yields before a sleep, where a yield lets another task of the job run.
+const YIELD_POLLS: u32 = 40;
