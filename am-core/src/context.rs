@@ -1,20 +1,29 @@
 //! A context: one opened instance of the layer (`LAPI_Init`), used by one thread at a time.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::buffer::InlineBytes;
+use crate::buffer::{InlineBytes, JobBuffer};
 use crate::counter::{Counter, CounterName};
-use crate::engine::Engine;
-use crate::error::Result;
+use crate::engine::statistics::Statistics;
+use crate::engine::{Engine, World};
+use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
+use crate::handler_thread::HandlerThread;
 use crate::in_handler;
-use crate::progress;
+use crate::progress::{self, Port};
 use crate::task::{Endpoint, TaskId};
 
 /// The longest sleep between two looks at what a blocking call waits for. News end it at once; the limit only bounds what a
 /// lost wake-up could cost.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// The same while something waits for room at a target: the room's return may wake nobody.
+const SLEEP_MAX_FOR_ROOM: Duration = Duration::from_millis(1);
+
+/// Errors kept for the next call that can report them, at most.
+const STASHED_MAX: usize = 64;
 
 /// An opened instance of the layer: counters, handlers, and the fabric they are reached by.
 ///
@@ -26,6 +35,33 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) handlers: H,
     /// Private memory for the bytes of the packet that is being handled, if it came inside its entry.
     inline: InlineBytes,
+    pub(crate) thread: Option<HandlerThread>,
+    /// Errors met while something else was waited for: the next call that waits or probes returns them.
+    stashed: VecDeque<Error>,
+    /// Whether the program goes on after the failure of a task.
+    go_on: bool,
+}
+
+/// What a context allows (`LAPI_Qenv`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of the longest user header (`MAX_UHDR_SZ`).
+    pub uhdr_bytes_max: usize,
+    /// Bytes of a packet: user data up to this, less heads and user header, travel in one (`MAX_PKT_SZ`).
+    pub packet_bytes_max: usize,
+    /// Bytes that travel inside a completion entry.
+    pub inline_bytes_max: usize,
+    /// Handlers at once (`LOC_ADDRTBL_SZ`).
+    pub handlers_max: usize,
+    /// Counters at once.
+    pub counters_max: usize,
+    /// Packets that one sender may have under way to one target.
+    pub credits: u32,
+    /// Requests that may be unanswered, per peer.
+    pub requests_max: u32,
+    /// Bytes that each task may contribute to an exchange.
+    pub contribution_bytes_max: usize,
 }
 
 impl<F: Fabric> Context<F, HandlerTable> {
@@ -45,7 +81,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
     ) -> Result<HandlerId> {
         in_handler::check("register_handler")?;
-        self.handlers.register(handler).ok_or(crate::error::Error::Exhausted {
+        self.handlers.register(handler).ok_or(Error::Exhausted {
             resource: "handler numbers",
             needed: HandlerId::COUNT_MAX as u64 + 1,
             available: HandlerId::COUNT_MAX as u64,
@@ -58,7 +94,50 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A context over `fabric` with a set of handlers known at compile time.
     #[must_use]
     pub fn with_handlers(fabric: F, handlers: H) -> Self {
-        Self { fabric, engine: Engine::default(), handlers, inline: InlineBytes::new() }
+        let world = World {
+            own: fabric.endpoint(),
+            num_tasks: fabric.num_tasks(),
+            packet_bytes_max: fabric.limits().packet_bytes_max,
+        };
+        let engine = Engine::new(world);
+        Self {
+            fabric,
+            engine,
+            handlers,
+            inline: InlineBytes::new(),
+            thread: None,
+            stashed: VecDeque::new(),
+            go_on: false,
+        }
+    }
+
+    /// What the context allows (`LAPI_Qenv`).
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let fabric = self.fabric.limits();
+        Limits {
+            uhdr_bytes_max: self.engine.uhdr_bytes_max(),
+            packet_bytes_max: fabric.packet_bytes_max,
+            inline_bytes_max: crate::buffer::INLINE_BYTES_MAX,
+            handlers_max: HandlerId::COUNT_MAX,
+            counters_max: crate::counter::Counters::COUNT_MAX,
+            credits: fabric.credits,
+            requests_max: fabric.requests_max,
+            contribution_bytes_max: crate::engine::collective::CONTRIBUTION_BYTES_MAX,
+        }
+    }
+
+    /// What the context has done so far (`LAPI_Qenv` with `QUERY_STATISTICS`).
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.engine.statistics
+    }
+
+    /// Whether the program goes on when a task fails. If not (the default), every blocking call returns that failure from
+    /// then on; if so, only operations that name the failed task do.
+    pub fn set_go_on(&mut self, go_on: bool) {
+        self.go_on = go_on;
+        self.engine.attention = true;
     }
 
     /// This task.
@@ -115,7 +194,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A removed counter.
     pub fn counter_value(&self, counter: Counter) -> Result<u64> {
         let name = CounterName::to_wire(Some(counter.name()));
-        self.engine.counters.value(counter).ok_or(crate::error::Error::UnknownCounter { counter: name })
+        self.engine.counters.value(counter).ok_or(Error::UnknownCounter { counter: name })
     }
 
     /// Sets the value (`LAPI_Setcntr`).
@@ -144,13 +223,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline]
     pub fn probe(&mut self) -> Result<bool> {
         in_handler::check("probe")?;
-        self.progress()
+        let moved = self.progress()?;
+        if self.engine.attention {
+            self.attend()?;
+        }
+        Ok(moved)
     }
 
     /// Makes progress until `done` says so; sleeps when nothing comes. `done` is asked first, and after each round.
     ///
     /// # Errors
-    /// What `done` or progress returns.
+    /// What `done` or progress returns; the failure of a task, unless the context goes on ([`set_go_on`](Self::set_go_on)).
     #[inline(always)]
     pub fn wait_until(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
         let mut polls = 0;
@@ -158,17 +241,124 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if done(self)? {
                 return Ok(());
             }
+            if self.engine.attention {
+                self.attend()?;
+            }
             if self.progress()? {
                 polls = 0;
             } else {
                 polls += 1;
-                self.fabric.wait(polls, SLEEP_MAX);
+                self.fabric.wait(polls, self.sleep_max());
             }
         }
     }
 
+    /// One round of progress.
     #[inline(always)]
     pub(crate) fn progress(&mut self) -> Result<bool> {
-        progress::step(&mut self.fabric, &mut self.engine, &mut self.handlers, &mut self.inline)
+        let moved = progress::step(&mut self.fabric, &mut self.engine, &mut self.handlers, &mut self.inline)?;
+        if self.engine.is_busy() { Ok(self.work()? | moved) } else { Ok(moved) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn work(&mut self) -> Result<bool> {
+        let moved = self.engine.work(&mut Port(&mut self.fabric), &mut self.handlers)?;
+        Ok(self.work_on_thread()? | moved)
+    }
+
+    #[inline(always)]
+    fn sleep_max(&self) -> Duration {
+        if self.engine.is_busy() && self.engine.is_eager() { SLEEP_MAX_FOR_ROOM } else { SLEEP_MAX }
+    }
+
+    /// Reports what has gone wrong beside the call that asks.
+    #[cold]
+    #[inline(never)]
+    fn attend(&mut self) -> Result<()> {
+        if let Some(error) = self.stashed.pop_front() {
+            return Err(error);
+        }
+        match self.engine.first_failure() {
+            Some(error) if !self.go_on => Err(error),
+            _ => {
+                self.engine.attention = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// One round of progress on behalf of a call that must not end because of somebody else's error: that is kept for the
+    /// next probe or wait. Sleeps when nothing comes.
+    pub(crate) fn progress_quietly(&mut self, polls: &mut u32) {
+        match self.progress() {
+            Ok(true) => *polls = 0,
+            Ok(false) => {
+                *polls += 1;
+                self.fabric.wait(*polls, self.sleep_max());
+            }
+            Err(error) => self.stash(error),
+        }
+    }
+
+    fn stash(&mut self, error: Error) {
+        if self.stashed.len() < STASHED_MAX {
+            self.stashed.push_back(error);
+        }
+        self.engine.attention = true;
+    }
+
+    /// Makes progress because there is no room at a target.
+    ///
+    /// # Errors
+    /// The failure of a task, unless the context goes on: the room may never come.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait_for_room(&mut self, polls: &mut u32) -> Result<()> {
+        match self.engine.first_failure() {
+            Some(error) if !self.go_on => Err(error),
+            _ => {
+                match self.progress() {
+                    Ok(true) => *polls = 0,
+                    Ok(false) => {
+                        *polls += 1;
+                        self.fabric.wait(*polls, SLEEP_MAX_FOR_ROOM);
+                    }
+                    Err(error) => self.stash(error),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until an operation has ended: its result, and the memory it kept. Returns in no other case, whatever else goes
+    /// wrong, because the operation may be using borrowed memory.
+    pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
+        let mut polls = 0;
+        loop {
+            if let Some((result, kept)) = self.engine.ops.take_ended(op) {
+                return (result.map_err(|error| *error), kept);
+            }
+            self.progress_quietly(&mut polls);
+        }
+    }
+
+    /// Waits until nothing waits for room at `target`.
+    ///
+    /// # Errors
+    /// The failure of a task, unless the context goes on.
+    pub(crate) fn wait_sent(&mut self, target: Endpoint) -> Result<()> {
+        let mut polls = 0;
+        while self.engine.pending.has(target) {
+            self.wait_for_room(&mut polls)?;
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Drop for Context<F, H> {
+    /// Peers may still be reading memory of operations that have not ended: it is not used again.
+    fn drop(&mut self) {
+        self.engine.leak_kept();
     }
 }

@@ -137,6 +137,44 @@ pub enum Error {
         /// What was wrong with it.
         what: String,
     },
+    /// The target refused an operation, and says why.
+    #[error("{target} refused an operation of this task: {why}")]
+    Refused {
+        /// Who refused.
+        target: Endpoint,
+        /// Why.
+        why: Refusal,
+    },
+    /// A completion that answers, for a message whose origin has not allowed an answer.
+    #[error(
+        "a completion answers the message of {origin}, which was sent one_way: send it without that option"
+    )]
+    NotAnswerable {
+        /// Who sent the message.
+        origin: Endpoint,
+    },
+    /// A ticket that was used, or whose message has gone.
+    #[error(
+        "ticket {ticket:#x} names no waiting message: it was used before, or its sender failed or gave it up"
+    )]
+    UnknownTicket {
+        /// The ticket's number.
+        ticket: u32,
+    },
+    /// A handle that was used before, or belongs to another context.
+    #[error("handle {handle:#x} names no operation of this context: each is to be used once")]
+    UnknownHandle {
+        /// The handle's number.
+        handle: u32,
+    },
+    /// A contribution longer than what is exchanged.
+    #[error("{len} bytes to exchange: at most {max} a task; put the rest into exposed memory")]
+    ContributionTooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes possible.
+        max: usize,
+    },
     /// Something ran out.
     #[error("out of {resource}: {needed} needed, {available} available; {remedy}")]
     Exhausted {
@@ -192,6 +230,95 @@ pub enum RangeFault {
     Access(&'static str),
 }
 
+/// Why a target refused an operation, in the words that travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such handler is registered there.
+    #[error(
+        "it has registered handlers 0 to {registered} (excluded), and the message names handler {handler}: register the same handlers in the same order in every task, before the first message"
+    )]
+    UnknownHandler {
+        /// The handler number.
+        handler: u16,
+        /// How many it has.
+        registered: u32,
+    },
+    /// Its program did.
+    #[error("its program does not want the message")]
+    ByProgram,
+    /// A remote range that it does not expose.
+    #[error("bytes from offset {offset:#x}: {why}")]
+    Range {
+        /// The offset in the region.
+        offset: u64,
+        /// What is wrong.
+        why: RangeFault,
+    },
+    /// Its handler panicked.
+    #[error("its handler panicked")]
+    HandlerPanicked,
+    /// What it got is no packet of this protocol.
+    #[error("it could not read the packet")]
+    Malformed,
+    /// This task itself gave the operation up.
+    #[error("the operation was given up here")]
+    Withdrawn,
+    /// It cannot take more at present.
+    #[error("it has no room for more unfinished messages")]
+    Exhausted,
+}
+
+impl Refusal {
+    /// The wire form: reason and two values.
+    pub(crate) fn to_wire(self) -> (u32, u64, u64) {
+        match self {
+            Self::UnknownHandler { handler, registered } => (1, u64::from(handler), u64::from(registered)),
+            Self::ByProgram => (2, 0, 0),
+            Self::Range { offset, why: RangeFault::Stale } => (3, offset, 0),
+            Self::Range { offset, why: RangeFault::Bounds { region_len } } => (4, offset, region_len),
+            Self::Range { offset, why: RangeFault::Access(right) } => (5, offset, u64::from(right == WRITE)),
+            Self::HandlerPanicked => (6, 0, 0),
+            Self::Malformed => (7, 0, 0),
+            Self::Withdrawn => (8, 0, 0),
+            Self::Exhausted => (9, 0, 0),
+        }
+    }
+
+    /// What the wire form claims; a reason that does not exist reads as [`Refusal::Malformed`].
+    pub(crate) fn from_wire(reason: u32, first: u64, second: u64) -> Self {
+        match reason {
+            1 => Self::UnknownHandler { handler: first as u16, registered: second as u32 },
+            2 => Self::ByProgram,
+            3 => Self::Range { offset: first, why: RangeFault::Stale },
+            4 => Self::Range { offset: first, why: RangeFault::Bounds { region_len: second } },
+            5 => {
+                Self::Range { offset: first, why: RangeFault::Access(if second == 0 { READ } else { WRITE }) }
+            }
+            6 => Self::HandlerPanicked,
+            8 => Self::Withdrawn,
+            9 => Self::Exhausted,
+            _ => Self::Malformed,
+        }
+    }
+
+    /// What to tell the origin of a packet that met `error` here.
+    pub(crate) fn of(error: &Error) -> Self {
+        match error {
+            Error::UnknownHandler { handler, registered, .. } => {
+                Self::UnknownHandler { handler: *handler, registered: *registered as u32 }
+            }
+            Error::RemoteRange { offset, why, .. } => Self::Range { offset: *offset, why: *why },
+            Error::HandlerPanicked { .. } => Self::HandlerPanicked,
+            Error::Exhausted { .. } => Self::Exhausted,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+/// The rights that [`RangeFault::Access`] names.
+const READ: &str = "read";
+const WRITE: &str = "write";
+
 impl Error {
     /// Whom this error blames.
     #[must_use]
@@ -205,8 +332,19 @@ impl Error {
             | Self::LocalRange { .. }
             | Self::Misaligned { .. }
             | Self::UnknownCounter { .. }
+            | Self::NotAnswerable { .. }
+            | Self::UnknownTicket { .. }
+            | Self::UnknownHandle { .. }
+            | Self::ContributionTooLong { .. }
             | Self::HandlerPanicked { .. } => Fault::Caller,
-            Self::UnknownHandler { .. } | Self::PeerFailed { .. } | Self::Protocol { .. } => Fault::Peer,
+            Self::Refused { why: Refusal::Range { .. } | Refusal::UnknownHandler { .. }, .. } => {
+                Fault::Caller
+            }
+            Self::Refused { why: Refusal::Exhausted, .. } => Fault::Resource,
+            Self::Refused { .. }
+            | Self::UnknownHandler { .. }
+            | Self::PeerFailed { .. }
+            | Self::Protocol { .. } => Fault::Peer,
             Self::Exhausted { .. } => Fault::Resource,
             Self::Job { .. } | Self::System { .. } => Fault::System,
         }

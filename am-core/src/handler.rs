@@ -18,8 +18,8 @@ use crate::task::Endpoint;
 pub struct HandlerId(pub u16);
 
 impl HandlerId {
-    /// Handlers at once, at most: what the label of a packet can name.
-    pub const COUNT_MAX: usize = 4096;
+    /// Handlers at once, at most: what the label of a packet can name, less the last one, which stands for a put.
+    pub const COUNT_MAX: usize = 4095;
 }
 
 /// What a header handler is given: the five facts of LAPI's `lapi_return_info_t`, as values.

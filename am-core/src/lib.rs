@@ -1,5 +1,8 @@
 //! One-sided active messages in the manner of LAPI.
 
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code, reason = "user memory beyond a call: the one module for it")]
 pub mod buffer;
 pub mod context;
 pub mod counter;
@@ -7,11 +10,12 @@ pub mod engine;
 pub mod error;
 pub mod fabric;
 pub mod handler;
+mod handler_thread;
 mod in_handler;
 mod progress;
 pub mod task;
 pub mod transfer;
 mod verbs;
 
-pub use context::Context;
-pub use verbs::{AmOptions, PutOptions};
+pub use context::{Context, Limits};
+pub use verbs::{AmOptions, GetOptions, PutOptions, RmwHandle};

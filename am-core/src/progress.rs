@@ -1,10 +1,10 @@
 //! Where engine and fabric meet: one event at a time, every call direct and inlined.
 
-use crate::buffer::{Access, Grant, InlineBytes, RawBuffer};
+use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
 use crate::engine::packet::Kind;
 use crate::engine::{Engine, Grants, Lower, Packet, PacketBytes};
 use crate::error::{Outcome, Result};
-use crate::fabric::{Arrival, Body, Class, Event, Fabric, Payload};
+use crate::fabric::{Arrival, Atomic, AtomicOp, Body, Class, Event, Fabric, OpId, Payload, Transfer, Width};
 use crate::handler::HandlerSet;
 use crate::task::Endpoint;
 
@@ -38,6 +38,29 @@ impl<F: Fabric> Lower for Port<'_, F> {
     #[inline(always)]
     fn waive(&mut self, origin: Endpoint) {
         self.0.waive(origin);
+    }
+
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
+        self.0.grant(memory, access)
+    }
+
+    fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
+        self.0.revoke(grant)
+    }
+
+    #[inline]
+    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
+        self.0.write(to, from, op)
+    }
+
+    #[inline]
+    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
+        self.0.read(from, to, op)
+    }
+
+    #[inline]
+    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
+        self.0.atomic(at, width, operation, op)
     }
 }
 
@@ -74,7 +97,14 @@ pub(crate) fn step<F: Fabric, H: HandlerSet>(
             Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
             Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival)?,
         },
-        Event::Completed { .. } | Event::TaskFailed(_) => {}
+        Event::Completed { op, result } => {
+            let result = result.map_err(|error| *error);
+            engine.handle_completed(op, result, &mut Port(fabric), handlers)?;
+        }
+        Event::TaskFailed(task) => {
+            let how = fabric.failure(task).unwrap_or_default();
+            engine.handle_failure(task, how, &mut Port(fabric), handlers)?;
+        }
     }
     Ok(true)
 }

@@ -1,5 +1,7 @@
 //! The plain words in which the engine and a fabric speak of packets and transfers.
 
+use std::fmt;
+
 use crate::buffer::{RawBytes, Room};
 
 /// Which room a packet takes.
@@ -98,6 +100,42 @@ pub trait Body {
     /// Whether there is nothing to write.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// User data that are not in one piece: writes any part of them into a NIC's buffer when it is asked (the sending side's
+/// [`Sink`](crate::handler::Sink)).
+pub trait Gatherer: fmt::Debug {
+    /// Bytes in all.
+    fn len(&self) -> u64;
+
+    /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once.
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room);
+
+    /// Whether there is nothing to write.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A part of what a gatherer has, as the body of a packet. What the gatherer leaves out becomes zeroes: what lay in the NIC's
+/// buffer before belongs to somebody else.
+#[derive(Debug)]
+pub(crate) struct Gathered<'a, G: Gatherer + ?Sized> {
+    pub(crate) gatherer: &'a mut G,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+}
+
+impl<G: Gatherer + ?Sized> Body for Gathered<'_, G> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn write(&mut self, room: &mut Room) {
+        let end = room.used() + self.len;
+        self.gatherer.gather(self.offset, self.len, room);
+        while room.used() < end && room.put_slice(&[0; 64][..64.min(end - room.used())]) > 0 {}
     }
 }
 

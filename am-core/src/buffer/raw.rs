@@ -1,6 +1,9 @@
 //! Ranges of user memory without a lifetime.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::transfer::{AtomicOp, Width};
 
 /// Memory to send from. Whoever made it has promised that the bytes stay alive and unwritten until the operation that
 /// holds it has ended.
@@ -80,6 +83,13 @@ impl RawBytes {
     }
 }
 
+impl RawBytes {
+    /// The same range as a fabric's `grant` takes it: to be granted for reading, and never written through.
+    pub(crate) fn to_grant_for_reading(self) -> RawBuffer {
+        RawBuffer { at: self.at, len: self.len }
+    }
+}
+
 impl RawBuffer {
     /// No room.
     pub const EMPTY: Self = Self { at: NonNull::dangling(), len: 0 };
@@ -143,6 +153,52 @@ impl RawBuffer {
         unsafe { copy_small(bytes.as_ptr(), self.at.as_ptr(), len) };
         len
     }
+}
+
+impl RawBuffer {
+    /// Operates atomically on the word that the range begins with; the old value. `None` if the range is shorter than the
+    /// word, or does not begin at a multiple of its size.
+    #[must_use]
+    pub fn atomic(&self, width: Width, operation: AtomicOp) -> Option<u64> {
+        let size = width.bytes() as usize;
+        if self.len < size || self.at.addr().get() % size != 0 {
+            return None;
+        }
+        // SAFETY (both): the range has the word's bytes (just checked), aligned (just checked), alive (`new`); words that
+        // peers may reach by atomics are reached by nothing else meanwhile (`Exposed`).
+        Some(match width {
+            Width::Bits64 => on_u64(unsafe { AtomicU64::from_ptr(self.at.cast().as_ptr()) }, operation),
+            Width::Bits32 => on_u32(unsafe { AtomicU32::from_ptr(self.at.cast().as_ptr()) }, operation),
+        })
+    }
+}
+
+/// Ordering: an rmw both publishes what its task did before and learns what the last task published (as a lock word needs).
+fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
+    match operation {
+        AtomicOp::FetchAdd(value) => word.fetch_add(value, Ordering::AcqRel),
+        AtomicOp::FetchOr(value) => word.fetch_or(value, Ordering::AcqRel),
+        AtomicOp::FetchAnd(value) => word.fetch_and(value, Ordering::AcqRel),
+        AtomicOp::FetchXor(value) => word.fetch_xor(value, Ordering::AcqRel),
+        AtomicOp::Swap(value) => word.swap(value, Ordering::AcqRel),
+        AtomicOp::CompareSwap { expected, new } => word
+            .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire)
+            .unwrap_or_else(|found| found),
+    }
+}
+
+/// As [`on_u64`], with the low halves of the operands.
+fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
+    u64::from(match operation {
+        AtomicOp::FetchAdd(value) => word.fetch_add(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchOr(value) => word.fetch_or(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchAnd(value) => word.fetch_and(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchXor(value) => word.fetch_xor(value as u32, Ordering::AcqRel),
+        AtomicOp::Swap(value) => word.swap(value as u32, Ordering::AcqRel),
+        AtomicOp::CompareSwap { expected, new } => word
+            .compare_exchange(expected as u32, new as u32, Ordering::AcqRel, Ordering::Acquire)
+            .unwrap_or_else(|found| found),
+    })
 }
 
 /// Room in a NIC's buffer that a packet is being written into; it grows from the front.

@@ -6,24 +6,60 @@
 //!    [`Due`].
 //! 2. The caller gives the packet's place back, then calls `carry_out` with what is due and the level below.
 
+mod announce;
+mod answers;
+mod ask;
+mod cold;
+pub mod collective;
+mod due_handlers;
+mod failure;
+mod outstanding;
 pub mod packet;
+mod pending;
+pub mod reassembly;
+mod segment;
+mod send;
+mod slab;
+pub mod statistics;
+mod tally;
 
-use crate::buffer::{Access, ExposedRange, Grant};
-use crate::buffer::{Arrived, InlineBytes, RawBuffer};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::buffer::{
+    Access, Arrived, ExposedRange, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
+};
 use crate::counter::{CounterName, Counters};
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, Outcome, RangeFault, Result};
 use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Ticket};
 use crate::in_handler;
-use crate::task::Endpoint;
-use crate::transfer::{Body, Class};
+use crate::task::{Endpoint, TaskId};
+use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-use packet::{Fields, Kind, MessageHead};
+use cold::Cold;
+pub(crate) use collective::FenceKind;
+use collective::{Barriers, Exchanges, FenceWaiting};
+use due_handlers::AfterThread;
+pub(crate) use due_handlers::ThreadJob;
+pub(crate) use outstanding::End;
+use outstanding::Outstanding;
+use packet::{Announcement, Fields, Kind, MessageHead};
+use pending::Pending;
+use reassembly::Incoming;
+use segment::Streams;
+pub(crate) use send::{Begun, NoGatherer, Outgoing, Source};
+use slab::Slab;
+use statistics::Statistics;
+use tally::{Tally, Touched};
 
 /// Bytes of a user header, at most (LAPI's `MAX_UHDR_SZ`).
 pub const UHDR_BYTES_MAX: usize = 960;
 
-/// The level below, as the engine sees it.
-pub trait Lower {
+/// Bytes before the user data of a packet, at most.
+const FRONT_BYTES_MAX: usize = UHDR_BYTES_MAX + MessageHead::BYTES_MAX + Announcement::BYTES;
+
+/// The level below, as the engine sees it. Its methods promise what those of a fabric with the same names do.
+pub trait Lower: Grants {
     /// Sends a packet inside a completion entry.
     ///
     /// # Errors
@@ -44,8 +80,38 @@ pub trait Lower {
         body: &mut impl Body,
     ) -> Result<Outcome>;
 
-    /// A request of `origin` will not be answered.
+    /// A request of `origin` will never be answered.
     fn waive(&mut self, origin: Endpoint);
+
+    /// Grants peers access to memory of this task.
+    ///
+    /// # Errors
+    /// Too many grants.
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant>;
+
+    /// Ends a grant.
+    ///
+    /// # Errors
+    /// There is no such grant.
+    fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
+
+    /// Writes to granted memory of a peer.
+    ///
+    /// # Errors
+    /// A dead or unknown target, or a range that is not granted.
+    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
+
+    /// Reads granted memory of a peer.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
+
+    /// Operates atomically on a word of granted memory of a peer.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;
 }
 
 /// This task's own granted memory, as the engine sees it while a packet is looked at.
@@ -87,6 +153,8 @@ pub enum Due {
     Nothing,
     /// A message is whole: its completion.
     Complete(Complete),
+    /// Something else, which the engine has noted.
+    Cold,
 }
 
 /// The end of a message at the target.
@@ -99,25 +167,101 @@ pub struct Complete {
     completion_counter: u32,
 }
 
+/// What the engine has to know of the fabric below, once.
+#[derive(Clone, Copy, Debug)]
+pub struct World {
+    /// This context.
+    pub own: Endpoint,
+    /// Tasks in the job.
+    pub num_tasks: u32,
+    /// The fabric's packets.
+    pub packet_bytes_max: usize,
+}
+
 /// Protocol state of one context.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Engine {
     /// The context's counters.
     pub counters: Counters,
+    /// What it has done so far.
+    pub statistics: Statistics,
+    /// Something waits to be done beside handling packets.
+    busy: bool,
+    /// A task has failed, or an error waits to be reported: blocking calls look closer.
+    pub(crate) attention: bool,
     uhdr: UhdrCopy,
+    due: Option<Cold>,
+    pub(crate) touched: Touched,
+    pub(crate) pending: Pending,
+    pub(crate) ops: Outstanding,
+    incoming: Slab<Incoming>,
+    /// The number that the next incoming message gets, if it has to be kept.
+    next_ticket: Ticket,
+    /// Messages of each origin that are not finished here.
+    unfinished_from: Tally,
+    after_thread: Slab<AfterThread>,
+    thread_jobs: VecDeque<ThreadJob>,
+    fetching: VecDeque<u32>,
+    bounces: Vec<JobBuffer>,
+    streams: Streams,
+    retries: VecDeque<u32>,
+    fences: Vec<FenceWaiting>,
+    barriers: Barriers,
+    exchanges: Exchanges,
+    failed: Vec<(TaskId, String)>,
+    own: Endpoint,
+    num_tasks: u32,
+    limits: PacketLimits,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PacketLimits {
+    packet_bytes_max: usize,
 }
 
 /// Private memory for the user header of a packet that lies in the NIC's buffer.
 #[derive(Debug)]
-struct UhdrCopy(Box<[u8; UHDR_BYTES_MAX + MessageHead::BYTES_MAX]>);
+struct UhdrCopy(Box<[u8; FRONT_BYTES_MAX]>);
 
 impl Default for UhdrCopy {
     fn default() -> Self {
-        Self(Box::new([0; UHDR_BYTES_MAX + MessageHead::BYTES_MAX]))
+        Self(Box::new([0; FRONT_BYTES_MAX]))
     }
 }
 
 impl Engine {
+    /// The engine of a context that has sent nothing yet.
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        Self {
+            counters: Counters::default(),
+            statistics: Statistics::default(),
+            busy: false,
+            attention: false,
+            uhdr: UhdrCopy::default(),
+            due: None,
+            touched: Touched::new(world.num_tasks),
+            pending: Pending::default(),
+            ops: Outstanding::default(),
+            incoming: Slab::new("unfinished incoming messages"),
+            next_ticket: Ticket(1),
+            unfinished_from: Tally::default(),
+            after_thread: Slab::new("handlers on the thread"),
+            thread_jobs: VecDeque::new(),
+            fetching: VecDeque::new(),
+            bounces: Vec::new(),
+            streams: Streams::new(),
+            retries: VecDeque::new(),
+            fences: Vec::new(),
+            barriers: Barriers::default(),
+            exchanges: Exchanges::default(),
+            failed: Vec::new(),
+            own: world.own,
+            num_tasks: world.num_tasks,
+            limits: PacketLimits { packet_bytes_max: world.packet_bytes_max },
+        }
+    }
+
     /// Consumes a packet: step 1.
     ///
     /// # Errors
@@ -130,23 +274,31 @@ impl Engine {
         packet: &Packet<'_>,
     ) -> Result<Due> {
         match Kind::of(packet.label) {
-            Kind::Message => match packet.bytes {
-                PacketBytes::Inline(bytes) => handle_message(
-                    grants,
-                    handlers,
-                    packet,
-                    bytes.as_slice(),
-                    Arrived::private(bytes.as_slice()),
-                ),
-                PacketBytes::Buffered(arrived) => {
-                    let copied = arrived.copy_to(&mut self.uhdr.0[..]);
-                    handle_message(grants, handlers, packet, &self.uhdr.0[..copied], arrived)
+            Kind::Message => {
+                let ticket = self.next_ticket;
+                let handled = match packet.bytes {
+                    PacketBytes::Inline(bytes) => {
+                        let bytes = bytes.as_slice();
+                        let all = Arrived::private(bytes);
+                        handle_message(grants, handlers, packet, bytes, all, ticket, &mut self.due)
+                    }
+                    PacketBytes::Buffered(all) => {
+                        let copied = all.copy_to(&mut self.uhdr.0[..]);
+                        let front = &self.uhdr.0[..copied];
+                        handle_message(grants, handlers, packet, front, all, ticket, &mut self.due)
+                    }
+                };
+                match handled {
+                    Ok(due) => Ok(due),
+                    Err(error) => self.refuse_packet(packet, error),
                 }
-            },
+            }
             Kind::Put => self.handle_put(grants, packet),
             Kind::Notify => self.handle_notify(packet),
-            Kind::CounterAck => self.handle_notify(packet),
-            _ => Err(malformed(packet.from, "a packet of an unknown kind")),
+            kind => match self.handle_other(kind, grants, handlers, packet) {
+                Ok(due) => Ok(due),
+                Err(error) => self.refuse_packet(packet, error),
+            },
         }
     }
 
@@ -164,6 +316,7 @@ impl Engine {
         match due {
             Due::Nothing => Ok(()),
             Due::Complete(complete) => self.complete(complete, lower, handlers),
+            Due::Cold => self.carry_out_cold(lower, handlers),
         }
     }
 
@@ -179,16 +332,26 @@ impl Engine {
         match completion {
             Completion::None => {}
             Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
-            Completion::Bump(counter) => self.bump(Some(counter.name()))?,
-            _ => return Err(malformed_completion(source)),
+            Completion::Bump(counter) if self.counters.bump(counter.name()) => {}
+            completion => {
+                let tail = reassembly::Tail {
+                    target_counter,
+                    completion_counter,
+                    op: 0,
+                    answerable: class == Class::Request,
+                    reserved: class == Class::Request,
+                };
+                return self.deliver(completion, delivered, tail, lower, handlers);
+            }
         }
+        let mut result = Ok(());
         if target_counter != 0 {
-            self.bump(CounterName::from_wire(target_counter))?;
+            result = self.bump(CounterName::from_wire(target_counter));
         }
         if class == Class::Request {
             acknowledge(lower, source, completion_counter)?;
         }
-        Ok(())
+        result
     }
 
     /// A whole message that came inside its entry: both steps in one, since its bytes are in private memory already. The
@@ -197,7 +360,7 @@ impl Engine {
     /// # Errors
     /// As for [`handle_packet`](Self::handle_packet) and [`carry_out`](Self::carry_out).
     #[inline(always)]
-    pub fn handle_inline_message<L: Lower + Grants, H: HandlerSet>(
+    pub fn handle_inline_message<L: Lower, H: HandlerSet>(
         &mut self,
         lower: &mut L,
         handlers: &mut H,
@@ -206,11 +369,17 @@ impl Engine {
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<()> {
-        let (head, uhdr, data_at) = parse_message((source, class), bytes.as_slice())?;
+        let (head, uhdr, data_at) = match parse_message((source, class), bytes.as_slice()) {
+            Ok(parts) => parts,
+            Err(error) => return self.refuse_inline(lower, (source, class), error),
+        };
         let here = Arrived::private(bytes.as_slice()).skip(data_at);
         let len = here.len() as u64;
-        let message = Message { source, uhdr, len, here: Some(here), ticket: Ticket(0) };
-        let answer = run_header(handlers, label, &message)?;
+        let message = Message { source, uhdr, len, here: Some(here), ticket: self.next_ticket };
+        let answer = match run_header(handlers, label, &message) {
+            Ok(answer) => answer,
+            Err(error) => return self.refuse_inline(lower, (source, class), error),
+        };
         let placed = match answer.place {
             Place::Nowhere => 0,
             Place::Raw(to) => here.copy_to_buffer(to),
@@ -225,21 +394,22 @@ impl Engine {
                     Delivered { source, len, placed, buffer: None, outcome: Ok(()) },
                 );
             }
-            Completion::Bump(counter) => self.bump(Some(counter.name()))?,
+            Completion::Bump(counter) if self.counters.bump(counter.name()) => {}
             _ => return self.settle_inline(lower, handlers, (source, class), head, answer, here),
         }
+        let mut result = Ok(());
         if head.target_counter != 0 {
-            self.bump(CounterName::from_wire(head.target_counter))?;
+            result = self.bump(CounterName::from_wire(head.target_counter));
         }
         if class == Class::Request {
             acknowledge(lower, source, head.completion_counter)?;
         }
-        Ok(())
+        result
     }
 
     /// The answers that [`handle_inline_message`](Self::handle_inline_message) leaves to the general way.
     #[inline(never)]
-    fn settle_inline<L: Lower + Grants, H: HandlerSet>(
+    fn settle_inline<L: Lower, H: HandlerSet>(
         &mut self,
         lower: &mut L,
         handlers: &mut H,
@@ -248,8 +418,10 @@ impl Engine {
         answer: Answer,
         here: Arrived<'_>,
     ) -> Result<()> {
-        let due = settle(lower, source, class, head, answer, here)?;
-        self.carry_out(due, lower, handlers)
+        match settle(lower, source, class, head, answer, here, &mut self.due) {
+            Ok(due) => self.carry_out(due, lower, handlers),
+            Err(error) => self.refuse_inline(lower, (source, class), error),
+        }
     }
 
     #[inline(always)]
@@ -273,6 +445,7 @@ impl Engine {
             return Err(malformed(packet.from, "a put shorter than its head"));
         };
         let data = fields.0;
+        for_programs(packet, Grant { region, generation }, offset, data.len() as u64)?;
         grants
             .granted(Grant { region, generation }, offset, data.len() as u64, Access::WRITE)?
             .fill_from(data);
@@ -330,7 +503,7 @@ fn parse_message<'a>(packet: (Endpoint, Class), front: &'a [u8]) -> Result<(Mess
 fn run_header<H: HandlerSet>(handlers: &mut H, label: u16, message: &Message<'_>) -> Result<Answer> {
     let id = packet::handler_of(label);
     let answer = if H::RUNS_USER_CODE {
-        in_handler::run(|| handlers.header(id, message))
+        user_code(message.source, "header", || handlers.header(id, message))?
     } else {
         handlers.header(id, message)
     };
@@ -345,13 +518,15 @@ fn handle_message<G: Grants, H: HandlerSet>(
     packet: &Packet<'_>,
     front: &[u8],
     all: Arrived<'_>,
+    ticket: Ticket,
+    due: &mut Option<Cold>,
 ) -> Result<Due> {
     let (head, uhdr, data_at) = parse_message((packet.from, packet.class), front)?;
     let here = all.skip(data_at);
     let len = here.len() as u64;
-    let message = Message { source: packet.from, uhdr, len, here: Some(here), ticket: Ticket(0) };
+    let message = Message { source: packet.from, uhdr, len, here: Some(here), ticket };
     let answer = run_header(handlers, packet.label, &message)?;
-    settle(grants, packet.from, packet.class, head, answer, here)
+    settle(grants, packet.from, packet.class, head, answer, here, due)
 }
 
 /// Places the data of a whole message as its header handler has answered.
@@ -363,6 +538,7 @@ fn settle<G: Grants>(
     head: MessageHead,
     answer: Answer,
     here: Arrived<'_>,
+    due: &mut Option<Cold>,
 ) -> Result<Due> {
     let Answer { place, completion } = answer;
     let mut buffer = None;
@@ -378,10 +554,13 @@ fn settle<G: Grants>(
             placed
         }
         Place::Sink(mut sink) => {
-            sink.take(0, here);
+            user_code(source, "sink", || sink.take(0, here))?;
             here.len()
         }
-        Place::Later => return Err(malformed(source, "later")),
+        Place::Later => {
+            *due = Some(announce::keep_whole(source, class, head, here, completion));
+            return Ok(Due::Cold);
+        }
     };
     let len = here.len() as u64;
     Ok(Due::Complete(Complete {
@@ -399,10 +578,59 @@ fn malformed(peer: Endpoint, what: &str) -> Error {
     Error::Protocol { peer, what: what.to_owned() }
 }
 
+/// Runs code of the program: communicating calls are refused meanwhile, and a panic ends the operation, not the engine.
+///
+/// # Errors
+/// It panicked.
+#[inline(always)]
+fn user_code<R>(origin: Endpoint, kind: &'static str, code: impl FnOnce() -> R) -> Result<R> {
+    in_handler::run(|| caught(origin, kind, code))
+}
+
+/// Turns a panic of the program's code into an error.
+///
+/// # Errors
+/// It panicked.
+#[inline(always)]
+pub(crate) fn caught<R>(origin: Endpoint, kind: &'static str, code: impl FnOnce() -> R) -> Result<R> {
+    // Unwind safety: what the closure has borrowed of the engine is read again only through checks.
+    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| panicked(origin, kind, &*payload))
+}
+
 #[cold]
 #[inline(never)]
-fn malformed_completion(peer: Endpoint) -> Error {
-    Error::Protocol { peer, what: "completion".to_owned() }
+fn panicked(origin: Endpoint, kind: &'static str, payload: &(dyn std::any::Any + Send)) -> Error {
+    let message = payload
+        .downcast_ref::<&str>()
+        .map(|message| (*message).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    Error::HandlerPanicked { kind, origin, message }
+}
+
+/// A grant that was given for one operation can't be named by a program's put, get or rmw.
+///
+/// # Errors
+/// It is such a grant.
+#[inline(always)]
+fn for_programs(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> Result<()> {
+    if grant.is_for_operation() {
+        return Err(malformed_grant(packet, grant, offset, len));
+    }
+    Ok(())
+}
+
+#[cold]
+#[inline(never)]
+fn malformed_grant(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> Error {
+    stale(packet.from.task, grant, offset, len)
+}
+
+#[cold]
+#[inline(never)]
+fn stale(task: TaskId, grant: Grant, offset: u64, len: u64) -> Error {
+    let Grant { region, generation } = grant;
+    Error::RemoteRange { task, region, generation, offset, len, why: RangeFault::Stale }
 }
 
 #[cold]

@@ -3,18 +3,36 @@
 //! The label that travels in the immediate word says what the packet is: kind in the low 4 bits, handler in the high 12.
 //!
 //! ```text
-//! kind      bytes of the packet
-//! Message   fixed(8) [completion counter(4)]? uhdr udata            a whole message in one packet
-//! Request   fixed(8) [completion counter(4)]? len(8) op(4) region(4) generation(4) uhdr
-//! Put       region(4) generation(4) offset(8) target counter(4) bytes       placed by the target, a tiny put
-//! Notify    target counter(4)                                       a put that its origin has placed itself
-//! ...       the others: see the constructors below
-//! fixed     uhdr length(2) flags(1) spare(1) target counter(4)
+//! kind        bytes of the packet                                                   class
+//! Message     fixed uhdr udata                a whole message in one packet         OneWay, Request, or Answer (a reply)
+//! Request     fixed len(8) op(4) region(4) generation(4) uhdr                       Request
+//!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target
+//! Put         region(4) generation(4) offset(8) target counter(4) bytes             OneWay: placed by the target
+//! Notify      counter(4)                      a put or get that its origin has done  OneWay
+//! CounterAck  counter(4) counter(4)           for the origin of a whole message     Answer, OneWay
+//! Fetched     op(4) counter(4) counter(4)     an announced message is whole         Answer, OneWay
+//! Accepted    op(4) incoming(4) room(8)       send so many bytes as pieces          Answer, OneWay
+//! Piece       0: incoming(4) offset(8) bytes  of an announced message               OneWay; the last one Request
+//!             1: op(4) offset(8) bytes        of a get                              OneWay
+//! Ask         0: region(4) generation(4) offset(8) len(8) op(4) counter(4)    get   Request
+//!             1: region(4) generation(4) offset(8) op(4) operand(8) new(8)    rmw   Request
+//! Told        op(4) value(8)                  what an Ask asked for is done         Answer
+//! Fence       op(4)                           0: data; 1: handlers too              Request
+//! Fenced      op(4)                                                                 Answer
+//! Barrier     round(4)                                                              OneWay
+//! Exchange    epoch(4) then for each task: task(4) length(1) bytes(length)          OneWay
+//! Withdraw    op(4)                           the origin of an announcement gives up Request
+//! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
+//!
+//! fixed       uhdr length(2) flags(1) spare(1) target counter(4) [completion counter(4) if flag 1]
 //! ```
 //!
-//! The length of the user data of a Message is what remains of the packet: it is not sent twice.
+//! The number after a kind (Piece 0, Ask 1) travels where others have their handler. The length of the user data of a
+//! Message is what remains of the packet: it is not sent twice. An rmw's handler field is 1 + operation + 8 x (64 bit).
+//! A region with number 0xFFFF_FFFF in a Request means that nothing is granted: the target has to ask for pieces.
+//! `op` is the origin's number of an operation, `incoming` the target's number of a message; 0 is nobody's.
 
-use crate::buffer::InlineBytes;
+use crate::buffer::{Grant, InlineBytes};
 use crate::counter::CounterName;
 use crate::handler::HandlerId;
 
@@ -48,8 +66,8 @@ pub enum Kind {
     Fenced = 11,
     /// One round of a barrier.
     Barrier = 12,
-    /// A short message to the source of a message that may be answered.
-    Reply = 13,
+    /// The origin of an announcement gives it up if nobody has accepted it yet.
+    Withdraw = 13,
     /// One contribution to an exchange of addresses.
     Exchange = 14,
     /// An announcement was refused: the origin's operation ends with an error.
@@ -71,7 +89,7 @@ impl Kind {
         Self::Fence,
         Self::Fenced,
         Self::Barrier,
-        Self::Reply,
+        Self::Withdraw,
         Self::Exchange,
         Self::Refused,
     ];
@@ -151,6 +169,69 @@ impl MessageHead {
         };
         Some(Self { uhdr_len: word as u16, target_counter: (word >> 32) as u32, completion_counter })
     }
+}
+
+/// What follows the fixed part of a Request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// Bytes of user data.
+    pub len: u64,
+    /// The origin's operation.
+    pub op: u32,
+    /// Where the target may read the data; `None` if it has to ask for pieces.
+    pub grant: Option<Grant>,
+}
+
+impl Announcement {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 20;
+    const NOTHING_GRANTED: u32 = u32::MAX;
+
+    /// The wire form.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let Grant { region, generation } =
+            self.grant.unwrap_or(Grant { region: Self::NOTHING_GRANTED, generation: 0 });
+        let mut bytes = [0; Self::BYTES];
+        bytes[0..8].copy_from_slice(&self.len.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.op.to_le_bytes());
+        bytes[12..16].copy_from_slice(&region.to_le_bytes());
+        bytes[16..20].copy_from_slice(&generation.to_le_bytes());
+        bytes
+    }
+
+    /// What `bytes` begin with; `None` if they are too short.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let (len, op) = (fields.u64()?, fields.u32()?);
+        let (region, generation) = (fields.u32()?, fields.u32()?);
+        let grant = (region != Self::NOTHING_GRANTED).then_some(Grant { region, generation });
+        Some(Self { len, op, grant })
+    }
+}
+
+/// In the handler field of a Request: the message is a put, placed by the engine itself.
+pub const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
+/// In the handler field of a Piece: of an announced message; of an Ask: a get; of a Fence: of data.
+pub const FIRST: HandlerId = HandlerId(0);
+/// In the handler field of a Piece: of a get; of a Fence: of handlers too.
+pub const SECOND: HandlerId = HandlerId(1);
+/// Bytes before the data of a Piece.
+pub const PIECE_HEAD_BYTES: usize = 12;
+
+/// Packs up to 40 bytes.
+///
+/// # Panics
+/// The parts are longer: the formats above are not.
+#[must_use]
+pub fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
+    let mut packet = InlineBytes::new();
+    for part in parts {
+        let fitted = packet.push(part);
+        assert!(fitted, "the fixed formats fit into an entry");
+    }
+    packet
 }
 
 /// A reader of the fixed-size fields at the front of a packet.

@@ -1,18 +1,21 @@
 //! `LAPI_Amsend`: a message whose header handler at the target names the place for its data.
 
-use crate::buffer::lend;
-use crate::buffer::{InlineBytes, RawBytes};
+use std::cell::Cell;
+
+use crate::buffer::{InlineBytes, RawBytes, lend};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::UHDR_BYTES_MAX;
-use crate::engine::packet::{self, Kind, MessageHead};
-use crate::error::{Error, Outcome, Result};
-use crate::fabric::{Class, Fabric};
-use crate::handler::{HandlerId, HandlerSet};
+use crate::engine::packet::{self, Kind};
+use crate::engine::{Begun, End, NoGatherer, Outgoing, Source};
+use crate::error::{Outcome, Result};
+use crate::fabric::Fabric;
+use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
 use crate::in_handler;
+use crate::progress::Port;
 use crate::task::Endpoint;
+use crate::transfer::Gatherer;
 
-/// The counters of a message, each optional, and whether it may be answered.
+/// The counters of a message, each optional, and how it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AmOptions {
     /// Bumped here when the user data may be changed again (`org_cntr`).
@@ -23,14 +26,34 @@ pub struct AmOptions {
     pub completion: Option<Counter>,
     /// The message will not be answered by a predefined completion, and reserves no room for an answer.
     pub one_way: bool,
+    /// The message is announced, also where its data would fit into one packet: they leave this task when the target has a
+    /// place for them, and not before. What ends then, ends at the match (MPI's synchronous mode, and rendezvous).
+    pub announce: bool,
+}
+
+impl AmOptions {
+    #[inline(always)]
+    fn outgoing<'a>(&self, target: Endpoint, handler: HandlerId, uhdr: &'a [u8]) -> Outgoing<'a> {
+        Outgoing {
+            target,
+            handler,
+            uhdr,
+            target_counter: CounterName::to_wire(self.target),
+            completion_counter: CounterName::to_wire(self.completion.map(Counter::name)),
+            one_way: self.one_way,
+            announce: self.announce,
+        }
+    }
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sends a message to `target`, whose header handler `handler` gets `uhdr` and names the place for `udata`
-    /// (`LAPI_Amsend`). Returns when `udata` may be changed again.
+    /// (`LAPI_Amsend`). Returns when `udata` may be changed again: where the data do not fit into one packet, that is when the
+    /// target has taken them.
     ///
     /// # Errors
-    /// An unknown or dead target, a user header longer than [`UHDR_BYTES_MAX`], a call inside a handler.
+    /// An unknown or dead target, a user header longer than [`Limits`](crate::Limits) allow, a call inside a handler; a
+    /// target that refused an announced message.
     #[inline]
     pub fn amsend(
         &mut self,
@@ -41,68 +64,148 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         options: AmOptions,
     ) -> Result<()> {
         in_handler::check("amsend")?;
-        let target = target.into();
-        let class =
-            if options.one_way && options.completion.is_none() { Class::OneWay } else { Class::Request };
-        let head = MessageHead {
-            uhdr_len: uhdr.len() as u16,
-            target_counter: CounterName::to_wire(options.target),
-            completion_counter: CounterName::to_wire(options.completion.map(Counter::name)),
-        };
-        let label = packet::label(Kind::Message, handler);
+        let outgoing = options.outgoing(target.into(), handler, uhdr);
         let mut inline = InlineBytes::new();
-        if head.push_to(&mut inline) && inline.push(uhdr) && inline.push(udata) {
-            while self.fabric.post_inline(target, class, label, &inline)? == Outcome::Retry {
-                self.wait_for_room()?;
+        if outgoing.head().push_to(&mut inline)
+            && inline.push(uhdr)
+            && inline.push(udata)
+            && !options.announce
+            && self.engine.pending.is_empty()
+        {
+            let label = packet::label(Kind::Message, handler);
+            self.engine.touched.mark(outgoing.target);
+            if self.fabric.post_inline(outgoing.target, outgoing.class(), label, &inline)? == Outcome::Retry {
+                self.amsend_when_there_is_room(outgoing, label, &inline)?;
             }
-        } else {
-            self.amsend_packet(target, class, label, head, uhdr, udata)?;
+            if let Some(counter) = options.origin {
+                let _ = self.engine.counters.bump(counter.name());
+            }
+            return Ok(());
         }
-        if let Some(counter) = options.origin {
-            let _ = self.engine.counters.bump(counter.name());
+        self.amsend_long(outgoing, udata, options.origin)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn amsend_when_there_is_room(
+        &mut self,
+        outgoing: Outgoing<'_>,
+        label: u16,
+        inline: &InlineBytes,
+    ) -> Result<()> {
+        let mut polls = 0;
+        while self.fabric.post_inline(outgoing.target, outgoing.class(), label, inline)? == Outcome::Retry {
+            self.wait_for_room(&mut polls)?;
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn amsend_packet(
-        &mut self,
-        target: Endpoint,
-        class: Class,
-        label: u16,
-        head: MessageHead,
-        uhdr: &[u8],
-        udata: &[u8],
-    ) -> Result<()> {
-        if uhdr.len() > UHDR_BYTES_MAX {
-            return Err(Error::UserHeaderTooLong { len: uhdr.len(), max: UHDR_BYTES_MAX });
-        }
-        let mut front = [0; UHDR_BYTES_MAX + MessageHead::BYTES_MAX];
-        let mut fixed = InlineBytes::new();
-        let fitted = head.push_to(&mut fixed);
-        debug_assert!(fitted, "a head fits into an empty packet");
-        let front_len = fixed.len() + uhdr.len();
-        front[..fixed.len()].copy_from_slice(fixed.as_slice());
-        front[fixed.len()..front_len].copy_from_slice(uhdr);
-        let start = |context: &mut Self, mut body: RawBytes| {
-            while context.fabric.post_packet(target, class, label, &front[..front_len], &mut body)?
-                == Outcome::Retry
-            {
-                context.wait_for_room()?;
+    fn amsend_long(&mut self, outgoing: Outgoing<'_>, udata: &[u8], origin: Option<Counter>) -> Result<()> {
+        let op = Cell::new(None);
+        let start = |context: &mut Self, bytes: RawBytes| {
+            let end = End { origin, ..End::held() };
+            let source = Source::<NoGatherer>::Bytes(bytes);
+            let begun = context.engine.send_message(&mut Port(&mut context.fabric), outgoing, source, end)?;
+            if let Begun::Ongoing(key) = begun {
+                op.set(Some(key));
             }
             Ok(())
         };
-        // The body has been written when the packet is posted: nothing is left to wait for.
-        lend(self, udata, start, |_| Ok(()))
+        lend(self, udata, start, |context| op.take().map_or(Ok(()), |op| context.wait_op(op).0.map(|_| ())))
     }
 
-    /// Makes progress once, or waits a little, because there is no room at the target.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn wait_for_room(&mut self) -> Result<()> {
-        if !self.progress()? {
-            self.fabric.wait(1, std::time::Duration::from_millis(1));
+    /// Sends a message without waiting for anything. [`Outcome::Done`]: the memory is free again, and nothing more is
+    /// reported. [`Outcome::Posted`]: the message goes as soon as there is room (behind earlier ones to the same target), or
+    /// its target fetches it; then `request` is reported to
+    /// [`HandlerSet::complete_request`](crate::handler::HandlerSet::complete_request), well or not. Never
+    /// [`Outcome::Retry`].
+    ///
+    /// # Safety
+    /// `udata` stays readable, and nobody writes it, until this call returns [`Outcome::Done`] or an error, or the request
+    /// is reported. Without a request the origin counter tells.
+    ///
+    /// # Errors
+    /// As for [`amsend`](Self::amsend); nothing was sent then.
+    #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
+    pub unsafe fn amsend_raw(
+        &mut self,
+        target: Endpoint,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: RawBytes,
+        options: AmOptions,
+        request: Option<u64>,
+    ) -> Result<Outcome> {
+        in_handler::check("amsend_raw")?;
+        let outgoing = options.outgoing(target, handler, uhdr);
+        let mut inline = InlineBytes::new();
+        let fits = udata.len() <= crate::buffer::INLINE_BYTES_MAX;
+        if fits && !options.announce && self.engine.pending.is_empty() && outgoing.head().push_to(&mut inline)
+        {
+            let mut tiny = [0; crate::buffer::INLINE_BYTES_MAX];
+            udata.copy_to(&mut tiny[..udata.len()]);
+            if inline.push(uhdr) && inline.push(&tiny[..udata.len()]) {
+                let label = packet::label(Kind::Message, handler);
+                self.engine.touched.mark(target);
+                if self.fabric.post_inline(target, outgoing.class(), label, &inline)? != Outcome::Retry {
+                    self.engine.bump_own(options.origin);
+                    return Ok(Outcome::Done);
+                }
+            }
         }
-        Ok(())
+        self.begin_amsend(outgoing, Source::<NoGatherer>::Bytes(udata), options.origin, request)
+    }
+
+    /// Sends a message whose data are not in one piece; does not wait, and reports as [`amsend_raw`](Self::amsend_raw) does.
+    ///
+    /// # Errors
+    /// As for [`amsend`](Self::amsend); nothing was sent then.
+    pub fn amsend_gather<G: Gatherer + 'static>(
+        &mut self,
+        target: Endpoint,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: G,
+        options: AmOptions,
+        request: Option<u64>,
+    ) -> Result<Outcome> {
+        in_handler::check("amsend_gather")?;
+        let outgoing = options.outgoing(target, handler, uhdr);
+        self.begin_amsend(outgoing, Source::Gather(udata), options.origin, request)
+    }
+
+    fn begin_amsend<G: Gatherer + 'static>(
+        &mut self,
+        outgoing: Outgoing<'_>,
+        source: Source<G>,
+        origin: Option<Counter>,
+        request: Option<u64>,
+    ) -> Result<Outcome> {
+        let end = End { origin, request, ..End::default() };
+        match self.engine.send_message(&mut Port(&mut self.fabric), outgoing, source, end)? {
+            Begun::Done => Ok(Outcome::Done),
+            Begun::Ongoing(_) => Ok(Outcome::Posted),
+        }
+    }
+
+    /// Gives a message that a header handler has answered with [`Place::Later`] its place: it is placed at once if its data
+    /// are here, and fetched otherwise; then `completion` runs. Does not wait.
+    ///
+    /// # Errors
+    /// A ticket that names no waiting message (its sender may have died), a call inside a handler; what the message ended
+    /// with, if `completion` does not take it.
+    pub fn accept(&mut self, ticket: Ticket, place: Place, completion: Completion) -> Result<()> {
+        in_handler::check("accept")?;
+        self.engine.accept(ticket, place, completion, &mut Port(&mut self.fabric), &mut self.handlers)
+    }
+
+    /// Refuses a message that a header handler has answered with [`Place::Later`]: its origin's operation ends with an error.
+    ///
+    /// # Errors
+    /// A ticket that names no waiting message, a call inside a handler.
+    pub fn refuse(&mut self, ticket: Ticket) -> Result<()> {
+        in_handler::check("refuse")?;
+        self.engine.refuse_ticket(ticket, &mut Port(&mut self.fabric))
     }
 }

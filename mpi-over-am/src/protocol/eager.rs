@@ -13,7 +13,8 @@ use crate::state::State;
 use super::Route;
 
 /// Nobody answers an eager message: it reserves no room for an answer.
-const ONE_WAY: AmOptions = AmOptions { origin: None, target: None, completion: None, one_way: true };
+const ONE_WAY: AmOptions =
+    AmOptions { origin: None, target: None, completion: None, one_way: true, announce: false };
 
 /// Sends a message eagerly and returns when its buffer may be used again.
 ///

@@ -1,0 +1,169 @@
+//! What the shortest path leaves out: the other kinds of packets, what is due for them, and the work that waits.
+
+use super::reassembly::Incoming;
+use super::statistics::Statistics;
+use super::{Due, Engine, Grants, Lower, Packet, ThreadJob, answers, malformed, packet};
+use crate::buffer::InlineBytes;
+use crate::error::{Error, Refusal, Result};
+use crate::handler::HandlerSet;
+use crate::task::Endpoint;
+use crate::transfer::Class;
+
+use packet::Kind;
+
+/// What is due beside the completion of a whole message: kept in the engine, so that [`Due`] stays small.
+#[derive(Debug)]
+pub(super) enum Cold {
+    /// A message was announced, or came whole and waits for its place.
+    New(Box<Incoming>),
+    /// The last piece of a message is here.
+    Whole(u32),
+    /// A peer has ended an operation.
+    EndOp { op: u32, result: Result<u64> },
+    /// An answer of fixed format.
+    Answer(Endpoint, u16, InlineBytes),
+    /// A packet met an error here, which its origin is told (if it may be answered) and the caller gets.
+    Refuse { origin: Endpoint, answered: bool, op: u32, error: Box<Error> },
+    /// An announcement is given up by its origin.
+    Withdraw { origin: Endpoint, op: u32 },
+}
+
+impl Engine {
+    /// The kinds that the shortest path does without.
+    #[inline(never)]
+    pub(super) fn handle_other<G: Grants, H: HandlerSet>(
+        &mut self,
+        kind: Kind,
+        grants: &G,
+        handlers: &mut H,
+        packet: &Packet<'_>,
+    ) -> Result<Due> {
+        match (kind, packet::handler_of(packet.label)) {
+            (Kind::CounterAck, _) => self.handle_acks(packet),
+            (Kind::Request, _) => self.handle_request(grants, handlers, packet),
+            (Kind::Fetched, _) => self.handle_fetched(packet),
+            (Kind::Accepted, _) => self.handle_accepted(packet),
+            (Kind::Refused, _) => self.handle_refused(packet),
+            (Kind::Piece, packet::FIRST) => self.handle_piece(grants, packet),
+            (Kind::Piece, packet::SECOND) => self.handle_get_piece(packet),
+            (Kind::Ask, _) => self.handle_ask(grants, packet),
+            (Kind::Told, _) => self.handle_told(packet),
+            (Kind::Fence, _) => self.handle_fence(packet),
+            (Kind::Fenced, _) => self.handle_fenced(packet),
+            (Kind::Barrier, _) => self.handle_barrier(packet),
+            (Kind::Exchange, _) => self.handle_exchange(packet),
+            (Kind::Withdraw, _) => match answers::inline(packet)?.u32() {
+                Some(op) if packet.class == Class::Request => {
+                    Ok(self.later(Cold::Withdraw { origin: packet.from, op }))
+                }
+                _ => Err(malformed(packet.from, "a withdrawal without its number")),
+            },
+            _ => Err(malformed(packet.from, "a packet of an unknown kind")),
+        }
+    }
+
+    /// A packet that could not be handled. Its origin is told if it waits for an answer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse_packet(&mut self, packet: &Packet<'_>, error: Error) -> Result<Due> {
+        if packet.class == Class::Request {
+            return Ok(self.refuse_later(packet, 0, error));
+        }
+        Statistics::add(&mut self.statistics.packets_refused, 1);
+        Err(error)
+    }
+
+    pub(super) fn later(&mut self, due: Cold) -> Due {
+        self.due = Some(due);
+        Due::Cold
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn carry_out_cold<L: Lower, H: HandlerSet>(
+        &mut self,
+        lower: &mut L,
+        handlers: &mut H,
+    ) -> Result<()> {
+        match self.due.take() {
+            None => Ok(()),
+            Some(Cold::New(incoming)) => self.begin_incoming(*incoming, lower, handlers),
+            Some(Cold::Whole(key)) => self.end_incoming(key, lower, handlers),
+            Some(Cold::EndOp { op, result }) => self.end_op(op, result, lower, handlers),
+            Some(Cold::Answer(origin, label, bytes)) => {
+                self.send_control(lower, origin, Class::Answer, label, bytes)
+            }
+            Some(Cold::Refuse { origin, answered, op, error }) => {
+                if answered {
+                    self.refuse(lower, origin, Class::Answer, op, Refusal::of(&error))?;
+                }
+                Err(*error)
+            }
+            Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, lower),
+        }
+    }
+
+    /// Whether something waits to be done by [`work`](Self::work).
+    #[inline(always)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Whether something waits for room, or for its turn: worth another look soon, whatever arrives.
+    pub(crate) fn is_eager(&self) -> bool {
+        !(self.pending.is_empty()
+            && self.streams.is_empty()
+            && self.retries.is_empty()
+            && self.fetching.is_empty()
+            && self.thread_jobs.is_empty())
+    }
+
+    /// Does a bounded part of what waits to be done; whether anything moved.
+    ///
+    /// # Errors
+    /// What an operation ends with, if nobody else is told.
+    #[cold]
+    pub(crate) fn work<L: Lower, H: HandlerSet>(&mut self, lower: &mut L, handlers: &mut H) -> Result<bool> {
+        let moved = self.work_on_pending(lower, handlers)?
+            | self.work_on_retries(lower, handlers)?
+            | self.work_on_fetching(lower, handlers)?
+            | self.work_on_streams(lower)?
+            | self.work_on_fences(lower)?;
+        self.busy = self.is_eager() || !self.fences.is_empty() || self.has_handlers_on_thread();
+        Ok(moved)
+    }
+
+    /// Memory that peers, or the fabric, may still be reaching is not used again: the context ends.
+    pub(crate) fn leak_kept(&mut self) {
+        self.ops.leak_kept();
+        for incoming in self.incoming.values_mut() {
+            incoming.leak_if_read_into();
+        }
+    }
+
+    /// The next completion handler for the handler thread.
+    pub(crate) fn take_thread_job(&mut self) -> Option<ThreadJob> {
+        self.thread_jobs.pop_front()
+    }
+
+    /// Whether handlers were handed to the thread and have not come back.
+    pub(crate) fn has_handlers_on_thread(&self) -> bool {
+        !self.after_thread.is_empty()
+    }
+
+    /// A whole message inside its entry could not be handled.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse_inline<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        (origin, class): (Endpoint, Class),
+        error: Error,
+    ) -> Result<()> {
+        Statistics::add(&mut self.statistics.packets_refused, 1);
+        if class == Class::Request {
+            self.refuse(lower, origin, Class::Answer, 0, Refusal::of(&error))?;
+        }
+        Err(error)
+    }
+}

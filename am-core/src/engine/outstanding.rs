@@ -1,0 +1,289 @@
+//! Operations that this task has begun and that have not ended: one record each, under a number that travels.
+//!
+//! A record keeps the user's memory in use until it ends, and it ends exactly once: by an answer of the peer, by the fabric's
+//! completion, or by the peer's death. A record that somebody waits for stays, ended, until its result is taken.
+
+use super::reassembly::Ranges;
+use super::slab::Slab;
+use super::statistics::Statistics;
+use super::tally::Tally;
+use super::{Engine, Lower};
+use crate::buffer::{Grant, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::counter::{Counter, CounterName};
+use crate::error::{Error, Result};
+use crate::handler::{Delivered, HandlerSet};
+use crate::task::Endpoint;
+use crate::transfer::{AtomicOp, Gatherer, Width};
+
+/// Where the user data of a message come from.
+#[derive(Debug)]
+pub(crate) enum Data {
+    /// From one range.
+    Bytes(RawBytes),
+    /// From a gatherer.
+    Gather(Box<dyn Gatherer>),
+}
+
+impl Data {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Gather(gatherer) => gatherer.len(),
+        }
+    }
+}
+
+/// What is to be done when an operation ends, and who learns of it.
+#[derive(Debug, Default)]
+pub(crate) struct End {
+    /// Bumped if it ended well: the local memory is the program's again.
+    pub(crate) origin: Option<Counter>,
+    /// Bumped if it ended well. Only for what ends in one step; a message's completion counter is bumped by the target's
+    /// answer.
+    pub(crate) completion: Option<Counter>,
+    /// Reported by `HandlerSet::complete_request`, well or not.
+    pub(crate) request: Option<u64>,
+    /// Somebody will take the result.
+    pub(crate) held: bool,
+    /// Memory that belongs to the operation until it ends.
+    pub(crate) keep: Option<JobBuffer>,
+}
+
+impl End {
+    /// Only the result matters: somebody waits for it.
+    pub(crate) fn held() -> Self {
+        Self { held: true, ..Self::default() }
+    }
+}
+
+/// An operation under way.
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub(crate) peer: Endpoint,
+    pub(crate) len: u64,
+    pub(crate) end: End,
+    pub(crate) state: State,
+}
+
+/// How far an operation is.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// A whole message that waits for room at its target.
+    Queued(Data),
+    /// A message whose data the target fetches, or asks for.
+    Announced {
+        data: Data,
+        grant: Option<Grant>,
+        /// The target wants pieces: its number of the message, and how many bytes.
+        pieces: Option<Pieces>,
+    },
+    /// A put that the fabric carries.
+    Write { bytes: RawBytes, to: RemoteAddress, notify: u32, completion_counter: u32, posted: bool },
+    /// A get that the fabric carries.
+    Read { from: RemoteAddress, to: RawBuffer, notify: u32, posted: bool },
+    /// A get whose bytes the owner sends.
+    Asked { to: RawBuffer, received: Ranges, told: bool },
+    /// An rmw: that the fabric carries, or the owner.
+    Atomic { at: RemoteAddress, width: Width, operation: AtomicOp, posted: bool },
+    /// A fence.
+    Fence,
+    /// A piece of an incoming message that is being fetched: this task is the target.
+    Fetch { incoming: u32, len: u64 },
+    /// Over; somebody will take the result.
+    Ended(Result<u64, Box<Error>>),
+}
+
+/// How far the pieces of a message are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    pub(crate) incoming: u32,
+    pub(crate) sent: u64,
+    pub(crate) len: u64,
+}
+
+/// The operations of one context.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    ops: Slab<Op>,
+    /// Per peer, those that a fence waits for.
+    unfinished: Tally,
+}
+
+impl Default for Outstanding {
+    fn default() -> Self {
+        Self { ops: Slab::new("outstanding operations"), unfinished: Tally::default() }
+    }
+}
+
+impl Outstanding {
+    pub(crate) fn next_key(&self) -> u32 {
+        self.ops.next_key()
+    }
+
+    /// The number of the next operation, which is about to be started.
+    ///
+    /// # Errors
+    /// Too many operations.
+    pub(crate) fn reserve(&self) -> Result<u32> {
+        self.ops.reserve()
+    }
+
+    pub(crate) fn insert(&mut self, op: Op) -> Result<u32> {
+        let (peer, counts) = (op.peer, op.counts());
+        let key = self.ops.insert(op)?;
+        if counts {
+            self.unfinished.add(peer);
+        }
+        Ok(key)
+    }
+
+    pub(crate) fn get(&self, key: u32) -> Option<&Op> {
+        self.ops.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Op> {
+        self.ops.get_mut(key)
+    }
+
+    /// The operation that `peer` claims is its and this task's.
+    pub(crate) fn with_peer(&mut self, key: u32, peer: Endpoint) -> Option<&mut Op> {
+        self.ops.get_mut(key).filter(|op| op.peer == peer)
+    }
+
+    /// Whether anything that a fence waits for is under way to `peer`.
+    pub(crate) fn is_busy(&self, peer: Endpoint) -> bool {
+        self.unfinished.has(peer)
+    }
+
+    /// The result of an operation that has ended, and the memory it kept. `None` while it has not.
+    pub(crate) fn take_ended(&mut self, key: u32) -> Option<(Result<u64, Box<Error>>, Option<JobBuffer>)> {
+        match self.ops.get(key) {
+            Some(Op { state: State::Ended(_), .. }) => {}
+            _ => return None,
+        }
+        match self.ops.remove(key)? {
+            Op { state: State::Ended(result), end, .. } => Some((result, end.keep)),
+            _ => None,
+        }
+    }
+
+    /// Drops an operation of which nothing was sent.
+    pub(crate) fn forget(&mut self, key: u32) -> Option<Op> {
+        let op = self.ops.remove(key)?;
+        self.uncount(&op);
+        Some(op)
+    }
+
+    /// Ends an operation: its record, and its result unless that is kept in the slab for whoever waits for it.
+    fn end(&mut self, key: u32, result: Result<u64>) -> Option<(Op, Option<Result<u64>>)> {
+        if !self.ops.get(key)?.end.held {
+            return Some((self.forget(key)?, Some(result)));
+        }
+        let op = self.ops.get_mut(key).filter(|op| !matches!(op.state, State::Ended(_)))?;
+        let ended = State::Ended(result.map_err(Box::new));
+        let End { origin, completion, request, held, .. } = op.end;
+        let was = Op {
+            peer: op.peer,
+            len: op.len,
+            end: End { origin, completion, request, held, keep: None },
+            state: std::mem::replace(&mut op.state, ended),
+        };
+        self.uncount(&was);
+        Some((was, None))
+    }
+
+    fn uncount(&mut self, op: &Op) {
+        if op.counts() {
+            self.unfinished.subtract(op.peer);
+        }
+    }
+
+    /// The operations for which `wanted` holds.
+    pub(crate) fn keys(&self, wanted: impl Fn(&Op) -> bool) -> Vec<u32> {
+        self.ops.iter().filter(|(_, op)| wanted(op)).map(|(key, _)| key).collect()
+    }
+
+    /// Gives up the memory that live operations keep: peers may still be reading it.
+    pub(crate) fn leak_kept(&mut self) {
+        for op in self.ops.values_mut() {
+            if !matches!(op.state, State::Ended(_)) {
+                std::mem::forget(op.end.keep.take());
+            }
+        }
+    }
+}
+
+impl Op {
+    /// Whether a fence waits for it.
+    fn counts(&self) -> bool {
+        !matches!(self.state, State::Fence | State::Fetch { .. } | State::Ended(_))
+    }
+
+    /// Whether the fabric holds the local memory until its completion event.
+    pub(crate) fn is_posted(&self) -> bool {
+        match self.state {
+            State::Write { posted, .. } | State::Read { posted, .. } | State::Atomic { posted, .. } => posted,
+            State::Fetch { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl Engine {
+    /// Ends an operation: memory back to the program, counters bumped, request reported.
+    ///
+    /// # Errors
+    /// The operation's own error, if nobody else is told of it.
+    pub(crate) fn end_op<L: Lower, H: HandlerSet>(
+        &mut self,
+        key: u32,
+        result: Result<u64>,
+        lower: &mut L,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let ended_well = result.is_ok();
+        let Some((mut op, result)) = self.ops.end(key, result) else { return Ok(()) };
+        if let State::Announced { grant: Some(grant), .. } = op.state {
+            // A grant for one operation: its only user is done with it (or dead), so this is Done at once.
+            let _ = lower.revoke(grant)?;
+        }
+        Statistics::add(&mut self.statistics.operations_ended, 1);
+        if ended_well {
+            self.bump_own(op.end.origin);
+            self.bump_own(op.end.completion);
+        }
+        match (op.end.request, result) {
+            (_, None) => Ok(()),
+            (None, Some(result)) => result.map(|_| ()),
+            (Some(request), Some(result)) => {
+                let delivered = Delivered {
+                    source: op.peer,
+                    len: op.len,
+                    placed: if ended_well { op.len } else { 0 },
+                    buffer: op.end.keep.take(),
+                    outcome: result.map(|_| ()).map_err(Box::new),
+                };
+                handlers.complete_request(request, delivered);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds 1 to a counter of this context. One that was removed meanwhile is nobody's business any more.
+    pub(crate) fn bump_own(&mut self, counter: Option<Counter>) {
+        if let Some(counter) = counter {
+            let _ = self.counters.bump(counter.name());
+        }
+    }
+
+    /// Adds 1 to a counter that a peer names; 0 is none.
+    ///
+    /// # Errors
+    /// The counter does not exist.
+    pub(crate) fn bump_claimed(&mut self, counter: u32) -> Result<()> {
+        match CounterName::from_wire(counter) {
+            Some(name) if !self.counters.bump(name) => Err(super::unknown_counter(name)),
+            _ => Ok(()),
+        }
+    }
+}

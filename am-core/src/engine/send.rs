@@ -1,0 +1,560 @@
+//! Beginning an operation. Nothing here waits: what finds no room is queued, and goes when there is some.
+
+use super::ask::{atomic_code, operands};
+use super::outstanding::{Data, End, Op, State};
+use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES, pack};
+use super::pending::{Front, Queued};
+use super::reassembly::Ranges;
+use super::statistics::Statistics;
+use super::{Engine, FRONT_BYTES_MAX, Lower};
+use crate::buffer::{Access, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
+use crate::error::{Error, Outcome, Result};
+use crate::handler::{HandlerId, HandlerSet};
+use crate::task::Endpoint;
+use crate::transfer::{Atomic, AtomicOp, Body, Class, Gathered, Gatherer, OpId, Transfer, Width};
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) target: Endpoint,
+    pub(crate) handler: HandlerId,
+    pub(crate) uhdr: &'a [u8],
+    pub(crate) target_counter: u32,
+    pub(crate) completion_counter: u32,
+    pub(crate) one_way: bool,
+    pub(crate) announce: bool,
+}
+
+impl Outgoing<'_> {
+    /// A message that is to be acknowledged must be answerable.
+    #[inline(always)]
+    pub(crate) fn class(&self) -> Class {
+        if self.one_way && self.completion_counter == 0 { Class::OneWay } else { Class::Request }
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self) -> MessageHead {
+        MessageHead {
+            uhdr_len: self.uhdr.len() as u16,
+            target_counter: self.target_counter,
+            completion_counter: self.completion_counter,
+        }
+    }
+
+    /// Whether a message of this length goes as one packet.
+    pub(crate) fn is_whole(&self, len: u64, packet_bytes_max: usize) -> bool {
+        let front = (self.head().len() + self.uhdr.len()) as u64;
+        !self.announce && len <= (packet_bytes_max as u64).saturating_sub(front)
+    }
+}
+
+/// The bytes before the user data of a packet, on the stack.
+pub(crate) struct FrontBytes {
+    bytes: [u8; FRONT_BYTES_MAX],
+    len: usize,
+}
+
+impl FrontBytes {
+    /// Heads and user header one behind the other.
+    ///
+    /// # Errors
+    /// A user header that is too long.
+    pub(crate) fn new(head: MessageHead, announcement: &[u8], uhdr: &[u8], uhdr_max: usize) -> Result<Self> {
+        if uhdr.len() > uhdr_max {
+            return Err(Error::UserHeaderTooLong { len: uhdr.len(), max: uhdr_max });
+        }
+        let mut fixed = InlineBytes::new();
+        let fitted = head.push_to(&mut fixed);
+        debug_assert!(fitted, "a head fits into an empty packet");
+        let mut front = Self { bytes: [0; FRONT_BYTES_MAX], len: 0 };
+        for part in [fixed.as_slice(), announcement, uhdr] {
+            front.bytes[front.len..front.len + part.len()].copy_from_slice(part);
+            front.len += part.len();
+        }
+        Ok(front)
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// How far an operation has come when the call that began it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// The local memory is free again, and nothing will be reported.
+    Done,
+    /// It goes on under this number.
+    Ongoing(u32),
+}
+
+impl Engine {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// An unknown or dead target, a user header that is too long, too many operations.
+    pub(crate) fn send_message<L: Lower, G: Gatherer + 'static>(
+        &mut self,
+        lower: &mut L,
+        outgoing: Outgoing<'_>,
+        source: Source<G>,
+        end: End,
+    ) -> Result<Begun> {
+        self.check_target(outgoing.target)?;
+        if !outgoing.is_whole(source.len(), self.limits.packet_bytes_max) {
+            return self.announce(lower, outgoing, source.into_data(), end);
+        }
+        let (target, class) = (outgoing.target, outgoing.class());
+        let label = packet::label(Kind::Message, outgoing.handler);
+        let front = FrontBytes::new(outgoing.head(), &[], outgoing.uhdr, self.uhdr_bytes_max())?;
+        let mut source = source;
+        if !self.pending.has(target) && source.post(lower, target, class, label, &front)? != Outcome::Retry {
+            self.touched.mark(target);
+            self.bump_own(end.origin);
+            if end.held && end.keep.is_some() {
+                // Somebody will ask for the memory that the operation kept.
+                let op = Op { peer: target, len: 0, end, state: State::Ended(Ok(0)) };
+                return self.ops.insert(op).map(Begun::Ongoing);
+            }
+            return Ok(Begun::Done);
+        }
+        let len = source.len();
+        let op = self.ops.insert(Op { peer: target, len, end, state: State::Queued(source.into_data()) })?;
+        self.touched.mark(target);
+        let front = Front::Packet(front.as_slice().into());
+        self.queue(target, Queued { class, label, front, op });
+        Ok(Begun::Ongoing(op))
+    }
+
+    /// Announces a message: the target fetches its data, or asks for them.
+    fn announce<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        outgoing: Outgoing<'_>,
+        data: Data,
+        end: End,
+    ) -> Result<Begun> {
+        let (target, len) = (outgoing.target, data.len());
+        if outgoing.uhdr.len() > self.uhdr_bytes_max() {
+            return Err(Error::UserHeaderTooLong { len: outgoing.uhdr.len(), max: self.uhdr_bytes_max() });
+        }
+        let grant = match &data {
+            Data::Bytes(bytes) if len > 0 => {
+                Some(lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?)
+            }
+            _ => None,
+        };
+        let state = State::Announced { data, grant, pieces: None };
+        let op = self.ops.insert(Op { peer: target, len, end, state });
+        let sent = op.and_then(|op| self.send_announcement(lower, outgoing, Announcement { len, op, grant }));
+        if let (Err(_), Some(grant)) = (&sent, grant) {
+            let _ = lower.revoke(grant)?;
+        }
+        sent.map(Begun::Ongoing)
+    }
+
+    fn send_announcement<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        outgoing: Outgoing<'_>,
+        announcement: Announcement,
+    ) -> Result<u32> {
+        let (target, op) = (outgoing.target, announcement.op);
+        let label = packet::label(Kind::Request, outgoing.handler);
+        let uhdr_max = FRONT_BYTES_MAX;
+        let front = FrontBytes::new(outgoing.head(), &announcement.to_bytes(), outgoing.uhdr, uhdr_max)?;
+        match self.send_front(lower, target, Class::Request, label, front.as_slice()) {
+            Ok(()) => Ok(op),
+            Err(error) => {
+                drop(self.ops.forget(op));
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes to a peer's exposed memory. `notify` is the counter to bump there, `completion_counter` the name of the one to
+    /// bump here if the target has to say so.
+    ///
+    /// # Errors
+    /// A range that is not exposed for writing, a dead target, too many operations.
+    pub(crate) fn write<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        to: RemoteAddress,
+        bytes: RawBytes,
+        notify: u32,
+        completion_counter: u32,
+        end: End,
+    ) -> Result<Begun> {
+        let (peer, len) = (self.peer(to.task), bytes.len() as u64);
+        self.check_target(peer)?;
+        refuse_operation_grant(to, len)?;
+        let state = State::Write { bytes, to, notify, completion_counter, posted: false };
+        self.begin(lower, Op { peer, len, end, state })
+    }
+
+    /// Reads a peer's exposed memory. `notify` is the counter to bump there.
+    ///
+    /// # Errors
+    /// A range that is not exposed for reading, a dead target, too many operations.
+    pub(crate) fn read<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        from: RemoteAddress,
+        to: RawBuffer,
+        notify: u32,
+        end: End,
+    ) -> Result<Begun> {
+        let (peer, len) = (self.peer(from.task), to.len() as u64);
+        self.check_target(peer)?;
+        refuse_operation_grant(from, len)?;
+        self.begin(lower, Op { peer, len, end, state: State::Read { from, to, notify, posted: false } })
+    }
+
+    /// Operates atomically on a word of a peer's exposed memory. The result is the old value.
+    ///
+    /// # Errors
+    /// A word that is not exposed for writing or not aligned, a dead target, too many operations.
+    pub(crate) fn atomic<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        end: End,
+    ) -> Result<Begun> {
+        let (peer, size) = (self.peer(at.task), width.bytes());
+        self.check_target(peer)?;
+        refuse_operation_grant(at, size)?;
+        if at.offset % size != 0 {
+            return Err(Error::Misaligned { offset: at.offset, size });
+        }
+        let state = State::Atomic { at, width, operation, posted: false };
+        self.begin(lower, Op { peer, len: size, end, state })
+    }
+
+    /// Starts an operation of the fabric, and records it unless it is over at once and nobody waits.
+    fn begin<L: Lower>(&mut self, lower: &mut L, mut op: Op) -> Result<Begun> {
+        let key = self.ops.reserve()?;
+        match self.start(lower, key, &mut op)? {
+            Started::Over(value) => {
+                self.bump_own(op.end.origin);
+                self.bump_own(op.end.completion);
+                let wanted = op.end.keep.is_some() || matches!(op.state, State::Atomic { .. });
+                if !(op.end.held && wanted) {
+                    return Ok(Begun::Done);
+                }
+                op.state = State::Ended(Ok(value));
+                self.ops.insert(op).map(Begun::Ongoing)
+            }
+            Started::Ongoing => self.ops.insert(op).map(Begun::Ongoing),
+            Started::NoRoom => {
+                Statistics::add(&mut self.statistics.retries, 1);
+                let key = self.ops.insert(op)?;
+                self.retries.push_back(key);
+                self.busy = true;
+                Ok(Begun::Ongoing(key))
+            }
+        }
+    }
+
+    /// Asks the fabric to carry out an operation; what the owner has to do itself is sent to it.
+    fn start<L: Lower>(&mut self, lower: &mut L, key: u32, op: &mut Op) -> Result<Started> {
+        let peer = op.peer;
+        match &mut op.state {
+            &mut State::Write { bytes, to, notify, completion_counter, ref mut posted } => {
+                match lower.write(to, bytes, OpId(key))? {
+                    Transfer::Done => {
+                        self.notify(lower, peer, notify)?;
+                        Ok(Started::Over(0))
+                    }
+                    // Bytes are in place before a packet that is sent later is seen: the notice need not wait.
+                    Transfer::Posted => {
+                        *posted = true;
+                        self.notify(lower, peer, notify)?;
+                        Ok(Started::Ongoing)
+                    }
+                    Transfer::Retry => Ok(Started::NoRoom),
+                    Transfer::Staged => {
+                        self.announce_put(lower, key, op, bytes, to, notify, completion_counter)
+                    }
+                }
+            }
+            &mut State::Read { from, to, notify, ref mut posted } => {
+                match lower.read(from, to, OpId(key))? {
+                    Transfer::Done => {
+                        self.notify(lower, peer, notify)?;
+                        Ok(Started::Over(0))
+                    }
+                    Transfer::Posted => {
+                        *posted = true;
+                        Ok(Started::Ongoing)
+                    }
+                    Transfer::Retry => Ok(Started::NoRoom),
+                    Transfer::Staged => {
+                        op.state = State::Asked { to, received: Ranges::default(), told: false };
+                        let len = to.len() as u64;
+                        let ask = pack([
+                            &from.grant.region.to_le_bytes(),
+                            &from.grant.generation.to_le_bytes(),
+                            &from.offset.to_le_bytes(),
+                            &len.to_le_bytes(),
+                            &key.to_le_bytes(),
+                            &notify.to_le_bytes(),
+                        ]);
+                        self.ask(lower, peer, FIRST, ask)
+                    }
+                }
+            }
+            &mut State::Atomic { at, width, operation, ref mut posted } => {
+                match lower.atomic(at, width, operation, OpId(key))? {
+                    Atomic::Done(value) => Ok(Started::Over(value)),
+                    Atomic::Posted => {
+                        *posted = true;
+                        Ok(Started::Ongoing)
+                    }
+                    Atomic::Retry => Ok(Started::NoRoom),
+                    Atomic::AtOwner => {
+                        let (first, second) = operands(operation);
+                        let ask = pack([
+                            &at.grant.region.to_le_bytes(),
+                            &at.grant.generation.to_le_bytes(),
+                            &at.offset.to_le_bytes(),
+                            &key.to_le_bytes(),
+                            &first.to_le_bytes(),
+                            &second.to_le_bytes(),
+                        ]);
+                        self.ask(lower, peer, HandlerId(atomic_code(width, operation)), ask)
+                    }
+                }
+            }
+            _ => Ok(Started::Ongoing),
+        }
+    }
+
+    fn ask<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        owner: Endpoint,
+        what: HandlerId,
+        ask: InlineBytes,
+    ) -> Result<Started> {
+        self.send_control(lower, owner, Class::Request, packet::label(Kind::Ask, what), ask)?;
+        Ok(Started::Ongoing)
+    }
+
+    /// A put to memory that there is no way into becomes a message that the engine at the target places.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one put, taken out of its record")]
+    fn announce_put<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        key: u32,
+        op: &mut Op,
+        bytes: RawBytes,
+        to: RemoteAddress,
+        target_counter: u32,
+        completion_counter: u32,
+    ) -> Result<Started> {
+        let place = pack([
+            &to.grant.region.to_le_bytes(),
+            &to.grant.generation.to_le_bytes(),
+            &to.offset.to_le_bytes(),
+        ]);
+        let grant = if bytes.is_empty() {
+            None
+        } else {
+            Some(lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?)
+        };
+        let head = MessageHead { uhdr_len: place.len() as u16, target_counter, completion_counter };
+        let announcement = Announcement { len: bytes.len() as u64, op: key, grant };
+        let front = FrontBytes::new(head, &announcement.to_bytes(), place.as_slice(), FRONT_BYTES_MAX)?;
+        let label = packet::label(Kind::Request, PUT_BY_PIECES);
+        // The target tells when it is in place: the answer bumps the completion counter.
+        op.end.completion = None;
+        op.state = State::Announced { data: Data::Bytes(bytes), grant, pieces: None };
+        let front = Front::Packet(front.as_slice().into());
+        self.touched.mark(op.peer);
+        self.queue(op.peer, Queued { class: Class::Request, label, front, op: 0 });
+        Ok(Started::Ongoing)
+    }
+
+    fn notify<L: Lower>(&mut self, lower: &mut L, target: Endpoint, counter: u32) -> Result<()> {
+        if counter == 0 {
+            return Ok(());
+        }
+        let label = packet::label(Kind::Notify, FIRST);
+        self.send_control(lower, target, Class::OneWay, label, pack([&counter.to_le_bytes()]))
+    }
+
+    /// Tries again what the fabric had no room for; whether anything went.
+    ///
+    /// # Errors
+    /// What an operation ends with, if nobody else is told.
+    pub(crate) fn work_on_retries<L: Lower, H: HandlerSet>(
+        &mut self,
+        lower: &mut L,
+        handlers: &mut H,
+    ) -> Result<bool> {
+        let mut moved = false;
+        while let Some(key) = self.retries.pop_front() {
+            let Some(op) = self.ops.get_mut(key) else { continue };
+            // The record is taken out of the slab's hands for the time of the call; its number stays.
+            let mut taken = Op {
+                peer: op.peer,
+                len: op.len,
+                end: std::mem::take(&mut op.end),
+                state: std::mem::replace(&mut op.state, State::Fence),
+            };
+            let started = self.start(lower, key, &mut taken);
+            if let Some(op) = self.ops.get_mut(key) {
+                op.state = taken.state;
+                op.end = taken.end;
+            }
+            match started {
+                Ok(Started::NoRoom) => {
+                    self.retries.push_front(key);
+                    break;
+                }
+                Ok(Started::Ongoing) => {}
+                Ok(Started::Over(value)) => self.end_op(key, Ok(value), lower, handlers)?,
+                Err(error) => self.end_op(key, Err(error), lower, handlers)?,
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// The fabric has ended an operation that it had accepted.
+    pub(crate) fn handle_completed<L: Lower, H: HandlerSet>(
+        &mut self,
+        op: OpId,
+        result: Result<u64>,
+        lower: &mut L,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let Some(record) = self.ops.get(op.0) else { return Ok(()) };
+        match record.state {
+            State::Fetch { incoming, len } => {
+                drop(self.ops.forget(op.0));
+                self.handle_fetched_part(incoming, len, result);
+                Ok(())
+            }
+            State::Read { notify, .. } => {
+                let peer = record.peer;
+                let left = if result.is_ok() { self.notify(lower, peer, notify) } else { Ok(()) };
+                self.end_op(op.0, result, lower, handlers).and(left)
+            }
+            _ => self.end_op(op.0, result, lower, handlers),
+        }
+    }
+
+    /// The endpoint of `task` that this context talks with: the one with its own number.
+    #[inline(always)]
+    pub(crate) fn peer(&self, task: crate::task::TaskId) -> Endpoint {
+        Endpoint::new(task, self.own.context)
+    }
+
+    /// The longest user header that travels with a message.
+    pub(crate) fn uhdr_bytes_max(&self) -> usize {
+        super::UHDR_BYTES_MAX.min(self.limits.packet_bytes_max - Announcement::BYTES - MessageHead::BYTES_MAX)
+    }
+
+    /// # Errors
+    /// An endpoint that the job does not have, or whose task has died.
+    pub(crate) fn check_target(&self, target: Endpoint) -> Result<()> {
+        if target.task.0 >= self.num_tasks {
+            return Err(Error::UnknownTask { endpoint: target, num_tasks: self.num_tasks });
+        }
+        match self.dead(target.task) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+enum Started {
+    Over(u64),
+    Ongoing,
+    NoRoom,
+}
+
+/// User data that have not been recorded yet.
+pub(crate) enum Source<G> {
+    Bytes(RawBytes),
+    Gather(G),
+}
+
+/// Stands where there is no gatherer.
+#[derive(Debug)]
+pub(crate) enum NoGatherer {}
+
+impl Gatherer for NoGatherer {
+    fn len(&self) -> u64 {
+        match *self {}
+    }
+
+    fn gather(&mut self, _offset: u64, _len: usize, _room: &mut crate::buffer::Room) {
+        match *self {}
+    }
+}
+
+impl<G: Gatherer + 'static> Source<G> {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Gather(gatherer) => gatherer.len(),
+        }
+    }
+
+    fn into_data(self) -> Data {
+        match self {
+            Self::Bytes(bytes) => Data::Bytes(bytes),
+            Self::Gather(gatherer) => Data::Gather(Box::new(gatherer)),
+        }
+    }
+
+    /// One packet with all of the data; inside an entry if they fit.
+    fn post<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        target: Endpoint,
+        class: Class,
+        label: u16,
+        front: &FrontBytes,
+    ) -> Result<Outcome> {
+        match self {
+            Self::Bytes(bytes) => {
+                let mut inline = InlineBytes::new();
+                let mut tiny = [0; crate::buffer::INLINE_BYTES_MAX];
+                if bytes.len() <= tiny.len() {
+                    bytes.copy_to(&mut tiny[..bytes.len()]);
+                    if inline.push(front.as_slice()) && inline.push(&tiny[..bytes.len()]) {
+                        return lower.post_inline(target, class, label, &inline);
+                    }
+                }
+                post_body(lower, target, class, label, front, bytes)
+            }
+            Self::Gather(gatherer) => {
+                let len = gatherer.len() as usize;
+                let mut body = Gathered { gatherer, offset: 0, len };
+                post_body(lower, target, class, label, front, &mut body)
+            }
+        }
+    }
+}
+
+fn post_body<L: Lower>(
+    lower: &mut L,
+    target: Endpoint,
+    class: Class,
+    label: u16,
+    front: &FrontBytes,
+    body: &mut impl Body,
+) -> Result<Outcome> {
+    lower.post_packet(target, class, label, front.as_slice(), body)
+}
+
+/// Programs may not name a grant that was given for one operation.
+fn refuse_operation_grant(at: RemoteAddress, len: u64) -> Result<()> {
+    if at.grant.is_for_operation() { Err(super::stale(at.task, at.grant, at.offset, len)) } else { Ok(()) }
+}

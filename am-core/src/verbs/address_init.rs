@@ -1,0 +1,60 @@
+//! `LAPI_Address_init`: every task learns what every task has to tell.
+
+use super::fence::ahead;
+use crate::buffer::RemoteAddress;
+use crate::context::Context;
+use crate::engine::collective::CONTRIBUTION_BYTES_MAX;
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::in_handler;
+use crate::progress::Port;
+use crate::task::TaskId;
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// Collective: the address that each task gives, by task (`LAPI_Address_init`).
+    ///
+    /// # Errors
+    /// The failure of a task, a call inside a handler, a task that contributed something else than an address.
+    pub fn address_init(&mut self, own: RemoteAddress) -> Result<Vec<RemoteAddress>> {
+        let all = self.exchange(&own.to_bytes())?;
+        all.into_iter()
+            .zip(0..)
+            .map(|(bytes, task)| match <[u8; RemoteAddress::BYTES]>::try_from(bytes) {
+                Ok(bytes) => Ok(RemoteAddress::from_bytes(bytes)),
+                Err(bytes) => Err(Error::Protocol {
+                    peer: TaskId(task).into(),
+                    what: format!("{} bytes contributed to an exchange of addresses", bytes.len()),
+                }),
+            })
+            .collect()
+    }
+
+    /// Collective: the bytes that each task gives, by task; at most
+    /// [`CONTRIBUTION_BYTES_MAX`](crate::Limits::contribution_bytes_max) a task. Every task calls its collectives in the same
+    /// order.
+    ///
+    /// # Errors
+    /// Too many bytes, the failure of a task, a call inside a handler.
+    pub fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        in_handler::check("exchange")?;
+        if own.len() > CONTRIBUTION_BYTES_MAX {
+            return Err(Error::ContributionTooLong { len: own.len(), max: CONTRIBUTION_BYTES_MAX });
+        }
+        let (me, tasks) = (self.task().0, self.num_tasks());
+        let epoch = self.engine.enter_exchange(TaskId(me), own);
+        for distance in (0..u32::BITS).map(|round| 1u64 << round).take_while(|&d| d < u64::from(tasks)) {
+            let distance = distance as u32;
+            let count = distance.min(tasks - distance);
+            let known: Vec<TaskId> = (0..count).map(|i| TaskId(ahead(me, i, tasks))).collect();
+            let before = self.engine.peer(TaskId(ahead(me, tasks - distance, tasks)));
+            self.engine.send_exchange(&mut Port(&mut self.fabric), before, epoch, &known)?;
+            let wanted = move || (0..count).map(move |i| TaskId(ahead(ahead(me, distance, tasks), i, tasks)));
+            self.wait_until(|context| Ok(context.engine.exchange_has(epoch, wanted())))?;
+        }
+        for &target in &self.engine.touched.list() {
+            self.wait_sent(target)?;
+        }
+        Ok(self.engine.leave_exchange(epoch))
+    }
+}

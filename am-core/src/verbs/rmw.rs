@@ -1,0 +1,75 @@
+//! `LAPI_Rmw`: an atomic operation on a word of exposed memory of another task.
+
+use crate::buffer::RemoteAddress;
+use crate::context::Context;
+use crate::counter::Counter;
+use crate::engine::{Begun, End};
+use crate::error::{Error, Result};
+use crate::fabric::{AtomicOp, Fabric, Width};
+use crate::handler::HandlerSet;
+use crate::in_handler;
+use crate::progress::Port;
+
+/// An rmw that was begun: its result is to be taken once.
+#[must_use = "the result waits until it is taken"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct RmwHandle(u32);
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// Carries out `operation` on the word at `at`; the old value (`LAPI_Rmw`, whose `COMPARE_AND_SWAP` tells only whether it
+    /// replaced the value: that is whether the old value is the expected one). Of a 32-bit word, the low halves count.
+    ///
+    /// # Errors
+    /// A word that is not exposed for writing, or not at a multiple of its size; a dead target; a call inside a handler.
+    pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
+        in_handler::check("rmw")?;
+        match self.begin_rmw(at, width, operation, None)? {
+            RmwHandle(op) => self.wait_op(op).0,
+        }
+    }
+
+    /// Begins `operation` on the word at `at`, and does not wait. `origin` is bumped when it is done; then
+    /// [`rmw_result`](Self::rmw_result) gives the old value.
+    ///
+    /// # Errors
+    /// As for [`rmw`](Self::rmw).
+    pub fn rmw_nonblocking(
+        &mut self,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        origin: Option<Counter>,
+    ) -> Result<RmwHandle> {
+        in_handler::check("rmw_nonblocking")?;
+        self.begin_rmw(at, width, operation, origin)
+    }
+
+    fn begin_rmw(
+        &mut self,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        origin: Option<Counter>,
+    ) -> Result<RmwHandle> {
+        let end = End { origin, ..End::held() };
+        match self.engine.atomic(&mut Port(&mut self.fabric), at, width, operation, end)? {
+            Begun::Ongoing(op) => Ok(RmwHandle(op)),
+            // Its result is held, so that it has a number in every case.
+            Begun::Done => Err(Error::UnknownHandle { handle: 0 }),
+        }
+    }
+
+    /// The old value of an rmw that is done, or its handle again. Makes no progress.
+    ///
+    /// # Errors
+    /// What the rmw ended with; a handle of another context.
+    pub fn rmw_result(&mut self, handle: RmwHandle) -> Result<Result<u64, RmwHandle>> {
+        if let Some((result, _)) = self.engine.ops.take_ended(handle.0) {
+            return result.map(Ok).map_err(|error| *error);
+        }
+        match self.engine.ops.get(handle.0) {
+            Some(_) => Ok(Err(handle)),
+            None => Err(Error::UnknownHandle { handle: handle.0 }),
+        }
+    }
+}
