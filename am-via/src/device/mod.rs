@@ -7,10 +7,10 @@
 
 pub mod shm;
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::shm::block::{HeapBlock, HeapOwner};
 use crate::shm::copy::CheckedRange;
 pub use crate::shm::regions::{ClaimFault, WordUpdate};
 pub use crate::shm::ring::{Entry, Payload};
@@ -58,6 +58,8 @@ pub struct RemoteMemory {
     pub handle: MemHandle,
     /// Bytes from its start.
     pub offset: u64,
+    /// The protection tag of the owner's VI by which it is reached; it must be the registration's.
+    pub ptag: u32,
 }
 
 /// What an entry announces, in its `operation` word.
@@ -72,6 +74,22 @@ pub enum Operation {
     Written = 3,
     /// The peer has closed the connection.
     Disconnect = 4,
+    /// The end of a send, or a piece of it, in the entry.
+    Send = 5,
+    /// The same, in the receive area.
+    SendArea = 6,
+    /// Who is at the other end: the attributes of its VI.
+    Attributes = 7,
+    /// What the peer waited for has ended, and how.
+    Acknowledge = 8,
+    /// The VI at the other end is in error.
+    Broken = 9,
+    /// A piece of an RDMA write, in the receive area, where there is no way into the memory itself.
+    StagedWrite = 10,
+    /// An RDMA read that the other end has to serve, where there is no way into the memory itself.
+    ReadRequest = 11,
+    /// A piece of its answer, in the receive area.
+    ReadPiece = 12,
 }
 
 impl Operation {
@@ -84,8 +102,22 @@ impl Operation {
             2 => Some(Self::Area),
             3 => Some(Self::Written),
             4 => Some(Self::Disconnect),
-            _ => None,
+            _ => Self::rare(word),
         }
+    }
+
+    fn rare(word: u32) -> Option<Self> {
+        Some(match word {
+            5 => Self::Send,
+            6 => Self::SendArea,
+            7 => Self::Attributes,
+            8 => Self::Acknowledge,
+            9 => Self::Broken,
+            10 => Self::StagedWrite,
+            11 => Self::ReadRequest,
+            12 => Self::ReadPiece,
+            _ => return None,
+        })
     }
 }
 
@@ -242,15 +274,19 @@ pub trait Device: std::fmt::Debug {
     /// Ends a connection. The peer's posts are refused from now on.
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
 
+    /// Entries that are posted on this VI from now on may be lost, or come in another order: VIA's Unreliable level. A
+    /// device that loses none has nothing to do.
+    fn allow_loss(&mut self, _vi: ViNumber) {}
+
     /// Posts an entry with what it carries. The sequence of entries on a VI is kept.
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
-    /// Posts an entry whose bytes, at most `len`, `fill` writes into the peer's receive area (or where the device gathers
-    /// them); it returns how many it wrote. `fill` is not called for [`Posted::Retry`].
+    /// Posts `entry`, whose bytes, at most `len`, `fill` writes into the peer's receive area (or where the device gathers
+    /// them); it returns how many it wrote, which becomes the entry's length. `fill` is not called for [`Posted::Retry`].
     fn post_area(
         &mut self,
         vi: ViNumber,
-        immediate: u32,
+        entry: Entry,
         len: usize,
         fill: impl FnOnce(CheckedRange<'_>) -> usize,
     ) -> Result<Posted, DeviceError>;
@@ -275,6 +311,10 @@ pub trait Device: std::fmt::Debug {
         only: Option<u32>,
     ) -> Result<MemHandle, DeviceError>;
 
+    /// Changes what a registration allows.
+    fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
+    -> Result<(), DeviceError>;
+
     /// Ends a registration for new claims. [`Posted::Retry`]: a peer is still copying, ask again. With `finished`, the
     /// caller knows that no peer is.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
@@ -296,7 +336,8 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// RDMA read: copies registered memory of a peer to `to`.
+    /// RDMA read: copies registered memory of a peer to `to`. Where the outcome is [`Transfer::Posted`], `to` stays alive
+    /// and left to the device until [`News::Ended`].
     fn rdma_read(
         &mut self,
         from: RemoteMemory,
@@ -324,21 +365,4 @@ pub trait Device: std::fmt::Debug {
 
     /// Wakes this device's owner from another thread.
     fn waker(&self) -> Waker;
-}
-
-/// A block of the NIC owner's memory, from [`Device::alloc`].
-#[derive(Debug)]
-pub struct HeapBlock {
-    /// Where it starts.
-    pub at: NonNull<u8>,
-    /// Bytes, all zero.
-    pub len: usize,
-    /// Takes the block back.
-    pub owner: Arc<dyn HeapOwner>,
-}
-
-/// Takes blocks back.
-pub trait HeapOwner: Send + Sync + std::fmt::Debug {
-    /// Takes back the block of `len` bytes at `at`, which nobody uses any more.
-    fn take_back(&self, at: NonNull<u8>, len: usize);
 }

@@ -56,5 +56,5 @@ pub(super) fn job_buffer(block: HeapBlock) -> JobBuffer {
     }
     // SAFETY: the block is initialised (all zero), readable, writable and nobody else's until it is taken back
     // (`Device::alloc`).
-    unsafe { JobBuffer::new(block.at, block.len, Arc::new(Owner(block.owner))) }
+    unsafe { JobBuffer::new(block.at(), block.len(), Arc::new(Owner(Arc::clone(block.owner())))) }
 }

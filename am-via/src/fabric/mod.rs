@@ -203,7 +203,7 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
 }
 
 fn remote(at: RemoteAddress) -> RemoteMemory {
-    RemoteMemory { task: at.task.0, handle: handle(at.grant), offset: at.offset }
+    RemoteMemory { task: at.task.0, handle: handle(at.grant), offset: at.offset, ptag: 0 }
 }
 
 fn handle(grant: Grant) -> MemHandle {

@@ -8,12 +8,14 @@
 //! 3. Atomics come from [`atomics`] only, so that loom can replace them.
 
 pub mod atomics;
+pub mod block;
 pub mod connection;
 pub mod copy;
 pub mod heap;
 pub mod layout;
 pub mod layout_job;
 pub mod os;
+pub mod private_region;
 pub mod regions;
 pub mod ring;
 pub mod segment;

@@ -33,6 +33,9 @@ pub enum ClaimFault {
     /// The registration does not allow it.
     #[error("the registration does not allow it")]
     Access,
+    /// The protection tags of registration and VI differ.
+    #[error("the protection tags of the registration and the VI differ")]
+    Tag,
     /// The word is not aligned.
     #[error("the word is not aligned")]
     Misaligned,
@@ -175,6 +178,24 @@ impl OwnRegions {
         slot.closing
     }
 
+    /// Changes what a registration allows; whether it is open.
+    pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
+        let Some(slot) = self.slots.get_mut(region as usize) else { return false };
+        if slot.generation != generation || slot.live.is_none() {
+            return false;
+        }
+        slot.access = registration.access;
+        let Some(entry) = self.entry(region) else { return false };
+        entry.ptag.store(registration.ptag, Ordering::Relaxed);
+        entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
+        let state = entry.generation_and_access.load(Ordering::Relaxed);
+        let kept = state & u64::from(ACCESS_IN_HEAP | ACCESS_LIVE);
+        // Release: "region opened".
+        let now = u64::from(generation) << 32 | kept | u64::from(registration.access);
+        entry.generation_and_access.store(now, Ordering::Release);
+        true
+    }
+
     /// Lets the slot of a removed registration be used again, after nobody copies by it.
     pub fn recycle(&mut self, region: u32) {
         if let Some(slot) = self.slot_mut(region) {
@@ -265,6 +286,8 @@ pub struct Claim {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
+    /// The protection tag of the VI that it comes by.
+    pub ptag: u32,
 }
 
 /// A claim that was found good, in force as long as the value lives.
@@ -375,6 +398,9 @@ impl PeerMemory {
         }
         if access & need != need || !may_use(&entry.only_task, claimer.task) {
             return Err(ClaimFault::Access);
+        }
+        if entry.ptag.load(Ordering::Relaxed) != claim.ptag {
+            return Err(ClaimFault::Tag);
         }
         let len = entry.len.load(Ordering::Relaxed);
         if claim.offset > len || claim.len > len - claim.offset {

@@ -131,7 +131,8 @@ impl<D: Device> Nic<D> {
         len: usize,
         fill: impl FnOnce(CheckedRange<'_>) -> usize,
     ) -> Result<Posted, DeviceError> {
-        self.device.post_area(vi.0, immediate, len, fill)
+        let entry = Entry { immediate, operation: Operation::Area as u32, ..Entry::default() };
+        self.device.post_area(vi.0, entry, len, fill)
     }
 
     /// The next event; the bytes of an inline message are copied to `payload`. Never blocks.

@@ -57,8 +57,7 @@ impl OwnHeap {
         if !block.fresh {
             range.zero();
         }
-        let at = range.at();
-        Ok(HeapBlock { at, len, owner: Arc::clone(self) as Arc<dyn HeapOwner> })
+        Ok(HeapBlock::new(range, Arc::clone(self) as Arc<dyn HeapOwner>))
     }
 }
 

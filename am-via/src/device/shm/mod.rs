@@ -266,7 +266,8 @@ impl Shm {
 }
 
 fn claim(at: RemoteMemory, len: usize) -> Claim {
-    Claim { region: at.handle.region, generation: at.handle.generation, offset: at.offset, len: len as u64 }
+    let MemHandle { region, generation } = at.handle;
+    Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }
 }
 
 fn access_bits(attributes: MemAttributes) -> u32 {
@@ -334,16 +335,11 @@ impl Device for Shm {
     fn post_area(
         &mut self,
         vi: ViNumber,
-        immediate: u32,
+        entry: Entry,
         len: usize,
         fill: impl FnOnce(CheckedRange<'_>) -> usize,
     ) -> Result<Posted, DeviceError> {
-        let finish = |filled: usize| Entry {
-            immediate,
-            length: filled as u32,
-            operation: Operation::Area as u32,
-            ..Entry::default()
-        };
+        let finish = |filled: usize| Entry { length: filled as u32, ..entry };
         match self.vi(vi)?.connection.post_area(len, fill, finish) {
             Written::Done => Ok(Posted::Done),
             Written::Full => Ok(Posted::Retry),
@@ -410,6 +406,20 @@ impl Device for Shm {
         Ok(MemHandle { region, generation })
     }
 
+    fn set_mem_attributes(
+        &mut self,
+        handle: MemHandle,
+        attributes: MemAttributes,
+    ) -> Result<(), DeviceError> {
+        let registration =
+            Registration { access: access_bits(attributes), ptag: attributes.ptag, only: None };
+        if self.regions.set_registration(handle.region, handle.generation, registration) {
+            Ok(())
+        } else {
+            Err(ClaimFault::Stale.into())
+        }
+    }
+
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError> {
         if !self.regions.remove(handle.region, handle.generation) {
             return Err(ClaimFault::Stale.into());
@@ -433,7 +443,7 @@ impl Device for Shm {
         len: u64,
         need: MemAttributes,
     ) -> Result<CheckedRange<'_>, ClaimFault> {
-        let own = Claim { region: handle.region, generation: handle.generation, offset, len };
+        let own = Claim { region: handle.region, generation: handle.generation, offset, len, ptag: 0 };
         self.regions.memory(own, access_bits(need))
     }
 
