@@ -90,12 +90,20 @@ impl Files {
     /// Makes a peer's memory reachable, once.
     #[inline]
     pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
-        if peers.memory(task).is_ok() { Ok(()) } else { self.open_peer_first(peers, task) }
+        match peers.memory(task) {
+            Ok(memory) if memory.pid != 0 => Ok(()),
+            _ => self.open_peer_first(peers, task),
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
+        if let Some(Some(memory)) = peers.memory_slot(task) {
+            // Opened before its process had started.
+            memory.pid = self.job.pid(task);
+            return Ok(());
+        }
         let head = Arc::clone(self.head(peers, task)?);
         let memory = PeerMemory { task, pid: self.job.pid(task), head, heap: open_heap(&self.job, task)? };
         let num_tasks = self.layout.num_tasks;
