@@ -253,6 +253,15 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
+    /// Makes progress until `done` says so, and returns in no other case, whatever else goes wrong: for ending an operation that
+    /// uses memory about to be given back. Errors are kept for the next probe or wait.
+    pub fn wait_until_ended(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        let mut polls = 0;
+        while !done(self) {
+            self.progress_quietly(&mut polls);
+        }
+    }
+
     /// One round of progress.
     #[inline(always)]
     pub(crate) fn progress(&mut self) -> Result<bool> {

@@ -5,8 +5,15 @@
 
 use std::ptr::NonNull;
 
-use am_core::buffer::RawBuffer;
+use am_core::buffer::{RawBuffer, RawBytes};
+use am_core::error::{Outcome, Result};
+use am_core::fabric::Fabric;
+use am_core::handler::{HandlerId, HandlerSet};
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context};
 use bytemuck::{AnyBitPattern, NoUninit};
+
+use crate::request::Scope;
 
 /// The bytes of a slice to be sent.
 #[inline(always)]
@@ -20,9 +27,120 @@ pub(crate) fn bytes_of<T: NoUninit>(data: &[T]) -> &[u8] {
 /// unwinds.
 #[inline(always)]
 pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl FnOnce(RawBuffer) -> R) -> R {
-    let len = size_of_val(to);
     // SAFETY: `to` is exclusively borrowed until this function returns or unwinds, and `receive` ends the operation before
     // (`protocol::receive`). `AnyBitPattern` says that whatever bytes come make valid elements.
-    let raw = unsafe { RawBuffer::new(NonNull::from(&mut *to).cast(), len) };
+    let raw = unsafe { raw_buffer(to) };
     receive(raw)
+}
+
+/// Lends a slice to a send of a scope. The scope keeps the promise: its end comes before the end of `'scope`, and waits for
+/// every operation that was started through it.
+pub(crate) fn lend_bytes<'scope, T: NoUninit, F: Fabric>(
+    _scope: &'scope Scope<'scope, '_, F>,
+    data: &'scope [T],
+) -> RawBytes {
+    let bytes = bytes_of(data);
+    // SAFETY: the bytes are borrowed shared for `'scope`, which ends only after the operations of the scope (see `Scope`).
+    unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
+}
+
+/// As [`lend_bytes`], for a receive.
+pub(crate) fn lend_buffer<'scope, T: AnyBitPattern, F: Fabric>(
+    _scope: &'scope Scope<'scope, '_, F>,
+    to: &'scope mut [T],
+) -> RawBuffer {
+    // SAFETY: `to` is borrowed exclusively for `'scope`, which ends only after the operations of the scope (see `Scope`).
+    unsafe { raw_buffer(to) }
+}
+
+/// The memory of a vector that the request takes with it. The table of requests keeps the promise: it gives a vector back when
+/// the operation is over, and leaks it if it never is.
+pub(crate) fn bytes_to_keep<T: NoUninit>(data: &Vec<T>) -> RawBytes {
+    let bytes = bytes_of(data);
+    // SAFETY: the elements lie on the heap, where moving the vector leaves them; the table neither touches nor frees them
+    // before the operation is over.
+    unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
+}
+
+/// As [`bytes_to_keep`], for a receive.
+pub(crate) fn buffer_to_keep<T: AnyBitPattern>(to: &mut Vec<T>) -> RawBuffer {
+    // SAFETY: as for `bytes_to_keep`.
+    unsafe { raw_buffer(to) }
+}
+
+/// The bytes of a range, for a call that uses them up.
+pub(crate) fn with_slice<R>(bytes: RawBytes, use_up: impl FnOnce(&[u8]) -> R) -> R {
+    // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation that holds them has
+    // ended, which is when `use_up` returns.
+    use_up(unsafe { std::slice::from_raw_parts(bytes.at().as_ptr(), bytes.len()) })
+}
+
+/// # Safety
+/// The memory stays alive, and nobody else reads or writes it, until the operation that gets the range has ended.
+unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
+    let len = size_of_val(to);
+    // SAFETY: the slice is `len` writable bytes; the rest is this function's own contract.
+    unsafe { RawBuffer::new(NonNull::from(to).cast(), len) }
+}
+
+/// [`Context::amsend_raw`] for ranges, which carry the promise that it asks for.
+///
+/// # Errors
+/// As for [`Context::amsend_raw`].
+#[inline]
+pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    target: TaskId,
+    (handler, uhdr): (HandlerId, &[u8]),
+    bytes: RawBytes,
+    options: AmOptions,
+    request: Option<u64>,
+) -> Result<Outcome> {
+    // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until
+    // this returns Done or an error, or the request is reported.
+    unsafe { context.amsend_raw(target.into(), handler, uhdr, bytes, options, request) }
+}
+
+/// Memory that the library owns while operations send from it.
+#[derive(Debug)]
+pub(crate) struct OwnedMemory {
+    memory: RawBuffer,
+    capacity: usize,
+}
+
+impl OwnedMemory {
+    /// Takes a vector over.
+    pub(crate) fn new(memory: Vec<u8>) -> Self {
+        let mut memory = std::mem::ManuallyDrop::new(memory);
+        let capacity = memory.capacity();
+        // SAFETY: the vector is never used or freed but by `into_vec`, when no operation uses a part of it.
+        let memory = unsafe { raw_buffer(memory.as_mut_slice()) };
+        Self { memory, capacity }
+    }
+
+    /// Bytes in all.
+    pub(crate) fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Copies `bytes` to `offset`, for an operation to send from there; `None` if they don't fit. The caller lets no two
+    /// operations have the same part.
+    pub(crate) fn fill(&self, offset: usize, bytes: &[u8]) -> Option<RawBytes> {
+        let part = self.memory.part(offset, bytes.len())?;
+        part.fill_from(bytes);
+        Some(part.as_bytes())
+    }
+
+    /// Gives the vector back, once `in_use` is empty; `None`, and the memory is leaked, if it is not. `in_use` is all that was
+    /// filled and is not over yet.
+    pub(crate) fn into_vec<T>(self, in_use: &std::collections::VecDeque<T>) -> Option<Vec<u8>> {
+        if !in_use.is_empty() {
+            return None;
+        }
+        let len = self.memory.len();
+        // SAFETY: pointer, length and capacity are those of the vector that `new` took over, and only this call, which
+        // consumes the owner, gives them back. The bytes are initialised: they came so, and only bytes were written. No
+        // operation uses a part of the memory any more (just checked).
+        Some(unsafe { Vec::from_raw_parts(self.memory.at().as_ptr(), len, self.capacity) })
+    }
 }

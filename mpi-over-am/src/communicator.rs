@@ -6,6 +6,7 @@ use std::rc::Rc;
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
+use crate::environment::JobFabric;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::matching::{ContextId, Envelope, Pattern};
@@ -18,7 +19,7 @@ use crate::tag::{self, Tag};
 ///
 /// All calls borrow it shared; it belongs to one thread. Calls that send take tags from 0 to [`TAG_UB`](crate::TAG_UB).
 #[derive(Debug)]
-pub struct Communicator<F: Fabric> {
+pub struct Communicator<F: Fabric = JobFabric> {
     shared: Rc<RefCell<State<F>>>,
     /// The context id of point-to-point messages. That of collectives is the next one.
     context_id: u32,

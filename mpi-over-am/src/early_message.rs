@@ -1,6 +1,7 @@
 //! What is kept of a message that came before its receive, and the memory for it.
 
 use am_core::buffer::{Arrived, RawBuffer};
+use am_core::handler::Ticket;
 
 /// Bytes kept inside the queue's own entry.
 const INLINE_BYTES: usize = 16;
@@ -20,6 +21,8 @@ pub(crate) enum EarlyMessage {
     Short { task: u32, len: u8, bytes: [u8; INLINE_BYTES] },
     /// Its bytes are in a buffer, which may be longer.
     Kept { task: u32, len: u32, buffer: Box<[u8]> },
+    /// Its bytes are at the sender.
+    Announced { ticket: Ticket, len: u64 },
     /// It was sent in ready mode: an error for whoever receives it.
     NotReady { len: u64 },
 }
@@ -30,7 +33,7 @@ impl EarlyMessage {
         match self {
             Self::Short { len, .. } => u64::from(*len),
             Self::Kept { len, .. } => u64::from(*len),
-            Self::NotReady { len } => *len,
+            Self::Announced { len, .. } | Self::NotReady { len } => *len,
         }
     }
 }

@@ -1,18 +1,41 @@
 //! The beginning and the end of an MPI program. This is the one file that names am-via: it chooses the fabric.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use am_core::fabric::Fabric;
 
 use crate::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::protocol::{self, AttachedBuffer};
 use crate::settings::Settings;
 use crate::state::State;
 
+/// The fabric of a task that runs in a job on this machine.
+pub type JobFabric = am_via::ShmFabric;
+
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for one thread of the task.
 #[derive(Debug)]
-pub struct Environment<F: Fabric> {
+pub struct Environment<F: Fabric = JobFabric> {
     shared: Rc<RefCell<State<F>>>,
+}
+
+impl Environment {
+    /// Joins the job that this process was started in (`MPI_Init`). Without a launcher that is a job of one.
+    ///
+    /// # Errors
+    /// The job's memory cannot be reached, a setting makes no sense.
+    pub fn init() -> Result<Self> {
+        let task = am_via::Task::join()?;
+        let job = task.job().settings();
+        let settings = Settings {
+            eager_limit_bytes: usize::try_from(job.eager_limit_bytes).unwrap_or(usize::MAX),
+            early_arrival_bytes_max: job.early_arrival_bytes_max,
+            ..Settings::default()
+        };
+        let settings = settings.changed_by(|name| std::env::var(name).ok())?;
+        Ok(Self::with_fabric(task.fabric(0)?, settings))
+    }
 }
 
 impl<F: Fabric> Environment<F> {
@@ -27,4 +50,72 @@ impl<F: Fabric> Environment<F> {
     pub fn world(&self) -> Communicator<F> {
         Communicator::world(&self.shared)
     }
+
+    /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes its length and at most
+    /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES), in one piece.
+    ///
+    /// # Errors
+    /// [`Error::BufferAttached`]: there is one already.
+    pub fn attach_buffer(&self, memory: Vec<u8>) -> Result<()> {
+        let mut state = self.state()?;
+        if let Some(attached) = &state.attached {
+            return Err(Error::BufferAttached { attached: attached.len() as u64 });
+        }
+        state.attached = Some(AttachedBuffer::new(memory));
+        Ok(())
+    }
+
+    /// Waits until all buffered messages have gone (`MPI_Buffer_flush`).
+    ///
+    /// # Errors
+    /// The first error of the messages; what progress reports.
+    pub fn flush_buffer(&self) -> Result<()> {
+        protocol::flush(&mut *self.state()?)
+    }
+
+    /// Waits until all buffered messages have gone, and gives the memory back (`MPI_Buffer_detach`); `None` if there is none.
+    ///
+    /// # Errors
+    /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
+    pub fn detach_buffer(&self) -> Result<Option<Vec<u8>>> {
+        let mut state = self.state()?;
+        protocol::flush(&mut state)?;
+        Ok(state.attached.take().and_then(AttachedBuffer::into_memory))
+    }
+
+    /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has come here, and until what this task has
+    /// sent is on its way. Communicators that still exist refuse every call from then on.
+    ///
+    /// # Errors
+    /// An error that an earlier call has left, such as a ready-mode message without its receive; what progress reports. MPI
+    /// has ended all the same.
+    pub fn finalize(self) -> Result<()> {
+        let mut state = self.state()?;
+        state.finalized = true;
+        state.handlers().attention = true;
+        let ended = finish(&mut state);
+        let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
+        ended.and(left)
+    }
+
+    fn state(&self) -> Result<RefMut<'_, State<F>>> {
+        let mut state = self.shared.try_borrow_mut().map_err(|_| Error::Nested)?;
+        state.attend()?;
+        Ok(state)
+    }
+}
+
+/// Ends what is under way, then waits for the other tasks: nobody leaves while somebody could still need it.
+fn finish<F: Fabric>(state: &mut State<F>) -> Result<()> {
+    let flushed = protocol::flush(state);
+    for request in state.handlers().requests.unfinished() {
+        if state.handlers().requests.is_receive(request) {
+            protocol::end(state, request);
+        } else {
+            state.wait_over(request)?;
+        }
+    }
+    state.context.fence_data(None)?;
+    state.context.gfence()?;
+    flushed
 }

@@ -15,6 +15,8 @@ use crate::request::{RequestId, Requests};
 
 /// A message with all its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
+/// An announced message: its data are fetched when its receive is there.
+pub(crate) const REQUEST_TO_SEND: HandlerId = HandlerId(1);
 /// A message whose receive must have been posted. It may be answered with [`NOT_READY`].
 pub(crate) const READY: HandlerId = HandlerId(2);
 /// To the sender of a ready-mode message: its receive had not been posted. Header: the message's own, then its length.
@@ -88,6 +90,15 @@ impl MpiHandlers {
         let Some(kept) = kept else { return self.malformed(message) };
         self.early.push(envelope, kept);
         Answer::discard()
+    }
+
+    fn request_to_send(&mut self, message: &Message<'_>) -> Answer {
+        let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
+        if let Some(posted) = self.posted.take_match(&envelope) {
+            return self.matched(posted, &envelope);
+        }
+        self.early.push(envelope, EarlyMessage::Announced { ticket: message.ticket, len: message.len });
+        Answer::later()
     }
 
     fn ready(&mut self, message: &Message<'_>) -> Answer {
@@ -176,6 +187,7 @@ impl MpiHandlers {
     #[inline(never)]
     fn header_unusual(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer> {
         Some(match id {
+            REQUEST_TO_SEND => self.request_to_send(message),
             READY => self.ready(message),
             NOT_READY => self.not_ready(message),
             ASK_REPORT => self.ask_report(message),

@@ -38,23 +38,22 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, changed by what `value_of` knows: `std::env::var(name).ok()`, for instance.
+    /// These settings, changed by what `value_of` knows: `std::env::var(name).ok()`, for instance.
     ///
     /// # Errors
     /// [`Error::Setting`]: a value that makes no sense.
-    pub fn read(value_of: impl Fn(&str) -> Option<String>) -> Result<Self> {
+    pub fn changed_by(mut self, value_of: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let first = |names: &[&str]| {
             names.iter().find_map(|&name| value_of(name).map(|value| (name.to_owned(), value)))
         };
-        let mut settings = Self::default();
         if let Some((name, value)) = first(&["AM_EAGER_LIMIT_BYTES", "MP_EAGER_LIMIT"]) {
-            settings.eager_limit_bytes = usize::try_from(bytes(name, value)?).unwrap_or(usize::MAX);
+            self.eager_limit_bytes = usize::try_from(bytes(name, value)?).unwrap_or(usize::MAX);
         }
         if let Some((name, value)) = first(&["AM_EARLY_ARRIVAL_BYTES_MAX", "MP_BUFFER_MEM"]) {
-            settings.early_arrival_bytes_max = bytes(name, value)?;
+            self.early_arrival_bytes_max = bytes(name, value)?;
         }
         if let Some((name, value)) = first(&["AM_COMPLETION"]) {
-            settings.completion = match value.as_str() {
+            self.completion = match value.as_str() {
                 "thread" => CompletionVariant::Thread,
                 "counter" => CompletionVariant::Counter,
                 "in-context" => CompletionVariant::InContext,
@@ -64,7 +63,7 @@ impl Settings {
                 }
             };
         }
-        Ok(settings)
+        Ok(self)
     }
 }
 
@@ -87,7 +86,9 @@ mod tests {
     use super::*;
 
     fn read(settings: &[(&str, &str)]) -> Result<Settings> {
-        Settings::read(|name| settings.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned()))
+        Settings::default().changed_by(|name| {
+            settings.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned())
+        })
     }
 
     #[test]

@@ -6,6 +6,7 @@ use am_core::fabric::Fabric;
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::protocol::AttachedBuffer;
 use crate::request::RequestId;
 use crate::settings::Settings;
 
@@ -16,6 +17,7 @@ pub(crate) struct State<F: Fabric> {
     /// The longest message that is sent eagerly.
     pub(crate) eager_limit_bytes: usize,
     pub(crate) settings: Settings,
+    pub(crate) attached: Option<AttachedBuffer>,
     pub(crate) finalized: bool,
     last_scope: u32,
 }
@@ -32,6 +34,7 @@ impl<F: Fabric> State<F> {
             context: Context::with_handlers(fabric, handlers),
             eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
             settings,
+            attached: None,
             finalized: false,
             last_scope: 0,
         }
@@ -73,6 +76,34 @@ impl<F: Fabric> State<F> {
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
         self.context.wait_until(|context| Ok(context.handlers().requests.is_over(request)))?;
         Ok(())
+    }
+
+    /// Makes progress once; whether the operation is over then.
+    ///
+    /// # Errors
+    /// What progress reports; the operation may then still be under way.
+    #[inline]
+    pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
+        if !self.handlers().requests.is_over(request) {
+            self.context.probe()?;
+        }
+        Ok(self.handlers().requests.is_over(request))
+    }
+
+    /// Makes progress until one of the operations is over: its place in the list, which is not empty.
+    ///
+    /// # Errors
+    /// What progress reports; the operations may then still be under way.
+    pub(crate) fn wait_any_over(
+        &mut self,
+        requests: impl Iterator<Item = RequestId> + Clone,
+    ) -> Result<usize> {
+        let mut found = None;
+        self.context.wait_until(|context| {
+            found = requests.clone().position(|request| context.handlers().requests.is_over(request));
+            Ok(found.is_some())
+        })?;
+        Ok(found.expect("the wait ended because one was found"))
     }
 
     /// A number for a new scope, not used by any other that is open.

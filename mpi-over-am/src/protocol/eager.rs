@@ -2,39 +2,43 @@
 //! figure 3).
 
 use am_core::AmOptions;
+use am_core::buffer::RawBytes;
 use am_core::fabric::Fabric;
 
+use super::{Load, Route, rendezvous};
+use crate::buffer;
 use crate::early_message::footprint;
-use crate::envelope;
 use crate::error::Result;
 use crate::handlers::{ASK_REPORT, EAGER};
 use crate::state::State;
-
-use super::Route;
 
 /// Nobody answers an eager message: it reserves no room for an answer.
 const ONE_WAY: AmOptions =
     AmOptions { origin: None, target: None, completion: None, one_way: true, announce: false };
 
-/// Sends a message eagerly and returns when its buffer may be used again.
+/// Sends a message eagerly, or announces it where the budget of early arrivals has come to its end.
 ///
 /// # Errors
 /// What am-core reports: a dead receiver, for instance.
 #[inline(always)]
-pub(crate) fn send_eager<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
-    let verdict = state.handlers().budget.charge(route.task.0, footprint(bytes.len()));
-    let header = envelope::to_bytes(&route.envelope, route.destination);
-    state.context.amsend(route.task, EAGER, &header, bytes, ONE_WAY)?;
-    if verdict.ask { ask_for_report(state, route) } else { Ok(()) }
+pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<()> {
+    let verdict = state.handlers().budget.charge(route.task.0, footprint(load.len()));
+    if verdict.ask {
+        ask_for_report(state, route)?;
+    }
+    if verdict.eager { load.send(state, route, EAGER, ONE_WAY) } else { rendezvous::send(state, route, load) }
 }
 
-/// Asks how much of what was sent eagerly has been received.
+/// Asks how much of what was sent eagerly has been received. Does not wait.
 ///
 /// # Errors
 /// What am-core reports.
 #[cold]
 #[inline(never)]
-pub(crate) fn ask_for_report<F: Fabric>(state: &mut State<F>, route: &Route) -> Result<()> {
-    state.context.amsend(route.task, ASK_REPORT, &[], &[], AmOptions::default())?;
+fn ask_for_report<F: Fabric>(state: &mut State<F>, route: &Route) -> Result<()> {
+    let (question, nothing) = ((ASK_REPORT, &[][..]), RawBytes::EMPTY);
+    let sent = buffer::amsend(&mut state.context, route.task, question, nothing, AmOptions::default(), None)?;
+    // Done or Posted: it goes when there is room, and nobody waits for it.
+    let _ = sent;
     Ok(())
 }

@@ -3,20 +3,37 @@
 //! | mode | up to the eager limit | beyond |
 //! | --- | --- | --- |
 //! | standard, buffered | eager, while the budget of early arrivals lasts | rendezvous |
-//! | ready | eager | announced, but fetched at once: the receive is there |
+//! | ready | eager | eager; am-core lets the receiver fetch what no packet holds |
 //! | synchronous | rendezvous | rendezvous |
+//!
+//! Every path to one receiver keeps the order of the calls: matching happens in header handlers, which run in the order in
+//! which am-core was given the messages, whole or announced.
 
+mod buffered;
 mod eager;
+mod ready;
 mod receive;
+mod rendezvous;
 mod selection;
 
-pub(crate) use eager::send_eager;
-pub(crate) use receive::{Receive, receive};
-pub use selection::Mode;
-
+use am_core::AmOptions;
+use am_core::buffer::RawBytes;
+use am_core::error::Outcome;
+use am_core::fabric::Fabric;
+use am_core::handler::HandlerId;
 use am_core::task::TaskId;
 
+use crate::buffer;
+use crate::envelope;
+use crate::error::Result;
 use crate::matching::Envelope;
+use crate::request::RequestId;
+use crate::state::State;
+
+pub use buffered::BSEND_OVERHEAD_BYTES;
+pub(crate) use buffered::{AttachedBuffer, flush, send_buffered};
+pub(crate) use receive::{Receive, end, receive, start_receive};
+pub use selection::Mode;
 
 /// Where a message goes, and what it says about itself.
 #[derive(Clone, Copy, Debug)]
@@ -25,4 +42,114 @@ pub(crate) struct Route {
     /// The receiver's rank.
     pub(crate) destination: u32,
     pub(crate) envelope: Envelope,
+}
+
+/// The data of a message, and who waits for them to have gone.
+pub(crate) trait Load {
+    /// Bytes of the message.
+    fn len(&self) -> usize;
+
+    /// Hands the message to am-core.
+    ///
+    /// # Errors
+    /// What am-core reports; nothing uses the data any more then.
+    fn send<F: Fabric>(
+        self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<()>;
+}
+
+/// Borrowed data: the send waits until they may be changed again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Borrowed<'a>(pub(crate) &'a [u8]);
+
+impl Load for Borrowed<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    fn send<F: Fabric>(
+        self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<()> {
+        let header = envelope::to_bytes(&route.envelope, route.destination);
+        Ok(state.context.amsend(route.task, handler, &header, self.0, options)?)
+    }
+}
+
+/// Data that a request holds: the send does not wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) bytes: RawBytes,
+    pub(crate) request: RequestId,
+}
+
+impl Load for Held {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    fn send<F: Fabric>(
+        self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<()> {
+        let header = envelope::to_bytes(&route.envelope, route.destination);
+        let number = Some(self.request.number());
+        let sent =
+            buffer::amsend(&mut state.context, route.task, (handler, &header), self.bytes, options, number)?;
+        if sent == Outcome::Done {
+            state.handlers().requests.end(self.request, None);
+        }
+        Ok(())
+    }
+}
+
+/// Sends a message in any mode but the buffered one.
+///
+/// # Errors
+/// What am-core reports.
+#[inline(always)]
+pub(crate) fn send<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    load: impl Load,
+) -> Result<()> {
+    match selection::select(mode, load.len(), state.eager_limit_bytes) {
+        selection::Protocol::Eager => eager::send(state, route, load),
+        selection::Protocol::Rendezvous => rendezvous::send(state, route, load),
+        selection::Protocol::Ready => ready::send(state, route, load),
+    }
+}
+
+/// Starts a send of bytes that its request holds.
+///
+/// # Errors
+/// What am-core reports; there is no request then.
+pub(crate) fn start_send<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    bytes: RawBytes,
+    scope: u32,
+) -> Result<RequestId> {
+    let request = state.handlers().requests.insert(false, scope);
+    let sent = send(state, mode, route, Held { bytes, request });
+    if sent.is_err() {
+        state.handlers().requests.forget(request);
+    }
+    sent.map(|()| request)
 }

@@ -5,6 +5,7 @@
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
+use am_core::handler::{Completion, Place};
 
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
@@ -30,7 +31,7 @@ pub(crate) fn receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> Resu
     const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
-    start(ending.state, receive, REQUEST);
+    start_into(ending.state, receive, REQUEST);
     ending.state.wait_over(REQUEST)?;
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
     std::mem::forget(ending);
@@ -53,22 +54,25 @@ impl<F: Fabric> Drop for Ending<'_, F> {
     }
 }
 
-/// Ends an operation: withdraws what has not met its message, and waits for bytes in motion.
+/// Ends an operation: withdraws a receive that has not met its message, and waits for everything else.
 pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
     if let Phase::Posted(handle) = state.handlers().requests.phase(request) {
         state.handlers().posted.cancel(handle);
         state.handlers().requests.end(request, Some(Error::Cancelled));
     }
-    while !state.handlers().requests.is_over(request) {
-        if let Err(error) = state.wait_over(request) {
-            state.handlers().defer(error);
-        }
-    }
+    state.context.wait_until_ended(|context| context.handlers().requests.is_over(request));
+}
+
+/// Starts a receive into memory that its request holds.
+pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive, scope: u32) -> RequestId {
+    let request = state.handlers().requests.insert(true, scope);
+    start_into(state, receive, request);
+    request
 }
 
 /// Starts a receive: takes an early arrival, or posts.
 #[inline(always)]
-pub(crate) fn start<F: Fabric>(state: &mut State<F>, receive: Receive, request: RequestId) {
+fn start_into<F: Fabric>(state: &mut State<F>, receive: Receive, request: RequestId) {
     let handlers = state.handlers();
     match handlers.early.take_match(&receive.pattern) {
         Some((envelope, message)) => take_early(state, receive, request, envelope, message),
@@ -106,6 +110,12 @@ fn take_early<F: Fabric>(
             let error =
                 Error::NotReady { side: Side::Receiver, peer: envelope.source(), tag: envelope.tag(), len };
             handlers.requests.end(request, Some(error));
+        }
+        EarlyMessage::Announced { ticket, .. } => {
+            let completion = Completion::MarkRequest(request.number());
+            if let Err(error) = state.context.accept(ticket, Place::Raw(receive.buffer), completion) {
+                state.handlers().requests.end(request, Some(error.into()));
+            }
         }
     }
 }

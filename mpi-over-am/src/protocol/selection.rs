@@ -18,17 +18,19 @@ pub enum Mode {
 pub(crate) enum Protocol {
     /// With its data, now.
     Eager,
-    /// Announced; fetched by the receiver.
+    /// Announced; fetched when its receive is there.
     Rendezvous,
+    /// Now, its receive is there.
+    Ready,
 }
 
 /// The protocol for a message of `len` bytes.
 #[inline(always)]
 pub(crate) fn select(mode: Mode, len: usize, eager_limit_bytes: usize) -> Protocol {
     match mode {
-        Mode::Synchronous => Protocol::Rendezvous,
-        Mode::Standard | Mode::Buffered | Mode::Ready if len <= eager_limit_bytes => Protocol::Eager,
-        Mode::Standard | Mode::Buffered | Mode::Ready => Protocol::Rendezvous,
+        Mode::Standard | Mode::Buffered if len <= eager_limit_bytes => Protocol::Eager,
+        Mode::Standard | Mode::Buffered | Mode::Synchronous => Protocol::Rendezvous,
+        Mode::Ready => Protocol::Ready,
     }
 }
 
@@ -38,10 +40,11 @@ mod tests {
 
     #[test]
     fn the_limit_itself_is_eager_and_synchronous_messages_never_are() {
-        for mode in [Mode::Standard, Mode::Buffered, Mode::Ready] {
+        for mode in [Mode::Standard, Mode::Buffered] {
             assert_eq!(select(mode, 4096, 4096), Protocol::Eager);
             assert_eq!(select(mode, 4097, 4096), Protocol::Rendezvous);
         }
+        assert_eq!(select(Mode::Ready, 4097, 4096), Protocol::Ready);
         assert_eq!(select(Mode::Synchronous, 0, 4096), Protocol::Rendezvous);
     }
 }

@@ -18,9 +18,7 @@ pub struct RequestId {
 impl RequestId {
     /// The receive of a blocking call. There is one at a time, and its slot is never given out.
     pub(crate) const BLOCKING_RECEIVE: Self = Self { slot: 0, generation: 0 };
-    /// The same for a send.
-    pub(crate) const BLOCKING_SEND: Self = Self { slot: 1, generation: 0 };
-    const RESERVED: u32 = 2;
+    const RESERVED: u32 = 1;
 
     /// The number under which am-core knows the request.
     #[inline(always)]
@@ -112,13 +110,13 @@ impl Requests {
         RequestId { slot, generation: record.generation }
     }
 
-    /// Makes one of the two blocking requests ready for its next use.
+    /// Makes the request of blocking receives ready for its next use.
     #[inline(always)]
     pub(crate) fn begin_blocking(&mut self, id: RequestId) {
         debug_assert!(id.slot < RequestId::RESERVED);
         let record = &mut self.records[id.index()];
         record.phase = Phase::Moving;
-        record.is_receive = id == RequestId::BLOCKING_RECEIVE;
+        record.is_receive = true;
     }
 
     #[inline(always)]
@@ -264,11 +262,21 @@ impl Requests {
         if self.get(id).is_some() && id.slot >= RequestId::RESERVED { Ok(()) } else { Err(unknown(id)) }
     }
 
+    /// Drops a request whose operation was not started.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        self.remove(id);
+    }
+
     /// Gives memory to the operation. It is returned with the result.
     pub(crate) fn keep(&mut self, id: RequestId, memory: Box<dyn Any>) {
         if let Some(record) = self.get_mut(id) {
             record.kept = Some(memory);
         }
+    }
+
+    /// Whether it is a receive.
+    pub(crate) fn is_receive(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|record| record.is_receive)
     }
 
     /// Nobody will wait for the operation.
@@ -344,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blocking_slots_are_never_given_out_nor_waited_for_by_number() {
+    fn the_blocking_slot_is_never_given_out_nor_waited_for_by_number() {
         let mut requests = Requests::default();
         requests.begin_blocking(RequestId::BLOCKING_RECEIVE);
         assert!(requests.check(RequestId::BLOCKING_RECEIVE).is_err());

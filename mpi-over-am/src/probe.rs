@@ -1,0 +1,56 @@
+//! Looking at a message without receiving it (MPI 4.1 section 3.8.1).
+
+use am_core::fabric::Fabric;
+
+use crate::communicator::{Communicator, Space};
+use crate::early_message::EarlyMessage;
+use crate::error::Result;
+use crate::matching::{Envelope, Pattern};
+use crate::rank::Source;
+use crate::state::State;
+use crate::status::Status;
+use crate::tag::Tag;
+
+impl<F: Fabric> Communicator<F> {
+    /// The message that a receive from `source` with `tag` would take now, if there is one (`MPI_Iprobe`). Makes progress.
+    ///
+    /// # Errors
+    /// An unknown rank, a tag out of range, what progress reports.
+    pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
+        let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let mut state = self.state()?;
+        if let Some(status) = look(&mut state, &pattern) {
+            return Ok(Some(status));
+        }
+        // All that has arrived: a message behind the first could be the one.
+        while state.context.probe()? {
+            if let Some(status) = look(&mut state, &pattern) {
+                return Ok(Some(status));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for a message that a receive from `source` with `tag` would take (`MPI_Probe`).
+    ///
+    /// # Errors
+    /// As for [`iprobe`](Self::iprobe).
+    pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
+        let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let mut state = self.state()?;
+        let mut found = None;
+        state.context.wait_until(|context| {
+            found = context.handlers_mut().early.peek_match(&pattern).map(status_of);
+            Ok(found.is_some())
+        })?;
+        Ok(found.expect("the wait ended because something was found"))
+    }
+}
+
+fn look<F: Fabric>(state: &mut State<F>, pattern: &Pattern) -> Option<Status> {
+    state.handlers().early.peek_match(pattern).map(status_of)
+}
+
+fn status_of((envelope, message): (&Envelope, &EarlyMessage)) -> Status {
+    Status { source: envelope.source(), tag: envelope.tag(), len: message.len() }
+}

@@ -1,0 +1,258 @@
+//! Non-blocking operations on borrowed buffers, inside a closure that waits: as `std::thread::scope` does.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use am_core::fabric::Fabric;
+use bytemuck::{AnyBitPattern, NoUninit};
+
+use super::slab::RequestId;
+use crate::buffer::{lend_buffer, lend_bytes};
+use crate::communicator::{Communicator, Space};
+use crate::error::Result;
+use crate::protocol::{self, Mode, Receive};
+use crate::rank::Source;
+use crate::status::Status;
+use crate::tag::Tag;
+
+/// Where non-blocking operations live. Made by [`Communicator::scope`].
+///
+/// `'scope` is the life of the operations: it begins before the closure runs and ends after the last operation is over, and a
+/// buffer must be borrowed for all of it. Both lifetimes are invariant, so that nobody can make `'scope` shorter.
+#[derive(Debug)]
+pub struct Scope<'scope, 'env: 'scope, F: Fabric> {
+    communicator: &'env Communicator<F>,
+    number: u32,
+    /// Requests that have not been waited for.
+    open: Cell<usize>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// An operation of a scope. What becomes of this value does not matter to memory: the scope knows of the operation.
+#[must_use = "an operation is over only after a wait, by itself or at the end of its scope"]
+#[derive(Debug)]
+pub struct Request<'scope> {
+    id: RequestId,
+    _scope: PhantomData<&'scope ()>,
+}
+
+/// What [`Scope::test`] finds.
+#[must_use = "a request that is pending is still to be waited for"]
+#[derive(Debug)]
+pub enum Tested<'scope> {
+    /// The operation is over.
+    Done(Status),
+    /// It is not; here is its request again.
+    Pending(Request<'scope>),
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// Runs `body` with a scope for non-blocking operations, and returns when all of them are over.
+    ///
+    /// If `body` succeeds, what it has not waited for is waited for. If it fails or unwinds, receives that have not met their
+    /// message are withdrawn, so that nothing waits for a message that may never come; operations under way are waited for.
+    ///
+    /// ```ignore
+    /// world.scope(|s| {
+    ///     let arriving = s.irecv(&mut halo, left, 0)?;
+    ///     let leaving = s.isend(&edge, right, 0)?;
+    ///     s.wait(arriving)?;
+    ///     s.wait(leaving)
+    /// })?;
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` returns; otherwise the first error of the operations that it has not waited for.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, F>) -> Result<R>,
+    ) -> Result<R> {
+        let number = self.state()?.next_scope();
+        let scope =
+            Scope { communicator: self, number, open: Cell::new(0), _scope: PhantomData, _env: PhantomData };
+        let guard = Guard { communicator: self, number, open: &scope.open };
+        let value = body(&scope)?;
+        guard.wait_for_rest()?;
+        Ok(value)
+    }
+}
+
+/// Ends all operations of a scope, however it is left.
+struct Guard<'a, F: Fabric> {
+    communicator: &'a Communicator<F>,
+    number: u32,
+    open: &'a Cell<usize>,
+}
+
+impl<F: Fabric> Guard<'_, F> {
+    /// Waits for what has not been waited for. An error leaves the rest to the drop.
+    fn wait_for_rest(&self) -> Result<()> {
+        if self.open.get() == 0 {
+            return Ok(());
+        }
+        let mut state = self.communicator.state()?;
+        let mut result = Ok(());
+        for request in state.handlers().requests.of_scope(self.number) {
+            state.wait_over(request)?;
+            let ended = state.handlers().requests.take(request).map(|_| ());
+            result = result.and(ended);
+        }
+        self.open.set(0);
+        result
+    }
+}
+
+impl<F: Fabric> Drop for Guard<'_, F> {
+    fn drop(&mut self) {
+        if self.open.get() == 0 {
+            return;
+        }
+        // If this fails the program ends, as it must: buffers that are borrowed no longer would stay in use.
+        let mut state = self
+            .communicator
+            .state_to_end()
+            .expect("no call of this environment is under way where a scope ends");
+        for request in state.handlers().requests.of_scope(self.number) {
+            protocol::end(&mut state, request);
+            // The caller gets the error that ended the scope.
+            let _ = state.handlers().requests.take(request);
+        }
+        self.open.set(0);
+    }
+}
+
+impl<'scope, F: Fabric> Scope<'scope, '_, F> {
+    /// Starts a send in standard mode (`MPI_Isend`).
+    ///
+    /// # Errors
+    /// An unknown rank, a tag out of range, a dead receiver.
+    pub fn isend<T: NoUninit>(
+        &'scope self,
+        data: &'scope [T],
+        dest: u32,
+        tag: i32,
+    ) -> Result<Request<'scope>> {
+        self.isend_in_mode(Mode::Standard, data, dest, tag)
+    }
+
+    /// Starts a send in synchronous mode (`MPI_Issend`): it is over when its receive has started.
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend).
+    pub fn issend<T: NoUninit>(
+        &'scope self,
+        data: &'scope [T],
+        dest: u32,
+        tag: i32,
+    ) -> Result<Request<'scope>> {
+        self.isend_in_mode(Mode::Synchronous, data, dest, tag)
+    }
+
+    /// Starts a send in ready mode (`MPI_Irsend`); see [`Communicator::rsend`].
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend).
+    pub fn irsend<T: NoUninit>(
+        &'scope self,
+        data: &'scope [T],
+        dest: u32,
+        tag: i32,
+    ) -> Result<Request<'scope>> {
+        self.isend_in_mode(Mode::Ready, data, dest, tag)
+    }
+
+    fn isend_in_mode<T: NoUninit>(
+        &'scope self,
+        mode: Mode,
+        data: &'scope [T],
+        dest: u32,
+        tag: i32,
+    ) -> Result<Request<'scope>> {
+        let route = self.communicator.route(Space::PointToPoint, dest, tag)?;
+        let mut state = self.communicator.state()?;
+        let bytes = lend_bytes(self, data);
+        let id = protocol::start_send(&mut state, mode, &route, bytes, self.number)?;
+        Ok(self.opened(id))
+    }
+
+    /// Starts a receive (`MPI_Irecv`).
+    ///
+    /// # Errors
+    /// An unknown rank, a tag out of range.
+    pub fn irecv<T: AnyBitPattern>(
+        &'scope self,
+        buffer: &'scope mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Request<'scope>> {
+        let pattern = self.communicator.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let mut state = self.communicator.state()?;
+        let buffer = lend_buffer(self, buffer);
+        let id = protocol::start_receive(&mut state, Receive { pattern, buffer }, self.number);
+        Ok(self.opened(id))
+    }
+
+    /// Waits until the operation is over (`MPI_Wait`).
+    ///
+    /// # Errors
+    /// The operation's own error; what progress reports, and then the end of the scope ends the operation.
+    pub fn wait(&self, request: Request<'scope>) -> Result<Status> {
+        let mut state = self.communicator.state()?;
+        state.wait_over(request.id)?;
+        self.open.set(self.open.get() - 1);
+        state.handlers().requests.take(request.id)
+    }
+
+    /// Makes progress, and says whether the operation is over (`MPI_Test`).
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn test(&self, request: Request<'scope>) -> Result<Tested<'scope>> {
+        let mut state = self.communicator.state()?;
+        if !state.is_over_after_progress(request.id)? {
+            return Ok(Tested::Pending(request));
+        }
+        self.open.set(self.open.get() - 1);
+        state.handlers().requests.take(request.id).map(Tested::Done)
+    }
+
+    /// Waits until all are over (`MPI_Waitall`); their statuses, in the order of the requests.
+    ///
+    /// # Errors
+    /// The first error of the operations, after all are over.
+    pub fn wait_all(&self, requests: impl IntoIterator<Item = Request<'scope>>) -> Result<Vec<Status>> {
+        let mut first_error = None;
+        let mut statuses = Vec::new();
+        for request in requests {
+            match self.wait(request) {
+                Ok(status) => statuses.push(status),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        first_error.map_or(Ok(statuses), Err)
+    }
+
+    /// Waits until one of them is over and takes it out (`MPI_Waitany`): its place in the vector, and its status; `None` if
+    /// there is no request.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn wait_any(&self, requests: &mut Vec<Request<'scope>>) -> Result<Option<(usize, Status)>> {
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        let mut state = self.communicator.state()?;
+        let index = state.wait_any_over(requests.iter().map(|request| request.id))?;
+        let request = requests.remove(index);
+        self.open.set(self.open.get() - 1);
+        state.handlers().requests.take(request.id).map(|status| Some((index, status)))
+    }
+
+    fn opened(&self, id: RequestId) -> Request<'scope> {
+        self.open.set(self.open.get() + 1);
+        Request { id, _scope: PhantomData }
+    }
+}
