@@ -363,7 +363,9 @@ mod tests {
 
     #[test]
     fn addresses_survive_the_wire() {
-        let address = exposed().address(u64::MAX / 3);
+        let region = exposed();
+        let address = region.address(u64::MAX / 3);
         assert_eq!(RemoteAddress::from_bytes(address.to_bytes()), address);
+        drop(region.into_buffer());
     }
 }

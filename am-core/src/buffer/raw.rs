@@ -259,7 +259,7 @@ impl Room {
 /// As for [`std::ptr::copy_nonoverlapping`].
 #[inline(always)]
 pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY (all branches): `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
+    // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
     // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`.
     unsafe {
         if len > 32 {

@@ -55,7 +55,7 @@ pub fn unsafe_has_reasons(tree: &Tree) -> Vec<Violation> {
                     path,
                     token.line,
                     format!(
-                        "no `SAFETY` note on this line or the {SAFETY_LINES_MAX} above: list the conditions and where each was made true"
+                        "no `SAFETY:` note on this line or the {SAFETY_LINES_MAX} above: list the conditions and where each was made true"
                     ),
                 ));
             }
@@ -115,7 +115,7 @@ fn needs_note(after: &[Token]) -> bool {
 
 fn has_note(source: &Source, line: u32) -> bool {
     let lines = line.saturating_sub(SAFETY_LINES_MAX)..=line;
-    source.comments.iter().any(|comment| lines.contains(&comment.line) && comment.text.contains("SAFETY"))
+    source.comments.iter().any(|comment| lines.contains(&comment.line) && comment.text.contains("SAFETY:"))
 }
 
 /// Whether the `unsafe` at `at` declares a function `*_raw`, or stands inside one.
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(lines("// SAFETY: a\nunsafe { a() }"), [0; 0]);
         assert_eq!(lines("unsafe { a() } // SAFETY: a"), [0; 0]);
         assert_eq!(lines("unsafe fn a() {} unsafe trait B {} type C = unsafe extern \"C\" fn();"), [0; 0]);
-        assert_eq!(lines("const A: &str = \"SAFETY\"; unsafe { a() }"), [1]);
+        assert_eq!(lines("const A: &str = \"SAFETY:\"; unsafe { a() }"), [1]);
         assert_eq!(lines(&format!("// SAFETY: far\n{}unsafe {{ a() }}", "\n".repeat(12))), [14]);
         assert_eq!(lines(&format!("// SAFETY: near\n{}unsafe {{ a() }}", "\n".repeat(11))), [0; 0]);
     }
