@@ -164,11 +164,16 @@ impl RawBuffer {
         if self.len < size || self.at.addr().get() % size != 0 {
             return None;
         }
-        // SAFETY (both): the range has the word's bytes (just checked), aligned (just checked), alive (`new`); words that
-        // peers may reach by atomics are reached by nothing else meanwhile (`Exposed`).
         Some(match width {
-            Width::Bits64 => on_u64(unsafe { AtomicU64::from_ptr(self.at.cast().as_ptr()) }, operation),
-            Width::Bits32 => on_u32(unsafe { AtomicU32::from_ptr(self.at.cast().as_ptr()) }, operation),
+            Width::Bits64 => {
+                // SAFETY: the range has the word's bytes (just checked), aligned (just checked), alive (`new`); words that
+                // peers may reach by atomics are reached by nothing else meanwhile (`Exposed`).
+                on_u64(unsafe { AtomicU64::from_ptr(self.at.cast().as_ptr()) }, operation)
+            }
+            Width::Bits32 => {
+                // SAFETY: as for 64 bits.
+                on_u32(unsafe { AtomicU32::from_ptr(self.at.cast().as_ptr()) }, operation)
+            }
         })
     }
 }

@@ -16,7 +16,8 @@ pub fn naming_table_is_written_down(tree: &Tree, table: &[Row]) -> Vec<Violation
         let places: Vec<_> = places.iter().map(String::as_str).collect();
         let _ = writeln!(
             want,
-            "| {} | {} | {} | {} |",
+            "| {}{} | {} | {} | {} |",
+            if row.called.is_empty() { String::new() } else { format!("*{}*: ", row.called) },
             quoted(&places),
             quoted(row.may),
             quoted(row.must_not),
@@ -57,8 +58,14 @@ fn same_table(tree: &Tree, heading: &str, want: &str) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    const TABLE: &[Row] =
-        &[Row { krate: "a", places: &["b", "c"], may: &["d", "e"], must_not: &[], why: "of that" }];
+    const TABLE: &[Row] = &[Row {
+        krate: "a",
+        called: "",
+        places: &["b", "c"],
+        may: &["d", "e"],
+        must_not: &[],
+        why: "of that",
+    }];
     const WRITTEN: &str = "# T\n## The layer law\nText.\n\n| Place | may name | must not name | because |\n| --- | --- | --- | --- |\n| `a/b`, `a/c` | `d`, `e` |  | of that |\n\n## Next\n| x |\n";
 
     #[test]

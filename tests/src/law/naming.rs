@@ -86,15 +86,18 @@ pub fn every_row_has_files(tree: &Tree, table: &[Row], expected: &[&str]) -> Vec
             }
         }
         for name in row.may.iter().chain(row.must_not) {
-            let full = full_name(row, name);
-            let is_crate = CRATES.iter().any(|krate| krate.dir == full);
-            let is_room = known.iter().any(|place| is_inside(&full, place));
-            if !is_crate && !is_room && !is_foreign(name) {
+            let is_known = full_names(row, name, table).iter().all(|full| {
+                CRATES.iter().any(|krate| krate.dir == full)
+                    || known.iter().any(|place| is_inside(full, place))
+            });
+            if !is_known && !is_foreign(name) {
                 wrong(format!("`{name}` in the row of `{}` is no room of the table", row.places.join(", ")));
             }
         }
         for may in row.may {
-            if row.must_not.iter().any(|not| is_inside(&full_name(row, may), &full_name(row, not))) {
+            let may_full = full_names(row, may, table);
+            let refused = row.must_not.iter().flat_map(|not| full_names(row, not, table));
+            if refused.into_iter().any(|not| may_full.iter().any(|may| is_inside(may, &not))) {
                 wrong(format!(
                     "`{may}` in the row of `{}` is both allowed and refused",
                     row.places.join(", ")
@@ -141,7 +144,7 @@ fn all_named(tree: &Tree) -> Vec<Named<'_>> {
     for room in rooms(tree) {
         let mut tokens = lex(room.text).tokens;
         let (root, module) = standpoint(&room);
-        let folder = [&[root.clone()], module.as_slice()].concat().join("/");
+        let folder = [std::slice::from_ref(&root), &module].concat().join("/");
         test_places
             .extend(take_out_test_modules(&mut tokens).into_iter().map(|name| format!("{folder}/{name}")));
         let hides_sources = tokens
@@ -201,10 +204,9 @@ fn target(name: &Name, modules: &BTreeSet<String>) -> String {
 
 /// Why a row refuses a name; `None` if it does not.
 fn refusal(place: &str, target: &str, row: &Row, table: &[Row]) -> Option<String> {
-    let is_of = |names: &[&str]| names.iter().any(|name| is_inside(target, &full_name(row, name)));
-    // A name that holds a refused one: `use std::{self}` lets `std::time` in by another path.
-    let holds_refused = row.must_not.iter().any(|name| is_inside(&full_name(row, name), target));
-    if is_of(row.must_not) || holds_refused {
+    let refused = all_full_names(row, row.must_not, table);
+    // One name can hold another: `use std::{self}` lets `std::time` in by another path.
+    if refused.iter().any(|name| is_inside(target, name) || is_inside(name, target)) {
         return Some(format!("`{place}` must not ({})", row.why));
     }
     let outer = target.split('/').next().unwrap_or_default();
@@ -212,8 +214,8 @@ fn refusal(place: &str, target: &str, row: &Row, table: &[Row]) -> Option<String
     if !in_law && !RESTRICTED.contains(&outer) {
         return None;
     }
-    let own = full_places(row).iter().any(|own| is_inside(target, own));
-    if own || is_of(row.may) {
+    let allowed = [full_places(row), all_full_names(row, row.may, table)].concat();
+    if allowed.iter().any(|name| is_inside(target, name)) {
         return None;
     }
     let may = if row.may.is_empty() { "no other room".to_owned() } else { row.may.join(", ") };
@@ -243,14 +245,20 @@ fn full_places(row: &Row) -> Vec<String> {
     row.places.iter().map(|place| format!("{}/{place}", row.krate)).collect()
 }
 
-/// A name of the table in full, with `/` between its parts.
-fn full_name(row: &Row, name: &str) -> String {
+fn all_full_names(row: &Row, names: &[&str], table: &[Row]) -> Vec<String> {
+    names.iter().flat_map(|name| full_names(row, name, table)).collect()
+}
+
+/// What a name of the table stands for, in full and with `/` between its parts.
+fn full_names(row: &Row, name: &str, table: &[Row]) -> Vec<String> {
     if is_foreign(name) {
-        name.replace("::", "/")
+        vec![name.replace("::", "/")]
     } else if CRATES.iter().any(|krate| is_inside(name, krate.dir)) {
-        name.to_owned()
+        vec![name.to_owned()]
+    } else if let Some(called) = table.iter().find(|other| other.krate == row.krate && other.called == name) {
+        full_places(called)
     } else {
-        format!("{}/{name}", row.krate)
+        vec![format!("{}/{name}", row.krate)]
     }
 }
 
@@ -268,20 +276,42 @@ mod tests {
     use super::*;
 
     const TABLE: &[Row] = &[
-        Row { krate: "am-core", places: &["lib"], may: &["am-core"], must_not: &[], why: "" },
-        Row { krate: "am-core", places: &["error"], may: &[], must_not: &[], why: "" },
+        Row { krate: "am-core", called: "", places: &["lib"], may: &["am-core"], must_not: &[], why: "" },
+        Row { krate: "am-core", called: "", places: &["error"], may: &[], must_not: &[], why: "" },
         Row {
             krate: "am-core",
+            called: "",
             places: &["engine"],
             may: &["error"],
             must_not: &["fabric", "std::time"],
             why: "",
         },
-        Row { krate: "am-core", places: &["fabric", "port"], may: &["error"], must_not: &[], why: "" },
-        Row { krate: "am-via", places: &["device"], may: &["shm/os"], must_not: &["am-core"], why: "" },
-        Row { krate: "am-via", places: &["shm"], may: &["libc"], must_not: &["std::sync::atomic"], why: "" },
-        Row { krate: "am-via", places: &["shm/atomics"], may: &[], must_not: &[], why: "" },
-        Row { krate: "am-via", places: &["bin", "launch"], may: &[], must_not: &[], why: "" },
+        Row {
+            krate: "am-core",
+            called: "",
+            places: &["fabric", "port"],
+            may: &["error"],
+            must_not: &[],
+            why: "",
+        },
+        Row {
+            krate: "am-via",
+            called: "",
+            places: &["device"],
+            may: &["shm/os"],
+            must_not: &["am-core"],
+            why: "",
+        },
+        Row {
+            krate: "am-via",
+            called: "",
+            places: &["shm"],
+            may: &["libc"],
+            must_not: &["std::sync::atomic"],
+            why: "",
+        },
+        Row { krate: "am-via", called: "", places: &["shm/atomics"], may: &[], must_not: &[], why: "" },
+        Row { krate: "am-via", called: "", places: &["bin", "launch"], may: &[], must_not: &[], why: "" },
     ];
 
     fn refused(path: &str, text: &str) -> Vec<String> {
@@ -406,10 +436,32 @@ mod tests {
     #[test]
     fn a_wrong_table_is_found() {
         let tree = Tree::made_up(&[("am-core/src/error.rs", "")]);
-        let row = |may, must_not| [Row { krate: "am-core", places: &["error"], may, must_not, why: "" }];
+        let row = |may, must_not| {
+            [Row { krate: "am-core", called: "", places: &["error"], may, must_not, why: "" }]
+        };
         assert_eq!(every_row_has_files(&tree, &row(&["enigne"], &[]), &[]).len(), 1);
         assert_eq!(every_row_has_files(&tree, &row(&["error"], &["error"]), &[]).len(), 1);
         assert_eq!(every_row_has_files(&tree, &row(&["am-via", "libc"], &["std::io"]), &[]), []);
+    }
+
+    #[test]
+    fn a_row_can_be_named_as_a_whole() {
+        let row = |called, places, may| Row { krate: "am-core", called, places, may, must_not: &[], why: "" };
+        let table = [
+            row("nouns", &["task", "error"], &[]),
+            row("", &["engine"], &["nouns"]),
+            row("", &["fabric"], &["noun"]),
+        ];
+        let tree = Tree::made_up(&[
+            ("am-core/src/task.rs", "use crate::error::E;"),
+            ("am-core/src/error.rs", ""),
+            ("am-core/src/engine.rs", "use crate::{error, task};"),
+            ("am-core/src/fabric.rs", "use crate::error;"),
+        ]);
+        let found: Vec<_> =
+            names_stay_in_their_rows(&tree, &table).into_iter().map(|found| found.file).collect();
+        assert_eq!(found, ["am-core/src/fabric.rs"]);
+        assert_eq!(every_row_has_files(&tree, &table, &[]).len(), 1);
     }
 
     #[test]
