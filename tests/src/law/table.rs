@@ -243,7 +243,7 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "mpi-over-am",
         called: "calls",
-        places: &["communicator", "handlers", "state", "send", "receive"],
+        places: &["communicator", "handlers", "state", "send", "receive", "probe"],
         may: &[
             "am-core",
             "environment",
@@ -290,10 +290,18 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "mpi-over-am",
         called: "",
-        places: &["buffer", "datatype"],
-        may: &["am-core/buffer", "am-core/error", "am-core/handler", "am-core/transfer", "error"],
+        places: &["buffer"],
+        may: &["am-core", "error", "request"],
+        must_not: &["am-via", "matching", "protocol"],
+        why: "user memory held beyond a call: am-core's raw forms are called here, since each such call is unsafe",
+    },
+    Row {
+        krate: "mpi-over-am",
+        called: "",
+        places: &["datatype"],
+        may: &["am-core/buffer", "am-core/error", "am-core/handler", "am-core/transfer", "buffer", "error"],
         must_not: &["am-via"],
-        why: "user memory and its layouts, as gatherers and sinks",
+        why: "layouts of user memory, as gatherers and sinks",
     },
     Row {
         krate: "mpi-over-am",
