@@ -214,6 +214,13 @@ pub trait HandlerSet {
     /// A request that [`Completion::MarkRequest`] named is complete.
     fn complete_request(&mut self, request: u64, delivered: Delivered);
 
+    /// The same for a message that came whole and had no buffer of its own, which is the frequent case: a set that handles
+    /// many small messages says here what it does with the bare numbers.
+    #[inline(always)]
+    fn complete_plain_request(&mut self, request: u64, source: Endpoint, len: u64, placed: u64) {
+        self.complete_request(request, Delivered { source, len, placed, buffer: None, outcome: Ok(()) });
+    }
+
     /// How many handlers there are, for error messages.
     fn count(&self) -> usize;
 }

@@ -5,6 +5,7 @@
 
 use am_core::buffer::RawBuffer;
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply};
+use am_core::task::Endpoint;
 
 use crate::budget::Budget;
 use crate::early_message::{EarlyBuffers, EarlyMessage, footprint};
@@ -176,6 +177,11 @@ impl HandlerSet for MpiHandlers {
     #[inline(always)]
     fn complete_request(&mut self, request: u64, delivered: Delivered) {
         self.requests.complete(RequestId::from_number(request), delivered);
+    }
+
+    #[inline(always)]
+    fn complete_plain_request(&mut self, request: u64, _source: Endpoint, len: u64, placed: u64) {
+        self.requests.complete_plain(RequestId::from_number(request), len, placed);
     }
 
     fn count(&self) -> usize {

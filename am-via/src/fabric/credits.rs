@@ -37,6 +37,9 @@ impl CreditPlan {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Credits {
     plan: CreditPlan,
+    /// From here on what is owed goes back without waiting for a message to ride on.
+    owed_max: u32,
+    owed_unused_max: u32,
     /// Packets this side may send now.
     credits: u32,
     /// Places in this side's ring that are free for answers.
@@ -53,6 +56,8 @@ impl Credits {
     pub(super) fn new(plan: CreditPlan) -> Self {
         Self {
             plan,
+            owed_max: plan.credits.div_ceil(2),
+            owed_unused_max: plan.answers.div_ceil(2),
             credits: plan.credits,
             answer_places: plan.answers,
             may_answer: 0,
@@ -124,7 +129,7 @@ impl Credits {
     /// Whether so much is owed that it must be given back without waiting for a message to ride on.
     #[inline(always)]
     pub(super) fn must_return(&self) -> bool {
-        self.owed * 2 >= self.plan.credits.max(2) || self.owed_unused * 2 >= self.plan.answers.max(2)
+        self.owed >= self.owed_max || self.owed_unused >= self.owed_unused_max
     }
 
     /// What is owed, to be given back now.

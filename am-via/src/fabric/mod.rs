@@ -78,24 +78,24 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
+    /// The peer that a packet of this class may be sent to now; `None`: not now.
     #[inline(always)]
-    fn post(
-        &mut self,
-        to: Endpoint,
-        class: Class,
-        send: impl FnOnce(&mut Nic<D>, &mut Peer, u16) -> Result<Posted, DeviceError>,
-        label: u16,
-    ) -> Result<Outcome> {
+    fn peer_with_room(&mut self, to: Endpoint, class: Class) -> Result<Option<(&mut Nic<D>, &mut Peer)>> {
         if self.peers.find(to).is_none() && !self.connect(to)? {
-            return Ok(Outcome::Retry);
+            return Ok(None);
         }
-        let Some(peer) = self.peers.find(to) else { return Ok(Outcome::Retry) };
-        if !peer.credits.may_send(class) {
-            return Ok(Outcome::Retry);
-        }
-        match send(&mut self.nic, peer, label) {
+        let peer = self.peers.find(to).filter(|peer| peer.credits.may_send(class));
+        Ok(peer.map(|peer| (&mut self.nic, peer)))
+    }
+
+    /// Books a packet that was posted, or not.
+    #[inline(always)]
+    fn booked(&mut self, to: Endpoint, class: Class, posted: Result<Posted, DeviceError>) -> Result<Outcome> {
+        match posted {
             Ok(Posted::Done) => {
-                peer.credits.sent(class);
+                if let Some(peer) = self.peers.find(to) {
+                    peer.credits.sent(class);
+                }
                 Ok(Outcome::Done)
             }
             Ok(Posted::Retry) => Ok(Outcome::Retry),
@@ -284,12 +284,10 @@ impl<D: Device> Fabric for ViaFabric<D> {
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<Outcome> {
-        let (payload, len) = (bytes.words(), bytes.len() as u32);
-        let send = |nic: &mut Nic<D>, peer: &mut Peer, label: u16| {
-            let immediate = peer.credits.immediate(class, label);
-            nic.post_inline(peer.vi, immediate.0, payload, len)
-        };
-        self.post(to, class, send, label)
+        let Some((nic, peer)) = self.peer_with_room(to, class)? else { return Ok(Outcome::Retry) };
+        let immediate = peer.credits.immediate(class, label);
+        let posted = nic.post_inline(peer.vi, immediate.0, bytes.words(), bytes.len() as u32);
+        self.booked(to, class, posted)
     }
 
     #[inline(always)]
@@ -303,16 +301,15 @@ impl<D: Device> Fabric for ViaFabric<D> {
     ) -> Result<Outcome> {
         let len = head.len() + body.len();
         debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
-        let send = |nic: &mut Nic<D>, peer: &mut Peer, label: u16| {
-            let immediate = peer.credits.immediate(class, label);
-            nic.post_rdma_write_area(peer.vi, immediate.0, len, |room| {
-                let mut room = memory::room(room);
-                room.put_slice(head);
-                body.write(&mut room);
-                room.used()
-            })
-        };
-        self.post(to, class, send, label)
+        let Some((nic, peer)) = self.peer_with_room(to, class)? else { return Ok(Outcome::Retry) };
+        let immediate = peer.credits.immediate(class, label);
+        let posted = nic.post_rdma_write_area(peer.vi, immediate.0, len, |room| {
+            let mut room = memory::room(room);
+            room.put_slice(head);
+            body.write(&mut room);
+            room.used()
+        });
+        self.booked(to, class, posted)
     }
 
     #[inline(always)]

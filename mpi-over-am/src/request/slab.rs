@@ -175,6 +175,17 @@ impl Requests {
         }
     }
 
+    /// The same for a message of which there is nothing to say but its length.
+    #[inline(always)]
+    pub(crate) fn complete_plain(&mut self, id: RequestId, len: u64, placed: u64) {
+        let Some(record) = self.get_mut(id) else { return };
+        record.status.len = len;
+        record.phase = Phase::Done;
+        if record.is_receive && placed != len || record.detached {
+            self.delivered(id, len, placed);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn complete_unusual(&mut self, id: RequestId, delivered: Delivered) {
@@ -196,6 +207,7 @@ impl Requests {
     }
 
     /// The receive is over: `placed` of `len` bytes are in place.
+    #[inline(never)]
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
         record.status.len = len;
