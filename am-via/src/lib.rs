@@ -8,5 +8,7 @@ pub mod settings;
 pub mod shm;
 pub mod start;
 pub mod vipl;
+#[cfg(test)]
+mod watchdog;
 
 pub use start::{ShmFabric, Task};

@@ -6,6 +6,7 @@
 //! [`Transfer::NoWay`], and the layer above goes another way.
 
 pub mod shm;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,161 @@
+//! The faults of the emulated wire: chosen when the network is made, drawn from one seed.
+
+/// Which faults the wire has, and how often: a number of thousand frames each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireFaults {
+    /// Where the draws begin. The same seed and the same order of calls give the same faults.
+    pub seed: u64,
+    /// Frames lost.
+    pub drop: u16,
+    /// Frames that come twice.
+    pub duplicate: u16,
+    /// Frames that later ones overtake.
+    pub reorder: u16,
+    /// Frames that come late, and hold up those behind them.
+    pub delay: u16,
+    /// Posts that are answered with Retry.
+    pub refuse: u16,
+    /// Frames that find the receive ring full for a moment.
+    pub overrun: u16,
+    /// A task that dies.
+    pub kill: Option<Kill>,
+}
+
+/// The death of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// Which.
+    pub task: u32,
+    /// After how many polls of the network.
+    pub at_poll: u64,
+}
+
+/// What happens to one frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub(super) dropped: bool,
+    pub(super) duplicated: bool,
+    pub(super) overrun: bool,
+    /// Polls by which this frame alone is late.
+    pub(super) late_polls: u64,
+    /// Polls by which this frame and those behind it are late.
+    pub(super) delay_polls: u64,
+}
+
+/// Polls by which a frame is late, at most.
+const LATE_POLLS_MAX: u64 = 40;
+
+/// Draws the faults.
+#[derive(Debug)]
+pub(super) struct Dice {
+    faults: WireFaults,
+    state: u64,
+}
+
+impl Dice {
+    pub(super) fn new(faults: WireFaults) -> Self {
+        Self { faults, state: faults.seed }
+    }
+
+    /// Whether frames are ever touched. If not, they need no sequence numbers in flight.
+    pub(super) fn touches_frames(&self) -> bool {
+        let WireFaults { drop, duplicate, reorder, delay, overrun, .. } = self.faults;
+        drop | duplicate | reorder | delay | overrun != 0
+    }
+
+    pub(super) fn kill(&self) -> Option<Kill> {
+        self.faults.kill
+    }
+
+    /// Whether a post is to be refused.
+    pub(super) fn refuses(&mut self) -> bool {
+        self.happens(self.faults.refuse)
+    }
+
+    /// Whether the wire loses one frame that can't be late.
+    pub(super) fn loses(&mut self) -> bool {
+        self.happens(self.faults.drop)
+    }
+
+    pub(super) fn fate(&mut self) -> Fate {
+        let WireFaults { drop, duplicate, reorder, delay, overrun, .. } = self.faults;
+        let late_polls = if self.happens(reorder) { self.below(LATE_POLLS_MAX) + 1 } else { 0 };
+        let delay_polls = if self.happens(delay) { self.below(LATE_POLLS_MAX) + 1 } else { 0 };
+        Fate {
+            dropped: self.happens(drop),
+            duplicated: self.happens(duplicate),
+            overrun: self.happens(overrun),
+            late_polls,
+            delay_polls,
+        }
+    }
+
+    fn happens(&mut self, per_thousand: u16) -> bool {
+        per_thousand != 0 && self.below(1000) < u64::from(per_thousand)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// Splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}
+
+/// What the wire did, counted since the network was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireStatistics {
+    /// Frames posted.
+    pub frames: u64,
+    /// Frames and acknowledgements lost.
+    pub dropped: u64,
+    /// Frames that the wire doubled.
+    pub duplicated: u64,
+    /// Frames that later ones could overtake.
+    pub reordered: u64,
+    /// Frames that came late with all behind them.
+    pub delayed: u64,
+    /// Posts answered with Retry although there was room.
+    pub refused: u64,
+    /// Frames that found the receive ring full.
+    pub overruns: u64,
+    /// Frames sent again, because no acknowledgement came.
+    pub retransmitted: u64,
+    /// Frames that had arrived before, and were thrown away.
+    pub duplicates_suppressed: u64,
+    /// Writes, reads and atomics carried out.
+    pub transfers: u64,
+    /// Polls: the wire's clock.
+    pub polls: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seed_draws_the_same_faults_again() {
+        let faults = WireFaults { seed: 11, drop: 100, duplicate: 100, reorder: 300, ..Default::default() };
+        let draw = |faults| {
+            let mut dice = Dice::new(faults);
+            (0..200).map(|_| dice.fate()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(faults), draw(faults));
+        assert_ne!(draw(faults), draw(WireFaults { seed: 12, ..faults }));
+        let dropped = draw(faults).iter().filter(|fate| fate.dropped).count();
+        assert!((1..100).contains(&dropped), "{dropped} of 200 dropped at one in ten");
+    }
+
+    #[test]
+    fn no_faults_touch_nothing() {
+        let mut dice = Dice::new(WireFaults { seed: 1, ..Default::default() });
+        assert!(!dice.touches_frames() && !dice.refuses());
+        assert!((0..1000).all(|_| dice.fate() == Fate::default()));
+    }
+}
