@@ -4,7 +4,6 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use am_core::fabric::Fabric;
-use am_core::task::TaskId;
 
 use crate::environment::JobFabric;
 use crate::error::{Error, Result};
@@ -108,11 +107,6 @@ impl<F: Fabric> Communicator<F> {
             Tag::Any => None,
         };
         Ok(Pattern::new(self.context_id(space), source, tag))
-    }
-
-    /// The task whose death ends a wait for `source`; `None` where it could be anybody.
-    pub(crate) fn task_of(&self, rank: u32) -> TaskId {
-        self.group.task_of(rank)
     }
 
     #[inline(always)]

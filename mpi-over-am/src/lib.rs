@@ -5,6 +5,7 @@
 mod budget;
 #[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
 mod buffer;
+mod collective;
 mod communicator;
 mod early_message;
 mod envelope;
@@ -13,17 +14,20 @@ mod error;
 mod group;
 mod handlers;
 pub mod matching;
+pub mod op;
 mod probe;
 mod protocol;
 mod rank;
 mod receive;
 mod request;
 mod send;
+mod sendrecv;
 mod settings;
 mod state;
 mod status;
 mod tag;
 
+pub use collective::Datum;
 pub use communicator::Communicator;
 pub use environment::{Environment, JobFabric};
 pub use error::{Error, ErrorClass, Fault, Result, Side};

@@ -32,7 +32,7 @@ use crate::state::State;
 
 pub use buffered::BSEND_OVERHEAD_BYTES;
 pub(crate) use buffered::{AttachedBuffer, flush, send_buffered};
-pub(crate) use receive::{Receive, end, receive, start_receive};
+pub(crate) use receive::{Receive, end, receive, send_receive, start_receive};
 pub use selection::Mode;
 
 /// Where a message goes, and what it says about itself.

@@ -7,6 +7,7 @@ use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 use am_core::handler::{Completion, Place};
 
+use super::{Borrowed, Mode, Route, send};
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
 use crate::handlers::Posted;
@@ -32,6 +33,27 @@ pub(crate) fn receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> Resu
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
     start_into(ending.state, receive, REQUEST);
+    ending.state.wait_over(REQUEST)?;
+    let status = ending.state.handlers().requests.take_blocking(REQUEST);
+    std::mem::forget(ending);
+    status
+}
+
+/// Sends a message and receives another at the same time. When this returns or unwinds, nothing uses the buffers any more.
+///
+/// # Errors
+/// As for [`receive`] and for sends.
+pub(crate) fn send_receive<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    bytes: &[u8],
+    receive: Receive,
+) -> Result<Status> {
+    const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
+    state.handlers().requests.begin_blocking(REQUEST);
+    let ending = Ending { state, request: REQUEST };
+    start_into(ending.state, receive, REQUEST);
+    send(ending.state, Mode::Standard, route, Borrowed(bytes))?;
     ending.state.wait_over(REQUEST)?;
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
     std::mem::forget(ending);
