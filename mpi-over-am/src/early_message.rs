@@ -22,7 +22,7 @@ pub(crate) enum EarlyMessage {
     /// Its bytes are in a buffer, which may be longer.
     Kept { task: u32, len: u32, buffer: Box<[u8]> },
     /// Its bytes are at the sender.
-    Announced { ticket: Ticket, len: u64 },
+    Announced { task: u32, ticket: Ticket, len: u64 },
     /// It was sent in ready mode: an error for whoever receives it.
     NotReady { len: u64 },
 }

@@ -34,15 +34,17 @@ impl Environment {
             ..Settings::default()
         };
         let settings = settings.changed_by(|name| std::env::var(name).ok())?;
-        Ok(Self::with_fabric(task.fabric(0)?, settings))
+        Self::with_fabric(task.fabric(0)?, &settings)
     }
 }
 
 impl<F: Fabric> Environment<F> {
     /// MPI over a fabric that the caller has opened: for tests, and for programs that use am-core as well.
-    #[must_use]
-    pub fn with_fabric(fabric: F, settings: Settings) -> Self {
-        Self { shared: Rc::new(RefCell::new(State::new(fabric, settings))) }
+    ///
+    /// # Errors
+    /// Too many tasks for the variant of completion that the settings name.
+    pub fn with_fabric(fabric: F, settings: &Settings) -> Result<Self> {
+        Ok(Self { shared: Rc::new(RefCell::new(State::new(fabric, settings)?)) })
     }
 
     /// The communicator of all tasks (`MPI_COMM_WORLD`).

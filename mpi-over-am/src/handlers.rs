@@ -8,6 +8,7 @@ use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Mes
 use am_core::task::Endpoint;
 
 use crate::budget::Budget;
+use crate::completion::Completions;
 use crate::early_message::{EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
@@ -43,6 +44,7 @@ pub(crate) struct MpiHandlers {
     pub(crate) requests: Requests,
     pub(crate) budget: Budget,
     pub(crate) buffers: EarlyBuffers,
+    pub(crate) completions: Completions,
     /// Something is to be looked at before the next call: an error of an earlier one, or that there may be no next call.
     pub(crate) attention: bool,
     /// Errors that belong to no call that is still under way.
@@ -58,6 +60,7 @@ impl MpiHandlers {
             requests: Requests::default(),
             budget: Budget::new(num_tasks, early_arrival_bytes_max),
             buffers: EarlyBuffers::default(),
+            completions: Completions::default(),
             attention: false,
             deferred: Vec::new(),
             num_tasks,
@@ -75,10 +78,11 @@ impl MpiHandlers {
     #[inline(always)]
     fn eager(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
+        self.completions.eager_arrived(message.source.task);
         match self.posted.take_match(&envelope) {
             Some(posted) => {
                 self.budget.received(message.source.task.0, footprint_of(message.len));
-                self.matched(posted, &envelope)
+                self.matched(posted, &envelope, message, true)
             }
             None => self.eager_early(message, envelope),
         }
@@ -96,16 +100,17 @@ impl MpiHandlers {
     fn request_to_send(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
         if let Some(posted) = self.posted.take_match(&envelope) {
-            return self.matched(posted, &envelope);
+            return self.matched(posted, &envelope, message, false);
         }
-        self.early.push(envelope, EarlyMessage::Announced { ticket: message.ticket, len: message.len });
+        let (task, ticket, len) = (message.source.task.0, message.ticket, message.len);
+        self.early.push(envelope, EarlyMessage::Announced { task, ticket, len });
         Answer::later()
     }
 
     fn ready(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
         if let Some(posted) = self.posted.take_match(&envelope) {
-            return self.matched(posted, &envelope);
+            return self.matched(posted, &envelope, message, false);
         }
         self.early.push(envelope, EarlyMessage::NotReady { len: message.len });
         let mut complaint = [0; envelope::BYTES + 8];
@@ -139,12 +144,18 @@ impl MpiHandlers {
     }
 
     #[inline(always)]
-    fn matched(&mut self, posted: Posted, envelope: &Envelope) -> Answer {
+    fn matched(
+        &mut self,
+        posted: Posted,
+        envelope: &Envelope,
+        message: &Message<'_>,
+        is_eager: bool,
+    ) -> Answer {
         self.requests.matched(posted.request, envelope);
-        Answer {
-            place: Place::Raw(posted.buffer),
-            completion: Completion::MarkRequest(posted.request.number()),
-        }
+        let lengths = (message.len, posted.buffer.len() as u64);
+        let completion =
+            self.completions.completion(posted.request, (message.source.task, is_eager), lengths);
+        Answer { place: Place::Raw(posted.buffer), completion }
     }
 
     /// The envelope that a message claims. A source that cannot exist is none: programs use it as an index.

@@ -7,6 +7,7 @@ mod budget;
 mod buffer;
 mod collective;
 mod communicator;
+mod completion;
 mod early_message;
 mod envelope;
 mod environment;

@@ -1,8 +1,10 @@
 //! What all communicators of an environment share: the am-core context with MPI's handlers in it.
 
 use am_core::Context;
+use am_core::counter::CounterName;
 use am_core::fabric::Fabric;
 
+use crate::completion::{Completions, mark_completed};
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -16,7 +18,8 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) context: Context<F, MpiHandlers>,
     /// The longest message that is sent eagerly.
     pub(crate) eager_limit_bytes: usize,
-    pub(crate) settings: Settings,
+    /// The counter that eager messages name, where the receiver counts them.
+    pub(crate) target_counter: Option<CounterName>,
     pub(crate) attached: Option<AttachedBuffer>,
     pub(crate) finalized: bool,
     last_scope: u32,
@@ -26,18 +29,25 @@ pub(crate) struct State<F: Fabric> {
 const PACKET_HEAD_BYTES: usize = 16;
 
 impl<F: Fabric> State<F> {
-    pub(crate) fn new(fabric: F, settings: Settings) -> Self {
+    /// The state over a fabric.
+    ///
+    /// # Errors
+    /// Too many tasks for the variant of completion that the settings name.
+    pub(crate) fn new(fabric: F, settings: &Settings) -> Result<Self> {
         let packet_room =
             fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES + envelope::BYTES);
         let handlers = MpiHandlers::new(fabric.num_tasks(), settings.early_arrival_bytes_max);
-        Self {
-            context: Context::with_handlers(fabric, handlers),
+        let mut context = Context::with_handlers(fabric, handlers);
+        let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
+        context.handlers_mut().completions = completions;
+        Ok(Self {
+            context,
+            target_counter,
             eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
-            settings,
             attached: None,
             finalized: false,
             last_scope: 0,
-        }
+        })
     }
 
     #[inline(always)]
@@ -74,7 +84,7 @@ impl<F: Fabric> State<F> {
     /// What progress reports; the operation may then still be under way.
     #[inline(always)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
-        self.context.wait_until(|context| Ok(context.handlers().requests.is_over(request)))?;
+        self.context.wait_until(|context| Ok(is_over(context, request)))?;
         Ok(())
     }
 
@@ -84,10 +94,11 @@ impl<F: Fabric> State<F> {
     /// What progress reports; the operation may then still be under way.
     #[inline]
     pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
-        if !self.handlers().requests.is_over(request) {
-            self.context.probe()?;
+        if is_over(&mut self.context, request) {
+            return Ok(true);
         }
-        Ok(self.handlers().requests.is_over(request))
+        self.context.probe()?;
+        Ok(is_over(&mut self.context, request))
     }
 
     /// Makes progress until one of the operations is over: its place in the list, which is not empty.
@@ -100,7 +111,7 @@ impl<F: Fabric> State<F> {
     ) -> Result<usize> {
         let mut found = None;
         self.context.wait_until(|context| {
-            found = requests.clone().position(|request| context.handlers().requests.is_over(request));
+            found = requests.clone().position(|request| is_over(context, request));
             Ok(found.is_some())
         })?;
         Ok(found.expect("the wait ended because one was found"))
@@ -111,4 +122,17 @@ impl<F: Fabric> State<F> {
         self.last_scope = self.last_scope.checked_add(1).unwrap_or(1);
         self.last_scope
     }
+}
+
+/// Whether the operation is over.
+#[inline(always)]
+pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    if context.handlers().requests.is_over(request) {
+        return true;
+    }
+    if context.handlers().completions.are_in_context() {
+        return false;
+    }
+    mark_completed(context);
+    context.handlers().requests.is_over(request)
 }

@@ -8,6 +8,8 @@
 //!
 //! Both combine in an order that does not depend on who arrives when, and everybody ends with the same bits.
 
+use std::ops::Range;
+
 use am_core::fabric::Fabric;
 use smallvec::{SmallVec, smallvec};
 
@@ -101,11 +103,21 @@ impl<F: Fabric> Communicator<F> {
         for step in 0..size - 1 {
             let out = ring.chunk(rank + 1 + size - step);
             let into = ring.chunk(rank + size - step);
-            let other = &mut other[..into.len()];
-            self.parts_across(Kind::Allreduce, (&buffer[out], right), (&mut *other, left))?;
-            buffer[into].copy_from_slice(other);
+            let (out, into) = two_chunks(buffer, out, into);
+            self.parts_across(Kind::Allreduce, (out, right), (into, left))?;
         }
         Ok(())
+    }
+}
+
+/// Two chunks that do not overlap: one to read, one to write.
+fn two_chunks<T>(buffer: &mut [T], read: Range<usize>, write: Range<usize>) -> (&[T], &mut [T]) {
+    if read.start < write.start {
+        let (front, back) = buffer.split_at_mut(write.start);
+        (&front[read], &mut back[..write.len()])
+    } else {
+        let (front, back) = buffer.split_at_mut(write.end);
+        (&back[read.start - write.end..read.end - write.end], &mut front[write])
     }
 }
 
@@ -118,7 +130,7 @@ struct Ring {
 
 impl Ring {
     /// The elements of a chunk, by its number around the ring.
-    fn chunk(self, number: usize) -> std::ops::Range<usize> {
+    fn chunk(self, number: usize) -> Range<usize> {
         let (number, part, rest) = (number % self.size, self.len / self.size, self.len % self.size);
         // The first chunks have one element more, until none is left over.
         let start = number * part + number.min(rest);

@@ -26,7 +26,11 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Lo
     if verdict.ask {
         ask_for_report(state, route)?;
     }
-    if verdict.eager { load.send(state, route, EAGER, ONE_WAY) } else { rendezvous::send(state, route, load) }
+    if !verdict.eager {
+        return rendezvous::send(state, route, load);
+    }
+    let options = AmOptions { target: state.target_counter, ..ONE_WAY };
+    load.send(state, route, EAGER, options)
 }
 
 /// Asks how much of what was sent eagerly has been received. Does not wait.

@@ -5,7 +5,8 @@
 
 use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
-use am_core::handler::{Completion, Place};
+use am_core::handler::Place;
+use am_core::task::TaskId;
 
 use super::{Borrowed, Mode, Route, send};
 use crate::early_message::{EarlyMessage, deliver, footprint};
@@ -13,7 +14,7 @@ use crate::error::{Error, Result, Side};
 use crate::handlers::Posted;
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Phase, RequestId};
-use crate::state::State;
+use crate::state::{State, is_over};
 use crate::status::Status;
 
 /// What a receive takes, and where it puts it.
@@ -82,7 +83,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
         state.handlers().posted.cancel(handle);
         state.handlers().requests.end(request, Some(Error::Cancelled));
     }
-    state.context.wait_until_ended(|context| context.handlers().requests.is_over(request));
+    state.context.wait_until_ended(|context| is_over(context, request));
 }
 
 /// Starts a receive into memory that its request holds.
@@ -133,8 +134,9 @@ fn take_early<F: Fabric>(
                 Error::NotReady { side: Side::Receiver, peer: envelope.source(), tag: envelope.tag(), len };
             handlers.requests.end(request, Some(error));
         }
-        EarlyMessage::Announced { ticket, .. } => {
-            let completion = Completion::MarkRequest(request.number());
+        EarlyMessage::Announced { ticket, task, len } => {
+            let lengths = (len, receive.buffer.len() as u64);
+            let completion = handlers.completions.completion(request, (TaskId(task), false), lengths);
             if let Err(error) = state.context.accept(ticket, Place::Raw(receive.buffer), completion) {
                 state.handlers().requests.end(request, Some(error.into()));
             }

@@ -1,0 +1,178 @@
+//! How a receive learns that its message is there: the three variants of the seed paper's section 5, so that the gain of the
+//! last one can be measured here too.
+//!
+//! - *In context* (5.3): am-core marks the request when the last byte is in place.
+//! - *Thread* (5.1): a completion handler on am-core's handler thread tells the context's owner, which marks the request: two
+//!   switches between threads for each message.
+//! - *Counter* (5.2): each task has a counter for each sender, with the same name everywhere. The sender names its counter in
+//!   each eager message, and the receiver takes its n-th message from there for complete when the counter is at n. Announced
+//!   messages go by the thread, as in the paper.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use am_core::Context;
+use am_core::counter::{Counter, CounterName};
+use am_core::fabric::Fabric;
+use am_core::handler::{Completion, Delivered};
+use am_core::task::TaskId;
+
+use crate::error::Result;
+use crate::handlers::MpiHandlers;
+use crate::request::RequestId;
+use crate::settings::CompletionVariant;
+
+/// What the variants other than the last need.
+#[derive(Debug, Default)]
+pub(crate) struct Completions {
+    by_thread: Option<ByThread>,
+    by_counter: Option<ByCounter>,
+}
+
+#[derive(Debug)]
+struct ByThread {
+    sender: Sender<(RequestId, Delivered)>,
+    receiver: Receiver<(RequestId, Delivered)>,
+}
+
+#[derive(Debug)]
+struct ByCounter {
+    /// One for each sender.
+    counters: Box<[Counter]>,
+    /// Eager messages that have come from each.
+    arrived: Box<[u64]>,
+    /// Receives whose counter has not been looked at yet.
+    awaited: VecDeque<Awaited>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    request: RequestId,
+    task: TaskId,
+    number: u64,
+    len: u64,
+    placed: u64,
+}
+
+impl Completions {
+    /// What `variant` needs, and the counter that this task names in its eager messages.
+    ///
+    /// # Errors
+    /// Too many tasks for a counter each.
+    pub(crate) fn new<F: Fabric>(
+        variant: CompletionVariant,
+        context: &mut Context<F, MpiHandlers>,
+    ) -> Result<(Self, Option<CounterName>)> {
+        let mut completions = Self::default();
+        if variant == CompletionVariant::InContext {
+            return Ok((completions, None));
+        }
+        let (sender, receiver) = channel();
+        completions.by_thread = Some(ByThread { sender, receiver });
+        if variant == CompletionVariant::Thread {
+            return Ok((completions, None));
+        }
+        // Before any other counter and in the order of the tasks: the names are the same in every task.
+        let counters =
+            (0..context.num_tasks()).map(|_| Ok(context.counter()?)).collect::<Result<Box<[_]>>>()?;
+        let own = counters[context.task().index()].name();
+        let arrived = vec![0; counters.len()].into_boxed_slice();
+        completions.by_counter = Some(ByCounter { counters, arrived, awaited: VecDeque::new() });
+        Ok((completions, Some(own)))
+    }
+
+    /// Whether all completions are in context.
+    #[inline(always)]
+    pub(crate) fn are_in_context(&self) -> bool {
+        self.by_thread.is_none()
+    }
+
+    /// An eager message has come, for nobody yet.
+    #[inline(always)]
+    pub(crate) fn eager_arrived(&mut self, task: TaskId) {
+        if let Some(by_counter) = &mut self.by_counter {
+            by_counter.arrived[task.index()] += 1;
+        }
+    }
+
+    /// The completion of a message of `len` bytes that has met its receive, which has room for `room`. `is_eager`: its sender
+    /// has named its counter.
+    #[inline(always)]
+    pub(crate) fn completion(
+        &mut self,
+        request: RequestId,
+        (task, is_eager): (TaskId, bool),
+        (len, room): (u64, u64),
+    ) -> Completion {
+        if self.are_in_context() {
+            Completion::MarkRequest(request.number())
+        } else {
+            self.older_completion(request, (task, is_eager), (len, room))
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn older_completion(
+        &mut self,
+        request: RequestId,
+        (task, is_eager): (TaskId, bool),
+        (len, room): (u64, u64),
+    ) -> Completion {
+        match (&mut self.by_counter, &self.by_thread) {
+            (Some(by_counter), _) if is_eager => {
+                let number = by_counter.arrived[task.index()];
+                by_counter.awaited.push_back(Awaited { request, task, number, len, placed: len.min(room) });
+                Completion::None
+            }
+            (_, Some(by_thread)) => {
+                let sender = by_thread.sender.clone();
+                Completion::Thread(Box::new(move |delivered, _| {
+                    // If the environment has gone, nobody waits for the request any more.
+                    let _ = sender.send((request, delivered));
+                }))
+            }
+            _ => Completion::MarkRequest(request.number()),
+        }
+    }
+}
+
+/// Marks the requests that have become complete other than in context.
+#[cold]
+#[inline(never)]
+pub(crate) fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
+    let handlers = context.handlers_mut();
+    if let Some(by_thread) = &handlers.completions.by_thread {
+        while let Ok((request, delivered)) = by_thread.receiver.try_recv() {
+            handlers.requests.complete(request, delivered);
+        }
+    }
+    let Some(mut awaited) = handlers.completions.take_awaited() else { return };
+    awaited.retain(|awaited| {
+        let counter = context.handlers().completions.counter(awaited.task);
+        let is_counted = counter
+            .and_then(|counter| context.counter_value(counter).ok())
+            .is_some_and(|value| value >= awaited.number);
+        if is_counted {
+            context.handlers_mut().requests.delivered(awaited.request, awaited.len, awaited.placed);
+        }
+        !is_counted
+    });
+    context.handlers_mut().completions.put_awaited(awaited);
+}
+
+impl Completions {
+    fn counter(&self, task: TaskId) -> Option<Counter> {
+        self.by_counter.as_ref().map(|by_counter| by_counter.counters[task.index()])
+    }
+
+    fn take_awaited(&mut self) -> Option<VecDeque<Awaited>> {
+        self.by_counter.as_mut().map(|by_counter| std::mem::take(&mut by_counter.awaited))
+    }
+
+    fn put_awaited(&mut self, awaited: VecDeque<Awaited>) {
+        if let Some(by_counter) = &mut self.by_counter {
+            by_counter.awaited = awaited;
+        }
+    }
+}
