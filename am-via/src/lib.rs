@@ -3,6 +3,7 @@
 pub mod device;
 pub mod fabric;
 pub mod job;
+pub mod launch;
 pub mod limit;
 pub mod settings;
 pub mod shm;

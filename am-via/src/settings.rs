@@ -92,16 +92,27 @@ impl Setting {
     /// Its value in `settings`, in a form that is understood again as input.
     #[must_use]
     pub fn value(&self, settings: &Settings) -> String {
-        (self.show)(settings)
+        let text = (self.show)(settings);
+        match text.parse() {
+            Ok(number) => self.number(number),
+            Err(_) => text,
+        }
     }
 
     /// The values it takes, for a person.
     #[must_use]
     pub fn form(&self) -> String {
         match &self.range {
-            Some(range) => format!("{} from {} to {}", self.form, short(*range.start()), short(*range.end())),
+            Some(range) => {
+                format!("{} from {} to {}", self.form, self.number(*range.start()), self.number(*range.end()))
+            }
             None => self.form.to_owned(),
         }
+    }
+
+    /// A number of bytes reads best in binary units, a count in digits.
+    fn number(&self, number: u64) -> String {
+        if self.name.contains("bytes") { in_binary_units(number) } else { number.to_string() }
     }
 
     fn store(&self, settings: &mut Settings, text: &str) -> Result<(), SettingError> {
@@ -183,6 +194,17 @@ impl Settings {
     }
 }
 
+/// Variables that are ours by name without being settings: the launcher writes them.
+const WRITTEN_BY_THE_LAUNCHER: [&str; 4] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED"];
+
+/// Of `names`, those that look like settings and are none: most likely misspelt.
+pub fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
+    let is_known = |name: &str| {
+        WRITTEN_BY_THE_LAUNCHER.contains(&name) || SETTINGS.iter().any(|setting| setting.env == name)
+    };
+    names.filter(|name| name.starts_with("AM_") && !is_known(name)).collect()
+}
+
 /// How a setting's type is read and shown.
 trait Value: Sized {
     const FORM: &'static str;
@@ -195,14 +217,14 @@ trait Value: Sized {
 fn in_range(number: Option<u64>, range: Option<RangeInclusive<u64>>) -> Result<(), String> {
     match (number, range) {
         (Some(number), Some(range)) if !range.contains(&number) => {
-            Err(format!("{number} is outside of {} to {}", short(*range.start()), short(*range.end())))
+            Err(format!("{number} is outside of {} to {}", range.start(), range.end()))
         }
         _ => Ok(()),
     }
 }
 
 impl Value for u64 {
-    const FORM: &'static str = "a number (k, m, g, t after it: times 1024, ...)";
+    const FORM: &'static str = "a number (64k is 65536)";
 
     fn parse(text: &str) -> Result<Self, String> {
         let lower = text.to_ascii_lowercase();
@@ -220,7 +242,7 @@ impl Value for u64 {
     }
 
     fn show(&self) -> String {
-        short(*self)
+        self.to_string()
     }
 
     fn number(&self) -> Option<u64> {
@@ -237,7 +259,7 @@ impl Value for u32 {
     }
 
     fn show(&self) -> String {
-        short(u64::from(*self))
+        self.to_string()
     }
 
     fn number(&self) -> Option<u64> {
@@ -265,7 +287,7 @@ impl<T> Auto<T> {
 }
 
 impl<T: Value> Value for Auto<T> {
-    const FORM: &'static str = "auto, or a number (k, m, g, t after it: times 1024, ...)";
+    const FORM: &'static str = "auto, or a number (64k is 65536)";
 
     fn parse(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("auto") { Ok(Self::Auto) } else { T::parse(text).map(Self::Fixed) }
@@ -400,7 +422,7 @@ fn choose<T: Copy + fmt::Display>(text: &str, choices: &[T]) -> Result<T, String
 }
 
 /// A number in the largest binary unit that divides it.
-fn short(number: u64) -> String {
+fn in_binary_units(number: u64) -> String {
     const UNITS: [&str; 5] = ["", "KiB", "MiB", "GiB", "TiB"];
     let mut unit = 0;
     let mut value = number;
@@ -440,6 +462,12 @@ mod tests {
         assert_eq!(Settings::from_lines(&settings.to_lines()).unwrap(), settings);
         assert_eq!(settings.value("credits").as_deref(), Some("1"));
         assert_eq!(settings.value("no_such"), None);
+    }
+
+    #[test]
+    fn misspelt_settings_are_found() {
+        let names = ["AM_CREDIT", "AM_CREDITS", "AM_JOB", "HOME"].map(str::to_owned);
+        assert_eq!(unknown_variables(names.into_iter()), ["AM_CREDIT"]);
     }
 
     #[test]

@@ -45,6 +45,17 @@ pub unsafe fn write(pid: i32, remote: u64, local: *const u8, bytes: usize) -> io
     })
 }
 
+/// The eight bytes at `remote` in process `pid`: a trial whether the kernel allows copies at all.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_word(pid: i32, remote: u64) -> io::Result<u64> {
+    let mut word = 0u64;
+    // SAFETY: `word` is a live local of eight bytes that nobody else knows of.
+    unsafe { read(pid, remote, (&raw mut word).cast(), size_of::<u64>())? };
+    Ok(word)
+}
+
 fn vectors(local: *mut u8, remote: u64, bytes: usize, done: usize) -> (libc::iovec, libc::iovec) {
     let mine = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: bytes - done };
     let theirs = libc::iovec {

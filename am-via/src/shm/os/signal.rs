@@ -20,6 +20,7 @@ pub struct Received {
 
 impl SignalFd {
     /// Blocks `signals` in this thread, and so in all threads that it starts from now on, and opens a file they are read from.
+    /// Those that this process ignores (as `nohup` makes it ignore SIGHUP) stay ignored.
     ///
     /// # Errors
     /// The system's error.
@@ -29,7 +30,7 @@ impl SignalFd {
         // SAFETY: both get a live local set; sigaddset refuses numbers that are no signals.
         unsafe {
             libc::sigemptyset(&raw mut set);
-            for &signal in signals {
+            for &signal in signals.iter().filter(|&&signal| !is_ignored(signal)) {
                 libc::sigaddset(&raw mut set, signal);
             }
         }
@@ -61,6 +62,14 @@ impl SignalFd {
         let signal = i32::try_from(info.ssi_signo).ok()?;
         Some(Received { signal, from_system: info.ssi_code == libc::SI_KERNEL })
     }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction is plain data, for which all zeroes is a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action sigaction only fills the live local; it refuses numbers that are no signals.
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    status == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 impl AsFd for SignalFd {
