@@ -1,1 +1,12 @@
-//! What the example programs share.
+//! What the example programs share: how they read arguments and end, statistics, a progress bar, text.
+
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+pub mod failure;
+pub mod progress;
+pub mod statistics;
+pub mod text;
+pub mod word_table;
+
+pub use failure::Failure;
