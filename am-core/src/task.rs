@@ -43,11 +43,24 @@ impl Endpoint {
     }
 }
 
-impl From<TaskId> for Endpoint {
-    /// The first context of a task: what a program that opens one context means by the task.
+/// What a message can be sent to: a context by its name, or a task. A bare task means its context of the same number as the
+/// sender's, since all tasks open their contexts in the same order.
+pub trait Target {
+    /// The context meant, for a sender whose own context is `own`.
+    fn seen_from(self, own: ContextNumber) -> Endpoint;
+}
+
+impl Target for Endpoint {
     #[inline(always)]
-    fn from(task: TaskId) -> Self {
-        Self { task, context: ContextNumber(0) }
+    fn seen_from(self, _own: ContextNumber) -> Endpoint {
+        self
+    }
+}
+
+impl Target for TaskId {
+    #[inline(always)]
+    fn seen_from(self, own: ContextNumber) -> Endpoint {
+        Endpoint::new(self, own)
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
 ) -> Result<Outcome> {
     // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until
     // this returns Done or an error, or the request is reported.
-    unsafe { context.amsend_raw(target.into(), handler, uhdr, bytes, options, request) }
+    unsafe { context.amsend_raw(target, handler, uhdr, bytes, options, request) }
 }
 
 /// Memory that the library owns while operations send from it.

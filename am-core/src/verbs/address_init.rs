@@ -9,7 +9,7 @@ use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::progress::Port;
-use crate::task::TaskId;
+use crate::task::{Endpoint, TaskId};
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Collective: the address that each task gives, by task (`LAPI_Address_init`).
@@ -23,7 +23,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             .map(|(bytes, task)| match <[u8; RemoteAddress::BYTES]>::try_from(bytes) {
                 Ok(bytes) => Ok(RemoteAddress::from_bytes(bytes)),
                 Err(bytes) => Err(Error::Protocol {
-                    peer: TaskId(task).into(),
+                    peer: Endpoint::new(TaskId(task), self.fabric.endpoint().context),
                     what: format!("{} bytes contributed to an exchange of addresses", bytes.len()),
                 }),
             })

@@ -12,7 +12,7 @@ use crate::fabric::Fabric;
 use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
 use crate::in_handler;
 use crate::progress::Port;
-use crate::task::Endpoint;
+use crate::task::{Endpoint, Target};
 use crate::transfer::Gatherer;
 
 /// The counters of a message, each optional, and how it is sent.
@@ -57,14 +57,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline]
     pub fn amsend(
         &mut self,
-        target: impl Into<Endpoint>,
+        target: impl Target,
         handler: HandlerId,
         uhdr: &[u8],
         udata: &[u8],
         options: AmOptions,
     ) -> Result<()> {
         in_handler::check("amsend")?;
-        let outgoing = options.outgoing(target.into(), handler, uhdr);
+        let outgoing = options.outgoing(target.seen_from(self.fabric.endpoint().context), handler, uhdr);
         let mut inline = InlineBytes::new();
         if outgoing.head().push_to(&mut inline)
             && inline.push(uhdr)
@@ -130,7 +130,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
     pub unsafe fn amsend_raw(
         &mut self,
-        target: Endpoint,
+        target: impl Target,
         handler: HandlerId,
         uhdr: &[u8],
         udata: RawBytes,
@@ -138,6 +138,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         request: Option<u64>,
     ) -> Result<Outcome> {
         in_handler::check("amsend_raw")?;
+        let target = target.seen_from(self.fabric.endpoint().context);
         let outgoing = options.outgoing(target, handler, uhdr);
         let mut inline = InlineBytes::new();
         let fits = udata.len() <= crate::buffer::INLINE_BYTES_MAX;

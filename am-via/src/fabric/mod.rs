@@ -227,7 +227,7 @@ fn refused(at: RemoteAddress, len: u64, error: DeviceError) -> Error {
         DeviceError::Refused(ClaimFault::PeerDead) => {
             return Error::PeerFailed { task: at.task, what: String::new() };
         }
-        other => return wrong(at.task.into(), other),
+        other => return wrong(Endpoint::new(at.task, ContextNumber(0)), other),
     };
     Error::RemoteRange {
         task: at.task,
