@@ -195,7 +195,7 @@ impl Settings {
 }
 
 /// Variables that are ours by name without being settings: the launcher writes them.
-const WRITTEN_BY_THE_LAUNCHER: [&str; 4] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED"];
+const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED", "AM_TERMINAL"];
 
 /// Of `names`, those that look like settings and are none: most likely misspelt.
 pub fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {

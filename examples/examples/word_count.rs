@@ -270,11 +270,13 @@ fn check_sum(entries: &[Entry], shares: &[Share]) -> Result<(), Failure> {
 /// Counts everything again, in this process alone.
 fn verify(entries: &[Entry], input: &Input) -> Result<(), Failure> {
     let mut expected: HashMap<String, u64> = HashMap::new();
-    for path in &input.files {
-        let text = File::open(path)
-            .and_then(|mut file| text::read_whole(&mut file))
-            .map_err(|error| unreadable(path, &error))?;
-        text::for_each_word(&text, |word| match expected.get_mut(word) {
+    for (path, &size) in input.files.iter().zip(&input.sizes) {
+        let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+        if bytes.len() as u64 != size {
+            let (path, now) = (path.display(), bytes.len());
+            return Err(Failure::Input(format!("{path} had {size} bytes at first and now gives {now}")));
+        }
+        text::for_each_word(&String::from_utf8_lossy(&bytes), |word| match expected.get_mut(word) {
             Some(count) => *count += 1,
             None => {
                 expected.insert(word.to_owned(), 1);
@@ -318,9 +320,9 @@ impl Input {
         let size = |path: &PathBuf| {
             let metadata = File::open(path).and_then(|file| file.metadata());
             let metadata = metadata.map_err(|error| unreadable(path, &error))?;
-            if metadata.is_dir() {
-                let what = format!("{} is a folder: name the files in it", path.display());
-                return Err(Failure::Input(what));
+            if !metadata.is_file() {
+                let kind = if metadata.is_dir() { "a folder" } else { "no regular file" };
+                return Err(Failure::Input(format!("{} is {kind}: name text files", path.display())));
             }
             Ok(metadata.len())
         };

@@ -6,6 +6,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use am_core::Context;
+use am_core::error::Fault;
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerSet;
 
@@ -23,7 +24,7 @@ pub enum Failure {
         /// The error.
         error: Box<dyn Error>,
     },
-    /// Another task has failed, and says why. Exit code 2, and silence.
+    /// One of the tasks has failed and has said why. Exit code 2, and silence.
     Elsewhere,
 }
 
@@ -47,7 +48,7 @@ impl fmt::Display for Failure {
             Self::Input(what) => f.write_str(what),
             Self::Wrong(what) => write!(f, "the result is wrong: {what}"),
             Self::Library { fault, error } => write!(f, "{error} (at fault: {fault})"),
-            Self::Elsewhere => f.write_str("another task has failed"),
+            Self::Elsewhere => f.write_str("a task has failed"),
         }
     }
 }
@@ -56,14 +57,22 @@ impl Error for Failure {}
 
 impl From<am_core::error::Error> for Failure {
     fn from(error: am_core::error::Error) -> Self {
-        use am_core::error::Fault;
-        let fault = match error.fault() {
-            Fault::Caller => "this program",
-            Fault::Peer => "another task",
-            Fault::Resource => "a limit of this machine or job",
-            Fault::System => "the operating system",
-        };
-        Self::Library { fault, error: Box::new(error) }
+        Self::Library { fault: blamed(error.fault()), error: Box::new(error) }
+    }
+}
+
+impl From<mpi_over_am::Error> for Failure {
+    fn from(error: mpi_over_am::Error) -> Self {
+        Self::Library { fault: blamed(error.fault()), error: Box::new(error) }
+    }
+}
+
+fn blamed(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Caller => "this program",
+        Fault::Peer => "another task",
+        Fault::Resource => "a limit of this machine or job",
+        Fault::System => "the operating system",
     }
 }
 
@@ -76,8 +85,7 @@ pub fn exit_code(program: &str, result: &Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Collective: whether all tasks are fine. A task that is not says so to the user, and then to the others, so that all leave
-/// together.
+/// Collective: whether all tasks are fine. If not, the first task that is not says so to the user, and all leave together.
 ///
 /// # Errors
 /// This task's own failure, [`Failure::Elsewhere`], or a failed exchange.
@@ -86,14 +94,12 @@ pub fn agree<T, F: Fabric, H: HandlerSet>(
     program: &str,
     own: Result<T, Failure>,
 ) -> Result<T, Failure> {
-    // Said before anybody can leave: the launcher may end the job when the first task has left with an error.
-    if let Err(failure) = &own {
+    let fine = context.exchange(&[u8::from(own.is_ok())])?;
+    let Some(first) = fine.iter().position(|fine| fine != &[1]) else { return own };
+    if let (true, Err(failure)) = (context.task().index() == first, &own) {
         let _ = failure.report(program);
     }
-    let all = context.exchange(&[u8::from(own.is_ok())])?;
-    match own {
-        Ok(own) if all.iter().all(|fine| fine == &[1]) => Ok(own),
-        // Reported above, or by another task.
-        _ => Err(Failure::Elsewhere),
-    }
+    // A task that leaves with an error ends the job: not before the report.
+    context.gfence()?;
+    Err(Failure::Elsewhere)
 }

@@ -1,6 +1,5 @@
 //! Words, and how the text of many files is cut into pieces that tasks can count apart.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// Bytes of the longest word. A longer run counts as the word of its first bytes (whole characters of them).
@@ -106,16 +105,6 @@ pub fn chunks(file_sizes: &[u64], chunk_bytes: u64) -> Vec<Chunk> {
             })
         })
         .collect()
-}
-
-/// Reads a whole file of text. Bytes that are not UTF-8 separate words.
-///
-/// # Errors
-/// What the system says.
-pub fn read_whole(file: &mut File) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -99,10 +99,14 @@ fn spawn_one(
     task: u32,
 ) -> Result<(TaskProcess, Vec<Source>), LaunchError> {
     let mut command = Command::new(program);
-    command.args(&launch.args).envs(job.environment(task)).env_remove("AM_PINNED");
+    command.args(&launch.args).envs(job.environment(task)).env_remove("AM_PINNED").env_remove("AM_TERMINAL");
     if !cpus.is_empty() {
         let enough = launch.tasks as usize <= sched::allowed_cpus().len();
         command.env("AM_PINNED", if enough { "1" } else { "0" });
+    }
+    // The tasks write into pipes: this tells them whether somebody looks on.
+    if matches!(launch.output, Output::Forward { .. }) && io::stderr().is_terminal() {
+        command.env("AM_TERMINAL", "1");
     }
     command.envs(launch.env.iter().map(|(name, value)| (name, value)));
     if let Some(wdir) = &launch.wdir {

@@ -1,0 +1,46 @@
+//! The first program with one-sided active messages: every task greets the next one, by put and by message.
+//!
+//! What it teaches: memory that others may write (`expose`), a put that tells its target by a counter, a message that runs a
+//! handler at its target, and waiting for both.
+//!
+//! ```text
+//! cargo amrun -n 3 --example hello_am
+//! ```
+//!
+//! You should see one line for each task, in any order: what its left neighbour wrote, and how often it was greeted.
+
+use am_core::buffer::Access;
+use am_core::error::Result;
+use am_core::handler::{Answer, Completion};
+use am_core::task::TaskId;
+use am_core::{AmOptions, PutOptions};
+use am_via::Task;
+
+fn main() -> Result<()> {
+    let mut context = Task::join()?.context()?;
+    let (me, tasks) = (context.task(), context.num_tasks());
+    let next = TaskId((me.0 + 1) % tasks);
+
+    // Memory that peers may write, a counter for what they write, and a handler for what they say.
+    let memory = context.alloc(8)?;
+    let memory = context.expose(memory, Access::WRITE)?;
+    let (written, greeted) = (context.counter()?, context.counter()?);
+    let greet = context.register_handler(move |_message| Answer::consumed(Completion::Bump(greeted)))?;
+    // Collective: now every task knows every address, and has its handler.
+    let addresses = context.address_init(memory.address(0))?;
+
+    // A put into the next task's memory; when the bytes are there, its counter grows. All tasks made their counters in the
+    // same order, so their names are the same everywhere.
+    let options = PutOptions { target: Some(written.name()), ..PutOptions::default() };
+    context.put(addresses[next.index()], &u64::from(me.0).to_le_bytes(), options)?;
+    // A message to every task, which runs its handler.
+    for task in (0..tasks).map(TaskId) {
+        context.amsend(task, greet, b"hello", &[], AmOptions::default())?;
+    }
+
+    context.wait_counter(written, 1)?;
+    context.wait_counter(greeted, tasks.into())?;
+    println!("{me} of {tasks}: task {} wrote here, and {tasks} said hello", memory.load_u64(0)?);
+    // Nobody leaves while others may still need its answers.
+    context.gfence()
+}

@@ -1,0 +1,31 @@
+//! The first program with MPI: a token goes once round all ranks, and each adds its rank.
+//!
+//! What it teaches: the beginning and the end of an MPI program, the world, send and receive.
+//!
+//! ```text
+//! cargo amrun -n 3 --example hello_mpi
+//! ```
+//!
+//! You should see one line for each rank, and one with the sum of all ranks. The token goes in order; lines of different
+//! ranks may overtake each other on their way to the terminal.
+
+use mpi_over_am::{Environment, Result};
+
+fn main() -> Result<()> {
+    let environment = Environment::init()?;
+    let world = environment.world();
+    let (rank, size) = (world.rank(), world.size());
+
+    let mut sum = [0_u64];
+    if rank > 0 {
+        world.recv(&mut sum, rank - 1, 0)?;
+    }
+    sum[0] += u64::from(rank);
+    println!("rank {rank} of {size} passes on {}", sum[0]);
+    if rank + 1 < size {
+        world.send(&sum, rank + 1, 0)?;
+    } else {
+        println!("the sum of all ranks is {}", sum[0]);
+    }
+    environment.finalize()
+}
