@@ -16,5 +16,8 @@ mod raw;
 
 pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
 pub use exposed::{Access, BlockOwner, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
-pub use lend::{lend, lend_mut};
+pub(crate) use lend::lend_in_scope;
+pub use lend::{Loans, lend, lend_mut};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use raw::body_to_vec;
 pub use raw::{RawBuffer, RawBytes, Room};

@@ -183,6 +183,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.counters.insert()
     }
 
+    /// How many header handlers there are.
+    #[must_use]
+    pub fn handlers_count(&self) -> usize {
+        self.handlers.count()
+    }
+
+    /// Marks this task as failed, so that its peers see it: for a program that gives up.
+    pub fn fail(&mut self, why: &str) {
+        self.fabric.fail(why);
+    }
+
     /// Ends a counter.
     pub fn remove_counter(&mut self, counter: Counter) {
         self.engine.counters.remove(counter);
@@ -315,6 +326,19 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self.stashed.push_back(error);
         }
         self.engine.attention = true;
+    }
+
+    /// As [`wait_until`](Self::wait_until), for a call that only the failure of a task may end early: other errors are kept
+    /// for the next probe or wait.
+    pub(crate) fn wait_quietly(&mut self, mut done: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
+        let mut polls = 0;
+        while !done(self)? {
+            match self.engine.first_failure() {
+                Some(error) if !self.go_on => return Err(error),
+                _ => self.progress_quietly(&mut polls),
+            }
+        }
+        Ok(())
     }
 
     /// Makes progress because there is no room at a target.

@@ -104,7 +104,7 @@ pub enum Place {
 }
 
 /// Takes the bytes of a message as they come, at their place in the message: LAPI's scatter by datatype program.
-pub trait Sink: fmt::Debug {
+pub trait Sink: fmt::Debug + Send {
     /// Takes `bytes`, which begin at byte `offset` of the message's user data. Each byte comes once; pieces may come in any
     /// order.
     fn take(&mut self, offset: u64, bytes: Arrived<'_>);
@@ -126,7 +126,7 @@ pub enum Completion {
     /// Predefined: answers the source with a short message. Only for a message that may be answered.
     Reply(Reply),
     /// A closure over local state, in the polling context. It gets nothing that can communicate.
-    Call(Box<dyn FnOnce(Delivered)>),
+    Call(Box<dyn FnOnce(Delivered) + Send>),
     /// A closure on the handler thread, which may communicate through what it is given. Costs a thread switch.
     Thread(ThreadHandler),
 }

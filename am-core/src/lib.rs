@@ -14,8 +14,10 @@ mod handler_thread;
 mod in_handler;
 mod progress;
 pub mod task;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod transfer;
 mod verbs;
 
 pub use context::{Context, Limits};
-pub use verbs::{AmOptions, GetOptions, PutOptions, RmwHandle};
+pub use verbs::{AmOptions, GetOptions, OwnedHandle, PollReason, PutOptions, Returned, RmwHandle, Scope};

@@ -105,7 +105,7 @@ pub trait Body {
 
 /// User data that are not in one piece: writes any part of them into a NIC's buffer when it is asked (the sending side's
 /// [`Sink`](crate::handler::Sink)).
-pub trait Gatherer: fmt::Debug {
+pub trait Gatherer: fmt::Debug + Send {
     /// Bytes in all.
     fn len(&self) -> u64;
 

@@ -47,6 +47,27 @@ impl JobBuffer {
     }
 }
 
+impl JobBuffer {
+    /// A block of zeroes in private memory, aligned as a cache line: fit for atomic words, unlike a `Vec`'s.
+    #[must_use]
+    pub fn zeroed(len: usize) -> Self {
+        #[derive(Clone, Copy)]
+        #[repr(C, align(64))]
+        struct Line([u8; 64]);
+        #[derive(Debug)]
+        struct Lines;
+        impl BlockOwner for Lines {
+            fn take_back(&self, at: NonNull<u8>, len: usize) {
+                let lines = NonNull::slice_from_raw_parts(at.cast::<Line>(), len.div_ceil(64));
+                // SAFETY: `at` came from a boxed slice of so many lines, given up below and not yet freed.
+                drop(unsafe { Box::from_raw(lines.as_ptr()) });
+            }
+        }
+        let lines = Box::leak(vec![Line([0; 64]); len.div_ceil(64)].into_boxed_slice());
+        Self { at: NonNull::from(&mut *lines).cast(), len, owner: Arc::new(Lines) }
+    }
+}
+
 impl From<Vec<u8>> for JobBuffer {
     /// A block in private memory: peers reach it by the kernel's copy, or staged.
     fn from(bytes: Vec<u8>) -> Self {

@@ -1,5 +1,6 @@
 //! Lending a borrow to the engine for the length of one blocking call.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::raw::{RawBuffer, RawBytes};
@@ -36,6 +37,53 @@ pub fn lend_mut<C>(
     // (`until_ended`).
     let raw = unsafe { RawBuffer::new(NonNull::from(&mut *bytes).cast(), bytes.len()) };
     until_ended(context, |context| start(context, raw), wait)
+}
+
+/// Hands out loans for the length of one scope. Made by [`lend_in_scope`] alone.
+#[derive(Debug)]
+pub struct Loans<'env> {
+    /// Invariant: what is lent for `'env` is lent for exactly that.
+    _env: PhantomData<fn(&'env ()) -> &'env ()>,
+}
+
+impl<'env> Loans<'env> {
+    /// Lends memory to send from.
+    pub(crate) fn lend(&self, bytes: &'env [u8]) -> RawBytes {
+        // SAFETY: `bytes` is borrowed for `'env`, a lifetime that outlives the call of `lend_in_scope` which made `self`; that
+        // call returns or unwinds only after every operation that got a loan has ended.
+        unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
+    }
+
+    /// Lends memory to receive into.
+    pub(crate) fn lend_mut(&self, bytes: &'env mut [u8]) -> RawBuffer {
+        let len = bytes.len();
+        // SAFETY: as for `lend`, and the borrow is exclusive.
+        unsafe { RawBuffer::new(NonNull::from(bytes).cast(), len) }
+    }
+}
+
+/// Runs `body` with loans that last until `wait` has returned. `wait` is called once in every case, also when `body` unwinds
+/// (then with `true`), and returns when every operation that got a loan has ended.
+pub(crate) fn lend_in_scope<'env, C, R>(
+    context: &mut C,
+    body: impl FnOnce(&mut C, &Loans<'env>) -> R,
+    wait: impl Fn(&mut C, bool),
+) -> R {
+    struct Guard<'a, C, W: Fn(&mut C, bool)> {
+        context: &'a mut C,
+        wait: W,
+    }
+    impl<C, W: Fn(&mut C, bool)> Drop for Guard<'_, C, W> {
+        fn drop(&mut self) {
+            // Reached on unwinding only.
+            (self.wait)(self.context, true);
+        }
+    }
+    let guard = Guard { context, wait };
+    let result = body(guard.context, &Loans { _env: PhantomData });
+    (guard.wait)(guard.context, false);
+    std::mem::forget(guard);
+    result
 }
 
 fn until_ended<C>(

@@ -84,6 +84,14 @@ impl RawBytes {
 }
 
 impl RawBytes {
+    /// Copies the first bytes into a range that its owner has handed over, as many as both have. The two may be the same or
+    /// overlap (a task that writes to itself).
+    pub fn copy_to_buffer(&self, to: RawBuffer) {
+        let len = self.len.min(to.len);
+        // SAFETY: both ranges hold `len` live bytes, readable here and writable there (`new` of both); `copy` allows overlap.
+        unsafe { std::ptr::copy(self.at.as_ptr(), to.at.as_ptr(), len) };
+    }
+
     /// The same range as a fabric's `grant` takes it: to be granted for reading, and never written through.
     pub(crate) fn to_grant_for_reading(self) -> RawBuffer {
         RawBuffer { at: self.at, len: self.len }
@@ -256,6 +264,18 @@ impl Room {
         // SAFETY: the slice is borrowed for the whole call, which is as long as the RawBytes lives.
         self.put(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
     }
+}
+
+/// All that a body has to write, for fabrics that have no NIC's buffer.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn body_to_vec(body: &mut impl crate::transfer::Body) -> Vec<u8> {
+    let mut bytes = vec![0; body.len()];
+    // SAFETY: the vector is not used otherwise as long as the room lives.
+    let mut room = unsafe { Room::new(NonNull::from(&mut bytes[..]).cast(), bytes.len()) };
+    body.write(&mut room);
+    let used = room.used();
+    bytes.truncate(used);
+    bytes
 }
 
 /// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.

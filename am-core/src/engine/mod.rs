@@ -262,6 +262,11 @@ impl Engine {
         }
     }
 
+    /// This context.
+    pub(crate) fn own(&self) -> Endpoint {
+        self.own
+    }
+
     /// Consumes a packet: step 1.
     ///
     /// # Errors

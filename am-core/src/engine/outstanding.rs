@@ -3,6 +3,7 @@
 //! A record keeps the user's memory in use until it ends, and it ends exactly once: by an answer of the peer, by the fabric's
 //! completion, or by the peer's death. A record that somebody waits for stays, ended, until its result is taken.
 
+use super::packet::{self, FIRST, Kind, pack};
 use super::reassembly::Ranges;
 use super::slab::Slab;
 use super::statistics::Statistics;
@@ -10,10 +11,10 @@ use super::tally::Tally;
 use super::{Engine, Lower};
 use crate::buffer::{Grant, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
 use crate::counter::{Counter, CounterName};
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::handler::{Delivered, HandlerSet};
 use crate::task::Endpoint;
-use crate::transfer::{AtomicOp, Gatherer, Width};
+use crate::transfer::{AtomicOp, Class, Gatherer, Width};
 
 /// Where the user data of a message come from.
 #[derive(Debug)]
@@ -135,6 +136,22 @@ impl Outstanding {
             self.unfinished.add(peer);
         }
         Ok(key)
+    }
+
+    /// An operation that is over already, and whose result is held.
+    ///
+    /// # Errors
+    /// Too many operations.
+    pub(crate) fn insert_ended(&mut self, peer: Endpoint, result: Result<u64>) -> Result<u32> {
+        let state = State::Ended(result.map_err(Box::new));
+        self.insert(Op { peer, len: 0, end: End::held(), state })
+    }
+
+    /// Gives an operation that is held memory to keep until its result is taken.
+    pub(crate) fn keep(&mut self, key: u32, memory: JobBuffer) {
+        if let Some(op) = self.ops.get_mut(key) {
+            op.end.keep = Some(memory);
+        }
     }
 
     pub(crate) fn get(&self, key: u32) -> Option<&Op> {
@@ -266,6 +283,30 @@ impl Engine {
                 handlers.complete_request(request, delivered);
                 Ok(())
             }
+        }
+    }
+
+    /// Gives up an operation on borrowed memory whose caller unwinds: what has not been sent ends now, what was announced is
+    /// withdrawn and ends by the target's answer, what is being copied ends when it is.
+    pub(crate) fn give_up<L: Lower>(&mut self, key: u32, lower: &mut L) {
+        let Some(op) = self.ops.get(key) else { return };
+        let peer = op.peer;
+        let withdrawn = || Err(Error::Refused { target: peer, why: Refusal::Withdrawn });
+        match op.state {
+            State::Queued(_) => {
+                self.pending.forget(peer, key);
+                drop(self.ops.end(key, withdrawn()));
+            }
+            State::Write { posted: false, .. } | State::Read { posted: false, .. } => {
+                self.retries.retain(|&retried| retried != key);
+                drop(self.ops.end(key, withdrawn()));
+            }
+            State::Announced { pieces: None, .. } => {
+                let label = packet::label(Kind::Withdraw, FIRST);
+                // A target that is dead has ended the operation already.
+                let _ = self.send_control(lower, peer, Class::Request, label, pack([&key.to_le_bytes()]));
+            }
+            _ => {}
         }
     }
 

@@ -64,6 +64,13 @@ impl Pending {
         queue.push_back(packet);
     }
 
+    /// Takes out the packet of one operation, which is never sent.
+    pub(crate) fn forget(&mut self, target: Endpoint, op: u32) {
+        if let Some(queue) = self.queues.get_mut(&target) {
+            queue.retain(|packet| packet.op != op);
+        }
+    }
+
     /// Takes out all that waits for `is_meant`, which is never sent.
     pub(crate) fn drop_where(&mut self, is_meant: impl Fn(Endpoint) -> bool) -> Vec<Queued> {
         let dropped: Vec<Endpoint> = self.turns.iter().copied().filter(|&target| is_meant(target)).collect();

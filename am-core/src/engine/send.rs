@@ -111,11 +111,6 @@ impl Engine {
         if !self.pending.has(target) && source.post(lower, target, class, label, &front)? != Outcome::Retry {
             self.touched.mark(target);
             self.bump_own(end.origin);
-            if end.held && end.keep.is_some() {
-                // Somebody will ask for the memory that the operation kept.
-                let op = Op { peer: target, len: 0, end, state: State::Ended(Ok(0)) };
-                return self.ops.insert(op).map(Begun::Ongoing);
-            }
             return Ok(Begun::Done);
         }
         let len = source.len();
@@ -240,12 +235,13 @@ impl Engine {
             Started::Over(value) => {
                 self.bump_own(op.end.origin);
                 self.bump_own(op.end.completion);
-                let wanted = op.end.keep.is_some() || matches!(op.state, State::Atomic { .. });
-                if !(op.end.held && wanted) {
-                    return Ok(Begun::Done);
+                // Only an rmw has a value that somebody will ask for.
+                match op.state {
+                    State::Atomic { .. } if op.end.held => {
+                        self.ops.insert_ended(op.peer, Ok(value)).map(Begun::Ongoing)
+                    }
+                    _ => Ok(Begun::Done),
                 }
-                op.state = State::Ended(Ok(value));
-                self.ops.insert(op).map(Begun::Ongoing)
             }
             Started::Ongoing => self.ops.insert(op).map(Begun::Ongoing),
             Started::NoRoom => {

@@ -33,7 +33,7 @@ pub struct AmOptions {
 
 impl AmOptions {
     #[inline(always)]
-    fn outgoing<'a>(&self, target: Endpoint, handler: HandlerId, uhdr: &'a [u8]) -> Outgoing<'a> {
+    pub(crate) fn outgoing<'a>(&self, target: Endpoint, handler: HandlerId, uhdr: &'a [u8]) -> Outgoing<'a> {
         Outgoing {
             target,
             handler,

@@ -51,7 +51,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             None => self.engine.touched.list(),
         };
         for &target in &targets {
-            self.wait_until(|context| Ok(!context.engine.is_busy_with(target)))?;
+            self.wait_quietly(|context| Ok(!context.engine.is_busy_with(target)))?;
         }
         let mut asked = Vec::with_capacity(targets.len());
         for &target in &targets {
@@ -75,7 +75,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         for round in (0..u32::BITS).take_while(|&round| 1u64 << round < u64::from(tasks)) {
             let next = self.engine.peer(crate::task::TaskId(ahead(own, 1 << round, tasks)));
             self.engine.notify_barrier(&mut Port(&mut self.fabric), next, round)?;
-            self.wait_until(|context| Ok(context.engine.barrier_noticed(number, round)))?;
+            self.wait_quietly(|context| Ok(context.engine.barrier_noticed(number, round)))?;
         }
         // The last notice may still wait for room.
         for &target in &self.engine.touched.list() {

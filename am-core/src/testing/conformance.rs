@@ -1,0 +1,78 @@
+//! What every fabric must do: one list of checks, run by all tasks of a job together.
+//!
+//! Each check is a plain function over a [`Context`]: every task of the job calls the same checks in the same order, in
+//! threads ([`super::threads`]) or in processes of their own. A check fails by a panic; one that hangs is ended by its
+//! [`Watchdog`]. Checks leave nothing behind and may follow each other on one context. They work with any number of tasks, also
+//! one.
+
+mod amsend;
+mod announced;
+mod collective;
+mod common;
+mod completions;
+mod counters;
+mod errors;
+mod fences;
+mod flow;
+mod later;
+mod memory;
+mod put_get;
+mod rmw;
+
+use std::time::Duration;
+
+use super::watchdog::Watchdog;
+use crate::context::Context;
+use crate::fabric::Fabric;
+
+/// One check.
+pub type Check<F> = fn(&mut Context<F>);
+
+/// Every check with its name.
+#[must_use]
+pub fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
+    let mut checks: Vec<(&'static str, Check<F>)> = Vec::new();
+    checks.extend(collective::checks());
+    checks.extend(counters::checks());
+    checks.extend(amsend::checks());
+    checks.extend(announced::checks());
+    checks.extend(later::checks());
+    checks.extend(completions::checks());
+    checks.extend(put_get::checks());
+    checks.extend(rmw::checks());
+    checks.extend(fences::checks());
+    checks.extend(memory::checks());
+    checks.extend(flow::checks());
+    checks.extend(errors::checks());
+    checks
+}
+
+/// Runs one check as this task of the job.
+///
+/// # Panics
+/// The check failed.
+pub fn run<F: Fabric>(name: &str, check: Check<F>, context: &mut Context<F>) {
+    let what = format!("check {name} in {}", context.endpoint());
+    let _watchdog = Watchdog::new(what, limit());
+    check(context);
+    context.gfence().unwrap_or_else(|error| panic!("the fence after check {name}: {error}"));
+}
+
+/// Runs every check whose name contains `filter`, as this task of the job.
+///
+/// # Panics
+/// A check failed, or there was none.
+pub fn run_all<F: Fabric>(filter: &str, context: &mut Context<F>) {
+    let mut count = 0;
+    for (name, check) in checks().into_iter().filter(|(name, _)| name.contains(filter)) {
+        run(name, check, context);
+        count += 1;
+    }
+    assert!(count > 0, "no check has {filter:?} in its name");
+}
+
+/// How long a check may take: `AM_CHECK_SECONDS`, or a minute.
+fn limit() -> Duration {
+    let seconds = std::env::var("AM_CHECK_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(60))
+}

@@ -1,0 +1,301 @@
+//! Messages: every length, every place, in order, in handlers nothing that communicates.
+
+use super::Check;
+use super::common::{Shared, everyone, lengths, next, pattern, previous, until};
+use crate::AmOptions;
+use crate::buffer::{Access, Arrived, JobBuffer, Room};
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::fabric::Fabric;
+use crate::handler::{Answer, Completion, Place, Sink};
+use crate::transfer::Gatherer;
+
+pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
+    vec![
+        ("amsend_every_length_owned", every_length_owned),
+        ("amsend_every_length_exposed", every_length_exposed),
+        ("amsend_every_length_sink", every_length_sink),
+        ("amsend_gathered", gathered),
+        ("amsend_truncated", truncated),
+        ("amsend_user_headers", user_headers),
+        ("amsend_keeps_order", keeps_order),
+        ("amsend_raw_never_waits_and_keeps_order", raw_keeps_order),
+    ]
+}
+
+type Received = Shared<Vec<(u32, u64, Vec<u8>)>>;
+
+fn every_length_owned<F: Fabric>(context: &mut Context<F>) {
+    let received = Received::new();
+    let in_handler = received.clone();
+    let handler = context
+        .register_handler(move |message| {
+            let received = in_handler.clone();
+            let buffer = JobBuffer::zeroed(message.len as usize);
+            Answer::owned(
+                buffer,
+                Completion::Call(Box::new(move |delivered| {
+                    delivered.outcome.expect("delivered");
+                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                    received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
+                })),
+            )
+        })
+        .expect("register");
+    for announce in [false, true] {
+        for len in lengths(context) {
+            let udata = pattern(context.task().0, len);
+            let options = AmOptions { announce, ..AmOptions::default() };
+            context.amsend(next(context), handler, b"head", &udata, options).expect("amsend");
+            until(context, || received.with(|all| !all.is_empty()));
+            let (source, placed, bytes) = received.take().remove(0);
+            assert_eq!(source, previous(context).task.0);
+            assert_eq!(placed, len as u64);
+            assert!(bytes == pattern(source, len), "{len} bytes, announce {announce}");
+        }
+    }
+}
+
+fn every_length_exposed<F: Fabric>(context: &mut Context<F>) {
+    let all = lengths(context);
+    let longest = all.iter().copied().max().unwrap_or(0);
+    let buffer = context.alloc(longest + 32).expect("alloc");
+    let region = context.expose(buffer, Access { write: false, ..Access::READ }).expect("expose");
+    let range = region.range(16, longest as u64).expect("range");
+    let arrived = context.counter().expect("counter");
+    let handler = context
+        .register_handler(move |_| Answer::exposed(range, Completion::Bump(arrived)))
+        .expect("register");
+    for len in all {
+        region.write(0, &vec![0xEE; longest + 32]).expect("write");
+        context.gfence().expect("gfence");
+        let udata = pattern(context.task().0, len);
+        context.amsend(next(context), handler, &[], &udata, AmOptions::default()).expect("amsend");
+        context.wait_counter(arrived, 1).expect("arrival");
+        let mut bytes = vec![0; longest + 32];
+        region.read(0, &mut bytes).expect("read");
+        assert!(bytes[16..16 + len] == pattern(previous(context).task.0, len), "{len} bytes");
+        assert!(bytes[..16].iter().chain(&bytes[16 + len..]).all(|&byte| byte == 0xEE), "around {len} bytes");
+        context.gfence().expect("gfence");
+    }
+    drop(context.unexpose(region).expect("unexpose"));
+    context.remove_counter(arrived);
+}
+
+/// Puts every byte where it belongs, and counts that each comes once.
+#[derive(Debug)]
+struct Scatter {
+    into: Shared<Vec<u8>>,
+}
+
+impl Sink for Scatter {
+    fn take(&mut self, offset: u64, bytes: Arrived<'_>) {
+        self.into.with(|into| {
+            let span = &mut into[offset as usize..offset as usize + bytes.len()];
+            let mut copy = bytes.to_vec();
+            for (byte, slot) in copy.iter_mut().zip(span) {
+                assert_eq!(*slot, 0, "a byte came twice");
+                *slot = byte.wrapping_add(1).max(1);
+            }
+        });
+    }
+}
+
+fn every_length_sink<F: Fabric>(context: &mut Context<F>) {
+    let into = Shared::<Vec<u8>>::new();
+    let for_handler = into.clone();
+    let arrived = context.counter().expect("counter");
+    let handler = context
+        .register_handler(move |message| {
+            for_handler.with(|into| *into = vec![0; message.len as usize]);
+            let sink = Box::new(Scatter { into: for_handler.clone() });
+            Answer { place: Place::Sink(sink), completion: Completion::Bump(arrived) }
+        })
+        .expect("register");
+    for len in lengths(context) {
+        let udata = pattern(context.task().0, len);
+        context.amsend(next(context), handler, &[], &udata, AmOptions::default()).expect("amsend");
+        context.wait_counter(arrived, 1).expect("arrival");
+        let wanted: Vec<u8> = pattern(previous(context).task.0, len)
+            .into_iter()
+            .map(|byte| byte.wrapping_add(1).max(1))
+            .collect();
+        assert!(into.take() == wanted, "{len} bytes");
+        context.gfence().expect("gfence");
+    }
+    context.remove_counter(arrived);
+}
+
+/// Every second byte of a pattern.
+#[derive(Debug)]
+struct EverySecond {
+    bytes: Vec<u8>,
+}
+
+impl Gatherer for EverySecond {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64 / 2
+    }
+
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room) {
+        let chosen: Vec<u8> = self.bytes.iter().step_by(2).skip(offset as usize).take(len).copied().collect();
+        assert_eq!(room.put_slice(&chosen), len, "room for what was asked");
+    }
+}
+
+fn gathered<F: Fabric>(context: &mut Context<F>) {
+    let received = Received::new();
+    let handler = register_owned(context, &received);
+    for len in lengths(context) {
+        let bytes = pattern(context.task().0, 2 * len);
+        let sent = context.counter().expect("counter");
+        let options = AmOptions { origin: Some(sent), ..AmOptions::default() };
+        let outcome = context
+            .amsend_gather(next(context), handler, b"g", EverySecond { bytes }, options, None)
+            .expect("amsend_gather");
+        assert_ne!(outcome, Outcome::Retry);
+        until(context, || received.with(|all| !all.is_empty()));
+        let (source, _, bytes) = received.take().remove(0);
+        let wanted: Vec<u8> = pattern(source, 2 * len).into_iter().step_by(2).collect();
+        assert!(bytes == wanted, "{len} bytes");
+        context.wait_counter(sent, 1).expect("the gatherer was read");
+        context.gfence().expect("gfence");
+        context.remove_counter(sent);
+    }
+}
+
+fn register_owned<F: Fabric>(context: &mut Context<F>, received: &Received) -> crate::handler::HandlerId {
+    let in_handler = received.clone();
+    context
+        .register_handler(move |message| {
+            let received = in_handler.clone();
+            Answer::owned(
+                JobBuffer::zeroed(message.len as usize),
+                Completion::Call(Box::new(move |delivered| {
+                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                    received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
+                })),
+            )
+        })
+        .expect("register")
+}
+
+/// A place shorter than the message takes what fits, and the completion tells.
+fn truncated<F: Fabric>(context: &mut Context<F>) {
+    let told = Shared::<Vec<(u64, u64, Vec<u8>)>>::new();
+    let in_handler = told.clone();
+    let handler = context
+        .register_handler(move |message| {
+            let told = in_handler.clone();
+            Answer::owned(
+                JobBuffer::zeroed(message.len as usize / 2),
+                Completion::Call(Box::new(move |delivered| {
+                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                    told.with(|told| told.push((delivered.len, delivered.placed, bytes)));
+                })),
+            )
+        })
+        .expect("register");
+    for len in lengths(context) {
+        let udata = pattern(context.task().0, len);
+        context.amsend(next(context), handler, &[], &udata, AmOptions::default()).expect("amsend");
+        until(context, || told.with(|told| !told.is_empty()));
+        let (sent, placed, bytes) = told.take().remove(0);
+        assert_eq!((sent, placed), (len as u64, len as u64 / 2));
+        assert!(bytes == pattern(previous(context).task.0, len)[..len / 2], "half of {len} bytes");
+        context.gfence().expect("gfence");
+    }
+}
+
+fn user_headers<F: Fabric>(context: &mut Context<F>) {
+    let seen = Shared::<Vec<(Vec<u8>, u64)>>::new();
+    let in_handler = seen.clone();
+    let handler = context
+        .register_handler(move |message| {
+            in_handler.with(|seen| seen.push((message.uhdr.to_vec(), message.len)));
+            Answer::discard()
+        })
+        .expect("register");
+    let max = context.limits().uhdr_bytes_max;
+    let packet = context.limits().packet_bytes_max;
+    for uhdr_len in [0, 1, 27, 28, 31, 32, 33, 40, 41, 500, max - 1, max] {
+        for len in [0, 1, 100, packet] {
+            let uhdr = pattern(7, uhdr_len);
+            context
+                .amsend(next(context), handler, &uhdr, &vec![1; len], AmOptions::default())
+                .expect("amsend");
+            until(context, || seen.with(|seen| !seen.is_empty()));
+            assert_eq!(seen.take(), [(uhdr, len as u64)]);
+            context.gfence().expect("gfence");
+        }
+    }
+}
+
+/// Messages of one origin reach their header handlers in the order in which they were sent, whatever their lengths.
+fn keeps_order<F: Fabric>(context: &mut Context<F>) {
+    let seen = Shared::<Vec<(u32, u32)>>::new();
+    let in_handler = seen.clone();
+    let handler = context
+        .register_handler(move |message| {
+            let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
+            in_handler.with(|seen| seen.push((message.source.task.0, number)));
+            Answer::discard()
+        })
+        .expect("register");
+    let packet = context.limits().packet_bytes_max;
+    let lengths = [0, 500, 3, packet + 1, 20, packet / 2, 3 * packet];
+    let count = 60u32;
+    for number in 0..count {
+        for target in everyone(context) {
+            let udata = vec![0; lengths[number as usize % lengths.len()]];
+            context
+                .amsend(target, handler, &number.to_le_bytes(), &udata, AmOptions::default())
+                .expect("amsend");
+        }
+    }
+    let all = count as usize * context.num_tasks() as usize;
+    until(context, || seen.with(|seen| seen.len() == all));
+    for source in 0..context.num_tasks() {
+        let numbers: Vec<u32> =
+            seen.with(|seen| seen.iter().filter(|seen| seen.0 == source).map(|seen| seen.1).collect());
+        assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "from task {source}");
+    }
+}
+
+/// The non-blocking form queues what finds no room, behind what is queued already.
+fn raw_keeps_order<F: Fabric>(context: &mut Context<F>) {
+    let seen = Shared::<Vec<(u32, u32, Vec<u8>)>>::new();
+    let in_handler = seen.clone();
+    let handler = context
+        .register_handler(move |message| {
+            let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
+            let source = message.source.task.0;
+            let bytes = message.here.map(|here| here.to_vec()).unwrap_or_default();
+            in_handler.with(|seen| seen.push((source, number, bytes)));
+            Answer::discard()
+        })
+        .expect("register");
+    let sent = context.counter().expect("counter");
+    let count = 200u32;
+    let packet = context.limits().packet_bytes_max;
+    let target = next(context);
+    for number in 0..count {
+        let len = [5, 100, 0, packet + 9][number as usize % 4];
+        let gatherer = EverySecond { bytes: pattern(context.task().0, 2 * len) };
+        let options = AmOptions { origin: Some(sent), ..AmOptions::default() };
+        let outcome = context
+            .amsend_gather(target, handler, &number.to_le_bytes(), gatherer, options, None)
+            .expect("amsend_gather");
+        assert_ne!(outcome, Outcome::Retry);
+    }
+    context.wait_counter(sent, u64::from(count)).expect("all were sent");
+    until(context, || seen.with(|seen| seen.len() == count as usize));
+    for (at, (source, number, bytes)) in (0..).zip(seen.take()) {
+        assert_eq!((source, number), (previous(context).task.0, at));
+        let len = [5, 100, 0, 0][at as usize % 4];
+        let wanted: Vec<u8> = pattern(source, 2 * len).into_iter().step_by(2).collect();
+        assert_eq!(bytes, wanted);
+    }
+    context.gfence().expect("gfence");
+    context.remove_counter(sent);
+}

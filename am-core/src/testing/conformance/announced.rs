@@ -1,0 +1,83 @@
+//! Announced messages: several at once, both ways, and the memory they use.
+
+use super::Check;
+use super::common::{Shared, everyone, pattern, until};
+use crate::AmOptions;
+use crate::buffer::JobBuffer;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::fabric::Fabric;
+use crate::handler::{Answer, Completion};
+
+pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
+    vec![("announced_many_at_once", many_at_once), ("announced_one_way_with_counters", with_counters)]
+}
+
+fn many_at_once<F: Fabric>(context: &mut Context<F>) {
+    let received = Shared::<Vec<(u32, u8, Vec<u8>)>>::new();
+    let in_handler = received.clone();
+    let handler = context
+        .register_handler(move |message| {
+            let (received, number) = (in_handler.clone(), message.uhdr[0]);
+            Answer::owned(
+                JobBuffer::zeroed(message.len as usize),
+                Completion::Call(Box::new(move |delivered| {
+                    delivered.outcome.expect("delivered");
+                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                    received.with(|all| all.push((delivered.source.task.0, number, bytes)));
+                })),
+            )
+        })
+        .expect("register");
+    let count = 12u8;
+    let len_of = |number: u8| 100_000 + usize::from(number) * 7919;
+    let mut handles = Vec::new();
+    for number in 0..count {
+        for target in everyone(context) {
+            let udata = JobBuffer::from(pattern(u32::from(number), len_of(number)));
+            handles.push(
+                context
+                    .amsend_owned(target, handler, &[number], udata, AmOptions::default())
+                    .expect("amsend_owned"),
+            );
+        }
+    }
+    for (at, handle) in handles.into_iter().enumerate() {
+        let number = (at / context.num_tasks() as usize) as u8;
+        let (buffer, result) = context.wait_owned(handle).expect("a handle of this context");
+        result.expect("sent");
+        assert!(
+            buffer[..] == pattern(u32::from(number), len_of(number))[..],
+            "the buffer comes back as it was"
+        );
+    }
+    let all = usize::from(count) * context.num_tasks() as usize;
+    until(context, || received.with(|received| received.len() == all));
+    for (source, number, bytes) in received.take() {
+        let wanted = pattern(u32::from(number), len_of(number));
+        assert!(bytes == wanted, "message {number} of task {source}");
+    }
+}
+
+fn with_counters<F: Fabric>(context: &mut Context<F>) {
+    let handler = context.register_handler(|_| Answer::discard()).expect("register");
+    let (origin, target) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    let next = super::common::next(context);
+    for len in [0, 1, 40, 5000] {
+        let options = AmOptions {
+            origin: Some(origin),
+            target: Some(target.name()),
+            one_way: true,
+            announce: true,
+            ..AmOptions::default()
+        };
+        context.amsend(next, handler, &[], &vec![3; len], options).expect("amsend");
+        assert_eq!(context.counter_value(origin).expect("value"), 1, "an announced send ends at its match");
+        context.wait_counter(origin, 1).expect("origin");
+        context.wait_counter(target, 1).expect("target");
+    }
+    context.gfence().expect("gfence");
+    context.remove_counter(origin);
+    context.remove_counter(target);
+    let _ = Outcome::Done;
+}

@@ -1,0 +1,72 @@
+//! What the checks share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::context::Context;
+use crate::fabric::Fabric;
+use crate::task::{Endpoint, TaskId};
+
+/// Bytes that tell who made them, and where each belongs.
+pub(super) fn pattern(task: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (task as usize * 31 + at * 7 + (at >> 8) * 13 + 1) as u8).collect()
+}
+
+/// The task after this one, round the ring: itself in a job of one.
+pub(super) fn next<F: Fabric>(context: &Context<F>) -> Endpoint {
+    at_distance(context, 1)
+}
+
+/// The task before this one.
+pub(super) fn previous<F: Fabric>(context: &Context<F>) -> Endpoint {
+    at_distance(context, context.num_tasks() - 1)
+}
+
+fn at_distance<F: Fabric>(context: &Context<F>, distance: u32) -> Endpoint {
+    TaskId((context.task().0 + distance) % context.num_tasks()).into()
+}
+
+/// Every task of the job.
+pub(super) fn everyone<F: Fabric>(context: &Context<F>) -> impl Iterator<Item = Endpoint> + use<F> {
+    (0..context.num_tasks()).map(|task| Endpoint::from(TaskId(task)))
+}
+
+/// Lengths at which something changes: entries, packets, pieces.
+pub(super) fn lengths<F: Fabric>(context: &Context<F>) -> Vec<usize> {
+    let packet = context.limits().packet_bytes_max;
+    let mut lengths = vec![0, 1, 7, 8, 19, 20, 21, 27, 28, 31, 32, 33, 39, 40, 41, 64, 1000];
+    for border in [packet, 2 * packet] {
+        lengths.extend(border.saturating_sub(34)..border.saturating_sub(6));
+        lengths.extend([border - 1, border, border + 1]);
+    }
+    lengths.extend([64 << 10, (256 << 10) + 3, 1 << 20]);
+    lengths
+}
+
+/// Something that handlers and the check both look at.
+#[derive(Debug)]
+pub(super) struct Shared<T>(Arc<Mutex<T>>);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Default> Shared<T> {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(T::default())))
+    }
+
+    pub(super) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn take(&self) -> T {
+        self.with(std::mem::take)
+    }
+}
+
+/// Makes progress until `done` holds.
+pub(super) fn until<F: Fabric>(context: &mut Context<F>, mut done: impl FnMut() -> bool) {
+    context.wait_until(|_| Ok(done())).expect("progress");
+}

@@ -1,0 +1,214 @@
+//! Completions: each kind, for messages that came whole and for announced ones; answers; handlers that may not communicate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Check;
+use super::common::{Shared, next, previous, until};
+use crate::AmOptions;
+use crate::context::Context;
+use crate::counter::Counter;
+use crate::error::{Error, Fault};
+use crate::fabric::Fabric;
+use crate::handler::{Answer, Completion, HandlerId, Reply};
+
+pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
+    vec![
+        ("completions_bump", bump),
+        ("completions_bump_at_source", bump_at_source),
+        ("completions_set_flag", set_flag),
+        ("completions_reply", reply),
+        ("completions_thread", thread),
+        ("completions_one_way_is_not_answered", one_way_is_not_answered),
+        ("completions_panic_ends_the_operation_only", panics),
+    ]
+}
+
+/// How a message can travel: inside an entry, in a packet, announced.
+fn ways<F: Fabric>(context: &Context<F>) -> [(usize, bool); 5] {
+    let packet = context.limits().packet_bytes_max;
+    [(0, false), (4, false), (500, false), (packet + 1, false), (4, true)]
+}
+
+fn send<F: Fabric>(
+    context: &mut Context<F>,
+    handler: HandlerId,
+    uhdr: &[u8],
+    (len, announce): (usize, bool),
+) {
+    let options = AmOptions { announce, ..AmOptions::default() };
+    context.amsend(next(context), handler, uhdr, &vec![9; len], options).expect("amsend");
+}
+
+fn bump<F: Fabric>(context: &mut Context<F>) {
+    let counter = context.counter().expect("counter");
+    let handler =
+        context.register_handler(move |_| Answer::consumed(Completion::Bump(counter))).expect("register");
+    for way in ways(context) {
+        send(context, handler, &[], way);
+        context.wait_counter(counter, 1).expect("bump");
+    }
+    context.gfence().expect("gfence");
+    context.remove_counter(counter);
+}
+
+fn bump_at_source<F: Fabric>(context: &mut Context<F>) {
+    // Counters made in the same order have the same names everywhere.
+    let counter = context.counter().expect("counter");
+    let completion = context.counter().expect("counter");
+    let handler = context
+        .register_handler(move |_| Answer::consumed(Completion::BumpAtSource(counter.name())))
+        .expect("register");
+    for way in ways(context) {
+        for completion_counter in [None, Some(completion)] {
+            let options =
+                AmOptions { completion: completion_counter, announce: way.1, ..AmOptions::default() };
+            context.amsend(next(context), handler, &[], &vec![9; way.0], options).expect("amsend");
+            context.wait_counter(counter, 1).expect("bump at source");
+            if completion_counter.is_some() {
+                context.wait_counter(completion, 1).expect("completion counter beside it");
+            }
+        }
+    }
+    context.gfence().expect("gfence");
+    context.remove_counter(counter);
+    context.remove_counter(completion);
+}
+
+fn set_flag<F: Fabric>(context: &mut Context<F>) {
+    let flag = Arc::new(AtomicBool::new(false));
+    let in_handler = Arc::clone(&flag);
+    let handler = context
+        .register_handler(move |_| Answer::consumed(Completion::SetFlag(Arc::clone(&in_handler))))
+        .expect("register");
+    for way in ways(context) {
+        send(context, handler, &[], way);
+        until(context, || flag.swap(false, Ordering::Acquire));
+        context.gfence().expect("gfence");
+    }
+}
+
+fn reply<F: Fabric>(context: &mut Context<F>) {
+    let answers = Shared::<Vec<(u32, Vec<u8>)>>::new();
+    let in_handler = answers.clone();
+    let completion = context.counter().expect("counter");
+    let answered = context
+        .register_handler(move |message| {
+            in_handler.with(|all| all.push((message.source.task.0, message.uhdr.to_vec())));
+            Answer::discard()
+        })
+        .expect("register");
+    let asked = context
+        .register_handler(move |message| {
+            let doubled: Vec<u8> = message.uhdr.iter().map(|byte| byte * 2).collect();
+            Answer::consumed(Completion::Reply(Reply::new(answered, &doubled).expect("32 bytes fit")))
+        })
+        .expect("register");
+    for way in ways(context) {
+        for uhdr_len in [0, 1, 16, Reply::BYTES_MAX] {
+            let uhdr: Vec<u8> = (0..uhdr_len as u8).collect();
+            let options = AmOptions { completion: Some(completion), announce: way.1, ..AmOptions::default() };
+            context.amsend(next(context), asked, &uhdr, &vec![9; way.0], options).expect("amsend");
+            context.wait_counter(completion, 1).expect("completion");
+            until(context, || answers.with(|all| !all.is_empty()));
+            let wanted: Vec<u8> = uhdr.iter().map(|byte| byte * 2).collect();
+            assert_eq!(answers.take(), [(next(context).task.0, wanted)]);
+        }
+    }
+    assert!(Reply::new(answered, &[0; Reply::BYTES_MAX + 1]).is_none());
+    context.gfence().expect("gfence");
+    context.remove_counter(completion);
+}
+
+/// On the handler thread: may ask for messages and bumps, which the owner carries out; counters wait for it.
+fn thread<F: Fabric>(context: &mut Context<F>) {
+    let (ran, target, completion) = (
+        context.counter().expect("counter"),
+        context.counter().expect("counter"),
+        context.counter().expect("counter"),
+    );
+    let answered = context.counter().expect("counter");
+    let second = context
+        .register_handler(move |message| {
+            assert_eq!(message.uhdr, b"again");
+            Answer::consumed(Completion::Bump(answered))
+        })
+        .expect("register");
+    let owner = std::thread::current().id();
+    let first = context
+        .register_handler(move |message| {
+            let source = message.source;
+            Answer::consumed(Completion::Thread(Box::new(move |delivered, deferred| {
+                assert_ne!(std::thread::current().id(), owner, "not the owner's thread");
+                delivered.outcome.expect("delivered");
+                deferred.bump(ran);
+                deferred.amsend(source, second, b"again", vec![5; 3000]);
+            })))
+        })
+        .expect("register");
+    let ways = ways(context);
+    for (len, announce) in ways {
+        let options = AmOptions {
+            target: Some(target.name()),
+            completion: Some(completion),
+            announce,
+            ..AmOptions::default()
+        };
+        context.amsend(next(context), first, &[], &vec![1; len], options).expect("amsend");
+        context.wait_counter(completion, 1).expect("completion");
+    }
+    let count = ways.len() as u64;
+    for counter in [ran, target, answered] {
+        context.wait_counter(counter, count).expect("counter of the thread");
+    }
+    context.gfence().expect("gfence");
+    for counter in [ran, target, completion, answered] {
+        context.remove_counter(counter);
+    }
+}
+
+/// Who sends one-way has reserved no place for an answer: a completion that answers is refused, at the target.
+fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
+    let counter = context.counter().expect("counter");
+    let handler = context
+        .register_handler(move |_| Answer::consumed(Completion::BumpAtSource(counter.name())))
+        .expect("register");
+    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    context.amsend(next(context), handler, &[], &[], options).expect("amsend");
+    let error = super::errors::next_error(context);
+    match error {
+        Error::NotAnswerable { origin } => assert_eq!(origin, previous(context)),
+        other => panic!("not about the answer: {other}"),
+    }
+    context.gfence().expect("gfence");
+    assert_eq!(context.counter_value(counter).expect("value"), 0);
+    context.remove_counter(counter);
+}
+
+fn panics<F: Fabric>(context: &mut Context<F>) {
+    let done: Counter = context.counter().expect("counter");
+    let in_header = context.register_handler(|_| panic!("as the check wants it")).expect("register");
+    let in_completion = context
+        .register_handler(|_| {
+            Answer::consumed(Completion::Call(Box::new(|_| panic!("as the check wants it"))))
+        })
+        .expect("register");
+    let sane = context.register_handler(move |_| Answer::consumed(Completion::Bump(done))).expect("register");
+    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    for (handler, wanted) in [(in_header, "header"), (in_completion, "completion")] {
+        context.amsend(next(context), handler, &[], &[], options).expect("amsend");
+        match super::errors::next_error(context) {
+            error @ Error::HandlerPanicked { .. } => {
+                assert_eq!(error.fault(), Fault::Caller);
+                let text = error.to_string();
+                assert!(text.contains(wanted) && text.contains("as the check wants it"), "{text}");
+            }
+            other => panic!("not about the handler: {other}"),
+        }
+    }
+    // The engine lives on.
+    context.amsend(next(context), sane, &[], &[], options).expect("amsend");
+    context.wait_counter(done, 1).expect("bump");
+    context.gfence().expect("gfence");
+    context.remove_counter(done);
+}

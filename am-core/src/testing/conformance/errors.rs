@@ -1,0 +1,268 @@
+//! Bad input: an error that says who is at fault, with the values; nothing hangs, and the context goes on.
+
+use super::Check;
+use super::common::{Shared, next, previous, until};
+use crate::buffer::{Access, Grant, RemoteAddress};
+use crate::context::Context;
+use crate::error::{Error, Fault, RangeFault, Refusal};
+use crate::fabric::{AtomicOp, Fabric, Width};
+use crate::handler::{Answer, HandlerId, Place, Ticket};
+use crate::task::{Endpoint, TaskId};
+use crate::{AmOptions, GetOptions, PutOptions};
+
+pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
+    vec![
+        ("errors_unknown_task", unknown_task),
+        ("errors_unknown_handler", unknown_handler),
+        ("errors_unknown_counter", unknown_counter),
+        ("errors_remote_ranges", remote_ranges),
+        ("errors_rights", rights),
+        ("errors_user_header_too_long", user_header_too_long),
+        ("errors_in_handler", in_handler),
+        ("errors_tickets", tickets),
+    ]
+}
+
+/// The next error that progress brings up.
+pub(super) fn next_error<F: Fabric>(context: &mut Context<F>) -> Error {
+    loop {
+        if let Err(error) = context.wait_until(|context| context.probe().map(|_| false)) {
+            return error;
+        }
+    }
+}
+
+/// Takes up whatever errors are there already.
+pub(super) fn drain<F: Fabric>(context: &mut Context<F>) {
+    while let Err(error) = context.probe() {
+        assert!(
+            matches!(error, Error::RemoteRange { .. } | Error::Refused { .. }),
+            "not about a range: {error}"
+        );
+    }
+}
+
+/// Ends a check in which tasks have caused errors about ranges on purpose: those that came up here are taken up.
+pub(super) fn quiet_gfence<F: Fabric>(context: &mut Context<F>) {
+    context.gfence().expect("gfence");
+    drain(context);
+}
+
+fn unknown_task<F: Fabric>(context: &mut Context<F>) {
+    let handler = context.register_handler(|_| Answer::discard()).expect("register");
+    let tasks = context.num_tasks();
+    for task in [tasks, tasks + 1, u32::MAX] {
+        let address =
+            RemoteAddress { task: TaskId(task), grant: Grant { region: 0, generation: 0 }, offset: 0 };
+        let long = vec![0; context.limits().packet_bytes_max];
+        let completion = context.counter().expect("counter");
+        let target = Some(completion.name());
+        let results = [
+            context.amsend(TaskId(task), handler, &[], &[], AmOptions::default()),
+            context.amsend(TaskId(task), handler, &[], &[0; 100], AmOptions::default()),
+            context.amsend(TaskId(task), handler, &[], &long, AmOptions::default()),
+            context.put(address, &[1], PutOptions::default()),
+            context.put(address, &[1], PutOptions { target, ..PutOptions::default() }),
+            context.get(address, &mut [0], GetOptions::default()),
+            context.rmw(address, Width::Bits64, AtomicOp::Swap(1)).map(|_| ()),
+            context.fence_data(Some(TaskId(task).into())),
+        ];
+        for result in results {
+            let error = result.expect_err("there is no such task");
+            assert_eq!(error.fault(), Fault::Caller);
+            match error {
+                Error::UnknownTask { endpoint, num_tasks } => {
+                    assert_eq!((endpoint.task, num_tasks), (TaskId(task), tasks));
+                }
+                other => panic!("not about the task: {other}"),
+            }
+        }
+        context.remove_counter(completion);
+    }
+}
+
+fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
+    let registered = context.handlers_count();
+    let unknown = HandlerId(4000);
+    let packet = context.limits().packet_bytes_max;
+    // One way: only the target learns of it.
+    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    context.amsend(next(context), unknown, &[], &[], options).expect("amsend");
+    check_unknown_handler(next_error(context), previous(context), registered);
+    context.gfence().expect("gfence");
+    // Answerable: both do. A target that is its own origin meets both in its own progress.
+    let completion = context.counter().expect("counter");
+    for len in [0, 100] {
+        let options = AmOptions { completion: Some(completion), ..AmOptions::default() };
+        context.amsend(next(context), unknown, &[], &vec![0; len], options).expect("amsend");
+        let (mut at_target, mut at_origin) = (false, false);
+        while !(at_target && at_origin) {
+            match next_error(context) {
+                Error::Refused { target, why } => {
+                    assert_eq!(target, next(context));
+                    let wanted = Refusal::UnknownHandler { handler: 4000, registered: registered as u32 };
+                    assert_eq!(why, wanted);
+                    at_origin = true;
+                }
+                error => {
+                    check_unknown_handler(error, previous(context), registered);
+                    at_target = true;
+                }
+            }
+        }
+        context.gfence().expect("gfence");
+        assert_eq!(context.counter_value(completion).expect("value"), 0);
+    }
+    context.remove_counter(completion);
+    // Announced: the origin's own call ends with it.
+    let result = context.amsend(next(context), unknown, &[], &vec![0; packet + 1], AmOptions::default());
+    let error = result.expect_err("there is no such handler");
+    assert_eq!(error.fault(), Fault::Caller);
+    assert!(matches!(error, Error::Refused { why: Refusal::UnknownHandler { handler: 4000, .. }, .. }));
+    check_unknown_handler(next_error(context), previous(context), registered);
+    context.gfence().expect("gfence");
+}
+
+fn check_unknown_handler(error: Error, from: Endpoint, wanted: usize) {
+    assert_eq!(error.fault(), Fault::Peer);
+    match error {
+        Error::UnknownHandler { handler, origin, registered } => {
+            assert_eq!((handler, origin, registered), (4000, from, wanted));
+        }
+        other => panic!("not about the handler: {other}"),
+    }
+}
+
+fn unknown_counter<F: Fabric>(context: &mut Context<F>) {
+    let handler = context.register_handler(|_| Answer::discard()).expect("register");
+    let gone = context.counter().expect("counter");
+    context.remove_counter(gone);
+    context.gfence().expect("gfence");
+    for one_way in [true, false] {
+        let options = AmOptions { target: Some(gone.name()), one_way, ..AmOptions::default() };
+        context.amsend(next(context), handler, &[], &[], options).expect("amsend");
+        match next_error(context) {
+            error @ Error::UnknownCounter { .. } => assert_eq!(error.fault(), Fault::Caller),
+            other => panic!("not about the counter: {other}"),
+        }
+        context.gfence().expect("gfence");
+    }
+}
+
+/// What a bad range ends with: at once where the fabric sees it, by the target's refusal where only that can.
+fn assert_range_error(error: &Error, wanted: impl Fn(RangeFault) -> bool) {
+    assert_eq!(error.fault(), Fault::Caller, "{error}");
+    match error {
+        Error::RemoteRange { why, .. } | Error::Refused { why: Refusal::Range { why, .. }, .. } => {
+            assert!(wanted(*why), "{error}");
+        }
+        other => panic!("not about the range: {other}"),
+    }
+}
+
+fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
+    for _ in 0..3 {
+        let buffer = context.alloc(100).expect("alloc");
+        let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
+        let all = context.address_init(own.address(0)).expect("address_init");
+        let at = all[next(context).task.index()];
+        let bounds = |why| matches!(why, RangeFault::Bounds { region_len: 100 });
+        for (offset, len) in [(100, 1), (0, 101), (u64::MAX, 2), (99, 5000)] {
+            let error = context.put(at.plus(offset), &vec![1; len], PutOptions::default());
+            assert_range_error(&error.expect_err("outside"), bounds);
+            let error = context.get(at.plus(offset), &mut vec![1; len], GetOptions::default());
+            assert_range_error(&error.expect_err("outside"), bounds);
+        }
+        let error = context.rmw(at.plus(96), Width::Bits64, AtomicOp::FetchAdd(1));
+        assert_range_error(&error.expect_err("outside"), bounds);
+        let stale = |why| why == RangeFault::Stale;
+        let grant = Grant { generation: at.grant.generation.wrapping_add(5), ..at.grant };
+        let error = context.put(RemoteAddress { grant, ..at }, &[1], PutOptions::default());
+        assert_range_error(&error.expect_err("another generation"), stale);
+        let grant = Grant { region: 0x00FF_FFF0, ..at.grant };
+        let error = context.get(RemoteAddress { grant, ..at }, &mut [1], GetOptions::default());
+        assert_range_error(&error.expect_err("no such region"), stale);
+        let grant = Grant { region: at.grant.region | Grant::OPERATION_BIT, ..at.grant };
+        let error = context.put(RemoteAddress { grant, ..at }, &[1], PutOptions::default());
+        assert_range_error(&error.expect_err("not a program's"), stale);
+        // A tiny put with a target counter is checked by its target alone.
+        let counter = context.counter().expect("counter");
+        let options = PutOptions { target: Some(counter.name()), ..PutOptions::default() };
+        let _ = context.put(at.plus(98), &[1; 8], options);
+        quiet_gfence(context);
+        drain(context);
+        assert_eq!(context.counter_value(counter).expect("value"), 0);
+        let mut bytes = [0; 100];
+        own.read(0, &mut bytes).expect("read");
+        assert_eq!(bytes, [0; 100], "nothing was written");
+        context.remove_counter(counter);
+        // Kept, so that the next round has another region.
+        std::mem::forget(own);
+    }
+}
+
+fn rights<F: Fabric>(context: &mut Context<F>) {
+    for _ in 0..3 {
+        let (buffer, other) = (context.alloc(64).expect("alloc"), context.alloc(64).expect("alloc"));
+        let read_only = context.expose(buffer, Access::READ).expect("expose");
+        let write_only = context.expose(other, Access::WRITE).expect("expose");
+        let readable = context.address_init(read_only.address(0)).expect("address_init");
+        let writable = context.address_init(write_only.address(0)).expect("address_init");
+        let target = next(context).task.index();
+        let missing = |wanted: &'static str| move |why| why == RangeFault::Access(wanted);
+        let error = context.put(readable[target], &[1], PutOptions::default()).expect_err("read only");
+        assert_range_error(&error, missing("write"));
+        let error = context.rmw(readable[target], Width::Bits64, AtomicOp::Swap(1)).expect_err("read only");
+        assert_range_error(&error, missing("write"));
+        let error = context.get(writable[target], &mut [0], GetOptions::default()).expect_err("write only");
+        assert_range_error(&error, missing("read"));
+        context.put(writable[target], &[1], PutOptions::default()).expect("put");
+        context.get(readable[target], &mut [0], GetOptions::default()).expect("get");
+        quiet_gfence(context);
+        drain(context);
+        std::mem::forget((read_only, write_only));
+    }
+}
+
+fn user_header_too_long<F: Fabric>(context: &mut Context<F>) {
+    let handler = context.register_handler(|_| Answer::discard()).expect("register");
+    let limit = context.limits().uhdr_bytes_max;
+    for announce in [false, true] {
+        let options = AmOptions { announce, ..AmOptions::default() };
+        let uhdr = vec![0; limit + 1];
+        let error = context.amsend(next(context), handler, &uhdr, &[], options).expect_err("too long");
+        assert_eq!(error.fault(), Fault::Caller);
+        assert!(matches!(error, Error::UserHeaderTooLong { len, max } if len == limit + 1 && max == limit));
+    }
+}
+
+/// Handlers are given nothing that communicates; one that got hold of something all the same is refused.
+fn in_handler<F: Fabric>(context: &mut Context<F>) {
+    let told = Shared::<Vec<&'static str>>::new();
+    let in_handler = told.clone();
+    let handler = context
+        .register_handler(move |_| {
+            match crate::in_handler::check("amsend") {
+                Err(Error::InHandler { call }) => in_handler.with(|told| told.push(call)),
+                other => panic!("a handler may communicate: {other:?}"),
+            }
+            Answer::discard()
+        })
+        .expect("register");
+    context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
+    until(context, || told.with(|told| !told.is_empty()));
+    assert_eq!(told.take(), ["amsend"]);
+    assert!(crate::in_handler::check("amsend").is_ok(), "the mark is gone after the handler");
+}
+
+fn tickets<F: Fabric>(context: &mut Context<F>) {
+    for number in [0, 1, 77, u32::MAX] {
+        let ticket = Ticket(number);
+        let error = context
+            .accept(ticket, Place::Nowhere, crate::handler::Completion::None)
+            .expect_err("there is no such message");
+        assert_eq!(error.fault(), Fault::Caller);
+        assert!(matches!(error, Error::UnknownTicket { ticket } if ticket == number));
+        assert!(context.refuse(ticket).is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! Floods: both sides send without end and nobody waits for a place that never comes; what is never answered costs nothing.
+
+use super::Check;
+use super::common::{Shared, everyone, next, until};
+use crate::AmOptions;
+use crate::context::Context;
+use crate::fabric::Fabric;
+use crate::handler::{Answer, Completion, Reply};
+
+pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
+    vec![
+        ("flow_flood_one_way", flood_one_way),
+        ("flow_flood_with_answers", flood_with_answers),
+        ("flow_flood_of_pieces", flood_of_pieces),
+        ("flow_unanswered_requests_do_not_add_up", unanswered),
+    ]
+}
+
+const COUNT: u32 = 2000;
+
+fn flood_one_way<F: Fabric>(context: &mut Context<F>) {
+    let arrived = context.counter().expect("counter");
+    let handler =
+        context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived))).expect("register");
+    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    for number in 0..COUNT {
+        for target in everyone(context) {
+            let udata = [1; 300];
+            let len = if number % 3 == 0 { 300 } else { 4 };
+            context.amsend(target, handler, &[], &udata[..len], options).expect("amsend");
+        }
+    }
+    let all = u64::from(COUNT) * u64::from(context.num_tasks());
+    context.wait_counter(arrived, all).expect("all arrived");
+    context.gfence().expect("gfence");
+    context.remove_counter(arrived);
+}
+
+fn flood_with_answers<F: Fabric>(context: &mut Context<F>) {
+    let answers = Shared::<u64>::new();
+    let in_handler = answers.clone();
+    let completion = context.counter().expect("counter");
+    let answered = context
+        .register_handler(move |_| {
+            in_handler.with(|count| *count += 1);
+            Answer::discard()
+        })
+        .expect("register");
+    let asked = context
+        .register_handler(move |_| {
+            Answer::consumed(Completion::Reply(Reply::new(answered, b"answer").expect("it fits")))
+        })
+        .expect("register");
+    let options = AmOptions { completion: Some(completion), ..AmOptions::default() };
+    for _ in 0..COUNT {
+        for target in everyone(context) {
+            context.amsend(target, asked, b"question", &[], options).expect("amsend");
+        }
+    }
+    let all = u64::from(COUNT) * u64::from(context.num_tasks());
+    context.wait_counter(completion, all).expect("all were completed");
+    until(context, || answers.with(|count| *count == all));
+    context.gfence().expect("gfence");
+    context.remove_counter(completion);
+}
+
+fn flood_of_pieces<F: Fabric>(context: &mut Context<F>) {
+    let arrived = context.counter().expect("counter");
+    let handler = context
+        .register_handler(move |message| {
+            let buffer = crate::buffer::JobBuffer::zeroed(message.len as usize);
+            Answer::owned(buffer, Completion::Bump(arrived))
+        })
+        .expect("register");
+    let len = 20 * context.limits().packet_bytes_max;
+    for _ in 0..10 {
+        for target in everyone(context) {
+            context.amsend(target, handler, &[], &vec![1; len], AmOptions::default()).expect("amsend");
+        }
+    }
+    context.wait_counter(arrived, 10 * u64::from(context.num_tasks())).expect("all arrived");
+    context.gfence().expect("gfence");
+    context.remove_counter(arrived);
+}
+
+fn unanswered<F: Fabric>(context: &mut Context<F>) {
+    let arrived = context.counter().expect("counter");
+    let handler =
+        context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived))).expect("register");
+    let count = 4 * context.limits().requests_max.min(500) + 10;
+    for _ in 0..count {
+        // May be answered, and is not.
+        context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
+    }
+    context.wait_counter(arrived, u64::from(count)).expect("all arrived");
+    context.gfence().expect("gfence");
+    context.remove_counter(arrived);
+}

@@ -1,0 +1,220 @@
+//! Puts and gets: every length, every counter, ranges around them untouched.
+
+use super::Check;
+use super::common::{lengths, next, pattern, previous};
+use crate::buffer::{Access, Exposed, RemoteAddress};
+use crate::context::Context;
+use crate::fabric::Fabric;
+use crate::{GetOptions, PutOptions};
+
+pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
+    vec![
+        ("put_every_length_target_counter", put_target_counter),
+        ("put_every_length_completion_counter", put_completion_counter),
+        ("put_every_length_fence", put_fence),
+        ("get_every_length", get),
+        ("put_get_private_memory", private_memory),
+        ("put_get_owned", owned),
+        ("put_get_in_a_scope", in_a_scope),
+    ]
+}
+
+const AROUND: usize = 16;
+
+struct Ring {
+    own: Exposed,
+    all: Vec<RemoteAddress>,
+    longest: usize,
+}
+
+/// A region a task, all of the same length; three of them, so that a fabric that goes by region shows all its ways.
+fn rings<F: Fabric>(context: &mut Context<F>) -> Vec<Ring> {
+    let longest = lengths(context).into_iter().max().unwrap_or(0);
+    (0..3)
+        .map(|_| {
+            let buffer = context.alloc(longest + 2 * AROUND).expect("alloc");
+            let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
+            let all = context.address_init(own.address(AROUND as u64)).expect("address_init");
+            Ring { own, all, longest }
+        })
+        .collect()
+}
+
+fn close<F: Fabric>(context: &mut Context<F>, rings: Vec<Ring>) {
+    context.gfence().expect("gfence");
+    for ring in rings {
+        drop(context.unexpose(ring.own).expect("unexpose"));
+    }
+}
+
+impl Ring {
+    fn clear(&self) {
+        self.own.write(0, &vec![0xEE; self.longest + 2 * AROUND]).expect("write");
+    }
+
+    fn check(&self, source: u32, len: usize) {
+        let mut bytes = vec![0; self.longest + 2 * AROUND];
+        self.own.read(0, &mut bytes).expect("read");
+        assert!(bytes[AROUND..AROUND + len] == pattern(source, len), "{len} bytes of task {source}");
+        let around = bytes[..AROUND].iter().chain(&bytes[AROUND + len..]);
+        assert!(around.copied().all(|byte| byte == 0xEE), "around {len} bytes of task {source}");
+    }
+}
+
+fn put_target_counter<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    let (origin, target) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    for ring in &rings {
+        for len in lengths(context) {
+            ring.clear();
+            context.gfence().expect("gfence");
+            let bytes = pattern(context.task().0, len);
+            let options = PutOptions { origin: Some(origin), target: Some(target.name()), completion: None };
+            context.put(ring.all[next(context).task.index()], &bytes, options).expect("put");
+            context.wait_counter(origin, 1).expect("origin");
+            context.wait_counter(target, 1).expect("target");
+            ring.check(previous(context).task.0, len);
+            context.gfence().expect("gfence");
+        }
+    }
+    close(context, rings);
+    context.remove_counter(origin);
+    context.remove_counter(target);
+}
+
+fn put_completion_counter<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    let completion = context.counter().expect("counter");
+    let target = context.counter().expect("counter");
+    for ring in &rings {
+        for (at, len) in lengths(context).into_iter().enumerate() {
+            ring.clear();
+            context.gfence().expect("gfence");
+            let bytes = pattern(context.task().0, len);
+            let with_target = at % 2 == 0;
+            let options = PutOptions {
+                completion: Some(completion),
+                target: with_target.then_some(target.name()),
+                ..PutOptions::default()
+            };
+            context.put(ring.all[next(context).task.index()], &bytes, options).expect("put");
+            context.wait_counter(completion, 1).expect("completion");
+            if with_target {
+                context.wait_counter(target, 1).expect("target");
+            }
+            context.gfence().expect("gfence");
+            ring.check(previous(context).task.0, len);
+            context.gfence().expect("gfence");
+        }
+    }
+    close(context, rings);
+    context.remove_counter(completion);
+    context.remove_counter(target);
+}
+
+fn put_fence<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    for ring in &rings {
+        for len in lengths(context) {
+            ring.clear();
+            context.gfence().expect("gfence");
+            let bytes = pattern(context.task().0, len);
+            context.put(ring.all[next(context).task.index()], &bytes, PutOptions::default()).expect("put");
+            context.gfence().expect("gfence");
+            ring.check(previous(context).task.0, len);
+            context.gfence().expect("gfence");
+        }
+    }
+    close(context, rings);
+}
+
+fn get<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    let (origin, target) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    for ring in &rings {
+        ring.own.write(AROUND as u64, &pattern(context.task().0, ring.longest)).expect("write");
+        context.gfence().expect("gfence");
+        for len in lengths(context) {
+            let mut bytes = vec![0xEE; len];
+            let options = GetOptions { origin: Some(origin), target: Some(target.name()) };
+            let from = next(context);
+            context.get(ring.all[from.task.index()], &mut bytes, options).expect("get");
+            assert!(bytes == pattern(from.task.0, len), "{len} bytes");
+            context.wait_counter(origin, 1).expect("origin");
+            context.wait_counter(target, 1).expect("the other neighbour has got its bytes");
+        }
+    }
+    close(context, rings);
+    context.remove_counter(origin);
+    context.remove_counter(target);
+}
+
+fn private_memory<F: Fabric>(context: &mut Context<F>) {
+    let own = context.register(vec![0; 100_000], Access::READ_WRITE).expect("register");
+    let all = context.address_init(own.address(0)).expect("address_init");
+    let bytes = pattern(context.task().0, 100_000);
+    context.put(all[next(context).task.index()], &bytes, PutOptions::default()).expect("put");
+    context.gfence().expect("gfence");
+    let mut back = vec![0; 100_000];
+    context.get(all[next(context).task.index()], &mut back, GetOptions::default()).expect("get");
+    assert!(back == bytes, "what was put is what is got");
+    context.gfence().expect("gfence");
+    let memory = context.deregister(own).expect("deregister");
+    assert!(memory[..] == pattern(previous(context).task.0, 100_000)[..]);
+}
+
+fn owned<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    for ring in &rings {
+        for len in [0, 8, 5000, 100_000] {
+            ring.clear();
+            context.gfence().expect("gfence");
+            let mut buffer = context.alloc(len).expect("alloc");
+            buffer.copy_from_slice(&pattern(context.task().0, len));
+            let to = ring.all[next(context).task.index()];
+            let handle = context.put_owned(to, buffer, PutOptions::default()).expect("put_owned");
+            let (buffer, result) = context.wait_owned(handle).expect("a handle of this context");
+            result.expect("put");
+            assert!(buffer[..] == pattern(context.task().0, len)[..]);
+            context.gfence().expect("gfence");
+            ring.check(previous(context).task.0, len);
+            let handle = context.get_owned(to, buffer, GetOptions::default()).expect("get_owned");
+            let (buffer, result) = context.wait_owned(handle).expect("a handle of this context");
+            result.expect("get");
+            assert!(buffer[..] == pattern(context.task().0, len)[..]);
+        }
+        context.gfence().expect("gfence");
+    }
+    close(context, rings);
+}
+
+/// Many operations under way at once, on borrowed memory; the scope waits for all of them.
+fn in_a_scope<F: Fabric>(context: &mut Context<F>) {
+    let rings = rings(context);
+    let mine = pattern(context.task().0, 30_000);
+    for ring in &rings {
+        ring.clear();
+        context.gfence().expect("gfence");
+        let to = ring.all[next(context).task.index()];
+        context
+            .scope(|scope| {
+                for (at, part) in (0..).zip(mine.chunks(1111)) {
+                    scope.put(to.plus(at * 1111), part, PutOptions::default()).expect("put");
+                }
+            })
+            .expect("the scope's end");
+        context.gfence().expect("gfence");
+        ring.check(previous(context).task.0, mine.len());
+        let mut back = vec![0; mine.len()];
+        context
+            .scope(|scope| {
+                for (at, part) in (0..).zip(back.chunks_mut(999)) {
+                    scope.get(to.plus(at * 999), part, GetOptions::default()).expect("get");
+                }
+            })
+            .expect("the scope's end");
+        assert!(back == mine, "what was put is what is got");
+        context.gfence().expect("gfence");
+    }
+    close(context, rings);
+}

@@ -1,0 +1,296 @@
+//! A network inside one process, with simulated delivery: seeded, adversarial, and exact about what it may do.
+//!
+//! It keeps what [`Fabric`] promises, and nothing more:
+//!
+//! * Packets of one sender come in the order in which they were posted, each once. Among senders any order is possible.
+//!   With [`Config::reorder_pieces`], consecutive `Piece` packets of one sender may change places among themselves; no other
+//!   packet changes places with anything.
+//! * A post may be refused with `Retry` at random ([`Config::retry_one_in`]) and is where credits or places for answers are
+//!   used up. Answers never are; an answer that nobody has reserved a place for is a bug, and panics.
+//! * A poll may bring nothing though something has arrived ([`Config::delay_one_in`]).
+//! * Memory is reached as [`Config::reach`] says. A write that was posted is carried out late: just before its sender posts
+//!   its next packet, or polls. A read that was posted is carried out when its reader polls.
+//! * A task can be killed at any time ([`Network::kill`]). What it sent may still come before the news of its death, and
+//!   nothing comes after.
+
+mod memory;
+mod network;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::error::{Error, Outcome, Result};
+use crate::fabric::{Arrival, Event, Fabric, Limits, Payload, Waker};
+use crate::task::{Endpoint, TaskId};
+use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+
+pub use network::Network;
+use network::{Bytes, Inner, Job, Polled};
+
+/// How memory of peers is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Carried out before the call returns.
+    Direct,
+    /// Carried out later.
+    Posted,
+    /// Not at all: the bytes go as packets.
+    Staged,
+    /// One of the three for each region, by its number.
+    Mixed,
+}
+
+/// What the network is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Tasks in the job.
+    pub tasks: u32,
+    /// Of all that happens at random.
+    pub seed: u64,
+    /// Bytes of the largest packet.
+    pub packet_bytes_max: usize,
+    /// Packets that one sender may have unconsumed at one target.
+    pub credits: u32,
+    /// Requests that may be unanswered, per peer.
+    pub requests_max: u32,
+    /// One post in so many is refused though there is room; 0: none.
+    pub retry_one_in: u32,
+    /// One poll in so many brings nothing though something is there; 0: none.
+    pub delay_one_in: u32,
+    /// Whether pieces of data may overtake each other.
+    pub reorder_pieces: bool,
+    /// How puts, gets and announced data are carried.
+    pub reach: Reach,
+    /// How rmws are carried; `Staged`: by the owner.
+    pub atomics: Reach,
+}
+
+impl Config {
+    /// A friendly network.
+    #[must_use]
+    pub fn new(tasks: u32) -> Self {
+        Self {
+            tasks,
+            seed: 1,
+            packet_bytes_max: 4096,
+            credits: 16,
+            requests_max: 8,
+            retry_one_in: 0,
+            delay_one_in: 0,
+            reorder_pieces: false,
+            reach: Reach::Direct,
+            atomics: Reach::Direct,
+        }
+    }
+
+    /// A network that does all it may, from this seed.
+    #[must_use]
+    pub fn hostile(tasks: u32, seed: u64) -> Self {
+        Self {
+            seed,
+            credits: 2,
+            requests_max: 2,
+            retry_one_in: 5,
+            delay_one_in: 4,
+            reorder_pieces: true,
+            reach: Reach::Mixed,
+            atomics: Reach::Mixed,
+            ..Self::new(tasks)
+        }
+    }
+}
+
+/// One endpoint of the network.
+#[derive(Debug)]
+pub struct Loopback {
+    network: Arc<Inner>,
+    own: TaskId,
+    config: Config,
+    /// Buffered packets that have come up and have not been released.
+    held: HashMap<u64, Box<[u8]>>,
+    next_place: u64,
+}
+
+/// A network of `config.tasks` endpoints, in the order of their task numbers.
+#[must_use]
+pub fn network(config: Config) -> (Network, Vec<Loopback>) {
+    let inner = Arc::new(Inner::new(config));
+    let endpoints = (0..config.tasks)
+        .map(|task| Loopback {
+            network: Arc::clone(&inner),
+            own: TaskId(task),
+            config,
+            held: HashMap::new(),
+            next_place: 0,
+        })
+        .collect();
+    (Network::new(inner), endpoints)
+}
+
+impl Loopback {
+    /// Posts a packet if there is room; `bytes` is asked for only then.
+    fn post(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        bytes: impl FnOnce() -> Bytes,
+    ) -> Result<Outcome> {
+        // The sender has one thread, so the room that it has seen stays.
+        if self.network.lock().has_room(self.own, to, class)? == Outcome::Retry {
+            return Ok(Outcome::Retry);
+        }
+        let bytes = bytes();
+        self.network.lock().post(self.own, to.task, class, label, bytes);
+        self.network.notify(to.task);
+        Ok(Outcome::Done)
+    }
+}
+
+impl Fabric for Loopback {
+    fn endpoint(&self) -> Endpoint {
+        self.own.into()
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.config.tasks
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            packet_bytes_max: self.config.packet_bytes_max,
+            credits: self.config.credits,
+            requests_max: self.config.requests_max,
+        }
+    }
+
+    fn post_inline(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        bytes: &InlineBytes,
+    ) -> Result<Outcome> {
+        self.post(to, class, label, || Bytes::Inline(*bytes))
+    }
+
+    fn post_packet(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        head: &[u8],
+        body: &mut impl Body,
+    ) -> Result<Outcome> {
+        assert!(head.len() + body.len() <= self.config.packet_bytes_max, "a packet longer than the limit");
+        self.post(to, class, label, || {
+            let mut bytes = head.to_vec();
+            bytes.extend_from_slice(&crate::buffer::body_to_vec(body));
+            Bytes::Buffered(bytes.into())
+        })
+    }
+
+    fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
+        match self.network.lock().poll(self.own)? {
+            Polled::Event(event) => Some(event),
+            Polled::Packet { from, class, label, bytes } => {
+                let payload = match bytes {
+                    Bytes::Inline(bytes) => {
+                        *inline = bytes;
+                        Payload::Inline
+                    }
+                    Bytes::Buffered(bytes) => {
+                        let place = self.next_place;
+                        self.next_place += 1;
+                        let len = bytes.len() as u32;
+                        self.held.insert(place, bytes);
+                        Payload::Buffered { place, len }
+                    }
+                };
+                Some(Event::Arrival(Arrival { from: from.into(), class, label, payload }))
+            }
+        }
+    }
+
+    fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
+        match arrival.payload {
+            Payload::Inline => Arrived::private(&[]),
+            Payload::Buffered { place, .. } => {
+                Arrived::private(self.held.get(&place).expect("an arrival is looked at before its release"))
+            }
+        }
+    }
+
+    fn release(&mut self, arrival: Arrival) {
+        if let Payload::Buffered { place, .. } = arrival.payload {
+            // Overwritten, so that a view kept too long shows.
+            let mut bytes = self.held.remove(&place).expect("an arrival is released once");
+            bytes.fill(0xDD);
+        }
+        self.network.lock().release(self.own, arrival.from.task, arrival.class);
+        self.network.notify(arrival.from.task);
+    }
+
+    fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
+        Ok(JobBuffer::zeroed(len))
+    }
+
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
+        Ok(self.network.lock().grant(self.own, memory, access))
+    }
+
+    fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
+        self.network.lock().revoke(self.own, grant)
+    }
+
+    fn waive(&mut self, origin: Endpoint) {
+        self.network.lock().waive(self.own, origin.task);
+        self.network.notify(origin.task);
+    }
+
+    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
+        let address = RemoteAddress { task: self.own, grant, offset };
+        self.network.lock().range(address, len, access)
+    }
+
+    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
+        self.network.lock().transfer(self.own, Job::Write { to, from }, op)
+    }
+
+    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
+        self.network.lock().transfer(self.own, Job::Read { from, to }, op)
+    }
+
+    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
+        self.network.lock().atomic(self.own, Job::Atomic { at, width, operation }, op)
+    }
+
+    fn wait(&mut self, _polls: u32, limit: Duration) {
+        self.network.sleep(self.own, limit);
+    }
+
+    fn failure(&self, task: TaskId) -> Option<String> {
+        self.network.lock().failure(task)
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.network.kill(self.own, why);
+    }
+
+    fn waker(&self) -> Waker {
+        let (network, own) = (Arc::clone(&self.network), self.own);
+        Arc::new(move || network.wake(own))
+    }
+}
+
+impl Drop for Loopback {
+    fn drop(&mut self) {
+        self.network.lock().leave(self.own);
+    }
+}
+
+fn unknown(to: Endpoint, num_tasks: u32) -> Error {
+    Error::UnknownTask { endpoint: to, num_tasks }
+}

@@ -1,0 +1,427 @@
+//! The state of the network, under one lock: packets on their way, credits, events, deaths.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::memory::Regions;
+use super::{Config, Reach, unknown};
+use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
+use crate::engine::packet::Kind;
+use crate::error::{Error, Outcome, Result};
+use crate::fabric::Event;
+use crate::task::{Endpoint, TaskId};
+use crate::testing::Random;
+use crate::transfer::{Atomic, AtomicOp, Class, OpId, Transfer, Width};
+
+/// From outside: to kill tasks.
+#[derive(Clone, Debug)]
+pub struct Network(Arc<Inner>);
+
+impl Network {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self(inner)
+    }
+
+    /// Kills a task: its calls fail from now on, and the others learn of it.
+    pub fn kill(&self, task: TaskId) {
+        self.0.kill(task, "it was killed");
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    state: Mutex<State>,
+    /// One for each task that sleeps.
+    news: Vec<Condvar>,
+}
+
+/// The payload of a packet.
+#[derive(Debug)]
+pub(super) enum Bytes {
+    Inline(InlineBytes),
+    Buffered(Box<[u8]>),
+}
+
+/// What a poll brings.
+#[derive(Debug)]
+pub(super) enum Polled {
+    Event(Event),
+    Packet { from: TaskId, class: Class, label: u16, bytes: Bytes },
+}
+
+/// What is carried out in memory of a peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Job {
+    Write { to: RemoteAddress, from: RawBytes },
+    Read { from: RemoteAddress, to: RawBuffer },
+    Atomic { at: RemoteAddress, width: Width, operation: AtomicOp },
+}
+
+impl Job {
+    fn remote(&self) -> RemoteAddress {
+        match *self {
+            Self::Write { to, .. } => to,
+            Self::Read { from, .. } => from,
+            Self::Atomic { at, .. } => at,
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::Write { from, .. } => from.len() as u64,
+            Self::Read { to, .. } => to.len() as u64,
+            Self::Atomic { width, .. } => width.bytes(),
+        }
+    }
+
+    fn access(&self) -> Access {
+        match self {
+            Self::Read { .. } => Access::READ,
+            Self::Write { .. } | Self::Atomic { .. } => Access::WRITE,
+        }
+    }
+}
+
+/// A job for later.
+#[derive(Clone, Copy, Debug)]
+struct Posted {
+    op: OpId,
+    job: Job,
+    /// A write that is in place already, and only has to be reported.
+    written: bool,
+}
+
+#[derive(Debug)]
+struct Packet {
+    class: Class,
+    label: u16,
+    bytes: Bytes,
+}
+
+/// What one task has to do with one other, as the sender.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Its packets that the target has not released.
+    unreleased: u32,
+    /// Its requests that were neither answered nor waived.
+    unanswered: u32,
+    /// Places of its own receive queue that are reserved for answers.
+    reserved: u32,
+}
+
+#[derive(Debug)]
+struct Task {
+    dead: Option<String>,
+    gone: bool,
+    woken: bool,
+    /// By sender.
+    inbox: Vec<VecDeque<Packet>>,
+    /// By target.
+    flows: Vec<Flow>,
+    events: VecDeque<Event>,
+    posted: VecDeque<Posted>,
+    regions: Regions,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    config: Config,
+    random: Random,
+    tasks: Vec<Task>,
+}
+
+impl Inner {
+    pub(super) fn new(config: Config) -> Self {
+        let tasks = config.tasks as usize;
+        let task = |_| Task {
+            dead: None,
+            gone: false,
+            woken: false,
+            inbox: (0..tasks).map(|_| VecDeque::new()).collect(),
+            flows: vec![Flow::default(); tasks],
+            events: VecDeque::new(),
+            posted: VecDeque::new(),
+            regions: Regions::default(),
+        };
+        let state = State { config, random: Random::new(config.seed), tasks: (0..tasks).map(task).collect() };
+        Self { state: Mutex::new(state), news: (0..tasks).map(|_| Condvar::new()).collect() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // A test thread that panicked has said so; the others still have to end.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn notify(&self, task: TaskId) {
+        if let Some(news) = self.news.get(task.index()) {
+            news.notify_all();
+        }
+    }
+
+    pub(super) fn wake(&self, task: TaskId) {
+        self.lock().tasks[task.index()].woken = true;
+        self.notify(task);
+    }
+
+    pub(super) fn sleep(&self, own: TaskId, limit: Duration) {
+        let mut state = self.lock();
+        let task = &mut state.tasks[own.index()];
+        let something = std::mem::take(&mut task.woken)
+            || !task.events.is_empty()
+            || !task.posted.is_empty()
+            || task.inbox.iter().any(|queue| !queue.is_empty());
+        if !something {
+            drop(self.news[own.index()].wait_timeout(state, limit));
+        }
+    }
+
+    pub(super) fn kill(&self, task: TaskId, why: &str) {
+        self.lock().kill(task, why);
+        for other in &self.news {
+            other.notify_all();
+        }
+    }
+}
+
+impl State {
+    fn check(&self, own: TaskId, to: Endpoint) -> Result<()> {
+        let num_tasks = self.config.tasks;
+        if to.task.0 >= num_tasks || to.context.0 != 0 {
+            return Err(unknown(to, num_tasks));
+        }
+        self.check_alive(own)?;
+        self.check_alive(to.task)
+    }
+
+    fn check_alive(&self, task: TaskId) -> Result<()> {
+        match &self.tasks[task.index()].dead {
+            Some(how) => Err(Error::PeerFailed { task, what: format!(": {how}") }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a packet would be taken now.
+    pub(super) fn has_room(&mut self, own: TaskId, to: Endpoint, class: Class) -> Result<Outcome> {
+        self.check(own, to)?;
+        let flow = self.tasks[own.index()].flows[to.task.index()];
+        let Config { credits, requests_max, retry_one_in, .. } = self.config;
+        let has_room = match class {
+            Class::Answer => true,
+            Class::OneWay => flow.unreleased < credits,
+            Class::Request => flow.unreleased < credits && flow.reserved < requests_max,
+        };
+        if !has_room || (class != Class::Answer && self.random.one_in(retry_one_in)) {
+            return Ok(Outcome::Retry);
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Takes a packet that [`has_room`](Self::has_room) has just allowed.
+    pub(super) fn post(&mut self, own: TaskId, to: TaskId, class: Class, label: u16, bytes: Bytes) {
+        self.write_what_was_posted(own);
+        match class {
+            Class::Answer => self.end_request(to, own, "answers"),
+            Class::OneWay => self.tasks[own.index()].flows[to.index()].unreleased += 1,
+            Class::Request => {
+                let flow = &mut self.tasks[own.index()].flows[to.index()];
+                flow.unreleased += 1;
+                flow.unanswered += 1;
+                flow.reserved += 1;
+            }
+        }
+        let target = &mut self.tasks[to.index()];
+        if !target.gone {
+            target.inbox[own.index()].push_back(Packet { class, label, bytes });
+        }
+    }
+
+    /// A request of `origin` to `target` is answered or waived.
+    fn end_request(&mut self, origin: TaskId, target: TaskId, how: &str) {
+        let origin_gone = self.tasks[origin.index()].gone;
+        let flow = &mut self.tasks[origin.index()].flows[target.index()];
+        assert!(flow.unanswered > 0 || origin_gone, "{target} {how} a request that {origin} has not made");
+        flow.unanswered = flow.unanswered.saturating_sub(1);
+    }
+
+    pub(super) fn waive(&mut self, own: TaskId, origin: TaskId) {
+        self.end_request(origin, own, "waives");
+        let flow = &mut self.tasks[origin.index()].flows[own.index()];
+        flow.reserved = flow.reserved.saturating_sub(1);
+    }
+
+    pub(super) fn release(&mut self, own: TaskId, from: TaskId, class: Class) {
+        match class {
+            Class::Answer => self.tasks[own.index()].flows[from.index()].reserved -= 1,
+            Class::OneWay | Class::Request => self.tasks[from.index()].flows[own.index()].unreleased -= 1,
+        }
+    }
+
+    pub(super) fn poll(&mut self, own: TaskId) -> Option<Polled> {
+        self.write_what_was_posted(own);
+        if self.random.one_in(self.config.delay_one_in) {
+            return None;
+        }
+        let task = &mut self.tasks[own.index()];
+        if let Some(event) = task.events.pop_front() {
+            if let Event::TaskFailed(dead) = event {
+                task.inbox[dead.index()].clear();
+            }
+            return Some(Polled::Event(event));
+        }
+        let posted = task.posted.len();
+        if posted > 0 && self.random.one_in(2) {
+            let next = self.random.below(posted);
+            return self.complete(own, next);
+        }
+        let task = &mut self.tasks[own.index()];
+        let senders: Vec<usize> =
+            (0..task.inbox.len()).filter(|&sender| !task.inbox[sender].is_empty()).collect();
+        if senders.is_empty() {
+            return if posted > 0 { self.complete(own, 0) } else { None };
+        }
+        let sender = senders[self.random.below(senders.len())];
+        let queue = &mut self.tasks[own.index()].inbox[sender];
+        let pieces = queue.iter().take_while(|packet| Kind::of(packet.label) == Kind::Piece).count();
+        let at = if self.config.reorder_pieces { self.random.below(pieces) } else { 0 };
+        let Packet { class, label, bytes } = queue.remove(at)?;
+        Some(Polled::Packet { from: TaskId(sender as u32), class, label, bytes })
+    }
+
+    pub(super) fn transfer(&mut self, own: TaskId, job: Job, op: OpId) -> Result<Transfer> {
+        match self.start(own, job, op, self.config.reach)? {
+            Started::AtOwner => Ok(Transfer::Staged),
+            Started::Retry => Ok(Transfer::Retry),
+            Started::Posted => Ok(Transfer::Posted),
+            Started::Done(_) => Ok(Transfer::Done),
+        }
+    }
+
+    pub(super) fn atomic(&mut self, own: TaskId, job: Job, op: OpId) -> Result<Atomic> {
+        match self.start(own, job, op, self.config.atomics)? {
+            Started::AtOwner => Ok(Atomic::AtOwner),
+            Started::Retry => Ok(Atomic::Retry),
+            Started::Posted => Ok(Atomic::Posted),
+            Started::Done(value) => Ok(Atomic::Done(value)),
+        }
+    }
+
+    fn start(&mut self, own: TaskId, job: Job, op: OpId, reach: Reach) -> Result<Started> {
+        let remote = job.remote();
+        self.check(own, remote.task.into())?;
+        let reach = reach_of(reach, remote.grant);
+        if reach == Reach::Staged {
+            return Ok(Started::AtOwner);
+        }
+        self.tasks[remote.task.index()].regions.check_open(remote, job.len())?;
+        self.range(remote, job.len(), job.access())?;
+        if self.random.one_in(self.config.retry_one_in) {
+            return Ok(Started::Retry);
+        }
+        if reach == Reach::Posted {
+            self.tasks[own.index()].posted.push_back(Posted { op, job, written: false });
+            return Ok(Started::Posted);
+        }
+        self.carry_out(job).map(Started::Done)
+    }
+
+    fn carry_out(&mut self, job: Job) -> Result<u64> {
+        let range = self.range(job.remote(), job.len(), job.access())?;
+        match job {
+            Job::Write { from, .. } => from.copy_to_buffer(range),
+            Job::Read { to, .. } => range.as_bytes().copy_to_buffer(to),
+            Job::Atomic { at, width, operation } => {
+                let misaligned = Error::Misaligned { offset: at.offset, size: width.bytes() };
+                return range.atomic(width, operation).ok_or(misaligned);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Writes that were posted are in place before a packet that is sent later is seen.
+    fn write_what_was_posted(&mut self, own: TaskId) {
+        for at in 0..self.tasks[own.index()].posted.len() {
+            let Posted { job, written, .. } = self.tasks[own.index()].posted[at];
+            if matches!(job, Job::Write { .. }) && !written {
+                self.tasks[own.index()].posted[at].written = true;
+                // The region is live until this completes; if its task is not, the completion says so.
+                let _ = self.carry_out(job);
+            }
+        }
+    }
+
+    fn complete(&mut self, own: TaskId, at: usize) -> Option<Polled> {
+        let Posted { op, job, written } = self.tasks[own.index()].posted.remove(at)?;
+        let result = match self.check_alive(job.remote().task) {
+            Ok(()) if written => Ok(0),
+            Ok(()) => self.carry_out(job),
+            Err(error) => Err(error),
+        };
+        Some(Polled::Event(Event::Completed { op, result: result.map_err(Box::new) }))
+    }
+
+    pub(super) fn grant(&mut self, own: TaskId, memory: RawBuffer, access: Access) -> Grant {
+        self.tasks[own.index()].regions.insert(memory, access)
+    }
+
+    pub(super) fn revoke(&mut self, own: TaskId, grant: Grant) -> Result<Outcome> {
+        let in_use = self.tasks.iter().flat_map(|task| &task.posted).any(|posted| {
+            let remote = posted.job.remote();
+            remote.task == own && remote.grant == grant
+        });
+        assert!(
+            !(in_use && grant.is_for_operation()),
+            "{own} revokes a grant for one operation while its peer is copying"
+        );
+        let regions = &mut self.tasks[own.index()].regions;
+        if in_use {
+            regions.close(grant);
+            return Ok(Outcome::Retry);
+        }
+        regions.remove(grant);
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn range(&self, at: RemoteAddress, len: u64, access: Access) -> Result<RawBuffer> {
+        self.tasks[at.task.index()].regions.range(at, len, access)
+    }
+
+    pub(super) fn failure(&self, task: TaskId) -> Option<String> {
+        self.tasks.get(task.index())?.dead.clone()
+    }
+
+    fn kill(&mut self, dead: TaskId, why: &str) {
+        if self.tasks[dead.index()].dead.is_some() || self.tasks[dead.index()].gone {
+            return;
+        }
+        self.tasks[dead.index()].dead = Some(why.to_owned());
+        self.tasks[dead.index()].posted.clear();
+        for task in &mut self.tasks {
+            task.events.push_back(Event::TaskFailed(dead));
+        }
+    }
+
+    /// A task has closed its endpoint: its memory is reached no more.
+    pub(super) fn leave(&mut self, own: TaskId) {
+        let task = &mut self.tasks[own.index()];
+        task.gone = true;
+        task.regions = Regions::default();
+        task.posted.clear();
+    }
+}
+
+enum Started {
+    AtOwner,
+    Retry,
+    Posted,
+    Done(u64),
+}
+
+fn reach_of(reach: Reach, grant: Grant) -> Reach {
+    match (reach, grant.region % 3) {
+        (Reach::Mixed, 0) => Reach::Direct,
+        (Reach::Mixed, 1) => Reach::Posted,
+        (Reach::Mixed, _) => Reach::Staged,
+        (reach, _) => reach,
+    }
+}

@@ -1,0 +1,34 @@
+//! A job whose tasks are threads.
+
+use crate::context::Context;
+use crate::fabric::Fabric;
+
+/// Runs `task` once for each fabric, each in a thread of its own, with a fresh context.
+///
+/// # Panics
+/// A task panicked; after all others have ended too (its fabric was marked as failed, so that they do).
+pub fn run<F: Fabric + Send>(fabrics: Vec<F>, task: impl Fn(&mut Context<F>) + Sync) {
+    let task = &task;
+    let first_panic = std::thread::scope(|scope| {
+        let threads: Vec<_> = fabrics
+            .into_iter()
+            .map(|fabric| {
+                scope.spawn(move || {
+                    let mut context = Context::new(fabric);
+                    let run = std::panic::AssertUnwindSafe(|| task(&mut context));
+                    let result = std::panic::catch_unwind(run);
+                    if result.is_err() {
+                        context.fail("its thread panicked");
+                    }
+                    result
+                })
+            })
+            .collect();
+        let results: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().and_then(|result| result)).collect();
+        results.into_iter().find_map(Result::err)
+    });
+    if let Some(panic) = first_panic {
+        std::panic::resume_unwind(panic);
+    }
+}

@@ -1,0 +1,42 @@
+//! `LAPI_Msgpoll`: progress, as long as there is any, up to a bound.
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::in_handler;
+
+/// Why [`Context::msgpoll`] has returned (the flags of `lapi_msg_info_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollReason {
+    /// An operation of this task has ended (`LAPI_SEND_COMPLETE`).
+    SendComplete,
+    /// A message has arrived (`LAPI_RECV_COMPLETE`).
+    ReceiveComplete,
+    /// Both (`LAPI_BOTH_COMPLETE`).
+    Both,
+    /// So many polls in a row brought nothing (`LAPI_DISP_CNTR`).
+    GaveUp,
+}
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// Makes progress until an operation of this task has ended, a packet of a peer has been handled, or `idle_polls_max`
+    /// polls in a row brought nothing. Never sleeps.
+    ///
+    /// # Errors
+    /// What progress reports; a call inside a handler.
+    pub fn msgpoll(&mut self, idle_polls_max: u32) -> Result<PollReason> {
+        in_handler::check("msgpoll")?;
+        let ended_before = self.statistics().operations_ended;
+        for _ in 0..idle_polls_max {
+            if self.probe()? {
+                let ended = self.statistics().operations_ended > ended_before;
+                let reason = if ended { PollReason::SendComplete } else { PollReason::ReceiveComplete };
+                // What else is there comes with it, if it does so at once.
+                let more = self.probe()?;
+                return Ok(if ended && more { PollReason::Both } else { reason });
+            }
+        }
+        Ok(PollReason::GaveUp)
+    }
+}

@@ -1,0 +1,45 @@
+//! The conformance suite over the loopback network: friendly, hostile, and with one credit.
+
+use am_core::testing::conformance;
+use am_core::testing::loopback::{Config, Reach, network};
+use am_core::testing::threads;
+
+fn run(config: Config) {
+    println!("{config:?}");
+    let filter = std::env::var("AM_CHECK").unwrap_or_default();
+    let (_, endpoints) = network(config);
+    threads::run(endpoints, |context| conformance::run_all(&filter, context));
+}
+
+#[test]
+fn one_task() {
+    run(Config::new(1));
+}
+
+#[test]
+fn two_tasks_direct() {
+    run(Config::new(2));
+}
+
+#[test]
+fn three_tasks_posted() {
+    run(Config { reach: Reach::Posted, atomics: Reach::Posted, ..Config::new(3) });
+}
+
+#[test]
+fn two_tasks_staged_one_credit() {
+    let one = Config { credits: 1, requests_max: 1, ..Config::new(2) };
+    run(Config { reach: Reach::Staged, atomics: Reach::Staged, ..one });
+}
+
+#[test]
+fn three_tasks_hostile() {
+    for seed in 1..4 {
+        run(Config::hostile(3, seed));
+    }
+}
+
+#[test]
+fn eight_tasks_hostile() {
+    run(Config::hostile(8, 77));
+}
