@@ -234,11 +234,21 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline]
     pub fn probe(&mut self) -> Result<bool> {
         in_handler::check("probe")?;
-        let moved = self.progress()?;
         if self.engine.attention {
-            self.attend()?;
+            return self.probe_with_attention();
         }
-        Ok(moved)
+        self.progress()
+    }
+
+    /// Older errors come first; the failure of a task hinders no progress.
+    #[cold]
+    #[inline(never)]
+    fn probe_with_attention(&mut self) -> Result<bool> {
+        if let Some(error) = self.stashed.pop_front() {
+            return Err(error);
+        }
+        let moved = self.progress()?;
+        self.attend().map(|()| moved)
     }
 
     /// Makes progress until `done` says so; sleeps when nothing comes. `done` is asked first, and after each round.

@@ -1,7 +1,7 @@
 //! Messages: every length, every place, in order, in handlers nothing that communicates.
 
 use super::Check;
-use super::common::{Shared, everyone, lengths, next, pattern, previous, until};
+use super::common::{Shared, everyone, lengths, new_counter, next, pattern, previous, register, until};
 use crate::AmOptions;
 use crate::buffer::{Access, Arrived, JobBuffer, Room};
 use crate::context::Context;
@@ -28,20 +28,18 @@ type Received = Shared<Vec<(u32, u64, Vec<u8>)>>;
 fn every_length_owned<F: Fabric>(context: &mut Context<F>) {
     let received = Received::new();
     let in_handler = received.clone();
-    let handler = context
-        .register_handler(move |message| {
-            let received = in_handler.clone();
-            let buffer = JobBuffer::zeroed(message.len as usize);
-            Answer::owned(
-                buffer,
-                Completion::Call(Box::new(move |delivered| {
-                    delivered.outcome.expect("delivered");
-                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
-                    received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
-                })),
-            )
-        })
-        .expect("register");
+    let handler = register(context, move |message| {
+        let received = in_handler.clone();
+        let buffer = JobBuffer::zeroed(message.len as usize);
+        Answer::owned(
+            buffer,
+            Completion::Call(Box::new(move |delivered| {
+                delivered.outcome.expect("delivered");
+                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
+            })),
+        )
+    });
     for announce in [false, true] {
         for len in lengths(context) {
             let udata = pattern(context.task().0, len);
@@ -52,6 +50,7 @@ fn every_length_owned<F: Fabric>(context: &mut Context<F>) {
             assert_eq!(source, previous(context).task.0);
             assert_eq!(placed, len as u64);
             assert!(bytes == pattern(source, len), "{len} bytes, announce {announce}");
+            context.gfence().expect("gfence");
         }
     }
 }
@@ -62,10 +61,8 @@ fn every_length_exposed<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.alloc(longest + 32).expect("alloc");
     let region = context.expose(buffer, Access { write: false, ..Access::READ }).expect("expose");
     let range = region.range(16, longest as u64).expect("range");
-    let arrived = context.counter().expect("counter");
-    let handler = context
-        .register_handler(move |_| Answer::exposed(range, Completion::Bump(arrived)))
-        .expect("register");
+    let arrived = new_counter(context);
+    let handler = register(context, move |_| Answer::exposed(range, Completion::Bump(arrived)));
     for len in all {
         region.write(0, &vec![0xEE; longest + 32]).expect("write");
         context.gfence().expect("gfence");
@@ -104,14 +101,12 @@ impl Sink for Scatter {
 fn every_length_sink<F: Fabric>(context: &mut Context<F>) {
     let into = Shared::<Vec<u8>>::new();
     let for_handler = into.clone();
-    let arrived = context.counter().expect("counter");
-    let handler = context
-        .register_handler(move |message| {
-            for_handler.with(|into| *into = vec![0; message.len as usize]);
-            let sink = Box::new(Scatter { into: for_handler.clone() });
-            Answer { place: Place::Sink(sink), completion: Completion::Bump(arrived) }
-        })
-        .expect("register");
+    let arrived = new_counter(context);
+    let handler = register(context, move |message| {
+        for_handler.with(|into| *into = vec![0; message.len as usize]);
+        let sink = Box::new(Scatter { into: for_handler.clone() });
+        Answer { place: Place::Sink(sink), completion: Completion::Bump(arrived) }
+    });
     for len in lengths(context) {
         let udata = pattern(context.task().0, len);
         context.amsend(next(context), handler, &[], &udata, AmOptions::default()).expect("amsend");
@@ -148,7 +143,7 @@ fn gathered<F: Fabric>(context: &mut Context<F>) {
     let handler = register_owned(context, &received);
     for len in lengths(context) {
         let bytes = pattern(context.task().0, 2 * len);
-        let sent = context.counter().expect("counter");
+        let sent = new_counter(context);
         let options = AmOptions { origin: Some(sent), ..AmOptions::default() };
         let outcome = context
             .amsend_gather(next(context), handler, b"g", EverySecond { bytes }, options, None)
@@ -166,36 +161,32 @@ fn gathered<F: Fabric>(context: &mut Context<F>) {
 
 fn register_owned<F: Fabric>(context: &mut Context<F>, received: &Received) -> crate::handler::HandlerId {
     let in_handler = received.clone();
-    context
-        .register_handler(move |message| {
-            let received = in_handler.clone();
-            Answer::owned(
-                JobBuffer::zeroed(message.len as usize),
-                Completion::Call(Box::new(move |delivered| {
-                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
-                    received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
-                })),
-            )
-        })
-        .expect("register")
+    register(context, move |message| {
+        let received = in_handler.clone();
+        Answer::owned(
+            JobBuffer::zeroed(message.len as usize),
+            Completion::Call(Box::new(move |delivered| {
+                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                received.with(|all| all.push((delivered.source.task.0, delivered.placed, bytes)));
+            })),
+        )
+    })
 }
 
 /// A place shorter than the message takes what fits, and the completion tells.
 fn truncated<F: Fabric>(context: &mut Context<F>) {
     let told = Shared::<Vec<(u64, u64, Vec<u8>)>>::new();
     let in_handler = told.clone();
-    let handler = context
-        .register_handler(move |message| {
-            let told = in_handler.clone();
-            Answer::owned(
-                JobBuffer::zeroed(message.len as usize / 2),
-                Completion::Call(Box::new(move |delivered| {
-                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
-                    told.with(|told| told.push((delivered.len, delivered.placed, bytes)));
-                })),
-            )
-        })
-        .expect("register");
+    let handler = register(context, move |message| {
+        let told = in_handler.clone();
+        Answer::owned(
+            JobBuffer::zeroed(message.len as usize / 2),
+            Completion::Call(Box::new(move |delivered| {
+                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                told.with(|told| told.push((delivered.len, delivered.placed, bytes)));
+            })),
+        )
+    });
     for len in lengths(context) {
         let udata = pattern(context.task().0, len);
         context.amsend(next(context), handler, &[], &udata, AmOptions::default()).expect("amsend");
@@ -210,12 +201,10 @@ fn truncated<F: Fabric>(context: &mut Context<F>) {
 fn user_headers<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(Vec<u8>, u64)>>::new();
     let in_handler = seen.clone();
-    let handler = context
-        .register_handler(move |message| {
-            in_handler.with(|seen| seen.push((message.uhdr.to_vec(), message.len)));
-            Answer::discard()
-        })
-        .expect("register");
+    let handler = register(context, move |message| {
+        in_handler.with(|seen| seen.push((message.uhdr.to_vec(), message.len)));
+        Answer::discard()
+    });
     let max = context.limits().uhdr_bytes_max;
     let packet = context.limits().packet_bytes_max;
     for uhdr_len in [0, 1, 27, 28, 31, 32, 33, 40, 41, 500, max - 1, max] {
@@ -235,13 +224,11 @@ fn user_headers<F: Fabric>(context: &mut Context<F>) {
 fn keeps_order<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u32, u32)>>::new();
     let in_handler = seen.clone();
-    let handler = context
-        .register_handler(move |message| {
-            let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
-            in_handler.with(|seen| seen.push((message.source.task.0, number)));
-            Answer::discard()
-        })
-        .expect("register");
+    let handler = register(context, move |message| {
+        let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
+        in_handler.with(|seen| seen.push((message.source.task.0, number)));
+        Answer::discard()
+    });
     let packet = context.limits().packet_bytes_max;
     let lengths = [0, 500, 3, packet + 1, 20, packet / 2, 3 * packet];
     let count = 60u32;
@@ -266,16 +253,14 @@ fn keeps_order<F: Fabric>(context: &mut Context<F>) {
 fn raw_keeps_order<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u32, u32, Vec<u8>)>>::new();
     let in_handler = seen.clone();
-    let handler = context
-        .register_handler(move |message| {
-            let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
-            let source = message.source.task.0;
-            let bytes = message.here.map(|here| here.to_vec()).unwrap_or_default();
-            in_handler.with(|seen| seen.push((source, number, bytes)));
-            Answer::discard()
-        })
-        .expect("register");
-    let sent = context.counter().expect("counter");
+    let handler = register(context, move |message| {
+        let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
+        let source = message.source.task.0;
+        let bytes = message.here.map(|here| here.to_vec()).unwrap_or_default();
+        in_handler.with(|seen| seen.push((source, number, bytes)));
+        Answer::discard()
+    });
+    let sent = new_counter(context);
     let count = 200u32;
     let packet = context.limits().packet_bytes_max;
     let target = next(context);

@@ -1,7 +1,7 @@
 //! Announced messages: several at once, both ways, and the memory they use.
 
 use super::Check;
-use super::common::{Shared, everyone, pattern, until};
+use super::common::{Shared, everyone, new_counter, pattern, register, until};
 use crate::AmOptions;
 use crate::buffer::JobBuffer;
 use crate::context::Context;
@@ -16,19 +16,17 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
 fn many_at_once<F: Fabric>(context: &mut Context<F>) {
     let received = Shared::<Vec<(u32, u8, Vec<u8>)>>::new();
     let in_handler = received.clone();
-    let handler = context
-        .register_handler(move |message| {
-            let (received, number) = (in_handler.clone(), message.uhdr[0]);
-            Answer::owned(
-                JobBuffer::zeroed(message.len as usize),
-                Completion::Call(Box::new(move |delivered| {
-                    delivered.outcome.expect("delivered");
-                    let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
-                    received.with(|all| all.push((delivered.source.task.0, number, bytes)));
-                })),
-            )
-        })
-        .expect("register");
+    let handler = register(context, move |message| {
+        let (received, number) = (in_handler.clone(), message.uhdr[0]);
+        Answer::owned(
+            JobBuffer::zeroed(message.len as usize),
+            Completion::Call(Box::new(move |delivered| {
+                delivered.outcome.expect("delivered");
+                let bytes = delivered.buffer.expect("the buffer of Place::Owned").to_vec();
+                received.with(|all| all.push((delivered.source.task.0, number, bytes)));
+            })),
+        )
+    });
     let count = 12u8;
     let len_of = |number: u8| 100_000 + usize::from(number) * 7919;
     let mut handles = Vec::new();
@@ -60,8 +58,8 @@ fn many_at_once<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn with_counters<F: Fabric>(context: &mut Context<F>) {
-    let handler = context.register_handler(|_| Answer::discard()).expect("register");
-    let (origin, target) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    let handler = register(context, |_| Answer::discard());
+    let (origin, target) = (new_counter(context), new_counter(context));
     let next = super::common::next(context);
     for len in [0, 1, 40, 5000] {
         let options = AmOptions {

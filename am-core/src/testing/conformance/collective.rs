@@ -1,7 +1,7 @@
 //! Barriers and exchanges.
 
 use super::Check;
-use super::common::{Shared, everyone};
+use super::common::{Shared, everyone, register};
 use crate::buffer::Access;
 use crate::context::Context;
 use crate::error::{Error, Fault};
@@ -48,12 +48,10 @@ fn address_init<F: Fabric>(context: &mut Context<F>) {
 fn gfence_is_a_barrier<F: Fabric>(context: &mut Context<F>) {
     let seen = Shared::<Vec<(u32, u8)>>::new();
     let in_handler = seen.clone();
-    let handler = context
-        .register_handler(move |message| {
-            in_handler.with(|seen| seen.push((message.source.task.0, message.uhdr[0])));
-            Answer::discard()
-        })
-        .expect("register");
+    let handler = register(context, move |message| {
+        in_handler.with(|seen| seen.push((message.source.task.0, message.uhdr[0])));
+        Answer::discard()
+    });
     let tasks = context.num_tasks() as usize;
     for round in 0..20u8 {
         for target in everyone(context) {

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::Context;
+use crate::counter::Counter;
 use crate::fabric::Fabric;
+use crate::handler::{Answer, HandlerId, Message};
 use crate::task::{Endpoint, TaskId};
 
 /// Bytes that tell who made them, and where each belongs.
@@ -69,4 +71,21 @@ impl<T: Default> Shared<T> {
 /// Makes progress until `done` holds.
 pub(super) fn until<F: Fabric>(context: &mut Context<F>, mut done: impl FnMut() -> bool) {
     context.wait_until(|_| Ok(done())).expect("progress");
+}
+
+/// Registers a header handler in every task, before anybody sends to it.
+pub(super) fn register<F: Fabric>(
+    context: &mut Context<F>,
+    handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
+) -> HandlerId {
+    let id = context.register_handler(handler).expect("register");
+    context.gfence().expect("gfence");
+    id
+}
+
+/// A new counter in every task, before anybody names it.
+pub(super) fn new_counter<F: Fabric>(context: &mut Context<F>) -> Counter {
+    let counter = context.counter().expect("counter");
+    context.gfence().expect("gfence");
+    counter
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Check;
-use super::common::{Shared, next, previous, until};
+use super::common::{Shared, new_counter, next, previous, register, until};
 use crate::AmOptions;
 use crate::context::Context;
 use crate::counter::Counter;
@@ -41,9 +41,8 @@ fn send<F: Fabric>(
 }
 
 fn bump<F: Fabric>(context: &mut Context<F>) {
-    let counter = context.counter().expect("counter");
-    let handler =
-        context.register_handler(move |_| Answer::consumed(Completion::Bump(counter))).expect("register");
+    let counter = new_counter(context);
+    let handler = register(context, move |_| Answer::consumed(Completion::Bump(counter)));
     for way in ways(context) {
         send(context, handler, &[], way);
         context.wait_counter(counter, 1).expect("bump");
@@ -54,11 +53,9 @@ fn bump<F: Fabric>(context: &mut Context<F>) {
 
 fn bump_at_source<F: Fabric>(context: &mut Context<F>) {
     // Counters made in the same order have the same names everywhere.
-    let counter = context.counter().expect("counter");
-    let completion = context.counter().expect("counter");
-    let handler = context
-        .register_handler(move |_| Answer::consumed(Completion::BumpAtSource(counter.name())))
-        .expect("register");
+    let counter = new_counter(context);
+    let completion = new_counter(context);
+    let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
     for way in ways(context) {
         for completion_counter in [None, Some(completion)] {
             let options =
@@ -78,9 +75,7 @@ fn bump_at_source<F: Fabric>(context: &mut Context<F>) {
 fn set_flag<F: Fabric>(context: &mut Context<F>) {
     let flag = Arc::new(AtomicBool::new(false));
     let in_handler = Arc::clone(&flag);
-    let handler = context
-        .register_handler(move |_| Answer::consumed(Completion::SetFlag(Arc::clone(&in_handler))))
-        .expect("register");
+    let handler = register(context, move |_| Answer::consumed(Completion::SetFlag(Arc::clone(&in_handler))));
     for way in ways(context) {
         send(context, handler, &[], way);
         until(context, || flag.swap(false, Ordering::Acquire));
@@ -91,19 +86,15 @@ fn set_flag<F: Fabric>(context: &mut Context<F>) {
 fn reply<F: Fabric>(context: &mut Context<F>) {
     let answers = Shared::<Vec<(u32, Vec<u8>)>>::new();
     let in_handler = answers.clone();
-    let completion = context.counter().expect("counter");
-    let answered = context
-        .register_handler(move |message| {
-            in_handler.with(|all| all.push((message.source.task.0, message.uhdr.to_vec())));
-            Answer::discard()
-        })
-        .expect("register");
-    let asked = context
-        .register_handler(move |message| {
-            let doubled: Vec<u8> = message.uhdr.iter().map(|byte| byte * 2).collect();
-            Answer::consumed(Completion::Reply(Reply::new(answered, &doubled).expect("32 bytes fit")))
-        })
-        .expect("register");
+    let completion = new_counter(context);
+    let answered = register(context, move |message| {
+        in_handler.with(|all| all.push((message.source.task.0, message.uhdr.to_vec())));
+        Answer::discard()
+    });
+    let asked = register(context, move |message| {
+        let doubled: Vec<u8> = message.uhdr.iter().map(|byte| byte * 2).collect();
+        Answer::consumed(Completion::Reply(Reply::new(answered, &doubled).expect("32 bytes fit")))
+    });
     for way in ways(context) {
         for uhdr_len in [0, 1, 16, Reply::BYTES_MAX] {
             let uhdr: Vec<u8> = (0..uhdr_len as u8).collect();
@@ -122,30 +113,22 @@ fn reply<F: Fabric>(context: &mut Context<F>) {
 
 /// On the handler thread: may ask for messages and bumps, which the owner carries out; counters wait for it.
 fn thread<F: Fabric>(context: &mut Context<F>) {
-    let (ran, target, completion) = (
-        context.counter().expect("counter"),
-        context.counter().expect("counter"),
-        context.counter().expect("counter"),
-    );
-    let answered = context.counter().expect("counter");
-    let second = context
-        .register_handler(move |message| {
-            assert_eq!(message.uhdr, b"again");
-            Answer::consumed(Completion::Bump(answered))
-        })
-        .expect("register");
+    let (ran, target, completion) = (new_counter(context), new_counter(context), new_counter(context));
+    let answered = new_counter(context);
+    let second = register(context, move |message| {
+        assert_eq!(message.uhdr, b"again");
+        Answer::consumed(Completion::Bump(answered))
+    });
     let owner = std::thread::current().id();
-    let first = context
-        .register_handler(move |message| {
-            let source = message.source;
-            Answer::consumed(Completion::Thread(Box::new(move |delivered, deferred| {
-                assert_ne!(std::thread::current().id(), owner, "not the owner's thread");
-                delivered.outcome.expect("delivered");
-                deferred.bump(ran);
-                deferred.amsend(source, second, b"again", vec![5; 3000]);
-            })))
-        })
-        .expect("register");
+    let first = register(context, move |message| {
+        let source = message.source;
+        Answer::consumed(Completion::Thread(Box::new(move |delivered, deferred| {
+            assert_ne!(std::thread::current().id(), owner, "not the owner's thread");
+            delivered.outcome.expect("delivered");
+            deferred.bump(ran);
+            deferred.amsend(source, second, b"again", vec![5; 3000]);
+        })))
+    });
     let ways = ways(context);
     for (len, announce) in ways {
         let options = AmOptions {
@@ -169,10 +152,8 @@ fn thread<F: Fabric>(context: &mut Context<F>) {
 
 /// Who sends one-way has reserved no place for an answer: a completion that answers is refused, at the target.
 fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
-    let counter = context.counter().expect("counter");
-    let handler = context
-        .register_handler(move |_| Answer::consumed(Completion::BumpAtSource(counter.name())))
-        .expect("register");
+    let counter = new_counter(context);
+    let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
     let options = AmOptions { one_way: true, ..AmOptions::default() };
     context.amsend(next(context), handler, &[], &[], options).expect("amsend");
     let error = super::errors::next_error(context);
@@ -186,14 +167,12 @@ fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn panics<F: Fabric>(context: &mut Context<F>) {
-    let done: Counter = context.counter().expect("counter");
-    let in_header = context.register_handler(|_| panic!("as the check wants it")).expect("register");
-    let in_completion = context
-        .register_handler(|_| {
-            Answer::consumed(Completion::Call(Box::new(|_| panic!("as the check wants it"))))
-        })
-        .expect("register");
-    let sane = context.register_handler(move |_| Answer::consumed(Completion::Bump(done))).expect("register");
+    let done: Counter = new_counter(context);
+    let in_header = register(context, |_| panic!("as the check wants it"));
+    let in_completion = register(context, |_| {
+        Answer::consumed(Completion::Call(Box::new(|_| panic!("as the check wants it"))))
+    });
+    let sane = register(context, move |_| Answer::consumed(Completion::Bump(done)));
     let options = AmOptions { one_way: true, ..AmOptions::default() };
     for (handler, wanted) in [(in_header, "header"), (in_completion, "completion")] {
         context.amsend(next(context), handler, &[], &[], options).expect("amsend");

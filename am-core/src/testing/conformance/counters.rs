@@ -1,7 +1,7 @@
 //! Counters: what they count, and that a wait subtracts.
 
 use super::Check;
-use super::common::{next, previous};
+use super::common::{new_counter, next, previous, register};
 use crate::context::Context;
 use crate::error::Error;
 use crate::fabric::Fabric;
@@ -17,8 +17,8 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
 }
 
 fn count_and_subtract<F: Fabric>(context: &mut Context<F>) {
-    let handler = context.register_handler(|_| Answer::discard()).expect("register");
-    let target = context.counter().expect("counter");
+    let handler = register(context, |_| Answer::discard());
+    let target = new_counter(context);
     let count = 10;
     for _ in 0..count {
         let options = AmOptions { target: Some(target.name()), ..AmOptions::default() };
@@ -38,12 +38,8 @@ fn count_and_subtract<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn three_of_an_amsend<F: Fabric>(context: &mut Context<F>) {
-    let handler = context.register_handler(|_| Answer::discard()).expect("register");
-    let (origin, target, completion) = (
-        context.counter().expect("counter"),
-        context.counter().expect("counter"),
-        context.counter().expect("counter"),
-    );
+    let handler = register(context, |_| Answer::discard());
+    let (origin, target, completion) = (new_counter(context), new_counter(context), new_counter(context));
     let lengths = super::common::lengths(context);
     for &len in &lengths {
         let options = AmOptions {
@@ -67,7 +63,7 @@ fn three_of_an_amsend<F: Fabric>(context: &mut Context<F>) {
 
 fn msgpoll<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
-    let handler = context.register_handler(|_| Answer::discard()).expect("register");
+    let handler = register(context, |_| Answer::discard());
     context.gfence().expect("gfence");
     if context.num_tasks() == 1 {
         assert_eq!(context.msgpoll(3).expect("msgpoll"), PollReason::GaveUp);

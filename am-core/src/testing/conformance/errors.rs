@@ -1,7 +1,7 @@
 //! Bad input: an error that says who is at fault, with the values; nothing hangs, and the context goes on.
 
 use super::Check;
-use super::common::{Shared, next, previous, until};
+use super::common::{Shared, new_counter, next, previous, register, until};
 use crate::buffer::{Access, Grant, RemoteAddress};
 use crate::context::Context;
 use crate::error::{Error, Fault, RangeFault, Refusal};
@@ -49,13 +49,13 @@ pub(super) fn quiet_gfence<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn unknown_task<F: Fabric>(context: &mut Context<F>) {
-    let handler = context.register_handler(|_| Answer::discard()).expect("register");
+    let handler = register(context, |_| Answer::discard());
     let tasks = context.num_tasks();
     for task in [tasks, tasks + 1, u32::MAX] {
         let address =
             RemoteAddress { task: TaskId(task), grant: Grant { region: 0, generation: 0 }, offset: 0 };
         let long = vec![0; context.limits().packet_bytes_max];
-        let completion = context.counter().expect("counter");
+        let completion = new_counter(context);
         let target = Some(completion.name());
         let results = [
             context.amsend(TaskId(task), handler, &[], &[], AmOptions::default()),
@@ -91,7 +91,7 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     check_unknown_handler(next_error(context), previous(context), registered);
     context.gfence().expect("gfence");
     // Answerable: both do. A target that is its own origin meets both in its own progress.
-    let completion = context.counter().expect("counter");
+    let completion = new_counter(context);
     for len in [0, 100] {
         let options = AmOptions { completion: Some(completion), ..AmOptions::default() };
         context.amsend(next(context), unknown, &[], &vec![0; len], options).expect("amsend");
@@ -134,8 +134,8 @@ fn check_unknown_handler(error: Error, from: Endpoint, wanted: usize) {
 }
 
 fn unknown_counter<F: Fabric>(context: &mut Context<F>) {
-    let handler = context.register_handler(|_| Answer::discard()).expect("register");
-    let gone = context.counter().expect("counter");
+    let handler = register(context, |_| Answer::discard());
+    let gone = new_counter(context);
     context.remove_counter(gone);
     context.gfence().expect("gfence");
     for one_way in [true, false] {
@@ -186,7 +186,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
         let error = context.put(RemoteAddress { grant, ..at }, &[1], PutOptions::default());
         assert_range_error(&error.expect_err("not a program's"), stale);
         // A tiny put with a target counter is checked by its target alone.
-        let counter = context.counter().expect("counter");
+        let counter = new_counter(context);
         let options = PutOptions { target: Some(counter.name()), ..PutOptions::default() };
         let _ = context.put(at.plus(98), &[1; 8], options);
         quiet_gfence(context);
@@ -225,7 +225,7 @@ fn rights<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn user_header_too_long<F: Fabric>(context: &mut Context<F>) {
-    let handler = context.register_handler(|_| Answer::discard()).expect("register");
+    let handler = register(context, |_| Answer::discard());
     let limit = context.limits().uhdr_bytes_max;
     for announce in [false, true] {
         let options = AmOptions { announce, ..AmOptions::default() };
@@ -240,15 +240,13 @@ fn user_header_too_long<F: Fabric>(context: &mut Context<F>) {
 fn in_handler<F: Fabric>(context: &mut Context<F>) {
     let told = Shared::<Vec<&'static str>>::new();
     let in_handler = told.clone();
-    let handler = context
-        .register_handler(move |_| {
-            match crate::in_handler::check("amsend") {
-                Err(Error::InHandler { call }) => in_handler.with(|told| told.push(call)),
-                other => panic!("a handler may communicate: {other:?}"),
-            }
-            Answer::discard()
-        })
-        .expect("register");
+    let handler = register(context, move |_| {
+        match crate::in_handler::check("amsend") {
+            Err(Error::InHandler { call }) => in_handler.with(|told| told.push(call)),
+            other => panic!("a handler may communicate: {other:?}"),
+        }
+        Answer::discard()
+    });
     context.amsend(next(context), handler, &[], &[], AmOptions::default()).expect("amsend");
     until(context, || told.with(|told| !told.is_empty()));
     assert_eq!(told.take(), ["amsend"]);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Check;
-use super::common::{everyone, next, pattern};
+use super::common::{everyone, next, pattern, register};
 use crate::buffer::Access;
 use crate::context::Context;
 use crate::fabric::{AtomicOp, Fabric, Width};
@@ -48,17 +48,15 @@ fn orders_puts<F: Fabric>(context: &mut Context<F>) {
 fn waits_for_handlers<F: Fabric>(context: &mut Context<F>) {
     let ran = Arc::new(AtomicU32::new(0));
     let in_handler = Arc::clone(&ran);
-    let handler = context
-        .register_handler(move |_| {
-            let ran = Arc::clone(&in_handler);
-            Answer::consumed(Completion::Thread(Box::new(move |_, _| {
-                // Long enough for a fence that does not wait to be seen.
-                std::thread::sleep(Duration::from_millis(2));
-                ran.fetch_add(1, Ordering::Relaxed);
-            })))
-        })
-        .expect("register");
-    let count = context.register_handler(|_| Answer::discard()).expect("register");
+    let handler = register(context, move |_| {
+        let ran = Arc::clone(&in_handler);
+        Answer::consumed(Completion::Thread(Box::new(move |_, _| {
+            // Long enough for a fence that does not wait to be seen.
+            std::thread::sleep(Duration::from_millis(2));
+            ran.fetch_add(1, Ordering::Relaxed);
+        })))
+    });
+    let count = register(context, |_| Answer::discard());
     for target in everyone(context) {
         for len in [0, 100, 10_000] {
             context.amsend(target, handler, &[], &vec![0; len], AmOptions::default()).expect("amsend");

@@ -1,7 +1,7 @@
 //! Floods: both sides send without end and nobody waits for a place that never comes; what is never answered costs nothing.
 
 use super::Check;
-use super::common::{Shared, everyone, next, until};
+use super::common::{Shared, everyone, new_counter, next, register, until};
 use crate::AmOptions;
 use crate::context::Context;
 use crate::fabric::Fabric;
@@ -19,9 +19,8 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
 const COUNT: u32 = 2000;
 
 fn flood_one_way<F: Fabric>(context: &mut Context<F>) {
-    let arrived = context.counter().expect("counter");
-    let handler =
-        context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived))).expect("register");
+    let arrived = new_counter(context);
+    let handler = register(context, move |_| Answer::consumed(Completion::Bump(arrived)));
     let options = AmOptions { one_way: true, ..AmOptions::default() };
     for number in 0..COUNT {
         for target in everyone(context) {
@@ -39,18 +38,14 @@ fn flood_one_way<F: Fabric>(context: &mut Context<F>) {
 fn flood_with_answers<F: Fabric>(context: &mut Context<F>) {
     let answers = Shared::<u64>::new();
     let in_handler = answers.clone();
-    let completion = context.counter().expect("counter");
-    let answered = context
-        .register_handler(move |_| {
-            in_handler.with(|count| *count += 1);
-            Answer::discard()
-        })
-        .expect("register");
-    let asked = context
-        .register_handler(move |_| {
-            Answer::consumed(Completion::Reply(Reply::new(answered, b"answer").expect("it fits")))
-        })
-        .expect("register");
+    let completion = new_counter(context);
+    let answered = register(context, move |_| {
+        in_handler.with(|count| *count += 1);
+        Answer::discard()
+    });
+    let asked = register(context, move |_| {
+        Answer::consumed(Completion::Reply(Reply::new(answered, b"answer").expect("it fits")))
+    });
     let options = AmOptions { completion: Some(completion), ..AmOptions::default() };
     for _ in 0..COUNT {
         for target in everyone(context) {
@@ -65,13 +60,11 @@ fn flood_with_answers<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn flood_of_pieces<F: Fabric>(context: &mut Context<F>) {
-    let arrived = context.counter().expect("counter");
-    let handler = context
-        .register_handler(move |message| {
-            let buffer = crate::buffer::JobBuffer::zeroed(message.len as usize);
-            Answer::owned(buffer, Completion::Bump(arrived))
-        })
-        .expect("register");
+    let arrived = new_counter(context);
+    let handler = register(context, move |message| {
+        let buffer = crate::buffer::JobBuffer::zeroed(message.len as usize);
+        Answer::owned(buffer, Completion::Bump(arrived))
+    });
     let len = 20 * context.limits().packet_bytes_max;
     for _ in 0..10 {
         for target in everyone(context) {
@@ -84,9 +77,8 @@ fn flood_of_pieces<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn unanswered<F: Fabric>(context: &mut Context<F>) {
-    let arrived = context.counter().expect("counter");
-    let handler =
-        context.register_handler(move |_| Answer::consumed(Completion::Bump(arrived))).expect("register");
+    let arrived = new_counter(context);
+    let handler = register(context, move |_| Answer::consumed(Completion::Bump(arrived)));
     let count = 4 * context.limits().requests_max.min(500) + 10;
     for _ in 0..count {
         // May be answered, and is not.

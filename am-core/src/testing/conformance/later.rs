@@ -1,7 +1,7 @@
 //! Messages whose place is named later: accepted, refused, whole and announced.
 
 use super::Check;
-use super::common::{Shared, lengths, next, pattern, previous, until};
+use super::common::{Shared, lengths, new_counter, next, pattern, previous, register, until};
 use crate::AmOptions;
 use crate::buffer::JobBuffer;
 use crate::context::Context;
@@ -26,13 +26,11 @@ struct Waiting {
 
 fn register_later<F: Fabric>(context: &mut Context<F>, waiting: &Shared<Vec<Waiting>>) -> HandlerId {
     let waiting = waiting.clone();
-    context
-        .register_handler(move |message| {
-            let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
-            waiting.with(|all| all.push(Waiting { ticket: message.ticket, number, len: message.len }));
-            Answer::later()
-        })
-        .expect("register")
+    register(context, move |message| {
+        let number = u32::from_le_bytes(message.uhdr.try_into().expect("4 bytes"));
+        waiting.with(|all| all.push(Waiting { ticket: message.ticket, number, len: message.len }));
+        Answer::later()
+    })
 }
 
 fn send<F: Fabric>(
@@ -50,7 +48,7 @@ fn send<F: Fabric>(
 fn accepted_in_any_order<F: Fabric>(context: &mut Context<F>) {
     let waiting = Shared::new();
     let handler = register_later(context, &waiting);
-    let completion = context.counter().expect("counter");
+    let completion = new_counter(context);
     let lengths = lengths(context);
     let mut handles = Vec::new();
     for (number, &len) in (0..).zip(&lengths) {
@@ -96,12 +94,11 @@ fn more_than_credits<F: Fabric>(context: &mut Context<F>) {
     let later = register_later(context, &waiting);
     let last = Shared::<u32>::new();
     let in_handler = last.clone();
-    let other = context
-        .register_handler(move |_| {
-            in_handler.with(|count| *count += 1);
-            Answer::discard()
-        })
-        .expect("register");
+    let other = register(context, move |_| {
+        in_handler.with(|count| *count += 1);
+        Answer::discard()
+    });
+    let completion = new_counter(context);
     let limits = context.limits();
     let count = 3 * (limits.credits + limits.requests_max).min(200);
     let handles: Vec<_> = (0..count)
@@ -110,7 +107,6 @@ fn more_than_credits<F: Fabric>(context: &mut Context<F>) {
             send(context, later, number, 50, options)
         })
         .collect();
-    let completion = context.counter().expect("counter");
     let options = AmOptions { completion: Some(completion), ..AmOptions::default() };
     context.amsend(next(context), other, &[], &[], options).expect("amsend");
     context.wait_counter(completion, 1).expect("the answer to a message behind those that wait");

@@ -1,7 +1,7 @@
 //! Puts and gets: every length, every counter, ranges around them untouched.
 
 use super::Check;
-use super::common::{lengths, next, pattern, previous};
+use super::common::{lengths, new_counter, next, pattern, previous};
 use crate::buffer::{Access, Exposed, RemoteAddress};
 use crate::context::Context;
 use crate::fabric::Fabric;
@@ -63,7 +63,7 @@ impl Ring {
 
 fn put_target_counter<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
-    let (origin, target) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    let (origin, target) = (new_counter(context), new_counter(context));
     for ring in &rings {
         for len in lengths(context) {
             ring.clear();
@@ -84,8 +84,8 @@ fn put_target_counter<F: Fabric>(context: &mut Context<F>) {
 
 fn put_completion_counter<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
-    let completion = context.counter().expect("counter");
-    let target = context.counter().expect("counter");
+    let completion = new_counter(context);
+    let target = new_counter(context);
     for ring in &rings {
         for (at, len) in lengths(context).into_iter().enumerate() {
             ring.clear();
@@ -130,7 +130,7 @@ fn put_fence<F: Fabric>(context: &mut Context<F>) {
 
 fn get<F: Fabric>(context: &mut Context<F>) {
     let rings = rings(context);
-    let (origin, target) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    let (origin, target) = (new_counter(context), new_counter(context));
     for ring in &rings {
         ring.own.write(AROUND as u64, &pattern(context.task().0, ring.longest)).expect("write");
         context.gfence().expect("gfence");
@@ -182,8 +182,8 @@ fn owned<F: Fabric>(context: &mut Context<F>) {
             let (buffer, result) = context.wait_owned(handle).expect("a handle of this context");
             result.expect("get");
             assert!(buffer[..] == pattern(context.task().0, len)[..]);
+            context.gfence().expect("gfence");
         }
-        context.gfence().expect("gfence");
     }
     close(context, rings);
 }

@@ -1,7 +1,7 @@
 //! Atomic operations: each does what it says, and none is lost under contention.
 
 use super::Check;
-use super::common::everyone;
+use super::common::{everyone, new_counter};
 use crate::buffer::{Access, RemoteAddress};
 use crate::context::Context;
 use crate::error::Error;
@@ -106,7 +106,7 @@ fn contention<F: Fabric>(context: &mut Context<F>) {
 
 fn nonblocking<F: Fabric>(context: &mut Context<F>) {
     with_words(context, |context, own, all| {
-        let done = context.counter().expect("counter");
+        let done = new_counter(context);
         let handles: Vec<_> = everyone(context)
             .map(|target| {
                 let at = all[target.task.index()];
