@@ -23,7 +23,7 @@ use std::time::Duration;
 use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Arrival, Event, Fabric, Limits, Payload, Waker};
-use crate::task::{Endpoint, TaskId};
+use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 pub use network::Network;
@@ -151,7 +151,7 @@ impl Loopback {
 
 impl Fabric for Loopback {
     fn endpoint(&self) -> Endpoint {
-        self.own.into()
+        endpoint(self.own)
     }
 
     fn num_tasks(&self) -> u32 {
@@ -209,7 +209,7 @@ impl Fabric for Loopback {
                         Payload::Buffered { place, len }
                     }
                 };
-                Some(Event::Arrival(Arrival { from: from.into(), class, label, payload }))
+                Some(Event::Arrival(Arrival { from: endpoint(from), class, label, payload }))
             }
         }
     }
@@ -289,6 +289,11 @@ impl Drop for Loopback {
     fn drop(&mut self) {
         self.network.lock().leave(self.own);
     }
+}
+
+/// A task opens one context here.
+fn endpoint(task: TaskId) -> Endpoint {
+    Endpoint::new(task, ContextNumber(0))
 }
 
 fn unknown(to: Endpoint, num_tasks: u32) -> Error {

@@ -8,7 +8,7 @@ use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::progress::Port;
-use crate::task::Endpoint;
+use crate::task::Target;
 use crate::{AmOptions, GetOptions, PutOptions};
 
 /// An operation that keeps its buffer until [`Context::wait_owned`]. One that is dropped keeps it until the context ends.
@@ -34,13 +34,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// As for [`amsend`](Self::amsend); the buffer comes back with the error.
     pub fn amsend_owned(
         &mut self,
-        target: impl Into<Endpoint>,
+        target: impl Target,
         handler: HandlerId,
         uhdr: &[u8],
         udata: JobBuffer,
         options: AmOptions,
     ) -> Result<OwnedHandle, Returned> {
-        let outgoing = options.outgoing(target.into(), handler, uhdr);
+        let outgoing = options.outgoing(target.seen_from(self.engine.own().context), handler, uhdr);
         self.begin_owned("amsend_owned", udata, |context, buffer, end| {
             let source = Source::<NoGatherer>::Bytes(buffer.as_bytes());
             let end = End { origin: options.origin, ..end };

@@ -11,7 +11,7 @@ use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::progress::Port;
-use crate::task::Endpoint;
+use crate::task::Target;
 use crate::{AmOptions, GetOptions, PutOptions};
 
 /// Inside [`Context::scope`]: operations on memory that is borrowed until the scope's end. It stands for the context
@@ -69,13 +69,13 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     /// As for [`Context::amsend`].
     pub fn amsend(
         &mut self,
-        target: impl Into<Endpoint>,
+        target: impl Target,
         handler: HandlerId,
         uhdr: &[u8],
         udata: &'env [u8],
         options: AmOptions,
     ) -> Result<()> {
-        let outgoing = options.outgoing(target.into(), handler, uhdr);
+        let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
         let source = Source::<NoGatherer>::Bytes(self.loans.lend(udata));
         let end = End { origin: options.origin, ..End::held() };
         let Context { engine, fabric, .. } = &mut *self.context;

@@ -24,12 +24,14 @@ pub(super) fn previous<F: Fabric>(context: &Context<F>) -> Endpoint {
 }
 
 fn at_distance<F: Fabric>(context: &Context<F>, distance: u32) -> Endpoint {
-    TaskId((context.task().0 + distance) % context.num_tasks()).into()
+    let task = TaskId((context.task().0 + distance) % context.num_tasks());
+    Endpoint::new(task, context.endpoint().context)
 }
 
 /// Every task of the job.
 pub(super) fn everyone<F: Fabric>(context: &Context<F>) -> impl Iterator<Item = Endpoint> + use<F> {
-    (0..context.num_tasks()).map(|task| Endpoint::from(TaskId(task)))
+    let number = context.endpoint().context;
+    (0..context.num_tasks()).map(move |task| Endpoint::new(TaskId(task), number))
 }
 
 /// Lengths at which something changes: entries, packets, pieces.

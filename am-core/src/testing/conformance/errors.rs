@@ -65,7 +65,7 @@ fn unknown_task<F: Fabric>(context: &mut Context<F>) {
             context.put(address, &[1], PutOptions { target, ..PutOptions::default() }),
             context.get(address, &mut [0], GetOptions::default()),
             context.rmw(address, Width::Bits64, AtomicOp::Swap(1)).map(|_| ()),
-            context.fence_data(Some(TaskId(task).into())),
+            context.fence_data(Some(Endpoint::new(TaskId(task), context.endpoint().context))),
         ];
         for result in results {
             let error = result.expect_err("there is no such task");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::memory::Regions;
-use super::{Config, Reach, unknown};
+use super::{Config, Reach, endpoint, unknown};
 use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
 use crate::engine::packet::Kind;
 use crate::error::{Error, Outcome, Result};
@@ -308,7 +308,7 @@ impl State {
 
     fn start(&mut self, own: TaskId, job: Job, op: OpId, reach: Reach) -> Result<Started> {
         let remote = job.remote();
-        self.check(own, remote.task.into())?;
+        self.check(own, endpoint(remote.task))?;
         let reach = reach_of(reach, remote.grant);
         if reach == Reach::Staged {
             return Ok(Started::AtOwner);
