@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::shm::atomics::Ordering;
 use crate::shm::layout::{CONTEXTS_MAX, DOORBELL_OFFSET};
 use crate::shm::layout_job::{
-    self, JOB_MAGIC, JobHeader, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
+    self, JOB_MAGIC, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
 };
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::os::process::PidFd;
@@ -144,6 +144,8 @@ impl Job {
             .collect::<Option<Vec<_>>>()
             .ok_or_else(damaged("it is shorter than its table of tasks"))?;
         let settings = Settings::from_lines(&header.settings.read())?;
+        let is_visible = header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
+        let launcher = is_visible.then(|| PidFd::open(invitation.launcher_pid).ok()).flatten();
         let job = Self {
             task,
             num_tasks,
@@ -152,7 +154,7 @@ impl Job {
             entries,
             files: (0..num_tasks).map(|_| LazyFiles::default()).collect(),
             settings,
-            launcher: PidFd::open(invitation.launcher_pid).ok(),
+            launcher,
         };
         job.take_place()?;
         Ok(job)
@@ -161,8 +163,11 @@ impl Job {
     /// Becomes the process of the task, unless another one is or was.
     fn take_place(&self) -> Result<(), JobError> {
         let entry = self.own_entry();
+        // In another namespace our number would name another process, or none.
+        let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
+        let pid = if is_visible { self.own_pid } else { PID_UNKNOWN };
         // AcqRel: "pid published", pairs with the loads in `pid` here and at the launcher.
-        let taken = entry.pid.compare_exchange(0, self.own_pid, Ordering::AcqRel, Ordering::Acquire);
+        let taken = entry.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire);
         if let Err(pid) = taken
             && pid != self.own_pid
         {
@@ -260,7 +265,7 @@ impl Job {
         self.header.heap_bytes.load(Ordering::Relaxed)
     }
 
-    /// The process of a task, 0 before it attached. A claim of that task, and after its end perhaps another process's number.
+    /// The process of a task, 0 before it attached, and if it is in another process namespace. A claim of that task, and after its end perhaps another process's number.
     #[must_use]
     pub fn pid(&self, task: u32) -> i32 {
         self.entries
@@ -453,6 +458,11 @@ fn is_job_file(file: &File, id: u64) -> bool {
                 header.magic.load(Ordering::Acquire) == JOB_MAGIC
                     && header.job_id.load(Ordering::Relaxed) == id
             })
+}
+
+/// The namespace that this process's number belongs to; 0 where the system does not say.
+fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.ino())
 }
 
 fn state_of(entry: &TaskEntry) -> TaskState {

@@ -10,7 +10,7 @@ use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, 
 use crate::settings::{Auto, HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
 use crate::shm::atomics::Ordering;
 use crate::shm::layout::{ControlHeader, ControlLayout};
-use crate::shm::layout_job::{JOB_MAGIC, JobHeader, TASKS_MAX, TaskEntry};
+use crate::shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
 use crate::shm::os::limits::{self, Limit, Resource};
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::os::sched;
@@ -115,6 +115,7 @@ impl JobOwner {
         header.job_id.store(self.id, Ordering::Relaxed);
         header.num_tasks.store(self.num_tasks, Ordering::Relaxed);
         header.launcher_pid.store(std::process::id(), Ordering::Relaxed);
+        header.pid_namespace.store(super::pid_namespace(), Ordering::Relaxed);
         header.quota_cpus.store(quota, Ordering::Relaxed);
         header.control_bytes.store(control_bytes, Ordering::Relaxed);
         header.heap_bytes.store(heap_bytes, Ordering::Relaxed);
@@ -192,11 +193,11 @@ impl JobOwner {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
     }
 
-    /// The process that says it is `task`; `None` before it attached. A claim.
+    /// The process that says it is `task`; `None` before it attached, and if it is in another process namespace. A claim.
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
         let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);
-        (pid != 0).then_some(pid)
+        (pid != 0 && pid != PID_UNKNOWN).then_some(pid)
     }
 
     /// What `task` said last; empty if nothing.

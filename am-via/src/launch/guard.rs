@@ -12,7 +12,7 @@ use super::LaunchError;
 use super::members::{self, Members};
 use super::supervise::SIGNALS;
 use crate::shm::os::poll;
-use crate::shm::os::process::{self, Ended, PidFd};
+use crate::shm::os::process::{self, BeforeExec, Ended, PidFd, before_exec};
 use crate::shm::os::signal::SignalFd;
 
 /// Starts this program again as a launcher, with `args` after `--guarded-by PID`, and returns how that ended, with nothing left
@@ -27,6 +27,7 @@ pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, La
     // Not by its path: the file may have been replaced since this process was started.
     let mut command = Command::new("/proc/self/exe");
     command.arg("--guarded-by").arg(own.to_string()).args(args);
+    before_exec(&mut command, BeforeExec { unblock: SIGNALS.to_vec(), ..BeforeExec::default() });
     let mut child = command.spawn().map_err(LaunchError::system("starting the launcher"))?;
     let launcher = PidFd::open(child.id()).map_err(|error| {
         // Unwatched it would not end with us.

@@ -65,11 +65,6 @@ impl Members {
         !self.others.contains(&pid) && environment.windows(mark.len()).any(|window| window == mark.as_bytes())
     }
 
-    /// Whether `pid` is a process of the job.
-    pub(super) fn contains(&self, pid: u32) -> bool {
-        self.descends(pid, &parents()) || self.is_marked(pid)
-    }
-
     /// Sends a signal to all processes of the job that live.
     pub(super) fn signal(&self, signal: i32) {
         for process in self.open(|_| true) {
@@ -188,7 +183,7 @@ mod tests {
         while members.living().len() < 3 {
             std::thread::yield_now();
         }
-        assert!(members.contains(marked.id()) && !members.contains(bystander.id()));
+        assert!(!members.living().contains(&bystander.id()));
         assert_eq!(members.kill_all(), 0);
         assert!(marked.wait().unwrap().code().is_none());
         assert!(parent.wait().unwrap().code().is_none());

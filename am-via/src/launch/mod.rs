@@ -256,8 +256,13 @@ impl Launch {
         process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
         let signals =
             SignalFd::block(&supervise::SIGNALS).map_err(LaunchError::system("taking over signals"))?;
-        let guard = PidFd::open(guard).map_err(LaunchError::system("watching the first amrun process"))?;
-        Ok(Watched { bell, own_process: Some((guard, signals)) })
+        let process = PidFd::open(guard).map_err(LaunchError::system("watching the first amrun process"))?;
+        // If it has ended meanwhile, its number may be another process's.
+        if std::os::unix::process::parent_id() != guard {
+            let gone = io::Error::other("it is gone");
+            return Err(LaunchError::system("watching the first amrun process")(gone));
+        }
+        Ok(Watched { bell, own_process: Some((process, signals)) })
     }
 }
 

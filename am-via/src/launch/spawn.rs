@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::members::Members;
 use super::output::{Forwarder, Sinks, Source};
-use super::supervise::EndRequest;
+use super::supervise::{EndRequest, SIGNALS};
 use super::sweeper::Sweeper;
 use super::{Launch, LaunchError, Output};
 use crate::job::JobOwner;
@@ -121,6 +121,7 @@ fn spawn_one(
             inherit: job.inherited_files(),
             cpu: cpus.get(task as usize).copied(),
             dies_with_starter: true,
+            unblock: if launch.own_process.is_some() { SIGNALS.to_vec() } else { Vec::new() },
         },
     );
     let failed = |source| LaunchError::Spawn { task, program: program.to_owned(), source };

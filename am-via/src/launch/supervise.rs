@@ -11,7 +11,7 @@ use super::LaunchError;
 use super::members::{self, Members};
 use super::output::{self, Forwarder};
 use super::report::{EndedBy, Report, TaskReport};
-use super::spawn::{Spawned, TaskProcess, members_below};
+use super::spawn::{Spawned, TaskProcess};
 use super::sweeper::Sweeper;
 use crate::job::{Cause, Failure, JobOwner, TaskState};
 use crate::shm::os::poll;
@@ -259,10 +259,10 @@ impl Supervisor {
             else {
                 continue;
             };
-            watch.attached = if pid == direct {
-                Attached::Direct
-            } else {
-                behind(pid, direct, &self.members).map_or(Attached::Gone, Attached::Behind)
+            watch.attached = match PidFd::open(pid) {
+                _ if pid == direct => Attached::Direct,
+                Ok(process) => Attached::Behind(process),
+                Err(_) => Attached::Gone,
             };
         }
     }
@@ -311,9 +311,9 @@ impl Supervisor {
         let watch = &mut self.watches[index];
         if matches!(&watch.attached, Attached::Behind(process) if process.has_ended()) {
             watch.attached = Attached::Gone;
-            if self.job.state(number(index)) == TaskState::Running {
-                self.job.mark_dead(number(index), Cause::Vanished, "");
-            }
+        }
+        if matches!(watch.attached, Attached::Gone) && self.job.state(number(index)) == TaskState::Running {
+            self.job.mark_dead(number(index), Cause::Vanished, "");
         }
     }
 
@@ -414,12 +414,6 @@ impl Supervisor {
 fn last_line_kept(task: &TaskProcess) -> Option<String> {
     let bytes = std::fs::read(task.stderr.as_ref()?).ok()?;
     output::last_telling_line(&String::from_utf8_lossy(&bytes)).map(str::to_owned)
-}
-
-/// A handle of the process that says it is a task, if it is one of the job's and below what the launcher started, or was.
-fn behind(pid: u32, direct: u32, members: &Members) -> Option<PidFd> {
-    let process = PidFd::open(pid).ok()?;
-    (members_below(direct).contains(pid) || members.contains(pid)).then_some(process)
 }
 
 fn report_of((task, watch): (&TaskProcess, &Watch)) -> TaskReport {

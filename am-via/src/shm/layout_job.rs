@@ -21,6 +21,9 @@ pub const CPUS_MAX: usize = 1024;
 const FAILED_WORDS: usize = TASKS_MAX as usize / 64;
 const CPU_WORDS: usize = CPUS_MAX / 64;
 
+/// In the place of a process number: attached, from another process namespace.
+pub const PID_UNKNOWN: u32 = u32::MAX;
+
 /// State of a task: its program has not attached yet.
 pub const STATE_NOT_STARTED: u32 = 0;
 /// State of a task: attached.
@@ -46,6 +49,8 @@ pub struct JobHeader {
     pub continue_on_failure: AtomicU32,
     /// Whole processors that the cgroup's quota grants; `u32::MAX`: no quota.
     pub quota_cpus: AtomicU32,
+    /// Inode of the launcher's process namespace: process numbers mean something only there.
+    pub pid_namespace: AtomicU64,
     /// Bytes of each heap file.
     pub heap_bytes: AtomicU64,
     /// Bytes of each control file.
@@ -91,7 +96,8 @@ pub struct TaskEntry {
     pub control_inode: AtomicU64,
     /// Inode of its heap file.
     pub heap_inode: AtomicU64,
-    /// Its process, written by itself when it attaches, because wrappers may stand between it and the launcher; before: 0.
+    /// Its process, written by itself when it attaches, because wrappers may stand between it and the launcher; before: 0;
+    /// without a number that means something there: [`PID_UNKNOWN`].
     pub pid: AtomicU32,
     /// `STATE_*`.
     pub state: AtomicU32,

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::shm::os::poll;
+use crate::shm::os::{poll, signal};
 
 /// A handle of one process. Unlike its number it is never reused.
 #[derive(Debug)]
@@ -140,12 +140,15 @@ pub struct BeforeExec {
     pub cpu: Option<usize>,
     /// Whether it is killed when the thread that starts it ends.
     pub dies_with_starter: bool,
+    /// Signals that its starter blocked for itself and the program shall get.
+    pub unblock: Vec<i32>,
 }
 
 /// Lets `command` do `steps` before its program begins.
 pub fn before_exec(command: &mut Command, steps: BeforeExec) {
     let starter = std::process::id();
     let cpus = steps.cpu.map(cpu_set);
+    let unblock = signal::set_of(&steps.unblock);
     let run = move || {
         if steps.dies_with_starter {
             // SAFETY: PR_SET_PDEATHSIG takes an integer; getppid takes nothing.
@@ -164,6 +167,8 @@ pub fn before_exec(command: &mut Command, steps: BeforeExec) {
                 return Err(io::Error::last_os_error());
             }
         }
+        // SAFETY: pthread_sigmask reads the set it is given, alive here.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const unblock, std::ptr::null_mut()) };
         if let Some(set) = &cpus {
             // SAFETY: sched_setaffinity reads the set it is given, alive here.
             unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };

@@ -25,15 +25,8 @@ impl SignalFd {
     /// # Errors
     /// The system's error.
     pub fn block(signals: &[i32]) -> io::Result<Self> {
-        // SAFETY: sigset_t is plain bits; sigemptyset makes it a valid empty set below.
-        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: both get a live local set; sigaddset refuses numbers that are no signals.
-        unsafe {
-            libc::sigemptyset(&raw mut set);
-            for &signal in signals.iter().filter(|&&signal| !is_ignored(signal)) {
-                libc::sigaddset(&raw mut set, signal);
-            }
-        }
+        let signals: Vec<i32> = signals.iter().copied().filter(|&signal| !is_ignored(signal)).collect();
+        let set = set_of(&signals);
         // SAFETY: pthread_sigmask reads the live local set; the old mask is not asked for.
         let status = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
         if status != 0 {
@@ -62,6 +55,20 @@ impl SignalFd {
         let signal = i32::try_from(info.ssi_signo).ok()?;
         Some(Received { signal, from_system: info.ssi_code == libc::SI_KERNEL })
     }
+}
+
+/// The set of these signals.
+pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: sigset_t is plain bits; sigemptyset makes it a valid empty set below.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: both get a live local set; sigaddset refuses numbers that are no signals.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+    }
+    set
 }
 
 fn is_ignored(signal: i32) -> bool {

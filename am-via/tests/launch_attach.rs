@@ -1,0 +1,219 @@
+//! How a task finds its job: behind wrappers, with files closed or their numbers taken, and when it must not.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod launch_support;
+
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+use std::time::Duration;
+
+use am_via::job::{Cause, Job, JobError, TaskState};
+use am_via::launch::{Ended, Launch};
+use launch_support::*;
+
+/// What this binary does as a task of the jobs below.
+#[test]
+fn task() {
+    let Some(role) = role() else { return };
+    match role.as_str() {
+        "reach everything" => reach_everything(),
+        "start another" => {
+            let _job = Job::attach().unwrap();
+            let output =
+                Command::new(own_binary()).args(role_args()).env(ROLE, "be the other").output().unwrap();
+            print!("{}", stdout(&output));
+        }
+        "be the other" => match Job::attach() {
+            Err(JobError::TaskTaken { task, pid }) => {
+                println!(
+                    "\ntask {task} is {}",
+                    if pid == std::os::unix::process::parent_id() { "my parent" } else { "?" }
+                );
+            }
+            other => panic!("attached to a task that another process is: {other:?}"),
+        },
+        "attach and abort" => {
+            let job = Job::attach().unwrap();
+            job.set_last_words("I cannot go on");
+            if job.task() == 0 {
+                std::process::abort();
+            }
+            while job.failure_epoch() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            println!("\nsaw: {}", job.failure().unwrap());
+        }
+        "be alone" => {
+            let job = Job::attach().unwrap();
+            println!("\n{} of {}", job.task(), job.num_tasks());
+        }
+        "be refused" => println!("\n{}", Job::attach().unwrap_err()),
+        other => panic!("no role {other}"),
+    }
+}
+
+/// Opens every file of the job, and says which process it is.
+fn reach_everything() {
+    let job = Job::attach().unwrap();
+    for task in 0..job.num_tasks() {
+        job.control_file(task).unwrap();
+        job.heap_file(task).unwrap();
+    }
+    assert!(job.launcher_alive());
+    assert!(std::ptr::eq(&*job, &*Job::attach().unwrap()), "a process has one job");
+    println!("\nreached {} of {}", job.task(), job.num_tasks());
+}
+
+/// Runs the role in 3 tasks behind a wrapper: all must reach everything.
+fn reached_behind(program: &str, args: &[&str]) {
+    let dir = TempDir::new();
+    let all = args.iter().map(Into::into).chain([own_binary()]).chain(role_args());
+    let report = Launch::new(program, all)
+        .tasks(3)
+        .env(ROLE, "reach everything")
+        .capture(&dir.0)
+        .grace(Duration::from_secs(60))
+        .run()
+        .unwrap();
+    for task in 0..3 {
+        let said = report.stdout(task).unwrap();
+        assert!(said.contains(&format!("reached {task} of 3")), "{said}\n{}", report.stderr(task).unwrap());
+    }
+    assert!(report.is_success(), "{report}");
+}
+
+fn python() -> Option<&'static str> {
+    let found = Command::new("python3").args(["-c", ""]).status().is_ok_and(|status| status.success());
+    if !found {
+        eprintln!("no python3 here: this test shows nothing");
+    }
+    found.then_some("python3")
+}
+
+#[test]
+fn a_task_attaches_directly_and_behind_a_shell() {
+    let _watchdog = Watchdog::new("a_task_attaches_directly_and_behind_a_shell");
+    reached_behind("env", &[]);
+    // The second command keeps the shell from turning into the first.
+    reached_behind("sh", &["-c", "\"$@\"; exit $?", "wrapper"]);
+    reached_behind("sh", &["-c", "(\"$@\"); exit $?", "wrapper"]);
+}
+
+#[test]
+fn a_task_attaches_when_a_wrapper_closed_all_files() {
+    let _watchdog = Watchdog::new("a_task_attaches_when_a_wrapper_closed_all_files");
+    let Some(python) = python() else { return };
+    let script = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:], close_fds=True).returncode)";
+    reached_behind(python, &["-c", script]);
+}
+
+#[test]
+fn a_task_attaches_when_a_wrapper_took_the_numbers_for_other_files() {
+    let _watchdog = Watchdog::new("a_task_attaches_when_a_wrapper_took_the_numbers_for_other_files");
+    let Some(python) = python() else { return };
+    let script = r"
+import os, sys
+null = os.open('/dev/null', os.O_RDWR)
+for number in map(int, os.listdir('/proc/self/fd')):
+    if number > 2 and number != null:
+        try:
+            os.fstat(number)
+        except OSError:
+            continue
+        os.dup2(null, number, inheritable=True)
+os.execvp(sys.argv[1], sys.argv[1:])
+";
+    reached_behind(python, &["-c", script]);
+}
+
+#[test]
+fn a_process_that_a_task_starts_is_not_that_task() {
+    let _watchdog = Watchdog::new("a_process_that_a_task_starts_is_not_that_task");
+    let dir = TempDir::new();
+    let report = role_job("start another").tasks(2).capture(&dir.0).run().unwrap();
+    for task in 0..2 {
+        let said = report.stdout(task).unwrap();
+        assert!(said.contains(&format!("task {task} is my parent")), "{said}");
+    }
+    assert!(report.is_success(), "{report}");
+}
+
+#[test]
+fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
+    let _watchdog = Watchdog::new("a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives");
+    let dir = TempDir::new();
+    // The wrapper of task 0 stays; that of task 1 ends when its program has seen the failure.
+    let script = "\"$@\"; test $AM_TASK != 0 || sleep 1000; exit 5";
+    let args = ["-c", script, "wrapper"].map(Into::into).into_iter().chain([own_binary()]).chain(role_args());
+    let report = Launch::new("sh", args)
+        .tasks(2)
+        .env(ROLE, "attach and abort")
+        .capture(&dir.0)
+        .grace(Duration::from_millis(10))
+        .run()
+        .unwrap();
+    let said = report.stdout(1).unwrap();
+    assert!(said.contains("saw: task 0 ended behind its wrapper program: I cannot go on"), "{said}");
+    assert_eq!(report.tasks[1].ended, Some(Ended::Exited(5)));
+    assert!(report.tasks[0].killed);
+    let failure = report.failure.unwrap();
+    assert_eq!((failure.task, failure.last_words.as_str()), (0, "I cannot go on"));
+}
+
+#[test]
+fn a_wrapper_tells_how_its_program_ended() {
+    let _watchdog = Watchdog::new("a_wrapper_tells_how_its_program_ended");
+    let dir = TempDir::new();
+    let args = ["-c", "\"$@\"; exit $?", "wrapper"]
+        .map(Into::into)
+        .into_iter()
+        .chain([own_binary()])
+        .chain(role_args());
+    let report = Launch::new("sh", args).env(ROLE, "attach and abort").capture(&dir.0).run().unwrap();
+    assert_eq!(report.exit_code(), 128 + 6);
+    let failure = report.failure.unwrap();
+    assert_eq!((failure.task, failure.cause), (0, Cause::Exited(128 + 6)));
+}
+
+#[test]
+fn without_a_launcher_a_program_is_a_job_of_one() {
+    let _watchdog = Watchdog::new("without_a_launcher_a_program_is_a_job_of_one");
+    let output = Command::new(own_binary())
+        .args(role_args())
+        .env(ROLE, "be alone")
+        .env_remove("AM_JOB")
+        .output()
+        .unwrap();
+    assert!(stdout(&output).contains("0 of 1"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_invitation_to_a_job_that_is_gone_is_refused_with_what_to_do() {
+    let _watchdog = Watchdog::new("an_invitation_to_a_job_that_is_gone_is_refused_with_what_to_do");
+    for (invitation, part) in [("200:0:4000000000:1", "the launcher has ended"), ("nonsense", "unset AM_JOB")]
+    {
+        let output = Command::new(own_binary())
+            .args(role_args())
+            .env(ROLE, "be refused")
+            .env("AM_JOB", invitation)
+            .output()
+            .unwrap();
+        assert!(stdout(&output).contains(part), "{}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn the_memory_of_a_job_has_no_name_and_goes_with_it() {
+    let _watchdog = Watchdog::new("the_memory_of_a_job_has_no_name_and_goes_with_it");
+    let dir = TempDir::new();
+    let running = role_job("attach and abort").tasks(2).capture(&dir.0).start().unwrap();
+    wait_until(|| running.job().state(1) != TaskState::NotStarted);
+    let file = format!("/proc/self/fd/{}", running.job().inherited_files()[0]);
+    let inode = || std::fs::metadata(&file).ok().map(|data| data.ino());
+    let before = inode();
+    let link = std::fs::read_link(&file).unwrap();
+    assert_eq!(link.to_string_lossy(), "/memfd:am-job (deleted)");
+    running.wait().unwrap();
+    assert_ne!(inode(), before);
+}
