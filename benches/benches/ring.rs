@@ -1,0 +1,91 @@
+//! What a line of a ring costs: the floor under every tiny message.
+//!
+//! Run: `cargo bench -p am-benches --bench ring`.
+//!
+//! `one_thread` writes a line and polls it, all in one core's cache: the instructions. `two_threads` sends a line to another
+//! thread and waits for its echo, so that half of it is one line from core to core: the machine. What is to be seen: a few
+//! nanoseconds, and on two cores of one chip one or two hundred for the round trip. On a machine with one core the second
+//! number is that of the scheduler.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use am_via::shm::ring::{Entry, Lines, Payload, RingReader, RingWriter};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+const LINES: u32 = 128;
+/// Polls without news before the processor is offered to the other thread, which may have no other.
+const SPINS_MAX: u32 = 10_000;
+
+fn ring() -> (RingWriter, RingReader) {
+    let lines = Lines::private(LINES).expect("the number of lines is a power of two");
+    (RingWriter::new(lines.clone()), RingReader::new(lines))
+}
+
+fn entry() -> Entry {
+    Entry { immediate: 1, length: 8, ..Entry::default() }
+}
+
+/// Waits for a line; `None` when `stop` is set.
+fn receive(reader: &mut RingReader, stop: &AtomicBool) -> Option<Payload> {
+    let mut payload = Payload::default();
+    let mut spins = 0;
+    while reader.poll(&mut payload).is_none() {
+        spins += 1;
+        if spins % SPINS_MAX == 0 {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+    Some(payload)
+}
+
+fn one_thread(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("ring");
+    group.throughput(Throughput::Elements(1));
+    let (mut writer, mut reader) = ring();
+    let mut payload = Payload::default();
+    group.bench_function("one_thread", |bencher| {
+        bencher.iter(|| {
+            writer.write(black_box(entry()), black_box(&[7; 5]));
+            black_box(reader.poll(&mut payload)).expect("what was written is there")
+        });
+    });
+    group.finish();
+}
+
+fn two_threads(criterion: &mut Criterion) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut there, mut there_end) = ring();
+    let (mut back_end, mut back) = ring();
+    let echo = thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            while let Some(payload) = receive(&mut there_end, &stop) {
+                back_end.write(entry(), &payload);
+            }
+        }
+    });
+    criterion.bench_function("ring/two_threads_round_trip", |bencher| {
+        bencher.iter_custom(|rounds| {
+            let started = Instant::now();
+            for round in 0..rounds {
+                there.write(entry(), &[round; 5]);
+                let echoed = receive(&mut back, &stop).expect("nobody has said stop");
+                assert_eq!(echoed[0], round);
+            }
+            started.elapsed()
+        });
+    });
+    stop.store(true, Ordering::Relaxed);
+    echo.join().expect("the echo has nothing to fail at");
+}
+
+criterion_group!(rings, one_thread, two_threads);
+criterion_main!(rings);
