@@ -5,10 +5,21 @@
 mod launch_support;
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use am_via::launch::Launch;
 use launch_support::*;
+
+/// What this binary does when it is to be a launcher that is killed.
+#[test]
+fn task() {
+    let Some(role) = role() else { return };
+    assert_eq!(role, "launch");
+    println!();
+    let report = Launch::new("sh", ["-c", WITH_CHILD]).tasks(2).run();
+    panic!("the launcher was to be killed: {report:?}");
+}
 
 /// A task that starts another process and waits for it.
 const WITH_CHILD: &str = "sleep 1000 & echo ready; wait";
@@ -77,6 +88,26 @@ fn killing_both_processes_of_the_launcher_leaves_nothing() {
 }
 
 #[test]
+fn killing_a_program_that_launches_by_the_library_leaves_nothing() {
+    let _watchdog = Watchdog::new("killing_a_program_that_launches_by_the_library_leaves_nothing");
+    let mark = unique();
+    let mut launcher = Command::new(own_binary())
+        .args(role_args())
+        .env(ROLE, "launch")
+        .env(MARK, &mark)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    assert_eq!(lines.map_while(Result::ok).filter(|line| line.ends_with("ready")).take(2).count(), 2);
+    // The launcher, two tasks, and what each of them started.
+    assert_eq!(marked(&mark).len(), 5);
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    nothing_is_left(&mark);
+}
+
+#[test]
 fn killing_a_task_ends_the_job_and_leaves_nothing() {
     let _watchdog = Watchdog::new("killing_a_task_ends_the_job_and_leaves_nothing");
     let mark = unique();
@@ -99,7 +130,10 @@ fn a_signal_is_passed_on_and_ends_the_job() {
     let _watchdog = Watchdog::new("a_signal_is_passed_on_and_ends_the_job");
     for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
         let mark = unique();
-        let script = format!("trap 'echo got {signal}; exit 0' {signal}; sleep 1000 & echo ready; wait");
+        // The sleeper may get the signal first and end the wait.
+        let script = format!(
+            "trap 'echo got {signal}; exit 0' {signal}; sleep 1000 & echo ready; while :; do wait; sleep 0.05; done"
+        );
         let (mut child, mut lines) = start(&mark, &script);
         kill(signal, child.id());
         let mut said = String::new();

@@ -27,42 +27,43 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// All processes of the job that live, without the roots that are this process itself.
+    /// All processes of the job that live, parents before children, without this process itself.
     pub(super) fn living(&self) -> Vec<u32> {
         let own = std::process::id();
-        let parents = parents();
-        let mut found: HashSet<u32> = HashSet::new();
-        for (&pid, process) in &parents {
-            if pid != own && process.is_alive && (self.descends(pid, &parents) || self.is_marked(pid)) {
-                found.insert(pid);
-            }
-        }
-        found.into_iter().collect()
+        let processes = processes();
+        let mut found: Vec<(usize, u32)> = processes
+            .iter()
+            .filter(|&(&pid, process)| pid != own && process.is_alive)
+            .filter_map(|(&pid, _)| Some((self.depth(pid, &processes)?, pid)))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, pid)| pid).collect()
     }
 
-    fn descends(&self, pid: u32, parents: &HashMap<u32, Process>) -> bool {
+    /// How far a process of the job is below its root; `None` for others.
+    fn depth(&self, pid: u32, processes: &HashMap<u32, Process>) -> Option<usize> {
         let mut at = pid;
         // No chain is longer than there are processes: a torn reading must not lead in circles.
-        for _ in 0..=parents.len() {
+        for depth in 0..=processes.len() {
             if self.others.contains(&at) {
-                return false;
+                return None;
             }
             if self.roots.contains(&at) {
-                return true;
+                return Some(depth);
             }
-            match parents.get(&at) {
+            match processes.get(&at) {
                 Some(process) if process.parent != 0 => at = process.parent,
-                _ => return false,
+                _ => break,
             }
         }
-        false
+        self.is_marked(pid).then_some(usize::MAX)
     }
 
     fn is_marked(&self, pid: u32) -> bool {
         let Some(mark) = &self.mark else { return false };
         // Unreadable: it is another user's, or has ended. Not ours.
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        !self.others.contains(&pid) && environment.windows(mark.len()).any(|window| window == mark.as_bytes())
+        environment.windows(mark.len()).any(|window| window == mark.as_bytes())
     }
 
     /// Sends a signal to all processes of the job that live.
@@ -94,6 +95,7 @@ impl Members {
             if processes.is_empty() || Instant::now() >= deadline {
                 return processes.len();
             }
+            // Parents first: a shell whose child is killed before it would go on with its next line.
             for process in &processes {
                 process.signal(libc::SIGKILL);
             }
@@ -120,7 +122,7 @@ impl Members {
 /// Reaps children of this process that ended, except `kept`: orphans that it inherited.
 pub(super) fn reap_orphans(kept: &[u32]) {
     let own = std::process::id();
-    for (pid, found) in parents() {
+    for (pid, found) in processes() {
         if found.parent == own && !found.is_alive && !kept.contains(&pid) {
             process::reap(pid);
         }
@@ -134,7 +136,7 @@ struct Process {
 }
 
 /// All processes that can be seen.
-fn parents() -> HashMap<u32, Process> {
+fn processes() -> HashMap<u32, Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
     entries
         .filter_map(|entry| {

@@ -26,7 +26,8 @@ impl Watchdog {
         std::thread::spawn(move || {
             if gone.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("watchdog: {test} hangs");
-                children(std::process::id()).into_iter().for_each(|child| kill("KILL", child));
+                // Politely: `amrun` ends its job, and the sweepers of our own jobs stay to do their work.
+                children(std::process::id()).into_iter().for_each(|child| kill("TERM", child));
                 std::process::abort();
             }
         });
