@@ -358,6 +358,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_room(&mut self, polls: &mut u32) -> Result<()> {
+        Statistics::add(&mut self.engine.statistics.retries, 1);
         match self.engine.first_failure() {
             Some(error) if !self.go_on => Err(error),
             _ => {
@@ -379,8 +380,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
         let mut polls = 0;
         loop {
-            if let Some((result, kept)) = self.engine.ops.take_ended(op) {
-                return (result.map_err(|error| *error), kept);
+            if let Some(ended) = self.engine.ops.take_ended(op) {
+                return (ended.result.map_err(|error| *error), ended.kept);
             }
             self.progress_quietly(&mut polls);
         }

@@ -97,11 +97,12 @@ impl Counters {
 
     /// Ends a counter; messages that still name it find nothing.
     pub fn remove(&mut self, counter: Counter) {
-        if let Some(slot) = self.slots.get_mut(counter.0.slot()) {
-            if slot.live && slot.name == counter.0 {
-                slot.live = false;
-                self.free.push(counter.0.slot());
-            }
+        if let Some(slot) = self.slots.get_mut(counter.0.slot())
+            && slot.live
+            && slot.name == counter.0
+        {
+            slot.live = false;
+            self.free.push(counter.0.slot());
         }
     }
 

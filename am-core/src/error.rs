@@ -30,6 +30,10 @@ pub enum Fault {
 }
 
 /// Every error of this layer, with the values that a person needs to act.
+#[expect(
+    clippy::error_impl_error,
+    reason = "the one error type of the crate, named by its path as io::Error is"
+)]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

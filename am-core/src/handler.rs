@@ -225,10 +225,12 @@ pub trait HandlerSet {
     fn count(&self) -> usize;
 }
 
+type Registered = Box<dyn FnMut(&Message<'_>) -> Answer + Send>;
+
 /// Header handlers registered at run time, as closures (`LAPI_Addr_set`).
 #[derive(Default)]
 pub struct HandlerTable {
-    handlers: Vec<Box<dyn FnMut(&Message<'_>) -> Answer + Send>>,
+    handlers: Vec<Registered>,
 }
 
 impl fmt::Debug for HandlerTable {

@@ -336,7 +336,11 @@ impl Exposed {
 
     fn check_aligned(&self, offset: u64, size: u64) -> Result<NonNull<u8>> {
         let at = self.check(offset, size)?;
-        if at.addr().get() as u64 % size == 0 { Ok(at) } else { Err(Error::Misaligned { offset, size }) }
+        if (at.addr().get() as u64).is_multiple_of(size) {
+            Ok(at)
+        } else {
+            Err(Error::Misaligned { offset, size })
+        }
     }
 
     #[inline(always)]

@@ -169,7 +169,7 @@ impl RawBuffer {
     #[must_use]
     pub fn atomic(&self, width: Width, operation: AtomicOp) -> Option<u64> {
         let size = width.bytes() as usize;
-        if self.len < size || self.at.addr().get() % size != 0 {
+        if self.len < size || !self.at.addr().get().is_multiple_of(size) {
             return None;
         }
         Some(match width {

@@ -372,7 +372,7 @@ impl Engine {
             Some(error) => (0, Err(error)),
         };
         Statistics::add(&mut self.statistics.messages_received, 1);
-        Statistics::add(&mut self.statistics.announced_bytes_received, placed);
+        Statistics::add(&mut self.statistics.bytes_received, placed);
         let delivered = Delivered { source, len, placed, buffer, outcome };
         self.deliver(completion, delivered, tail, lower, handlers)
     }

@@ -490,7 +490,7 @@ fn forget_plain(answer: Answer) {
 
 /// What a message says before its data: the head, and where the data begin.
 #[inline(always)]
-fn parse_message<'a>(packet: (Endpoint, Class), front: &'a [u8]) -> Result<(MessageHead, &'a [u8], usize)> {
+fn parse_message(packet: (Endpoint, Class), front: &[u8]) -> Result<(MessageHead, &[u8], usize)> {
     let Some(head) = MessageHead::parse(front) else {
         return Err(malformed(packet.0, "a message shorter than its head"));
     };

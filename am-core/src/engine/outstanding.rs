@@ -102,6 +102,13 @@ pub(crate) struct Pieces {
     pub(crate) len: u64,
 }
 
+/// An operation that is over: how it ended, and the memory it kept.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) result: Result<u64, Box<Error>>,
+    pub(crate) kept: Option<JobBuffer>,
+}
+
 /// The operations of one context.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
@@ -173,13 +180,13 @@ impl Outstanding {
     }
 
     /// The result of an operation that has ended, and the memory it kept. `None` while it has not.
-    pub(crate) fn take_ended(&mut self, key: u32) -> Option<(Result<u64, Box<Error>>, Option<JobBuffer>)> {
+    pub(crate) fn take_ended(&mut self, key: u32) -> Option<Ended> {
         match self.ops.get(key) {
             Some(Op { state: State::Ended(_), .. }) => {}
             _ => return None,
         }
         match self.ops.remove(key)? {
-            Op { state: State::Ended(result), end, .. } => Some((result, end.keep)),
+            Op { state: State::Ended(result), end, .. } => Some(Ended { result, kept: end.keep }),
             _ => None,
         }
     }

@@ -130,6 +130,7 @@ pub struct MessageHead {
     pub completion_counter: u32,
 }
 
+#[expect(clippy::len_without_is_empty, reason = "the length of a head on the wire, never 0")]
 impl MessageHead {
     /// Bytes of the longest form.
     pub const BYTES_MAX: usize = 12;

@@ -221,7 +221,7 @@ impl Engine {
         let (peer, size) = (self.peer(at.task), width.bytes());
         self.check_target(peer)?;
         refuse_operation_grant(at, size)?;
-        if at.offset % size != 0 {
+        if !at.offset.is_multiple_of(size) {
             return Err(Error::Misaligned { offset: at.offset, size });
         }
         let state = State::Atomic { at, width, operation, posted: false };
@@ -257,8 +257,8 @@ impl Engine {
     /// Asks the fabric to carry out an operation; what the owner has to do itself is sent to it.
     fn start<L: Lower>(&mut self, lower: &mut L, key: u32, op: &mut Op) -> Result<Started> {
         let peer = op.peer;
-        match &mut op.state {
-            &mut State::Write { bytes, to, notify, completion_counter, ref mut posted } => {
+        match op.state {
+            State::Write { bytes, to, notify, completion_counter, ref mut posted } => {
                 match lower.write(to, bytes, OpId(key))? {
                     Transfer::Done => {
                         self.notify(lower, peer, notify)?;
@@ -276,33 +276,31 @@ impl Engine {
                     }
                 }
             }
-            &mut State::Read { from, to, notify, ref mut posted } => {
-                match lower.read(from, to, OpId(key))? {
-                    Transfer::Done => {
-                        self.notify(lower, peer, notify)?;
-                        Ok(Started::Over(0))
-                    }
-                    Transfer::Posted => {
-                        *posted = true;
-                        Ok(Started::Ongoing)
-                    }
-                    Transfer::Retry => Ok(Started::NoRoom),
-                    Transfer::Staged => {
-                        op.state = State::Asked { to, received: Ranges::default(), told: false };
-                        let len = to.len() as u64;
-                        let ask = pack([
-                            &from.grant.region.to_le_bytes(),
-                            &from.grant.generation.to_le_bytes(),
-                            &from.offset.to_le_bytes(),
-                            &len.to_le_bytes(),
-                            &key.to_le_bytes(),
-                            &notify.to_le_bytes(),
-                        ]);
-                        self.ask(lower, peer, FIRST, ask)
-                    }
+            State::Read { from, to, notify, ref mut posted } => match lower.read(from, to, OpId(key))? {
+                Transfer::Done => {
+                    self.notify(lower, peer, notify)?;
+                    Ok(Started::Over(0))
                 }
-            }
-            &mut State::Atomic { at, width, operation, ref mut posted } => {
+                Transfer::Posted => {
+                    *posted = true;
+                    Ok(Started::Ongoing)
+                }
+                Transfer::Retry => Ok(Started::NoRoom),
+                Transfer::Staged => {
+                    op.state = State::Asked { to, received: Ranges::default(), told: false };
+                    let len = to.len() as u64;
+                    let ask = pack([
+                        &from.grant.region.to_le_bytes(),
+                        &from.grant.generation.to_le_bytes(),
+                        &from.offset.to_le_bytes(),
+                        &len.to_le_bytes(),
+                        &key.to_le_bytes(),
+                        &notify.to_le_bytes(),
+                    ]);
+                    self.ask(lower, peer, FIRST, ask)
+                }
+            },
+            State::Atomic { at, width, operation, ref mut posted } => {
                 match lower.atomic(at, width, operation, OpId(key))? {
                     Atomic::Done(value) => Ok(Started::Over(value)),
                     Atomic::Posted => {

@@ -4,13 +4,14 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Messages whose completion has been started here, whole or announced.
+    /// Announced messages, and such that waited for their place, that have ended here. What comes whole and is placed at
+    /// once is not counted: that path does nothing that it need not.
     pub messages_received: u64,
-    /// Bytes of user data that messages brought, as far as they were larger than one packet.
-    pub announced_bytes_received: u64,
+    /// Bytes of user data that those have brought.
+    pub bytes_received: u64,
     /// Operations of this task that took longer than their call and have ended.
     pub operations_ended: u64,
-    /// Packets that found no room and were put off.
+    /// Times that something found no room, and was put off or waited.
     pub retries: u64,
     /// Pieces of data sent as packets.
     pub pieces_sent: u64,

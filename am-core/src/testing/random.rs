@@ -26,6 +26,6 @@ impl Random {
 
     /// True once in `n` times on average; never if `n` is 0.
     pub fn one_in(&mut self, n: u32) -> bool {
-        n != 0 && self.bits() % u64::from(n) == 0
+        n != 0 && self.bits().is_multiple_of(u64::from(n))
     }
 }

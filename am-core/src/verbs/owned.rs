@@ -1,5 +1,6 @@
 //! Operations that own their buffer while they are under way, and hand it back.
 
+use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
 use crate::engine::{Begun, End, NoGatherer, Source};
@@ -9,7 +10,6 @@ use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::progress::Port;
 use crate::task::Target;
-use crate::{AmOptions, GetOptions, PutOptions};
 
 /// An operation that keeps its buffer until [`Context::wait_owned`]. One that is dropped keeps it until the context ends.
 #[must_use = "the buffer comes back by Context::wait_owned"]

@@ -35,22 +35,23 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("put")?;
         let mut inline = InlineBytes::new();
         // A tiny put with a target counter is one packet: the target makes progress for its counter anyway.
-        if let (Some(counter), None) = (options.target, options.completion) {
-            if push_head(&mut inline, to, CounterName::to_wire(Some(counter))) && inline.push(bytes) {
-                let target = self.engine.peer(to.task);
-                let label = packet::label(Kind::Put, packet::FIRST);
-                self.engine.touched.mark(target);
-                if self.fabric.post_inline(target, Class::OneWay, label, &inline)? == Outcome::Retry {
-                    let mut polls = 0;
-                    while self.fabric.post_inline(target, Class::OneWay, label, &inline)? == Outcome::Retry {
-                        self.wait_for_room(&mut polls)?;
-                    }
+        if let (Some(counter), None) = (options.target, options.completion)
+            && push_head(&mut inline, to, CounterName::to_wire(Some(counter)))
+            && inline.push(bytes)
+        {
+            let target = self.engine.peer(to.task);
+            let label = packet::label(Kind::Put, packet::FIRST);
+            self.engine.touched.mark(target);
+            if self.fabric.post_inline(target, Class::OneWay, label, &inline)? == Outcome::Retry {
+                let mut polls = 0;
+                while self.fabric.post_inline(target, Class::OneWay, label, &inline)? == Outcome::Retry {
+                    self.wait_for_room(&mut polls)?;
                 }
-                if let Some(counter) = options.origin {
-                    let _ = self.engine.counters.bump(counter.name());
-                }
-                return Ok(());
             }
+            if let Some(counter) = options.origin {
+                let _ = self.engine.counters.bump(counter.name());
+            }
+            return Ok(());
         }
         self.put_long(to, bytes, options)
     }

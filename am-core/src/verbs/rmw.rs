@@ -64,8 +64,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// What the rmw ended with; a handle of another context.
     pub fn rmw_result(&mut self, handle: RmwHandle) -> Result<Result<u64, RmwHandle>> {
-        if let Some((result, _)) = self.engine.ops.take_ended(handle.0) {
-            return result.map(Ok).map_err(|error| *error);
+        if let Some(ended) = self.engine.ops.take_ended(handle.0) {
+            return ended.result.map(Ok).map_err(|error| *error);
         }
         match self.engine.ops.get(handle.0) {
             Some(_) => Ok(Err(handle)),

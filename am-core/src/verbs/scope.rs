@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{Loans, RemoteAddress, lend_in_scope};
 use crate::context::Context;
 use crate::counter::Counter;
@@ -12,7 +13,6 @@ use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::progress::Port;
 use crate::task::Target;
-use crate::{AmOptions, GetOptions, PutOptions};
 
 /// Inside [`Context::scope`]: operations on memory that is borrowed until the scope's end. It stands for the context
 /// meanwhile; the context itself is out of reach, since the scope must wait on the one that it began with.

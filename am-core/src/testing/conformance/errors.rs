@@ -161,6 +161,7 @@ fn assert_range_error(error: &Error, wanted: impl Fn(RangeFault) -> bool) {
 }
 
 fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
+    let mut regions = Vec::new();
     for _ in 0..3 {
         let buffer = context.alloc(100).expect("alloc");
         let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
@@ -197,11 +198,15 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
         assert_eq!(bytes, [0; 100], "nothing was written");
         context.remove_counter(counter);
         // Kept, so that the next round has another region.
-        std::mem::forget(own);
+        regions.push(own);
+    }
+    for region in regions {
+        drop(context.unexpose(region).expect("unexpose"));
     }
 }
 
 fn rights<F: Fabric>(context: &mut Context<F>) {
+    let mut regions = Vec::new();
     for _ in 0..3 {
         let (buffer, other) = (context.alloc(64).expect("alloc"), context.alloc(64).expect("alloc"));
         let read_only = context.expose(buffer, Access::READ).expect("expose");
@@ -220,7 +225,10 @@ fn rights<F: Fabric>(context: &mut Context<F>) {
         context.get(readable[target], &mut [0], GetOptions::default()).expect("get");
         quiet_gfence(context);
         drain(context);
-        std::mem::forget((read_only, write_only));
+        regions.extend([read_only, write_only]);
+    }
+    for region in regions {
+        drop(context.unexpose(region).expect("unexpose"));
     }
 }
 

@@ -22,6 +22,7 @@ fn with_words<F: Fabric>(
     context: &mut Context<F>,
     mut check: impl FnMut(&mut Context<F>, &crate::buffer::Exposed, &[RemoteAddress]),
 ) {
+    let mut regions = Vec::new();
     for _ in 0..REGIONS {
         let buffer = context.alloc(64).expect("alloc");
         let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
@@ -29,7 +30,10 @@ fn with_words<F: Fabric>(
         check(context, &own, &all);
         context.gfence().expect("gfence");
         // Not given back yet: the next one is to be another region.
-        std::mem::forget(own);
+        regions.push(own);
+    }
+    for region in regions {
+        drop(context.unexpose(region).expect("unexpose"));
     }
 }
 

@@ -1,0 +1,227 @@
+//! The death of a task, over the loopback network in one thread: what was under way ends, with the dead task's name.
+
+use std::sync::{Arc, Mutex};
+
+use am_core::buffer::{Access, JobBuffer};
+use am_core::error::{Error, Fault};
+use am_core::fabric::{AtomicOp, Width};
+use am_core::handler::{Answer, Completion, HandlerId, Place, Ticket};
+use am_core::task::TaskId;
+use am_core::testing::loopback::{Config, Loopback, Network, Reach, network};
+use am_core::testing::watchdog::Watchdog;
+use am_core::{AmOptions, Context, GetOptions, PutOptions};
+
+type Node = Context<Loopback>;
+
+fn job(config: Config) -> (Network, Vec<Node>, Watchdog) {
+    let (network, endpoints) = network(config);
+    let watchdog = Watchdog::new("a failure test".to_owned(), std::time::Duration::from_secs(60));
+    (network, endpoints.into_iter().map(Context::new).collect(), watchdog)
+}
+
+/// Lets everything that is under way happen.
+fn settle(nodes: &mut [Node]) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let mut quiet = 0;
+    while quiet < 20 {
+        quiet += 1;
+        for node in &mut *nodes {
+            match node.probe() {
+                Ok(true) => quiet = 0,
+                Ok(false) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    errors
+}
+
+fn register_everywhere(
+    nodes: &mut [Node],
+    handler: impl Fn(&am_core::handler::Message<'_>) -> Answer + Clone + Send + 'static,
+) -> HandlerId {
+    nodes.iter_mut().map(|node| node.register_handler(handler.clone()).unwrap()).last().unwrap()
+}
+
+fn assert_names(error: &Error, dead: TaskId) {
+    assert!(matches!(error, Error::PeerFailed { task, .. } if *task == dead), "{error}");
+    assert_eq!(error.fault(), Fault::Peer);
+    assert!(error.to_string().contains("task 1 has failed: it was killed"), "{error}");
+}
+
+#[test]
+fn a_blocked_wait_ends_with_the_failure() {
+    let (network, mut nodes, _watchdog) = job(Config::new(2));
+    let counter = nodes[0].counter().unwrap();
+    network.kill(TaskId(1));
+    let error = nodes[0].wait_counter(counter, 1).unwrap_err();
+    assert_names(&error, TaskId(1));
+    // And so does every later one.
+    assert_names(&nodes[0].wait_counter(counter, 1).unwrap_err(), TaskId(1));
+    assert_names(&nodes[0].gfence().unwrap_err(), TaskId(1));
+}
+
+#[test]
+fn a_program_that_goes_on_is_refused_only_operations_with_the_dead() {
+    let (network, mut nodes, _watchdog) = job(Config::new(3));
+    let handler = register_everywhere(&mut nodes, |_| Answer::discard());
+    let region = {
+        let buffer = nodes[1].alloc(64).unwrap();
+        nodes[1].expose(buffer, Access::READ_WRITE).unwrap()
+    };
+    for node in &mut nodes {
+        node.set_go_on(true);
+    }
+    network.kill(TaskId(1));
+    settle(&mut nodes[..1]);
+    let node = &mut nodes[0];
+    let at = region.address(0);
+    let long = vec![0; 100_000];
+    let results = [
+        node.amsend(TaskId(1), handler, &[], &[], AmOptions::default()),
+        node.amsend(TaskId(1), handler, &[], &long, AmOptions::default()),
+        node.put(at, &[0; 8], PutOptions::default()),
+        node.get(at, &mut [0; 8], GetOptions::default()),
+        node.rmw(at, Width::Bits64, AtomicOp::FetchAdd(1)).map(|_| ()),
+    ];
+    for result in results {
+        assert_names(&result.unwrap_err(), TaskId(1));
+    }
+    let (node, others) = nodes.split_first_mut().unwrap();
+    let done = others[1].counter().unwrap();
+    let options = AmOptions { target: Some(done.name()), ..AmOptions::default() };
+    node.amsend(TaskId(2), handler, &[], &[1; 500], options).unwrap();
+    others[1].wait_counter(done, 1).unwrap();
+    drop(nodes[1].unexpose(region));
+}
+
+#[test]
+fn operations_under_way_end_and_hand_their_memory_back() {
+    for reach in [Reach::Direct, Reach::Posted, Reach::Staged] {
+        let config = Config { reach, atomics: reach, credits: 1, ..Config::new(2) };
+        let (network, mut nodes, _watchdog) = job(config);
+        let handler = register_everywhere(&mut nodes, |_| Answer::later());
+        let buffer = nodes[1].alloc(1 << 16).unwrap();
+        let region = nodes[1].expose(buffer, Access::READ_WRITE).unwrap();
+        let node = &mut nodes[0];
+        node.set_go_on(true);
+        // Announced; then queued, since there is one credit and nobody polls; then a put, a get and an rmw.
+        let mut handles = Vec::new();
+        for len in [100_000, 10, 20] {
+            let options = AmOptions { one_way: true, ..AmOptions::default() };
+            let bytes = JobBuffer::from(vec![7; len]);
+            handles.push((len, node.amsend_owned(TaskId(1), handler, &[], bytes, options).unwrap()));
+        }
+        let at = region.address(0);
+        let bytes = JobBuffer::from(vec![8; 5000]);
+        handles.push((5000, node.put_owned(at, bytes, PutOptions::default()).unwrap()));
+        let bytes = JobBuffer::from(vec![9; 6000]);
+        handles.push((6000, node.get_owned(at, bytes, GetOptions::default()).unwrap()));
+        let rmw = node.rmw_nonblocking(at, Width::Bits64, AtomicOp::FetchAdd(1), None).unwrap();
+        network.kill(TaskId(1));
+        let mut failed = 0;
+        for (len, handle) in handles {
+            let (buffer, result) = node.wait_owned(handle).unwrap();
+            assert_eq!(buffer.len(), len);
+            if let Err(error) = result {
+                assert_names(&error, TaskId(1));
+                failed += 1;
+            }
+        }
+        assert!(failed >= 3, "the three messages could not end otherwise ({reach:?})");
+        settle(&mut nodes[..1]);
+        match nodes[0].rmw_result(rmw) {
+            Ok(value) => assert_eq!((value.unwrap(), reach), (0x0808_0808_0808_0808, Reach::Direct)),
+            Err(error) => assert_names(&error, TaskId(1)),
+        }
+        drop(nodes[1].unexpose(region));
+    }
+}
+
+#[test]
+fn a_message_that_was_coming_ends_with_an_outcome() {
+    for reach in [Reach::Posted, Reach::Staged] {
+        let (network, mut nodes, _watchdog) = job(Config { reach, credits: 2, ..Config::new(2) });
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let in_handler = Arc::clone(&told);
+        let handler = register_everywhere(&mut nodes, move |message| {
+            let told = Arc::clone(&in_handler);
+            let place = JobBuffer::zeroed(message.len as usize);
+            Answer::owned(
+                place,
+                Completion::Call(Box::new(move |delivered| {
+                    let error = delivered.outcome.err().map(|error| *error);
+                    told.lock().unwrap().push((delivered.placed, delivered.buffer.is_some(), error));
+                })),
+            )
+        });
+        let bytes = JobBuffer::from(vec![7; 6 << 20]);
+        let handle = nodes[1].amsend_owned(TaskId(0), handler, &[], bytes, AmOptions::default()).unwrap();
+        // The announcement is in, the fetch or the pieces have begun.
+        while !nodes[0].probe().unwrap() {}
+        if reach == Reach::Staged {
+            nodes[1].probe().unwrap();
+        }
+        network.kill(TaskId(1));
+        nodes[0].set_go_on(true);
+        settle(&mut nodes[..1]);
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        assert_eq!(told.len(), 1, "the completion runs once");
+        let (placed, has_buffer, error) = &told[0];
+        assert_eq!((*placed, *has_buffer), (0, true));
+        assert_names(error.as_ref().expect("it did not come whole"), TaskId(1));
+        drop(handle);
+    }
+}
+
+#[test]
+fn what_waits_for_its_place_goes_with_its_sender_unless_it_is_here() {
+    let (network, mut nodes, _watchdog) = job(Config::new(2));
+    let tickets: Arc<Mutex<Vec<Ticket>>> = Arc::default();
+    let in_handler = Arc::clone(&tickets);
+    let handler = register_everywhere(&mut nodes, move |message| {
+        in_handler.lock().unwrap().push(message.ticket);
+        Answer::later()
+    });
+    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    nodes[1].amsend(TaskId(0), handler, &[], &[5; 100], options).unwrap();
+    let long = JobBuffer::from(vec![6; 100_000]);
+    let handle = nodes[1].amsend_owned(TaskId(0), handler, &[], long, options).unwrap();
+    settle(&mut nodes[..1]);
+    network.kill(TaskId(1));
+    nodes[0].set_go_on(true);
+    settle(&mut nodes[..1]);
+    let tickets = std::mem::take(&mut *tickets.lock().unwrap());
+    let error = nodes[0].accept(tickets[1], Place::Nowhere, Completion::None).unwrap_err();
+    assert!(matches!(error, Error::UnknownTicket { .. }), "{error}");
+    let done = nodes[0].counter().unwrap();
+    let place = Place::Owned(JobBuffer::zeroed(100));
+    nodes[0].accept(tickets[0], place, Completion::Bump(done)).unwrap();
+    nodes[0].wait_counter(done, 1).unwrap();
+    drop(handle);
+}
+
+/// Unwinding out of a scope: what nobody has accepted is withdrawn, the peers see that the task has failed.
+#[test]
+fn a_scope_that_unwinds_withdraws_and_fails_the_task() {
+    let (network, mut nodes, _watchdog) = job(Config::new(2));
+    let handler = register_everywhere(&mut nodes, |_| Answer::later());
+    let mut second = nodes.pop().unwrap();
+    let mut first = nodes.pop().unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            let udata = vec![1; 100_000];
+            let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                first.scope(|scope| {
+                    scope.amsend(TaskId(1), handler, &[], &udata, AmOptions::default()).unwrap();
+                    scope.amsend(TaskId(1), handler, &[], &udata[..10], AmOptions::default()).unwrap();
+                    panic!("as the test wants it");
+                })
+            }));
+            assert!(unwound.is_err());
+        });
+        let error = second.wait_until(|_| Ok(false)).unwrap_err();
+        assert!(matches!(error, Error::PeerFailed { task: TaskId(0), .. }), "{error}");
+    });
+    drop(network);
+}

@@ -1,0 +1,109 @@
+//! Packets are claims: a peer that sends anything at all causes errors, and nothing else.
+
+use am_core::buffer::{Access, InlineBytes, JobBuffer, RawBytes};
+use am_core::error::Fault;
+use am_core::fabric::{Class, Event, Fabric};
+use am_core::handler::{Answer, Completion};
+use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::testing::Random;
+use am_core::testing::loopback::{Config, Loopback, network};
+use am_core::testing::watchdog::Watchdog;
+use am_core::{AmOptions, Context};
+
+/// A packet that is wrong in a random way: any bytes, or fields of small numbers, which name what may exist.
+fn wild_bytes(random: &mut Random) -> Vec<u8> {
+    let len = [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 41, 60, 1000][random.below(14)];
+    if random.one_in(3) {
+        return (0..len).map(|_| random.bits() as u8).collect();
+    }
+    let mut bytes = Vec::new();
+    while bytes.len() < len {
+        let field = [0, 1, 2, 3, 8, 40, 64, 4096, 1 << 20 | 1, u32::MAX][random.below(10)];
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+fn drain(wild: &mut Loopback) {
+    let mut inline = InlineBytes::new();
+    for _ in 0..10 {
+        if let Some(Event::Arrival(arrival)) = wild.poll(&mut inline) {
+            let (class, from) = (arrival.class, arrival.from);
+            wild.release(arrival);
+            if class == Class::Request {
+                wild.waive(from);
+            }
+        }
+    }
+}
+
+#[test]
+fn any_packet_is_an_error_at_worst() {
+    for seed in 0..30 {
+        let _watchdog = Watchdog::new(format!("wild peer, seed {seed}"), std::time::Duration::from_secs(60));
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let (_, mut endpoints) = network(Config { credits: 4, requests_max: 4, ..Config::hostile(2, seed) });
+        let mut wild = endpoints.pop().unwrap();
+        let mut context = Context::new(endpoints.pop().unwrap());
+        let target = Endpoint::new(TaskId(0), ContextNumber(0));
+        let peer = Endpoint::new(TaskId(1), ContextNumber(0));
+        let buffer = context.alloc(4096).unwrap();
+        let private = context.alloc(64).unwrap();
+        let region = context.expose(buffer, Access::READ_WRITE).unwrap();
+        let range = region.range(64, 128).unwrap();
+        let counter = context.counter().unwrap();
+        let handlers = [
+            context.register_handler(|_| Answer::discard()).unwrap(),
+            context.register_handler(|_| Answer::later()).unwrap(),
+            context.register_handler(move |_| Answer::exposed(range, Completion::Bump(counter))).unwrap(),
+            context
+                .register_handler(|message| {
+                    let len = message.len.min(10_000) as usize;
+                    Answer::owned(JobBuffer::zeroed(len), Completion::BumpAtSource(counter_of(message.uhdr)))
+                })
+                .unwrap(),
+        ];
+        let mut errors = 0;
+        for round in 0..3000 {
+            // Something is under way in the right direction too, so that answers may hit it.
+            if round % 50 == 0 {
+                let options = AmOptions { announce: true, ..AmOptions::default() };
+                let udata = JobBuffer::from(vec![1; 5000]);
+                drop(context.amsend_owned(peer, handlers[0], &[], udata, options));
+            }
+            let class = if random.one_in(2) { Class::OneWay } else { Class::Request };
+            let label = if random.one_in(4) {
+                random.bits() as u16
+            } else {
+                (random.below(16) | random.below(6) << 4) as u16
+            };
+            let bytes = wild_bytes(&mut random);
+            let mut inline = InlineBytes::new();
+            let posted = if inline.push(&bytes) {
+                wild.post_inline(target, class, label, &inline)
+            } else {
+                let mut nothing = RawBytes::EMPTY;
+                wild.post_packet(target, class, label, &bytes, &mut nothing)
+            };
+            // A packet that finds no room is not sent: there will be others.
+            let _ = posted.expect("the target lives");
+            for _ in 0..3 {
+                if let Err(error) = context.probe() {
+                    assert_ne!(error.fault(), Fault::System, "{error}");
+                    errors += 1;
+                }
+            }
+            drain(&mut wild);
+        }
+        assert!(errors > 100, "seed {seed}: hardly a packet was wrong");
+        assert!(private.iter().all(|&byte| byte == 0), "memory that was exposed to nobody");
+    }
+}
+
+/// A counter by a name that may or may not exist at the peer.
+fn counter_of(uhdr: &[u8]) -> am_core::counter::CounterName {
+    let number = uhdr.first().map_or(1, |&byte| u32::from(byte) + 1);
+    am_core::counter::CounterName::from_wire(number).unwrap()
+}
