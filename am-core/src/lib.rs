@@ -1,4 +1,111 @@
-//! One-sided active messages in the manner of LAPI.
+//! One-sided active messages in the manner of LAPI: put, get, amsend, rmw, counters, handlers, fences.
+//!
+//! # The model
+//!
+//! A job is a number of *tasks*, each a process. A task opens a [`Context`] over a [`Fabric`](fabric::Fabric), the world below,
+//! and works with the contexts of other tasks:
+//!
+//! * **put** and **get** move bytes between memory of this task and memory that another task has *exposed*. The other task
+//!   need not do anything.
+//! * **rmw** operates atomically on a word of exposed memory.
+//! * **amsend** sends a message to a *header handler* of the target. The handler sees who sent it, its short *user header* and the
+//!   length of its data, and answers where the data go (a buffer, a part of exposed memory, a sink, nowhere, or *later*)
+//!   and which *completion handler* runs when they are there: a predefined one, a closure, or one on the handler thread.
+//! * **Counters** tell what has happened: each operation can bump one at its origin (the memory may be used again), one at the
+//!   target (the bytes are in place, the completion handler has run) and another one at the origin (the target is done). A wait for
+//!   a counter takes off what it waited for.
+//! * **Fences** wait for everything that was sent before: its data, or its handlers too; the collective one is a barrier as well.
+//!
+//! Everything happens inside calls: a context makes progress when its owner calls something that communicates, or
+//! [`probe`](Context::probe)s. Nothing runs behind the program's back, except handlers that were asked onto the handler thread.
+//!
+//! # What is promised
+//!
+//! * Safe code, bugs and panics included, causes no undefined behaviour in any task: peers write only into memory that an
+//!   operation has lent them or that was exposed, and neither is behind a reference meanwhile.
+//! * Packets are claims. Whatever a peer sends, this task gets an error at worst, which says whose fault it is.
+//! * Messages from one context to another reach their header handlers in the order in which they were sent. Nothing else is
+//!   ordered, unless a fence is between.
+//! * A message that may be answered has reserved the room for its answer, so a handler never waits, and nothing queues without bound
+//!   on its account. Handlers are given nothing that communicates, and a communicating call inside one is an error.
+//! * The death of a task ends what was under way to it with an error that names it.
+//! * On the path of a small message there is no allocation, no system call and no lock.
+//!
+//! # A program
+//!
+//! Two tasks; each sends the other a greeting, and puts a number into its memory. Over a real fabric each would be a process;
+//! here they are threads over the loopback network of the feature `testing`.
+//!
+//! ```
+//! use am_core::buffer::{Access, JobBuffer};
+//! use am_core::handler::{Answer, Completion};
+//! use am_core::task::TaskId;
+//! use am_core::testing::{loopback, threads};
+//! use am_core::{AmOptions, Context, PutOptions};
+//!
+//! fn task(context: &mut Context<loopback::Loopback>) -> am_core::error::Result<()> {
+//!     let other = TaskId(1 - context.task().0);
+//!     // Tasks that make their counters and handlers in the same order have the same names for them.
+//!     let (greeted, written) = (context.counter()?, context.counter()?);
+//!     let greeting = context.register_handler(move |message| {
+//!         assert_eq!(message.uhdr, b"hello");
+//!         let place = JobBuffer::zeroed(message.len as usize);
+//!         Answer::owned(place, Completion::Bump(greeted))
+//!     })?;
+//!     let memory = context.alloc(4096)?;
+//!     let region = context.expose(memory, Access::READ_WRITE)?;
+//!     // Everybody learns everybody's address; a collective call, after which all are ready.
+//!     let addresses = context.address_init(region.address(0))?;
+//!
+//!     context.amsend(other, greeting, b"hello", &[7; 1000], AmOptions::default())?;
+//!     let options = PutOptions { target: Some(written.name()), ..PutOptions::default() };
+//!     context.put(addresses[other.index()].plus(8), &42u64.to_le_bytes(), options)?;
+//!
+//!     context.wait_counter(greeted, 1)?;
+//!     context.wait_counter(written, 1)?;
+//!     assert_eq!(region.load_u64(8)?, 42);
+//!     context.gfence()
+//! }
+//!
+//! let (_, endpoints) = loopback::network(loopback::Config::new(2));
+//! threads::run(endpoints, |context| task(context).expect("both tasks run"));
+//! ```
+//!
+//! Memory that is under way can't be touched; this does not compile:
+//!
+//! ```compile_fail,E0506
+//! # use am_core::{Context, PutOptions, buffer::RemoteAddress, testing::loopback::Loopback};
+//! fn wrong(context: &mut Context<Loopback>, to: RemoteAddress) {
+//!     let mut bytes = [1; 8];
+//!     let _ = context.scope(|scope| {
+//!         scope.put(to, &bytes, PutOptions::default()).expect("put");
+//!         bytes[0] = 2;
+//!     });
+//! }
+//! ```
+//!
+//! and neither does this, where the memory would be gone before the operation ends:
+//!
+//! ```compile_fail,E0597
+//! # use am_core::{Context, GetOptions, buffer::RemoteAddress, testing::loopback::Loopback};
+//! fn wrong(context: &mut Context<Loopback>, from: RemoteAddress) {
+//!     let _ = context.scope(|scope| {
+//!         let mut bytes = [1; 8];
+//!         scope.get(from, &mut bytes, GetOptions::default()).expect("get");
+//!     });
+//! }
+//! ```
+//!
+//! # Features
+//!
+//! `testing`: the loopback network and the conformance suite that every fabric has to pass.
+//!
+//! # Where to look
+//!
+//! [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
+//! are given and may answer. [`engine`] is the protocol: what packets mean, without any input or output of its own;
+//! [`engine::packet`] is its wire format. [`fabric`] is the trait that the world below implements. [`buffer`] is the
+//! one module with `unsafe` code.
 
 #![deny(unsafe_code)]
 #![expect(

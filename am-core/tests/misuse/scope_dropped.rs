@@ -1,0 +1,16 @@
+//! Memory under way in a scope lives until the scope's end.
+use am_core::buffer::{Access, JobBuffer};
+use am_core::testing::loopback::{Config, network};
+use am_core::{Context, GetOptions};
+
+fn main() {
+    let mut endpoints = network(Config::new(1)).1;
+    let mut context = Context::new(endpoints.remove(0));
+    let region = context.expose(JobBuffer::zeroed(8), Access::READ_WRITE).unwrap();
+    context
+        .scope(|scope| {
+            let mut bytes = [1; 8];
+            scope.get(region.address(0), &mut bytes, GetOptions::default()).unwrap();
+        })
+        .unwrap();
+}

@@ -1,0 +1,17 @@
+//! Memory under way in a scope is not written.
+use am_core::buffer::{Access, JobBuffer};
+use am_core::testing::loopback::{Config, network};
+use am_core::{Context, PutOptions};
+
+fn main() {
+    let mut endpoints = network(Config::new(1)).1;
+    let mut context = Context::new(endpoints.remove(0));
+    let region = context.expose(JobBuffer::zeroed(8), Access::READ_WRITE).unwrap();
+    let mut bytes = [1; 8];
+    context
+        .scope(|scope| {
+            scope.put(region.address(0), &bytes, PutOptions::default()).unwrap();
+            bytes[0] = 2;
+        })
+        .unwrap();
+}
