@@ -1,0 +1,288 @@
+//! Half round trips between two tasks, from 0 bytes to 4 MiB, by every way there is, beside the machine's own limit.
+//!
+//! What it teaches: what each layer costs, and what the choice of a completion costs (the three of the MPI-LAPI paper:
+//! completion in context, by counter, on the handler thread).
+//!
+//! ```text
+//! cargo amrun -n 2 --bind core --example ping_pong
+//! cargo amrun -n 2 --bind core --example ping_pong -- --json rows.json
+//! ```
+//!
+//! You should see a row for each size: nanoseconds for one way, the median over all batches, and below it the best batch.
+//! `limit` is a bare ring of lines (up to 40 bytes with the payload in the line; above, and one copy by the receiver from the
+//! sender's mapped buffer). Every way takes its turn in every batch, so that all see the same machine. Tasks beyond the
+//! first two only take part in setting up.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use am_core::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
+use am_core::counter::Counter;
+use am_core::handler::{Answer, Completion, HandlerId, Message};
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context, PutOptions};
+use am_examples::statistics::{best, median};
+use am_via::limit::BareLink;
+use am_via::{ShmFabric, Task};
+use clap::Parser;
+use mpi_over_am::{Communicator, Environment, Settings};
+
+type Error = Box<dyn std::error::Error>;
+
+/// Half round trips between two tasks, by every way there is, beside the machine's own limit.
+#[derive(Parser)]
+struct Arguments {
+    /// Also write the rows to this file, as a JSON array.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Only sizes up to this many bytes.
+    #[arg(long, default_value_t = BYTES_MAX)]
+    max_bytes: usize,
+    /// Batches for each size and way.
+    #[arg(long, default_value_t = 15)]
+    batches: usize,
+}
+
+const BYTES_MAX: usize = 4 << 20;
+/// The payload of one line of the bare ring.
+const LINE_BYTES: usize = 40;
+
+/// A way to send, and the name of its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Limit,
+    Put,
+    PutCompletion,
+    Amsend,
+    AmsendCounter,
+    AmsendThread,
+    Mpi,
+}
+
+const WAYS: [(Way, &str); 7] = [
+    (Way::Limit, "limit_ns"),
+    (Way::Put, "put_ns"),
+    (Way::PutCompletion, "put_completion_ns"),
+    (Way::Amsend, "amsend_ns"),
+    (Way::AmsendCounter, "amsend_counter_ns"),
+    (Way::AmsendThread, "amsend_thread_ns"),
+    (Way::Mpi, "mpi_ns"),
+];
+
+/// One of the two tasks that play.
+struct Player {
+    context: Context<ShmFabric>,
+    peer: TaskId,
+    serves: bool,
+    /// Where the peer's bytes land, by put and by amsend.
+    own: Exposed,
+    theirs: RemoteAddress,
+    source: JobBuffer,
+    arrived: Counter,
+    done: Counter,
+    handlers: Handlers,
+    link: BareLink,
+    copy: Vec<u8>,
+    world: Communicator<ShmFabric>,
+    mpi_source: JobBuffer,
+    mpi_target: JobBuffer,
+}
+
+/// One header handler for each of the paper's completions.
+#[derive(Clone, Copy)]
+struct Handlers {
+    in_context: HandlerId,
+    by_counter: HandlerId,
+    on_thread: HandlerId,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ping_pong: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Error> {
+    let task = Task::join()?;
+    if task.job().num_tasks() < 2 {
+        return Err("it takes two: start it with `cargo amrun -n 2 --bind core --example ping_pong`".into());
+    }
+    let mut context = task.context()?;
+    let environment = Environment::with_fabric(task.fabric(1)?, &Settings::default())?;
+    let own = context.alloc(BYTES_MAX)?;
+    let own = context.expose(own, Access::READ_WRITE)?;
+    let addresses = context.address_init(own.address(0))?;
+    let arrived = context.counter()?;
+    let done = context.counter()?;
+    let handlers = register(&mut context, &own, arrived)?;
+    context.gfence()?;
+    if task.number() < 2 {
+        let peer = TaskId(1 - task.number());
+        let player = Player {
+            peer,
+            serves: task.number() == 0,
+            theirs: addresses[peer.index()],
+            own,
+            source: context.alloc(BYTES_MAX)?,
+            mpi_source: context.alloc(BYTES_MAX)?,
+            mpi_target: context.alloc(BYTES_MAX)?,
+            context,
+            arrived,
+            done,
+            handlers,
+            link: task.bare_link(peer.0)?,
+            copy: vec![0; BYTES_MAX],
+            world: environment.world(),
+        };
+        let pinned = std::env::var("AM_PINNED").is_ok_and(|value| value == "1");
+        play(player, arguments, pinned)?;
+    }
+    environment.finalize()?;
+    Ok(())
+}
+
+fn register(context: &mut Context<ShmFabric>, own: &Exposed, arrived: Counter) -> Result<Handlers, Error> {
+    let place = own.range(0, BYTES_MAX as u64)?;
+    let part = move |message: &Message<'_>| am_core::buffer::ExposedRange { len: message.len, ..place };
+    Ok(Handlers {
+        in_context: context
+            .register_handler(move |message| Answer::exposed(part(message), Completion::Bump(arrived)))?,
+        by_counter: context
+            .register_handler(move |message| Answer::exposed(part(message), Completion::None))?,
+        on_thread: context.register_handler(move |message| {
+            let finish = Completion::Thread(Box::new(move |_delivered, deferred| deferred.bump(arrived)));
+            Answer::exposed(part(message), finish)
+        })?,
+    })
+}
+
+fn play(mut player: Player, arguments: &Arguments, pinned: bool) -> Result<(), Error> {
+    if player.serves {
+        print!("{:>9}", "bytes");
+        WAYS.iter().for_each(|(_, name)| print!(" {name:>18}"));
+        println!();
+    }
+    let mut rows = Vec::new();
+    for bytes in sizes().filter(|&bytes| bytes <= arguments.max_bytes) {
+        let mut times = vec![Vec::new(); WAYS.len()];
+        // The first batch warms up and is not counted.
+        for batch in 0..=arguments.batches {
+            for ((way, _), times) in WAYS.iter().zip(&mut times) {
+                let time = player.batch(*way, bytes)?;
+                if batch > 0 {
+                    times.push(time);
+                }
+            }
+        }
+        if player.serves {
+            rows.push(report(bytes, &times, pinned));
+        }
+    }
+    if let (true, Some(file)) = (player.serves, &arguments.json) {
+        std::fs::write(file, serde_json::to_string_pretty(&rows)?).map_err(|error| {
+            format!("cannot write {}: {error}; name a file in a folder that exists", file.display())
+        })?;
+    }
+    Ok(())
+}
+
+fn sizes() -> impl Iterator<Item = usize> {
+    [0, 1, 8, 16, 32, 40, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
+        .into_iter()
+        .chain((17..=22).map(|power| 1 << power))
+}
+
+fn report(bytes: usize, times: &[Vec<f64>], pinned: bool) -> serde_json::Value {
+    print!("{bytes:>9}");
+    times.iter().for_each(|times| print!(" {:>18.1}", median(times)));
+    print!("\n{:>9}", "best");
+    times.iter().for_each(|times| print!(" {:>18.1}", best(times)));
+    println!();
+    let mut row = serde_json::Map::new();
+    row.insert("bytes".into(), bytes.into());
+    for ((_, name), times) in WAYS.iter().zip(times) {
+        row.insert((*name).into(), median(times).into());
+        row.insert(name.replace("_ns", "_best_ns"), best(times).into());
+    }
+    row.insert("pinned".into(), pinned.into());
+    row.into()
+}
+
+impl Player {
+    /// Nanoseconds for one way, over one batch of round trips.
+    fn batch(&mut self, way: Way, bytes: usize) -> Result<f64, Error> {
+        let rounds = (4_000_000 / (2_000 + bytes)).clamp(4, 2000);
+        let start = Instant::now();
+        for round in 0..rounds {
+            if self.serves {
+                self.send(way, bytes, round)?;
+                self.receive(way, bytes)?;
+            } else {
+                self.receive(way, bytes)?;
+                self.send(way, bytes, round)?;
+            }
+        }
+        Ok(start.elapsed().as_nanos() as f64 / (2 * rounds) as f64)
+    }
+
+    #[inline(always)]
+    fn send(&mut self, way: Way, bytes: usize, round: usize) -> Result<(), Error> {
+        let target = Some(self.arrived.name());
+        let handler = match way {
+            Way::Limit => {
+                if bytes > LINE_BYTES {
+                    self.link.touch(bytes, round as u8);
+                }
+                self.link.send(&[round as u64; LINE_BYTES / 8]);
+                return Ok(());
+            }
+            Way::Put => {
+                let options = PutOptions { target, ..PutOptions::default() };
+                return Ok(self.context.put(self.theirs, &self.source[..bytes], options)?);
+            }
+            Way::PutCompletion => {
+                let options = PutOptions { target, completion: Some(self.done), ..PutOptions::default() };
+                self.context.put(self.theirs, &self.source[..bytes], options)?;
+                return Ok(self.context.wait_counter(self.done, 1)?);
+            }
+            Way::Mpi => return Ok(self.world.send(&self.mpi_source[..bytes], self.peer.0, 0)?),
+            Way::Amsend => self.handlers.in_context,
+            Way::AmsendCounter => self.handlers.by_counter,
+            Way::AmsendThread => self.handlers.on_thread,
+        };
+        let target = if way == Way::AmsendCounter { target } else { None };
+        let options = AmOptions { target, ..AmOptions::default() };
+        Ok(self.context.amsend(self.peer, handler, &[], &self.source[..bytes], options)?)
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, way: Way, bytes: usize) -> Result<(), Error> {
+        let last = bytes.saturating_sub(1);
+        match way {
+            Way::Limit if bytes <= LINE_BYTES => {
+                black_box(self.link.receive());
+            }
+            Way::Limit => {
+                self.link.receive_and_copy(&mut self.copy[..bytes]);
+                black_box(self.copy[last]);
+            }
+            Way::Mpi => {
+                self.world.recv(&mut self.mpi_target[..bytes], self.peer.0, 0)?;
+                black_box(self.mpi_target[last]);
+            }
+            _ => {
+                self.context.wait_counter(self.arrived, 1)?;
+                let mut byte = [0];
+                self.own.read(last as u64, &mut byte)?;
+                black_box(byte);
+            }
+        }
+        Ok(())
+    }
+}
