@@ -110,7 +110,8 @@ pub trait Fabric: fmt::Debug {
     /// The bytes of a buffered arrival. Empty for an inline one.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
 
-    /// Gives the place of an arrival back to its sender.
+    /// Gives the place of an arrival back to its sender. The place of an inline arrival may go back when it is polled, since
+    /// its bytes are copied then.
     fn release(&mut self, arrival: Arrival);
 
     /// Allocates zeroed memory that peers reach the fastest way there is.

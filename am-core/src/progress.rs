@@ -123,6 +123,9 @@ fn handle_inline<F: Fabric, H: HandlerSet>(
     if Kind::of(label) == Kind::Message {
         return engine.handle_inline_message(&mut Port(fabric), handlers, from, class, label, inline);
     }
+    if Kind::of(label) == Kind::Put {
+        return engine.handle_inline_put(&OwnGrants(fabric), from, inline);
+    }
     let packet = Packet { from, class, label, bytes: PacketBytes::Inline(inline) };
     let due = engine.handle_packet(&OwnGrants(fabric), handlers, &packet)?;
     engine.carry_out(due, &mut Port(fabric), handlers)

@@ -298,7 +298,12 @@ impl Engine {
                     Err(error) => self.refuse_packet(packet, error),
                 }
             }
-            Kind::Put => self.handle_put(grants, packet),
+            Kind::Put => match packet.bytes {
+                PacketBytes::Inline(bytes) => {
+                    self.handle_inline_put(grants, packet.from, bytes).map(|()| Due::Nothing)
+                }
+                PacketBytes::Buffered(_) => Err(malformed(packet.from, "a tiny put that is not tiny")),
+            },
             Kind::Notify => self.handle_notify(packet),
             kind => match self.handle_other(kind, grants, handlers, packet) {
                 Ok(due) => Ok(due),
@@ -385,6 +390,8 @@ impl Engine {
             Ok(answer) => answer,
             Err(error) => return self.refuse_inline(lower, (source, class), error),
         };
+        // A counter that was named and does not exist is told at the end: the message has arrived all the same.
+        let mut missing = None;
         match (&answer.place, &answer.completion) {
             (&Place::Raw(to), &Completion::MarkRequest(request)) => {
                 forget_plain(answer);
@@ -394,17 +401,31 @@ impl Engine {
             (&Place::Nowhere, &Completion::Bump(counter)) if self.counters.bump(counter.name()) => {
                 forget_plain(answer);
             }
+            (&Place::Exposed(range), completion @ (Completion::Bump(_) | Completion::None)) => {
+                let counter =
+                    if let Completion::Bump(counter) = completion { Some(counter.name()) } else { None };
+                let ExposedRange { grant, offset, len } = range;
+                let Ok(to) = lower.granted(grant, offset, len, Access::OWNER) else {
+                    return self.settle_inline(lower, handlers, (source, class), head, answer, here);
+                };
+                forget_plain(answer);
+                here.copy_to_buffer(to);
+                missing = counter.filter(|&name| !self.counters.bump(name));
+            }
             (&Place::Nowhere, &Completion::None) => forget_plain(answer),
             _ => return self.settle_inline(lower, handlers, (source, class), head, answer, here),
         }
-        let mut result = Ok(());
         if head.target_counter != 0 {
-            result = self.bump(CounterName::from_wire(head.target_counter));
+            let name = CounterName::from_wire(head.target_counter);
+            missing = missing.or(name.filter(|&name| !self.counters.bump(name)));
         }
         if class == Class::Request {
             acknowledge(lower, source, head.completion_counter)?;
         }
-        result
+        match missing {
+            None => Ok(()),
+            Some(name) => Err(unknown_counter(name)),
+        }
     }
 
     /// The answers that [`handle_inline_message`](Self::handle_inline_message) leaves to the general way.
@@ -433,24 +454,30 @@ impl Engine {
     }
 
     /// A tiny put: the target places it, as it makes the progress that the counter needs anyway.
+    ///
+    /// # Errors
+    /// A range that is not exposed for writing, or a counter that does not exist.
     #[inline(always)]
-    fn handle_put<G: Grants>(&mut self, grants: &G, packet: &Packet<'_>) -> Result<Due> {
-        let PacketBytes::Inline(bytes) = packet.bytes else {
-            return Err(malformed(packet.from, "a tiny put that is not tiny"));
-        };
+    pub fn handle_inline_put<G: Grants>(
+        &mut self,
+        grants: &G,
+        from: Endpoint,
+        bytes: &InlineBytes,
+    ) -> Result<()> {
         let mut fields = Fields(bytes.as_slice());
-        let (Some(region), Some(generation), Some(offset), Some(counter)) =
-            (fields.u32(), fields.u32(), fields.u64(), fields.counter())
-        else {
-            return Err(malformed(packet.from, "a put shorter than its head"));
+        let (Some(names), Some(offset), Some(counter)) = (fields.u64(), fields.u64(), fields.u64()) else {
+            return Err(malformed(from, "a put shorter than its head"));
         };
         let data = fields.0;
-        for_programs(packet, Grant { region, generation }, offset, data.len() as u64)?;
-        grants
-            .granted(Grant { region, generation }, offset, data.len() as u64, Access::WRITE)?
-            .fill_from(data);
-        self.bump(counter)?;
-        Ok(Due::Nothing)
+        let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
+        if grant.is_for_operation() {
+            return Err(stale(from.task, grant, offset, data.len() as u64));
+        }
+        grants.granted(grant, offset, data.len() as u64, Access::WRITE)?.fill_from(data);
+        match CounterName::from_wire(counter as u32) {
+            Some(name) if !self.counters.bump(name) => Err(unknown_counter(name)),
+            _ => Ok(()),
+        }
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@
 //! Message     fixed uhdr udata                a whole message in one packet         OneWay, Request, or Answer (a reply)
 //! Request     fixed len(8) op(4) region(4) generation(4) uhdr                       Request
 //!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target
-//! Put         region(4) generation(4) offset(8) target counter(4) bytes             OneWay: placed by the target
+//! Put         region(4) generation(4) offset(8) target counter(4) spare(4) bytes    OneWay: placed by the target
 //! Notify      counter(4)                      a put or get that its origin has done  OneWay
 //! CounterAck  counter(4) counter(4)           for the origin of a whole message     Answer, OneWay
 //! Fetched     op(4) counter(4) counter(4)     an announced message is whole         Answer, OneWay

@@ -107,10 +107,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 }
 
+/// In whole words, and the data behind them on a word: what is written in one size and read in another waits for the
+/// processor's store buffer.
 #[inline(always)]
 fn push_head(packet: &mut InlineBytes, to: RemoteAddress, counter: u32) -> bool {
-    packet.push(&to.grant.region.to_le_bytes())
-        && packet.push(&to.grant.generation.to_le_bytes())
+    packet.push_word(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32)
         && packet.push_word(to.offset)
-        && packet.push(&counter.to_le_bytes())
+        && packet.push_word(u64::from(counter))
 }

@@ -116,10 +116,10 @@ impl<D: Device> ViaFabric<D> {
     fn received(&mut self, received: &Received) -> Option<Event> {
         let immediate = Immediate(received.immediate);
         let len = received.length.min(self.slot_bytes as u32);
-        let peer = match self.peers.by_vi(received.vi) {
-            Some(peer) => peer,
-            None => self.first_from(received.vi)?,
-        };
+        if !self.peers.knows(received.vi) {
+            self.first_from(received.vi);
+        }
+        let peer = self.peers.by_vi(received.vi)?;
         peer.credits.returned(immediate.credits(), immediate.unused_answers());
         let Some(class) = immediate.class() else {
             // Credits alone: nothing for the engine.
@@ -127,6 +127,12 @@ impl<D: Device> ViaFabric<D> {
             return None;
         };
         let payload = if received.is_inline {
+            // The bytes are copied: the place goes back now, while the accounts are at hand.
+            self.nic.release(received.vi);
+            peer.credits.consumed(class);
+            if peer.credits.must_return() {
+                Self::return_credits(&mut self.nic, peer);
+            }
             Payload::Inline
         } else {
             Payload::Buffered { place: u64::from(received.slot), len }
@@ -137,10 +143,10 @@ impl<D: Device> ViaFabric<D> {
     /// A message on a VI whose connection was not reported yet: it came in the same poll.
     #[cold]
     #[inline(never)]
-    fn first_from(&mut self, vi: ViId) -> Option<&mut Peer> {
-        let from = endpoint(self.nic.peer(vi)?);
-        self.peers.insert(from, vi, Credits::new(self.plan));
-        self.peers.by_vi(vi)
+    fn first_from(&mut self, vi: ViId) {
+        if let Some(from) = self.nic.peer(vi) {
+            self.peers.insert(endpoint(from), vi, Credits::new(self.plan));
+        }
     }
 
     #[cold]
@@ -345,6 +351,9 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     #[inline(always)]
     fn release(&mut self, arrival: Arrival) {
+        if matches!(arrival.payload, Payload::Inline) {
+            return;
+        }
         let Some(peer) = self.peers.find(arrival.from) else { return };
         self.nic.release(peer.vi);
         peer.credits.consumed(arrival.class);

@@ -81,6 +81,11 @@ impl Peers {
     }
 
     #[inline(always)]
+    pub(super) fn knows(&self, vi: ViId) -> bool {
+        self.by_vi.get(vi.number() as usize).is_some_and(|&number| number != 0)
+    }
+
+    #[inline(always)]
     pub(super) fn by_vi(&mut self, vi: ViId) -> Option<&mut Peer> {
         let index = (*self.by_vi.get(vi.number() as usize)? as usize).checked_sub(1)?;
         self.list.get_mut(index)
