@@ -47,7 +47,7 @@ struct Options {
     verbose: bool,
     /// The program and its arguments, or the example's arguments; or the word info, to see what this machine offers, its limits,
     /// and every setting with its value, default and meaning.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Set by amrun itself for the second of its processes.
     #[arg(long, hide = true, value_name = "PID")]
