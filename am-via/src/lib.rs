@@ -5,11 +5,12 @@ pub mod fabric;
 pub mod job;
 pub mod launch;
 pub mod limit;
+pub mod provider;
 pub mod settings;
 pub mod shm;
 pub mod start;
-pub mod vipl;
 #[cfg(test)]
-mod watchdog;
+mod test_aids;
+pub mod vipl;
 
 pub use start::{ShmFabric, Task};

@@ -1,12 +1,35 @@
 //! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, in VIA's words, over an emulated device.
+//!
+//! Two doors lead in. A program written to VIA opens a [`UserAgent`], whose VIs take explicit descriptors from their work
+//! queues. The fabric opens a [`Nic`], whose VIs have *standing receives*: receives without data segments that are posted
+//! again by themselves, so that a message costs one entry and no descriptor. Both speak to the same devices.
 
+pub mod completion_queue;
+pub mod connection;
+pub mod descriptor;
+pub mod error;
+pub mod memory;
 pub mod nic;
+mod receiving;
+mod sending;
+mod staged;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod user_agent;
 pub mod vi;
+pub mod work_queue;
 
+pub use completion_queue::{CqEntry, CqHandle};
+pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
+pub use error::{AsyncCode, AsyncError, Fault, PostError, VipError};
 pub use nic::{Nic, Received, ViplEvent};
-pub use vi::{ViId, ViState};
+pub use user_agent::UserAgent;
+pub use vi::{Reliability, ViAttributes, ViHandle, ViId, ViInfo, ViState};
+pub use work_queue::Queue;
 
 pub use crate::device::{
     AtomicTransfer, ClaimFault, Device, DeviceAttributes, DeviceError, HeapBlock, HeapOwner, MemAttributes,
     MemHandle, NodeAddress, Posted, RemoteMemory, Transfer, WordUpdate,
 };
+pub use crate::provider::{Memory, NicLimits, PTag};

@@ -1,8 +1,22 @@
 //! Virtual interfaces: the two ends of a connection, and the state machine of VIA 1.0 chapter 2.
 
-use crate::device::{NodeAddress, ViNumber};
+use std::collections::VecDeque;
+use std::time::Duration;
 
-/// A VI of this NIC.
+use crate::device::{Device, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
+use crate::provider::PTag;
+use crate::vipl::completion_queue::CqHandle;
+use crate::vipl::connection::PeerAttributes;
+use crate::vipl::descriptor::{Descriptor, Status};
+use crate::vipl::error::{PostError, VipError};
+use crate::vipl::receiving::Receiving;
+use crate::vipl::sending::Sending;
+use crate::vipl::staged::Serving;
+use crate::vipl::table::Slot;
+use crate::vipl::user_agent::UserAgent;
+use crate::vipl::work_queue::{Queue, WorkQueue};
+
+/// A VI of the fabric's NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViId(pub(crate) ViNumber);
 
@@ -28,9 +42,333 @@ pub enum ViState {
     Error,
 }
 
-/// What the NIC knows of a VI.
+/// What the fabric's NIC knows of a VI.
 #[derive(Debug)]
 pub(crate) struct Vi {
     pub(crate) state: ViState,
     pub(crate) peer: NodeAddress,
+}
+
+/// A VI of a user agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViHandle(pub(super) Slot);
+
+/// VIA's reliability levels (`VIP_SERVICE_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reliability {
+    /// Data may be lost, never doubled. An error costs one descriptor, and the connection stays.
+    Unreliable = 1,
+    /// Data arrive once and in order, or the connection is broken. A descriptor is done when its data have left.
+    ReliableDelivery = 2,
+    /// The same, and a descriptor is done when its data are in place at the peer.
+    ReliableReception = 4,
+}
+
+/// How a VI is to behave (`VIP_VI_ATTRIBUTES`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViAttributes {
+    /// The reliability level; both ends need the same.
+    pub reliability: Reliability,
+    /// Bytes of the largest transfer; both ends need the same.
+    pub transfer_bytes_max: u32,
+    /// The tag of the memory that this VI may touch.
+    pub ptag: PTag,
+    /// The peer may write memory of this tag.
+    pub rdma_write: bool,
+    /// The peer may read memory of this tag.
+    pub rdma_read: bool,
+}
+
+impl ViAttributes {
+    /// Reliable delivery of transfers of any size, and RDMA both ways, for memory of this tag.
+    #[must_use]
+    pub fn new(ptag: PTag) -> Self {
+        Self {
+            reliability: Reliability::ReliableDelivery,
+            transfer_bytes_max: u32::MAX,
+            ptag,
+            rdma_write: true,
+            rdma_read: true,
+        }
+    }
+}
+
+/// What `VipQueryVi` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViInfo {
+    /// The state.
+    pub state: ViState,
+    /// The attributes.
+    pub attributes: ViAttributes,
+    /// Whether the send queue holds no descriptor.
+    pub send_queue_empty: bool,
+    /// Whether the receive queue holds no descriptor.
+    pub receive_queue_empty: bool,
+}
+
+/// Entries that only answer the peer and wait for room. A correct peer never makes us owe it more.
+const REPLIES_MAX: usize = 8;
+
+/// The VI itself.
+#[derive(Debug)]
+pub(super) struct VirtualInterface {
+    pub(super) state: ViState,
+    pub(super) attributes: ViAttributes,
+    /// Whom it is connected to, or has asked.
+    pub(super) peer: Option<NodeAddress>,
+    /// The device's connection.
+    pub(super) number: Option<ViNumber>,
+    pub(super) theirs: Option<PeerAttributes>,
+    pub(super) attributes_sent: bool,
+    pub(super) sends: WorkQueue,
+    pub(super) receives: WorkQueue,
+    send_cq: Option<CqHandle>,
+    receive_cq: Option<CqHandle>,
+    pub(super) sending: Sending,
+    pub(super) receiving: Receiving,
+    pub(super) serving: Option<Serving>,
+    replies: VecDeque<Entry>,
+}
+
+impl VirtualInterface {
+    pub(super) fn queue(&self, queue: Queue) -> &WorkQueue {
+        match queue {
+            Queue::Send => &self.sends,
+            Queue::Receive => &self.receives,
+        }
+    }
+
+    pub(super) fn queue_mut(&mut self, queue: Queue) -> &mut WorkQueue {
+        match queue {
+            Queue::Send => &mut self.sends,
+            Queue::Receive => &mut self.receives,
+        }
+    }
+
+    pub(super) fn cq(&self, queue: Queue) -> Option<CqHandle> {
+        match queue {
+            Queue::Send => self.send_cq,
+            Queue::Receive => self.receive_cq,
+        }
+    }
+
+    pub(super) fn is_reliable(&self) -> bool {
+        self.attributes.reliability != Reliability::Unreliable
+    }
+
+    /// Forgets how far its descriptors were, after they were flushed.
+    pub(super) fn forget_progress(&mut self) {
+        self.sending = Sending::default();
+        self.receiving = Receiving::default();
+        self.serving = None;
+    }
+
+    /// Owes the peer an entry without data. Whoever lets us owe more than any correct peer would gets no more.
+    pub(super) fn reply(&mut self, operation: Operation, immediate: u32) {
+        if self.replies.len() < REPLIES_MAX {
+            self.replies.push_back(Entry { operation: operation as u32, immediate, ..Entry::default() });
+        }
+    }
+
+    /// Pays what is owed, as far as there is room.
+    pub(super) fn send_replies(&mut self, device: &mut impl Device) {
+        let Some(number) = self.number else { return };
+        while let Some(&entry) = self.replies.front() {
+            match device.post(number, entry, &Payload::default()) {
+                Ok(Posted::Retry) => return,
+                // A peer that is gone needs no answer.
+                Ok(Posted::Done) | Err(_) => self.replies.pop_front(),
+            };
+        }
+    }
+
+    pub(super) fn forget_replies(&mut self) {
+        self.replies.clear();
+    }
+}
+
+impl<D: Device> UserAgent<D> {
+    /// Makes a VI (`VipCreateVi`), idle. Completions of a queue with a completion queue are named there.
+    ///
+    /// # Errors
+    /// An unknown tag or completion queue, RDMA reads on an unreliable VI, or no VI left.
+    pub fn create_vi(
+        &mut self,
+        attributes: ViAttributes,
+        send_cq: Option<CqHandle>,
+        receive_cq: Option<CqHandle>,
+    ) -> Result<ViHandle, VipError> {
+        let limits = self.limits();
+        if self.vis.count() >= limits.vis_max {
+            return Err(VipError::ErrorResource {
+                resource: "VIs",
+                available: u64::from(limits.vis_max),
+                remedy: "destroy one first",
+            });
+        }
+        if attributes.reliability == Reliability::Unreliable && attributes.rdma_read {
+            return Err(VipError::InvalidRdmaRead);
+        }
+        for cq in [send_cq, receive_cq].into_iter().flatten() {
+            self.cqs.get(cq.0).ok_or(VipError::UnknownHandle { what: "completion queue" })?;
+        }
+        self.kernel.registrations.use_ptag(attributes.ptag)?;
+        for cq in [send_cq, receive_cq].into_iter().flatten() {
+            if let Some(cq) = self.cqs.get_mut(cq.0) {
+                cq.work_queues += 1;
+            }
+        }
+        let descriptors_max = limits.descriptors_per_queue_max;
+        Ok(ViHandle(self.vis.insert(VirtualInterface {
+            state: ViState::Idle,
+            attributes,
+            peer: None,
+            number: None,
+            theirs: None,
+            attributes_sent: false,
+            sends: WorkQueue::new(descriptors_max),
+            receives: WorkQueue::new(descriptors_max),
+            send_cq,
+            receive_cq,
+            sending: Sending::default(),
+            receiving: Receiving::default(),
+            serving: None,
+            replies: VecDeque::new(),
+        })))
+    }
+
+    /// Ends a VI (`VipDestroyVi`).
+    ///
+    /// # Errors
+    /// It is not idle, or a queue still holds descriptors.
+    pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), VipError> {
+        let found = self.vi(vi)?;
+        if found.state != ViState::Idle || !found.sends.is_empty() || !found.receives.is_empty() {
+            let needed = "idle, with both queues empty: disconnect it and dequeue what is done";
+            return Err(VipError::InvalidState { call: "destroy_vi", needed, state: found.state });
+        }
+        let Some(gone) = self.vis.remove(vi.0) else { return Ok(()) };
+        self.kernel.registrations.leave_ptag(gone.attributes.ptag);
+        for cq in [gone.send_cq, gone.receive_cq].into_iter().flatten() {
+            if let Some(cq) = self.cqs.get_mut(cq.0) {
+                cq.work_queues -= 1;
+                cq.forget(vi);
+            }
+        }
+        Ok(())
+    }
+
+    /// State and attributes (`VipQueryVi`).
+    ///
+    /// # Errors
+    /// No such VI.
+    pub fn query_vi(&self, vi: ViHandle) -> Result<ViInfo, VipError> {
+        let found = self.vis.get(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })?;
+        Ok(ViInfo {
+            state: found.state,
+            attributes: found.attributes,
+            send_queue_empty: found.sends.is_empty(),
+            receive_queue_empty: found.receives.is_empty(),
+        })
+    }
+
+    pub(super) fn vi(&mut self, vi: ViHandle) -> Result<&mut VirtualInterface, VipError> {
+        self.vis.get_mut(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })
+    }
+
+    /// Posts a send, an RDMA write or an RDMA read (`VipPostSend`). A VI that is not connected flushes it at once.
+    ///
+    /// # Errors
+    /// No such VI, or a full queue; the descriptor comes back.
+    pub fn post_send(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Result<(), PostError> {
+        self.post(vi, Queue::Send, descriptor)?;
+        self.carry_on(vi);
+        Ok(())
+    }
+
+    /// Posts a receive (`VipPostRecv`). A VI that is idle keeps it for its connection; a broken one flushes it at once.
+    ///
+    /// # Errors
+    /// No such VI, or a full queue; the descriptor comes back.
+    pub fn post_recv(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Result<(), PostError> {
+        self.post(vi, Queue::Receive, descriptor)
+    }
+
+    fn post(&mut self, vi: ViHandle, queue: Queue, mut descriptor: Box<Descriptor>) -> Result<(), PostError> {
+        let limits = self.limits();
+        let Some(found) = self.vis.get_mut(vi.0) else {
+            return Err(PostError { error: VipError::UnknownHandle { what: "VI" }, descriptor });
+        };
+        if !found.queue(queue).has_room() {
+            let error = VipError::ErrorResource {
+                resource: "descriptors of a work queue",
+                available: u64::from(limits.descriptors_per_queue_max),
+                remedy: "dequeue those that are done",
+            };
+            return Err(PostError { error, descriptor });
+        }
+        let mut flaw = descriptor.flaw(queue == Queue::Send, limits.segments_per_descriptor_max);
+        if queue == Queue::Send && descriptor.length > found.attributes.transfer_bytes_max {
+            flaw = flaw.or(Some(Status::LENGTH_ERROR));
+        }
+        descriptor.status = Status::default();
+        found.queue_mut(queue).post(descriptor, flaw);
+        let flushes = match queue {
+            Queue::Send => found.state != ViState::Connected,
+            Queue::Receive => found.state == ViState::Error,
+        };
+        if flushes {
+            self.flush_queue(vi, queue);
+        }
+        Ok(())
+    }
+
+    /// The next send that is done (`VipSendDone`); `None`: not yet. Makes progress, never blocks.
+    ///
+    /// # Errors
+    /// No such VI.
+    pub fn send_done(&mut self, vi: ViHandle) -> Result<Option<Box<Descriptor>>, VipError> {
+        self.done(vi, Queue::Send)
+    }
+
+    /// The next receive that is done (`VipRecvDone`); `None`: not yet. Makes progress, never blocks.
+    ///
+    /// # Errors
+    /// No such VI.
+    pub fn recv_done(&mut self, vi: ViHandle) -> Result<Option<Box<Descriptor>>, VipError> {
+        self.done(vi, Queue::Receive)
+    }
+
+    fn done(&mut self, vi: ViHandle, queue: Queue) -> Result<Option<Box<Descriptor>>, VipError> {
+        if let Some(done) = self.vi(vi)?.queue_mut(queue).dequeue() {
+            return Ok(Some(done));
+        }
+        self.progress();
+        Ok(self.vi(vi)?.queue_mut(queue).dequeue())
+    }
+
+    /// Waits for the next send that is done (`VipSendWait`), for ever if `timeout` is `None`.
+    ///
+    /// # Errors
+    /// No such VI, or the time is over.
+    pub fn send_wait(
+        &mut self,
+        vi: ViHandle,
+        timeout: Option<Duration>,
+    ) -> Result<Box<Descriptor>, VipError> {
+        self.wait_for(timeout, |agent| Ok(agent.vi(vi)?.sends.dequeue()))
+    }
+
+    /// Waits for the next receive that is done (`VipRecvWait`), for ever if `timeout` is `None`.
+    ///
+    /// # Errors
+    /// No such VI, or the time is over.
+    pub fn recv_wait(
+        &mut self,
+        vi: ViHandle,
+        timeout: Option<Duration>,
+    ) -> Result<Box<Descriptor>, VipError> {
+        self.wait_for(timeout, |agent| Ok(agent.vi(vi)?.receives.dequeue()))
+    }
 }

@@ -2,7 +2,7 @@ use std::thread;
 
 use super::*;
 use crate::device::Operation;
-use crate::watchdog::guarded;
+use crate::test_aids::guarded;
 
 const ALL_FAULTS: WireFaults = WireFaults {
     seed: 0,

@@ -1,0 +1,70 @@
+//! The kernel agent: what a NIC has of everything, and who owns it (VIA 1.0 chapter 2, `VipOpenNic` and `VipQueryNic`).
+
+use crate::device::{Device, DeviceAttributes};
+
+use super::registration::Registrations;
+
+/// What a NIC can do and how much of everything it has (`VIP_NIC_ATTRIBUTES`). Does not change while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicLimits {
+    /// VIs at once.
+    pub vis_max: u32,
+    /// Descriptors in one work queue, those done and not yet dequeued included.
+    pub descriptors_per_queue_max: u32,
+    /// Data segments of a descriptor.
+    pub segments_per_descriptor_max: u32,
+    /// Completion queues at once.
+    pub cqs_max: u32,
+    /// Entries of a completion queue.
+    pub cq_entries_max: u32,
+    /// Bytes of one transfer: what VIA's 32-bit length can say.
+    pub transfer_bytes_max: u32,
+    /// Bytes that travel in one piece.
+    pub native_mtu_bytes: u32,
+    /// Protection tags at once.
+    pub ptags_max: u32,
+    /// Bytes of one registration.
+    pub register_bytes_max: u64,
+    /// Registrations at once.
+    pub regions_max: u32,
+}
+
+impl NicLimits {
+    fn of(device: &DeviceAttributes) -> Self {
+        Self {
+            vis_max: device.vis_max.min(4096),
+            descriptors_per_queue_max: 1024,
+            segments_per_descriptor_max: 252,
+            cqs_max: 1024,
+            cq_entries_max: 65_536,
+            transfer_bytes_max: u32::MAX,
+            native_mtu_bytes: u32::try_from(device.slot_bytes).unwrap_or(u32::MAX),
+            ptags_max: 1024,
+            register_bytes_max: u64::MAX,
+            regions_max: device.regions_max,
+        }
+    }
+}
+
+/// What the provider keeps for one open NIC.
+#[derive(Debug)]
+pub struct KernelAgent {
+    limits: NicLimits,
+    /// Protection tags and registered memory.
+    pub registrations: Registrations,
+}
+
+impl KernelAgent {
+    /// The agent of a NIC over `device`.
+    #[must_use]
+    pub fn new(device: &impl Device) -> Self {
+        let limits = NicLimits::of(&device.attributes());
+        Self { limits, registrations: Registrations::new(limits.ptags_max) }
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &NicLimits {
+        &self.limits
+    }
+}

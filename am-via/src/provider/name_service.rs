@@ -1,0 +1,80 @@
+//! The name service (`VipNSInit`, `VipNSGetHostByName`, `VipNSGetHostByAddr`): the names of a job's NICs.
+//!
+//! A job knows its tasks by number, so a name is the number in words: `task3` for the first context of task 3, `task3.1` for
+//! its second.
+
+use crate::device::NodeAddress;
+
+/// The names of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameService {
+    num_tasks: u32,
+}
+
+impl NameService {
+    /// The service of a job of `num_tasks`.
+    #[must_use]
+    pub fn new(num_tasks: u32) -> Self {
+        Self { num_tasks }
+    }
+
+    /// The address that a name stands for; `None` if it stands for none in this job.
+    #[must_use]
+    pub fn host_by_name(&self, name: &str) -> Option<NodeAddress> {
+        let numbers = name.strip_prefix("task")?;
+        let (task, context) = numbers.split_once('.').unwrap_or((numbers, "0"));
+        let task = number(task)?;
+        (task < self.num_tasks).then_some(NodeAddress { task, context: number(context)? })
+    }
+
+    /// The name of an address; `None` if the job has no such task.
+    #[must_use]
+    pub fn host_by_addr(&self, address: NodeAddress) -> Option<String> {
+        let NodeAddress { task, context } = address;
+        if task >= self.num_tasks {
+            return None;
+        }
+        Some(if context == 0 { format!("task{task}") } else { format!("task{task}.{context}") })
+    }
+}
+
+/// A number as `host_by_addr` writes it: digits only, no sign and no zero in front.
+fn number(text: &str) -> Option<u32> {
+    let number: u32 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses_are_each_others_inverse() {
+        let names = NameService::new(12);
+        for (task, context) in [(0, 0), (11, 0), (3, 15)] {
+            let address = NodeAddress { task, context };
+            let name = names.host_by_addr(address).unwrap();
+            assert_eq!(names.host_by_name(&name), Some(address), "{name}");
+        }
+        assert_eq!(names.host_by_addr(NodeAddress { task: 12, context: 0 }), None);
+    }
+
+    #[test]
+    fn what_is_no_name_of_this_job_stands_for_nothing() {
+        let names = NameService::new(12);
+        for name in [
+            "",
+            "task",
+            "task12",
+            "task01",
+            "task-1",
+            "task+1",
+            "task1.",
+            "task1.0x",
+            "node1",
+            "task99999999999",
+        ] {
+            assert_eq!(names.host_by_name(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Protection tags and registered memory of one NIC (`VipCreatePtag`, `VipRegisterMem` and their like).
+//!
+//! A registration shares its memory with whoever allocated it, so that the bytes stay where they are until the registration
+//! and every transfer by it has ended, whatever the program drops. That is what makes safe code over raw copies sound.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
+use crate::shm::copy::CheckedRange;
+
+/// A protection tag: memory is reached only by VIs of the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PTag(u32);
+
+impl PTag {
+    /// The number that a registration is marked with.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// Memory that can be registered. Peers may write it while it is, so its bytes are reached by copies only.
+#[derive(Debug)]
+pub struct Memory(HeapBlock);
+
+impl Memory {
+    /// The memory of `block`, given back when the last user is gone.
+    #[must_use]
+    pub fn new(block: HeapBlock) -> Arc<Self> {
+        Arc::new(Self(block))
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Copies `bytes` to `offset`; `None` if they do not lie inside.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Option<()> {
+        self.0.range().part(offset, bytes.len()).map(|range| range.copy_from_slice(bytes))
+    }
+
+    /// Copies from `offset` to `bytes`; `None` if there are not so many.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
+        self.0.range().part(offset, bytes.len()).map(|range| range.copy_to_slice(bytes))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.0.owner().take_back(self.0.at(), self.0.len());
+    }
+}
+
+/// Why something about tags and registrations was refused. The caller's fault, but for the last two.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationFault {
+    /// A tag that was never made, or was destroyed.
+    #[error("protection tag {0} does not exist (any more)")]
+    UnknownTag(u32),
+    /// A tag that a registration or a VI still has.
+    #[error("protection tag {tag} is in use by {users} registrations and VIs: end those first")]
+    TagInUse {
+        /// The tag.
+        tag: u32,
+        /// By how many.
+        users: u32,
+    },
+    /// A registration that was never made, or has ended.
+    #[error("memory handle {:#x}:{:#x} names nothing that is registered now", .0.region, .0.generation)]
+    UnknownHandle(MemHandle),
+    /// A range that is empty, or does not lie inside its memory.
+    #[error("{len} bytes at offset {offset} of memory of {memory_len} bytes can't be registered")]
+    Range {
+        /// Where it was to start.
+        offset: usize,
+        /// How long it was to be.
+        len: usize,
+        /// How long the memory is.
+        memory_len: usize,
+    },
+    /// All tags are in use.
+    #[error("all {0} protection tags are in use: destroy one first")]
+    NoTagLeft(u32),
+    /// The device's word.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+#[derive(Debug)]
+struct Registered {
+    memory: Arc<Memory>,
+    offset: usize,
+    len: usize,
+    attributes: MemAttributes,
+    /// Transfers under way that use it as their local end.
+    transfers: u32,
+}
+
+/// The tags and registrations of one NIC.
+#[derive(Debug)]
+pub struct Registrations {
+    /// Users of each live tag.
+    tags: HashMap<u32, u32>,
+    next_tag: u32,
+    tags_max: u32,
+    regions: HashMap<MemHandle, Registered>,
+}
+
+impl Registrations {
+    /// No tags yet, and at most `tags_max` at once.
+    #[must_use]
+    pub fn new(tags_max: u32) -> Self {
+        // Tag 0 is that of memory registered without one.
+        Self { tags: HashMap::new(), next_tag: 1, tags_max, regions: HashMap::new() }
+    }
+
+    /// Makes a tag.
+    ///
+    /// # Errors
+    /// All are in use.
+    pub fn create_ptag(&mut self) -> Result<PTag, RegistrationFault> {
+        if self.tags.len() >= self.tags_max as usize {
+            return Err(RegistrationFault::NoTagLeft(self.tags_max));
+        }
+        while self.next_tag == 0 || self.tags.contains_key(&self.next_tag) {
+            self.next_tag = self.next_tag.wrapping_add(1);
+        }
+        let tag = self.next_tag;
+        self.next_tag = tag.wrapping_add(1);
+        self.tags.insert(tag, 0);
+        Ok(PTag(tag))
+    }
+
+    /// Ends a tag.
+    ///
+    /// # Errors
+    /// It does not exist, or something still has it.
+    pub fn destroy_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
+        match self.tags.get(&tag.0) {
+            None => Err(RegistrationFault::UnknownTag(tag.0)),
+            Some(&users) if users > 0 => Err(RegistrationFault::TagInUse { tag: tag.0, users }),
+            Some(_) => {
+                self.tags.remove(&tag.0);
+                Ok(())
+            }
+        }
+    }
+
+    /// One more registration or VI has the tag.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub fn use_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
+        let users = self.tags.get_mut(&tag.0).ok_or(RegistrationFault::UnknownTag(tag.0))?;
+        *users += 1;
+        Ok(())
+    }
+
+    /// One user less.
+    pub fn leave_ptag(&mut self, tag: PTag) {
+        self.leave(tag.0);
+    }
+
+    fn leave(&mut self, tag: u32) {
+        if let Some(users) = self.tags.get_mut(&tag) {
+            *users -= 1;
+        }
+    }
+
+    /// Registers `offset..offset + len` of `memory`.
+    ///
+    /// # Errors
+    /// An empty range or one outside of the memory, an unknown tag, or no registration left.
+    pub fn register(
+        &mut self,
+        device: &mut impl Device,
+        memory: &Arc<Memory>,
+        offset: usize,
+        len: usize,
+        (tag, attributes): (PTag, MemAttributes),
+    ) -> Result<MemHandle, RegistrationFault> {
+        let refused = RegistrationFault::Range { offset, len, memory_len: memory.len() };
+        let Some(range) = memory.0.range().part(offset, len).filter(|_| len > 0) else {
+            return Err(refused);
+        };
+        self.use_ptag(tag)?;
+        let attributes = MemAttributes { ptag: tag.0, ..attributes };
+        match device.register(range, attributes, None) {
+            Ok(handle) => {
+                let memory = Arc::clone(memory);
+                self.regions.insert(handle, Registered { memory, offset, len, attributes, transfers: 0 });
+                Ok(handle)
+            }
+            Err(error) => {
+                self.leave_ptag(tag);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends a registration. [`Posted::Retry`]: a transfer by it is under way; ask again.
+    ///
+    /// # Errors
+    /// No such registration.
+    pub fn deregister(
+        &mut self,
+        device: &mut impl Device,
+        handle: MemHandle,
+    ) -> Result<Posted, RegistrationFault> {
+        let found = self.regions.get(&handle).ok_or(RegistrationFault::UnknownHandle(handle))?;
+        if found.transfers > 0 || device.deregister(handle, false)? == Posted::Retry {
+            return Ok(Posted::Retry);
+        }
+        let tag = found.attributes.ptag;
+        self.regions.remove(&handle);
+        self.leave(tag);
+        Ok(Posted::Done)
+    }
+
+    /// Changes tag and rights.
+    ///
+    /// # Errors
+    /// No such registration, or no such tag.
+    pub fn set_attributes(
+        &mut self,
+        device: &mut impl Device,
+        handle: MemHandle,
+        (tag, attributes): (PTag, MemAttributes),
+    ) -> Result<(), RegistrationFault> {
+        let old = self.query(handle).ok_or(RegistrationFault::UnknownHandle(handle))?.0.ptag;
+        let attributes = MemAttributes { ptag: tag.0, ..attributes };
+        self.use_ptag(tag)?;
+        if let Err(error) = device.set_mem_attributes(handle, attributes) {
+            self.leave_ptag(tag);
+            return Err(error.into());
+        }
+        self.leave(old);
+        if let Some(found) = self.regions.get_mut(&handle) {
+            found.attributes = attributes;
+        }
+        Ok(())
+    }
+
+    /// Attributes and length of a registration.
+    #[must_use]
+    pub fn query(&self, handle: MemHandle) -> Option<(MemAttributes, usize)> {
+        self.regions.get(&handle).map(|found| (found.attributes, found.len))
+    }
+
+    /// The bytes that a descriptor's data segment, or a peer's staged claim, names. `need` are the rights that it needs; of
+    /// the tag in it all must be right.
+    ///
+    /// # Errors
+    /// What is wrong with the claim.
+    pub fn translate(
+        &self,
+        handle: MemHandle,
+        offset: u64,
+        len: u64,
+        need: MemAttributes,
+    ) -> Result<CheckedRange<'_>, ClaimFault> {
+        let found = self.regions.get(&handle).ok_or(ClaimFault::Stale)?;
+        let MemAttributes { ptag, rdma_write, rdma_read } = found.attributes;
+        if ptag != need.ptag {
+            return Err(ClaimFault::Tag);
+        }
+        if need.rdma_write && !rdma_write || need.rdma_read && !rdma_read {
+            return Err(ClaimFault::Access);
+        }
+        let bounds = ClaimFault::Bounds { len: found.len as u64 };
+        let (Ok(offset), Ok(len)) = (usize::try_from(offset), usize::try_from(len)) else {
+            return Err(bounds);
+        };
+        let whole = found.memory.0.range().part(found.offset, found.len);
+        whole.and_then(|whole| whole.part(offset, len)).ok_or(bounds)
+    }
+
+    /// A transfer that uses the registration locally has begun: it can't end before the transfer has.
+    pub fn begin_transfer(&mut self, handle: MemHandle) {
+        if let Some(found) = self.regions.get_mut(&handle) {
+            found.transfers += 1;
+        }
+    }
+
+    /// It has ended.
+    pub fn end_transfer(&mut self, handle: MemHandle) {
+        if let Some(found) = self.regions.get_mut(&handle) {
+            found.transfers = found.transfers.saturating_sub(1);
+        }
+    }
+
+    /// Ends all registrations, because the NIC closes. Memory that a peer is still copying, or that a transfer may still be
+    /// put into, is leaked: nobody can say when it is free.
+    pub fn close(&mut self, device: &mut impl Device) {
+        for (handle, found) in self.regions.drain() {
+            let quiet =
+                (0..CLOSE_TRIES).any(|_| !matches!(device.deregister(handle, false), Ok(Posted::Retry)));
+            if !quiet || found.transfers > 0 {
+                tracing::warn!(region = handle.region, "memory in use by a peer is leaked");
+                std::mem::forget(found.memory);
+            }
+        }
+        self.tags.clear();
+    }
+}
+
+/// How often a closing NIC asks whether a peer has done with a registration.
+const CLOSE_TRIES: u32 = 1000;

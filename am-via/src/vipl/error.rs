@@ -1,0 +1,186 @@
+//! What VIPL calls return when they fail (`VIP_RETURN`), and what happened without a call (`VIP_ERROR_CODE`).
+//!
+//! `VIP_NOT_DONE` is not among them: "not yet" is an outcome. An error of one descriptor is in its status.
+
+use std::time::Duration;
+
+use crate::device::{DeviceError, NodeAddress};
+use crate::provider::RegistrationFault;
+use crate::vipl::descriptor::Descriptor;
+use crate::vipl::vi::{Reliability, ViHandle, ViState};
+
+/// Whom an error blames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The call was wrong: mend the program.
+    Caller,
+    /// The task at the other end.
+    Peer,
+    /// Something ran out.
+    Resource,
+    /// The operating system, or the job's files.
+    System,
+}
+
+/// The error of a call.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VipError {
+    /// A number out of its range (`VIP_INVALID_PARAMETER`).
+    #[error("{what} was {given}; it must be {least} to {most}")]
+    InvalidParameter {
+        /// Of what.
+        what: &'static str,
+        /// The number given.
+        given: u64,
+        /// The least that is allowed.
+        least: u64,
+        /// The most that is allowed.
+        most: u64,
+    },
+    /// A handle of an object that does not exist, or not any more (`VIP_INVALID_PARAMETER`).
+    #[error("the {what} does not exist (any more)")]
+    UnknownHandle {
+        /// What kind of object.
+        what: &'static str,
+    },
+    /// An object that others still need (`VIP_ERROR_RESOURCE`).
+    #[error("the {what} is still in use by {users} others: end those first")]
+    InUse {
+        /// What kind of object.
+        what: &'static str,
+        /// By how many.
+        users: u32,
+    },
+    /// A limit of the NIC is reached (`VIP_ERROR_RESOURCE`).
+    #[error("all {available} {resource} of this NIC are in use: {remedy}")]
+    ErrorResource {
+        /// Of what.
+        resource: &'static str,
+        /// How many there are.
+        available: u64,
+        /// What a person can do.
+        remedy: &'static str,
+    },
+    /// The time is over (`VIP_TIMEOUT`).
+    #[error("nothing came within {0:?}")]
+    Timeout(Duration),
+    /// The peer has refused the connection, or gave it up (`VIP_REJECT`).
+    #[error("task {} (context {}) refused the connection", .peer.task, .peer.context)]
+    Reject {
+        /// Who.
+        peer: NodeAddress,
+    },
+    /// The two VIs have different reliability levels (`VIP_INVALID_RELIABILITY_LEVEL`).
+    #[error("this VI is {ours:?}, the peer's is {theirs:?}: open both with the same level")]
+    InvalidReliabilityLevel {
+        /// Of this side.
+        ours: Reliability,
+        /// Of the other side.
+        theirs: Option<Reliability>,
+    },
+    /// The two VIs have different transfer sizes (`VIP_INVALID_MTU`).
+    #[error("this VI takes transfers of {ours} bytes, the peer's of {theirs}: open both with the same")]
+    InvalidMtu {
+        /// Of this side, in bytes.
+        ours: u32,
+        /// Of the other side, in bytes.
+        theirs: u32,
+    },
+    /// RDMA reads on a VI that can't have them (`VIP_INVALID_RDMAREAD`).
+    #[error("an unreliable VI has no RDMA reads")]
+    InvalidRdmaRead,
+    /// The VI's state does not allow the call (`VIP_INVALID_STATE`).
+    #[error("{call} needs a VI that is {needed}, and this one is {state:?}")]
+    InvalidState {
+        /// The call.
+        call: &'static str,
+        /// What it needs.
+        needed: &'static str,
+        /// What it found.
+        state: ViState,
+    },
+    /// No NIC has this name (`VIP_ERROR_NAMESERVICE`).
+    #[error(
+        "{name:?} is not the name of a NIC of this job; names are task0 to task{last}, or task0.1 for a second context"
+    )]
+    NameService {
+        /// The name.
+        name: String,
+        /// The last task.
+        last: u32,
+    },
+    /// The peer is dead.
+    #[error("task {task} has died{how}")]
+    PeerFailed {
+        /// Which.
+        task: u32,
+        /// How, if it is known.
+        how: String,
+    },
+    /// A tag or a registration.
+    #[error(transparent)]
+    Registration(#[from] RegistrationFault),
+    /// The device's word.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl VipError {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Reject { .. } | Self::PeerFailed { .. } | Self::Timeout(_) => Fault::Peer,
+            Self::ErrorResource { .. } | Self::Registration(RegistrationFault::NoTagLeft(_)) => {
+                Fault::Resource
+            }
+            Self::Device(error) | Self::Registration(RegistrationFault::Device(error)) => device_fault(error),
+            _ => Fault::Caller,
+        }
+    }
+}
+
+fn device_fault(error: &DeviceError) -> Fault {
+    match error {
+        DeviceError::UnknownTask { .. } => Fault::Caller,
+        DeviceError::Exhausted { .. } => Fault::Resource,
+        DeviceError::System { .. } => Fault::System,
+        _ => Fault::Peer,
+    }
+}
+
+/// A post that was not taken: the descriptor comes back.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct PostError {
+    /// Why.
+    #[source]
+    pub error: VipError,
+    /// What was to be posted.
+    pub descriptor: Box<Descriptor>,
+}
+
+/// Something that went wrong without a call (`VipErrorCallback` delivers it in VIA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsyncError {
+    /// The VI concerned.
+    pub vi: ViHandle,
+    /// What.
+    pub code: AsyncCode,
+}
+
+/// What went wrong (`VIP_ERROR_CODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncCode {
+    /// The connection is gone: the peer has disconnected or died, or one of the two broke the rules.
+    ConnectionLost,
+    /// Data came while no receive was posted.
+    ReceiveQueueEmpty,
+    /// A completion queue had no room for an entry.
+    CompletionOverrun,
+    /// A peer's RDMA write was refused.
+    RdmaWriteProtection,
+    /// A peer's RDMA read was refused.
+    RdmaReadProtection,
+}
