@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use crate::shm::block::{HeapBlock, HeapOwner};
 use crate::shm::copy::CheckedRange;
 pub use crate::shm::regions::{ClaimFault, WordUpdate};
-pub use crate::shm::ring::{Entry, Payload};
+pub use crate::shm::ring::{Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Payload};
 
 /// The address of a NIC: one is open for each context of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,6 @@
 //! What arrives on a VI with explicit descriptors: each message takes the receive descriptor whose turn it is.
 
-use crate::device::{Device, Entry, Operation, Payload, ViNumber};
-use crate::shm::ring::LINE_PAYLOAD_BYTES;
+use crate::device::{Device, Entry, INLINE_BYTES_MAX, Operation, Payload, ViNumber};
 use crate::vipl::descriptor::Status;
 use crate::vipl::error::AsyncCode;
 use crate::vipl::memory::{Segments, bytes_count};
@@ -159,8 +158,8 @@ impl<D: Device> UserAgent<D> {
     }
 }
 
-fn bytes(payload: &Payload) -> [u8; LINE_PAYLOAD_BYTES] {
-    let mut bytes = [0; LINE_PAYLOAD_BYTES];
+fn bytes(payload: &Payload) -> [u8; INLINE_BYTES_MAX] {
+    let mut bytes = [0; INLINE_BYTES_MAX];
     for (bytes, word) in bytes.chunks_exact_mut(8).zip(payload) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }

@@ -4,9 +4,9 @@
 //! reliable reception so is everything: a queue fence has nothing left to do.
 
 use crate::device::{
-    ClaimFault, Device, DeviceError, Entry, Operation, Payload, Posted, RemoteMemory, Transfer, ViNumber,
+    ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, Operation, Payload, Posted, RemoteMemory,
+    Transfer, ViNumber,
 };
-use crate::shm::ring::LINE_PAYLOAD_BYTES;
 use crate::vipl::descriptor::{AddressSegment, Control, Descriptor, Status};
 use crate::vipl::error::{AsyncCode, VipError};
 use crate::vipl::memory::{Segments, bytes_count};
@@ -118,12 +118,12 @@ impl<D: Device> UserAgent<D> {
     ) -> Result<Posted, VipError> {
         self.carry_on(vi);
         let found = self.vi(vi)?;
-        if bytes.len() > LINE_PAYLOAD_BYTES {
+        if bytes.len() > INLINE_BYTES_MAX {
             return Err(VipError::InvalidParameter {
                 what: "the number of bytes of an inline post",
                 given: bytes.len() as u64,
                 least: 0,
-                most: LINE_PAYLOAD_BYTES as u64,
+                most: INLINE_BYTES_MAX as u64,
             });
         }
         let Some(number) = found.number.filter(|_| found.state == ViState::Connected) else {
@@ -139,7 +139,7 @@ impl<D: Device> UserAgent<D> {
             operation: Operation::Send as u32,
             extra: LAST_PIECE | if immediate.is_some() { HAS_IMMEDIATE } else { 0 },
         };
-        let mut padded = [0; LINE_PAYLOAD_BYTES];
+        let mut padded = [0; INLINE_BYTES_MAX];
         padded[..bytes.len()].copy_from_slice(bytes);
         Ok(self.device.post(number, entry, &words(&padded))?)
     }
@@ -184,8 +184,8 @@ impl<D: Device> UserAgent<D> {
             operation: Operation::SendArea as u32,
             extra: flags | u64::from(found.sending.pieces) << PIECE_SHIFT,
         };
-        let posted = if descriptor.length as usize <= LINE_PAYLOAD_BYTES {
-            let mut bytes = [0; LINE_PAYLOAD_BYTES];
+        let posted = if descriptor.length as usize <= INLINE_BYTES_MAX {
+            let mut bytes = [0; INLINE_BYTES_MAX];
             segments.gather_slice(&mut bytes[..piece as usize]);
             device.post(number, Entry { operation: Operation::Send as u32, ..entry }, &words(&bytes))
         } else {
@@ -394,7 +394,7 @@ fn refusal(fault: ClaimFault) -> Status {
     }
 }
 
-fn words(bytes: &[u8; LINE_PAYLOAD_BYTES]) -> Payload {
+fn words(bytes: &[u8; INLINE_BYTES_MAX]) -> Payload {
     let mut words = Payload::default();
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_le_bytes(bytes.try_into().expect("a chunk of exactly eight bytes"));

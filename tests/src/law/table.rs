@@ -199,6 +199,14 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "am-via",
         called: "",
+        places: &["test_aids"],
+        may: &[],
+        must_not: &["am-core"],
+        why: "for unit tests: what ends one that hangs, and random numbers that can be drawn again",
+    },
+    Row {
+        krate: "am-via",
+        called: "",
         places: &["shm"],
         may: &["libc", "memmap2", "loom"],
         must_not: &["am-core", "job", "settings", "std::sync::atomic"],
