@@ -3,8 +3,10 @@
 //! Run: `cargo bench -p am-benches --bench dispatch`.
 //!
 //! A round is one send and the wait for the counter that it bumps: by `amsend`, whose handler says that the counter is to be
-//! bumped in context, and by `put` with a target counter. It goes through the fabric, a VI and a ring of a job of one: the
-//! whole stack of a real message, without the way between cores.
+//! bumped in context, and by `put` with a target counter. Over `shm` it goes through the fabric, a VI and a ring of a job of
+//! one: the whole stack of a real message, without the way between cores. Over `loopback` it goes through the simulated
+//! network that the tests use, with its lock and its queues, which costs more than the engine does: compare it with nothing
+//! but earlier runs of itself.
 
 use std::hint::black_box;
 
@@ -13,6 +15,7 @@ use am_core::counter::Counter;
 use am_core::error::Result;
 use am_core::fabric::Fabric;
 use am_core::handler::{Answer, Completion, HandlerId};
+use am_core::testing::loopback;
 use am_core::{AmOptions, Context, PutOptions};
 use am_via::Task;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -68,5 +71,10 @@ fn shm(criterion: &mut Criterion) {
     measure(criterion, "shm", task.fabric(0).expect(WORKS));
 }
 
-criterion_group!(dispatch, shm);
+fn over_loopback(criterion: &mut Criterion) {
+    let (_network, mut tasks) = loopback::network(loopback::Config::new(1));
+    measure(criterion, "loopback", tasks.remove(0));
+}
+
+criterion_group!(dispatch, shm, over_loopback);
 criterion_main!(dispatch);
