@@ -1,0 +1,164 @@
+//! Collectives against a serial reference, for 1 to 9 tasks.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use am_core::testing::loopback::Config;
+use common::{Communicator, Environment, job};
+use mpi_over_am::{Error, Settings, op};
+
+/// Counts of elements around every choice of algorithm.
+const COUNTS: [usize; 6] = [0, 1, 5, 16, 300, 9000];
+
+fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
+    for tasks in 1..10 {
+        job(Config::new(tasks), Settings::default(), &task);
+        job(Config::hostile(tasks, u64::from(tasks)), Settings::default(), &task);
+    }
+    let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };
+    job(Config::hostile(6, 77), mean, &task);
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_come() {
+    for tasks in (1..10).chain([16, 23]) {
+        let came = AtomicUsize::new(0);
+        job(Config::hostile(tasks, 3), Settings::default(), |_, world| {
+            for round in 1..=10 {
+                came.fetch_add(1, Ordering::SeqCst);
+                world.barrier().unwrap();
+                assert!(came.load(Ordering::SeqCst) >= round * tasks as usize);
+                world.barrier().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_broadcast_gives_everybody_what_the_root_has() {
+    with_1_to_9_tasks(|_, world| {
+        for root in 0..world.size() {
+            for count in COUNTS.into_iter().chain([70_000]) {
+                let expected: Vec<u32> = (0..count as u32).map(|i| i * 3 + root).collect();
+                let mut buffer = if world.rank() == root { expected.clone() } else { vec![u32::MAX; count] };
+                world.broadcast(&mut buffer, root).unwrap();
+                assert_eq!(buffer, expected, "{count} elements from {root}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_allreduce_is_what_one_task_would_get() {
+    with_1_to_9_tasks(|_, world| {
+        let of = |rank: u32, i: usize| u64::from(rank + 1) * (i as u64 + 1);
+        for count in COUNTS {
+            let own: Vec<u64> = (0..count).map(|i| of(world.rank(), i)).collect();
+            let reference = |combine: fn(u64, u64) -> u64| -> Vec<u64> {
+                let fold = |i| (0..world.size()).map(|rank| of(rank, i)).reduce(combine);
+                (0..count).map(|i| fold(i).expect("there are tasks")).collect()
+            };
+            let mut result = vec![0; count];
+            world.allreduce(&own, &mut result, op::Sum).unwrap();
+            assert_eq!(result, reference(|a, b| a + b), "the sum of {count}");
+            world.allreduce(&own, &mut result, op::Max).unwrap();
+            assert_eq!(result, reference(u64::max), "the maximum of {count}");
+            world.allreduce(&own, &mut result, op::BitwiseXor).unwrap();
+            assert_eq!(result, reference(|a, b| a ^ b), "the exclusive or of {count}");
+            let mut in_place = own.clone();
+            world.allreduce_in_place(&mut in_place, op::Min).unwrap();
+            assert_eq!(in_place, reference(u64::min), "the minimum of {count}");
+        }
+    });
+}
+
+#[test]
+fn an_allreduce_keeps_the_order_of_ranks_where_it_matters() {
+    // Affine maps x -> a x + b modulo 2^32: composition is associative and does not commute.
+    let after = |first: &[u32; 2], second: &[u32; 2]| {
+        let a = first[0].wrapping_mul(second[0]);
+        [a, second[0].wrapping_mul(first[1]).wrapping_add(second[1])]
+    };
+    let of = |rank: u32, i: usize| [rank * 2 + 3, rank + i as u32];
+    with_1_to_9_tasks(|_, world| {
+        for count in COUNTS {
+            let own: Vec<[u32; 2]> = (0..count).map(|i| of(world.rank(), i)).collect();
+            let mut result = vec![[0; 2]; count];
+            world.allreduce(&own, &mut result, op::from_ordered_fn(after)).unwrap();
+            for (i, &got) in result.iter().enumerate() {
+                let maps = (0..world.size()).map(|rank| of(rank, i));
+                assert_eq!(Some(got), maps.reduce(|a, b| after(&a, &b)), "element {i} of {count}");
+            }
+        }
+    });
+}
+
+#[test]
+fn everybody_gets_the_same_bits_of_a_floating_point_sum() {
+    with_1_to_9_tasks(|_, world| {
+        for count in [3, 9000] {
+            let own: Vec<f64> = (0..count).map(|i| 1.0 / f64::from(i + 7 * world.rank() + 1)).collect();
+            let mut sums = vec![0.0; own.len()];
+            world.allreduce(&own, &mut sums, op::Sum).unwrap();
+            let mut of_root: Vec<u64> = sums.iter().map(|sum: &f64| sum.to_bits()).collect();
+            let own_bits = of_root.clone();
+            world.broadcast(&mut of_root, 0).unwrap();
+            assert_eq!(own_bits, of_root);
+        }
+    });
+}
+
+#[test]
+fn collectives_and_messages_of_the_program_do_not_take_each_others() {
+    with_1_to_9_tasks(|_, world| {
+        let right = (world.rank() + 1) % world.size();
+        let left = (world.rank() + world.size() - 1) % world.size();
+        let mut got = [0u32; 2];
+        let own = [world.rank(); 2];
+        world
+            .scope(|s| {
+                let receive = s.irecv(&mut got, mpi_over_am::Source::Any, mpi_over_am::Tag::Any)?;
+                world.barrier()?;
+                let mut sum = [1u32];
+                world.allreduce_in_place(&mut sum, op::Sum)?;
+                assert_eq!(sum, [world.size()]);
+                let send = s.isend(&own, right, 0)?;
+                world.barrier()?;
+                s.wait(send)?;
+                s.wait(receive)
+            })
+            .unwrap();
+        assert_eq!(got, [left; 2]);
+    });
+}
+
+#[test]
+fn buffers_that_do_not_fit_are_named() {
+    job(Config::new(1), Settings::default(), |_, world| {
+        let error = world.allreduce(&[1, 2], &mut [0], op::Sum).unwrap_err();
+        assert!(matches!(error, Error::Count { given: 1, expected: 2, .. }), "{error:?}");
+    });
+    job(Config::new(2), Settings::default(), |_, world| {
+        let mut buffer = vec![0u8; if world.rank() == 0 { 3 } else { 5 }];
+        let result = world.broadcast(&mut buffer, 0);
+        match world.rank() {
+            0 => result.unwrap(),
+            _ => assert!(matches!(result, Err(Error::Count { given: 3, expected: 5, .. }))),
+        }
+    });
+}
+
+#[test]
+fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls() {
+    // The operator runs between the calls of the collective: it may ask for the rank, and even send.
+    job(Config::new(2), Settings::default(), |_, world| {
+        let combine = |a: &u32, b: &u32| {
+            assert!(world.iprobe(0, 5).unwrap().is_none());
+            a + b
+        };
+        let mut sum = [world.rank() + 1];
+        world.allreduce_in_place(&mut sum, op::from_fn(combine)).unwrap();
+        assert_eq!(sum, [3]);
+    });
+}

@@ -1,0 +1,93 @@
+//! Jobs whose tasks are threads of the test, over a loopback network.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use am_core::task::TaskId;
+use am_core::testing::loopback::{Config, Loopback, network};
+use am_core::testing::watchdog::Watchdog;
+use mpi_over_am::{CompletionVariant, Settings};
+
+/// A task's environment.
+pub(crate) type Environment = mpi_over_am::Environment<Loopback>;
+/// A task's communicator.
+pub(crate) type Communicator = mpi_over_am::Communicator<Loopback>;
+
+/// Runs `task` in a job of `config.tasks` tasks, each of which finalizes afterwards.
+///
+/// # Panics
+/// A task panicked; the others have ended too, because it was killed.
+pub(crate) fn job(config: Config, settings: Settings, task: impl Fn(&Environment, &Communicator) + Sync) {
+    job_without_finalize(config, settings, |environment| {
+        task(&environment, &environment.world());
+        environment.finalize().expect("nothing was left to go wrong");
+    });
+}
+
+/// As [`job`]; the task does with its environment what it likes.
+///
+/// # Panics
+/// As [`job`].
+pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: impl Fn(Environment) + Sync) {
+    let what = format!("a job of {config:?} with {settings:?}");
+    let _watchdog = Watchdog::new(what.clone(), Duration::from_secs(120));
+    let (network, fabrics) = network(config);
+    let (network, task, settings) = (&network, &task, &settings);
+    let first_panic = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0u32..)
+            .zip(fabrics)
+            .map(|(number, fabric)| {
+                scope.spawn(move || {
+                    let run = || task(Environment::with_fabric(fabric, settings).expect("few tasks"));
+                    let result = catch_unwind(AssertUnwindSafe(run));
+                    if result.is_err() {
+                        network.kill(TaskId(number));
+                    }
+                    result
+                })
+            })
+            .collect();
+        let results: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().and_then(|result| result)).collect();
+        results.into_iter().find_map(Result::err)
+    });
+    if let Some(panic) = first_panic {
+        eprintln!("in {what}");
+        resume_unwind(panic);
+    }
+}
+
+/// The networks that a test of behaviour runs over: a friendly one, and some that do all they may.
+pub(crate) fn networks(tasks: u32) -> Vec<Config> {
+    let hostile = (1..4).map(|seed| Config::hostile(tasks, seed));
+    std::iter::once(Config::new(tasks)).chain(hostile).collect()
+}
+
+/// Settings under which the same program must do the same.
+pub(crate) fn all_settings() -> Vec<Settings> {
+    let base = Settings { eager_limit_bytes: 1000, ..Settings::default() };
+    vec![
+        base,
+        Settings { eager_limit_bytes: 0, ..base },
+        Settings { early_arrival_bytes_max: 0, ..base },
+        Settings { early_arrival_bytes_max: 4000, ..base },
+        Settings { completion: CompletionVariant::Counter, ..base },
+        Settings { completion: CompletionVariant::Thread, ..base },
+    ]
+}
+
+/// Runs `task` over all networks and with all settings.
+pub(crate) fn everywhere(tasks: u32, task: impl Fn(&Environment, &Communicator) + Sync) {
+    for config in networks(tasks) {
+        for settings in all_settings() {
+            job(config, settings, &task);
+        }
+    }
+}
+
+/// Bytes that tell where they come from.
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (seed.wrapping_mul(31).wrapping_add(i * 7 + i / 251) % 256) as u8).collect()
+}

@@ -1,0 +1,352 @@
+//! Sends and receives in every mode, over friendly and hostile networks and with every setting.
+
+mod common;
+
+use am_core::testing::loopback::Config;
+use common::{everywhere, job, networks, pattern};
+use mpi_over_am::{Error, ErrorClass, Fault, Mode, Settings, Side, Source, Tag, Tested};
+
+/// Lengths around every limit: inline, packet, eager.
+const LENGTHS: [usize; 12] = [0, 1, 8, 16, 17, 40, 100, 999, 1000, 1001, 5000, 100_000];
+
+#[test]
+fn messages_of_every_length_arrive_whole_in_both_orders_of_send_and_receive() {
+    everywhere(2, |_, world| {
+        let other = 1 - world.rank();
+        for (tag, len) in (0..).zip(LENGTHS) {
+            if world.rank() == 0 {
+                world.send(&pattern(1, len), other, tag).unwrap();
+            }
+            let mut got = vec![0; len + 3];
+            let status = world.recv(&mut got, other, tag).unwrap();
+            assert_eq!((status.source(), status.tag(), status.len()), (other, tag, len as u64));
+            assert_eq!(got[..len], pattern(1, len));
+            assert_eq!(got[len..], [0; 3]);
+            if world.rank() == 1 {
+                world.send(&got[..len], other, tag).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn messages_that_come_before_their_receives_wait_for_them() {
+    everywhere(2, |_, world| {
+        if world.rank() == 0 {
+            // Received last to first: all but the last one come early.
+            let data: Vec<_> = LENGTHS.iter().map(|&len| pattern(2, len)).collect();
+            world
+                .scope(|s| {
+                    let requests: Result<Vec<_>, _> =
+                        (0..).zip(&data).map(|(tag, data)| s.isend(data, 1, tag)).collect();
+                    s.wait_all(requests?).map(|_| ())
+                })
+                .unwrap();
+        } else {
+            for (tag, len) in (0..).zip(LENGTHS).collect::<Vec<_>>().into_iter().rev() {
+                let mut got = vec![0u8; len];
+                world.recv(&mut got, 0, tag).unwrap();
+                assert_eq!(got, pattern(2, len));
+            }
+        }
+    });
+}
+
+#[test]
+fn messages_of_a_pair_do_not_overtake_each_other_eager_and_announced_mixed() {
+    everywhere(3, |_, world| {
+        const COUNT: u64 = 60;
+        let len_of = |number: u64| if number % 3 == 0 { 3000 } else { (number % 7) as usize * 8 };
+        if world.rank() > 0 {
+            for number in 0..COUNT {
+                let mut message = number.to_le_bytes().to_vec();
+                message.resize(8 + len_of(number), 0);
+                match number % 4 {
+                    0 => world.ssend(&message, 0, 5).unwrap(),
+                    _ => world.send(&message, 0, 5).unwrap(),
+                }
+            }
+        } else {
+            let mut next = [0; 3];
+            for _ in 0..2 * COUNT {
+                let mut got = vec![0u8; 4000];
+                let status = world.recv(&mut got, Source::Any, Tag::Any).unwrap();
+                let number = u64::from_le_bytes(got[..8].try_into().unwrap());
+                let source = status.source() as usize;
+                assert_eq!(number, next[source], "from rank {source}");
+                assert_eq!(status.len(), 8 + len_of(number) as u64);
+                next[source] += 1;
+            }
+        }
+    });
+}
+
+#[test]
+fn receives_take_what_they_ask_for() {
+    everywhere(2, |_, world| {
+        if world.rank() == 0 {
+            let tags = [3, 1, 2];
+            world
+                .scope(|s| {
+                    tags.iter().try_for_each(|tag| s.isend(std::slice::from_ref(tag), 1, *tag).map(|_| ()))
+                })
+                .unwrap();
+        } else {
+            let mut got = [0i32];
+            world.recv(&mut got, Source::Any, 2).unwrap();
+            assert_eq!(got, [2]);
+            world.recv(&mut got, 0, Tag::Any).unwrap();
+            assert_eq!(got, [3]);
+            let status = world.recv(&mut got, Source::Any, Tag::Any).unwrap();
+            assert_eq!((got, status.source(), status.tag()), ([1], 0, 1));
+        }
+    });
+}
+
+#[test]
+fn a_synchronous_send_ends_after_its_receive_has_started() {
+    for config in networks(2) {
+        job(config, Settings::default(), |_, world| {
+            if world.rank() == 0 {
+                let data = pattern(4, 10);
+                world
+                    .scope(|s| {
+                        let mut request = s.issend(&data, 1, 1)?;
+                        // The receiver waits for this message before it receives the other.
+                        for _ in 0..100 {
+                            request = match s.test(request)? {
+                                Tested::Done(_) => panic!("over before its receive was posted"),
+                                Tested::Pending(request) => request,
+                            };
+                        }
+                        world.send(&[0u8; 0], 1, 2)?;
+                        s.wait(request)
+                    })
+                    .unwrap();
+            } else {
+                world.recv::<u8>(&mut [], 0, 2).unwrap();
+                let mut got = [0u8; 10];
+                world.recv(&mut got, 0, 1).unwrap();
+                assert_eq!(got[..], pattern(4, 10));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_ready_send_meets_its_receive() {
+    everywhere(2, |_, world| {
+        if world.rank() == 0 {
+            for len in LENGTHS {
+                world.recv::<u8>(&mut [], 1, 0).unwrap();
+                world.rsend(&pattern(5, len), 1, 1).unwrap();
+            }
+        } else {
+            for len in LENGTHS {
+                let mut got = vec![0; len];
+                world
+                    .scope(|s| {
+                        let receive = s.irecv(&mut got, 0, 1)?;
+                        world.send::<u8>(&[], 0, 0)?;
+                        s.wait(receive)
+                    })
+                    .unwrap();
+                assert_eq!(got, pattern(5, len));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_ready_send_without_its_receive_is_an_error_at_both_ends() {
+    for len in [10, 50_000] {
+        for config in networks(2) {
+            job(config, Settings::default(), |_, world| {
+                if world.rank() == 0 {
+                    world.rsend(&pattern(6, len), 1, 9).unwrap();
+                    let error = loop {
+                        if let Err(error) = world.iprobe(1, 0) {
+                            break error;
+                        }
+                    };
+                    assert!(
+                        matches!(error, Error::NotReady { side: Side::Sender, peer: 1, tag: 9, len: l } if l == len as u64),
+                        "{error:?}"
+                    );
+                    assert_eq!(error.fault(), Fault::Caller);
+                    assert!(error.to_string().contains("to rank 1 with tag 9"), "{error}");
+                    world.barrier().unwrap();
+                } else {
+                    let status = world.probe(0, 9).unwrap();
+                    assert_eq!(status.len(), len as u64);
+                    let error = world.recv(&mut vec![0u8; len], 0, 9).unwrap_err();
+                    assert!(
+                        matches!(error, Error::NotReady { side: Side::Receiver, peer: 0, tag: 9, len: l } if l == len as u64),
+                        "{error:?}"
+                    );
+                    assert_eq!(error.fault(), Fault::Peer);
+                    world.barrier().unwrap();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_message_longer_than_its_receive_is_cut_and_named() {
+    everywhere(2, |_, world| {
+        for early in [false, true] {
+            for len in [20, 900, 5000, 100_000] {
+                if world.rank() == 0 {
+                    if !early {
+                        world.recv::<u8>(&mut [], 1, 0).unwrap();
+                    }
+                    let data = pattern(7, len);
+                    world
+                        .scope(|s| {
+                            let send = s.isend(&data, 1, 3)?;
+                            world.send::<u8>(&[], 1, 4)?;
+                            s.wait(send)
+                        })
+                        .unwrap();
+                } else {
+                    let mut got = vec![0u8; 18];
+                    let error = if early {
+                        world.recv::<u8>(&mut [], 0, 4).unwrap();
+                        world.recv(&mut got, 0, 3).unwrap_err()
+                    } else {
+                        let error = world
+                            .scope(|s| {
+                                let receive = s.irecv(&mut got, 0, 3)?;
+                                world.send::<u8>(&[], 0, 0)?;
+                                s.wait(receive)
+                            })
+                            .unwrap_err();
+                        world.recv::<u8>(&mut [], 0, 4).unwrap();
+                        error
+                    };
+                    assert!(
+                        matches!(error, Error::Truncated { source_rank: 0, tag: 3, sent, room: 18 } if sent == len as u64),
+                        "{error:?}"
+                    );
+                    assert_eq!(error.class(), ErrorClass::Truncate);
+                    assert_eq!(got, pattern(7, len)[..18]);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn wrong_ranks_and_tags_are_refused_where_they_are_said() {
+    job(Config::new(2), Settings::default(), |_, world| {
+        let byte = [0u8];
+        assert!(matches!(world.send(&byte, 2, 0), Err(Error::UnknownRank { rank: 2, size: 2 })));
+        assert!(matches!(world.recv(&mut [0u8], 7, 0), Err(Error::UnknownRank { rank: 7, size: 2 })));
+        assert!(matches!(world.send(&byte, 0, -1), Err(Error::TagOutOfRange { tag: -1 })));
+        assert!(matches!(world.recv(&mut [0u8], 0, i32::MIN), Err(Error::TagOutOfRange { tag: i32::MIN })));
+        assert!(matches!(world.iprobe(2, 0), Err(Error::UnknownRank { .. })));
+        assert!(matches!(world.broadcast(&mut [0u8], 2), Err(Error::UnknownRoot { root: 2, size: 2 })));
+        let error = world.send(&byte, 2, 0).unwrap_err();
+        assert_eq!((error.class(), error.fault()), (ErrorClass::Rank, Fault::Caller));
+        assert_eq!(error.to_string(), "rank 2 does not exist: the communicator has ranks 0 to 1");
+        // The largest tag is one.
+        if world.rank() == 0 {
+            world.send(&byte, 1, mpi_over_am::TAG_UB).unwrap();
+        } else {
+            world.recv(&mut [0u8], 0, mpi_over_am::TAG_UB).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_probe_sees_what_the_next_receive_takes() {
+    everywhere(2, |_, world| {
+        if world.rank() == 0 {
+            for len in LENGTHS {
+                world.send(&pattern(8, len), 1, 6).unwrap();
+            }
+        } else {
+            assert_eq!(world.iprobe(1, 6).unwrap(), None);
+            for len in LENGTHS {
+                let probed = world.probe(Source::Any, Tag::Any).unwrap();
+                assert_eq!(world.iprobe(0, 6).unwrap(), Some(probed));
+                let mut got = vec![0u8; usize::try_from(probed.len()).unwrap()];
+                assert_eq!(world.recv(&mut got, probed.source(), probed.tag()).unwrap(), probed);
+                assert_eq!(got, pattern(8, len));
+            }
+        }
+    });
+}
+
+#[test]
+fn tasks_exchange_around_a_ring_without_waiting_in_a_circle() {
+    everywhere(4, |_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
+        for len in LENGTHS {
+            let mut got = vec![0u8; len];
+            let out = pattern(u64::from(rank), len);
+            let status = world.sendrecv((&out, right, 1), (&mut got, left, 1)).unwrap();
+            assert_eq!((status.source(), status.len()), (left, len as u64));
+            assert_eq!(got, pattern(u64::from(left), len));
+        }
+    });
+}
+
+#[test]
+fn a_task_sends_to_itself() {
+    everywhere(1, |_, world| {
+        for len in LENGTHS {
+            let (out, mut got) = (pattern(9, len), vec![0u8; len]);
+            world
+                .scope(|s| {
+                    let send = s.isend(&out, 0, 0)?;
+                    let receive = s.irecv(&mut got, 0, 0)?;
+                    s.wait(send)?;
+                    s.wait(receive)
+                })
+                .unwrap();
+            assert_eq!(got, out);
+        }
+    });
+}
+
+#[test]
+fn raw_calls_do_what_typed_ones_do() {
+    use am_core::buffer::{RawBuffer, RawBytes};
+    use std::ptr::NonNull;
+
+    everywhere(2, |environment, world| {
+        environment.attach_buffer(vec![0; 300_000]).unwrap();
+        for mode in [Mode::Standard, Mode::Synchronous, Mode::Buffered] {
+            for len in LENGTHS {
+                let other = 1 - world.rank();
+                let (out, mut got) = (pattern(u64::from(world.rank()), len), vec![0u8; len]);
+                // SAFETY: both vectors outlive the waits below, and nobody touches them before.
+                let (bytes, buffer) = unsafe {
+                    (
+                        RawBytes::new(NonNull::from(out.as_slice()).cast(), len),
+                        RawBuffer::new(NonNull::from(got.as_mut_slice()).cast(), len),
+                    )
+                };
+                let receive = world.irecv_raw(buffer, Source::Any, 0).unwrap();
+                let send = world.isend_raw(mode, bytes, other, 0).unwrap();
+                let mut ended = 0;
+                world
+                    .wait_all(&[send, receive], |index, status| {
+                        let status = status.unwrap();
+                        // The status of a send says nothing.
+                        assert!(index == 0 || status.len() == len as u64);
+                        ended += 1;
+                    })
+                    .unwrap();
+                assert_eq!(ended, 2);
+                assert_eq!(got, pattern(u64::from(other), len));
+                assert!(matches!(world.wait(send), Err(Error::UnknownRequest { .. })));
+                assert!(matches!(world.test(receive), Err(Error::UnknownRequest { .. })));
+            }
+        }
+        assert_eq!(world.wait_any(&[]).unwrap().map(|(index, _)| index), None);
+    });
+}

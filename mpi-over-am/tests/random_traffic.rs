@@ -1,0 +1,119 @@
+//! Random traffic against an oracle: every message says who sent it, and as the how-manieth to whom with which tag.
+
+mod common;
+
+use std::collections::HashMap;
+
+use am_core::testing::Random;
+use am_core::testing::loopback::Config;
+use common::{all_settings, job};
+use mpi_over_am::{Settings, Source, Tag};
+
+const TASKS: u32 = 4;
+const TAGS: usize = 3;
+const MESSAGES: usize = 60;
+
+/// What a task sends: to whom, with which tag, how long, in which mode.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    dest: u32,
+    tag: i32,
+    len: usize,
+    mode: usize,
+}
+
+/// The messages of each task. All tasks can work it out, so that each knows how many it will get.
+fn plan(seed: u64) -> Vec<Vec<Planned>> {
+    let mut random = Random::new(seed);
+    let message = |random: &mut Random| Planned {
+        dest: random.below(TASKS as usize) as u32,
+        tag: random.below(TAGS) as i32,
+        len: [0, 4, 30, 500, 1500, 6000, 40_000][random.below(7)],
+        mode: random.below(4),
+    };
+    (0..TASKS).map(|_| (0..MESSAGES).map(|_| message(&mut random)).collect()).collect()
+}
+
+fn run(seed: u64, config: Config, settings: Settings) {
+    println!("seed {seed}");
+    let plan = &plan(seed);
+    job(config, settings, |environment, world| {
+        let own = world.rank();
+        environment.attach_buffer(vec![0; 8 << 20]).unwrap();
+        let mut random = Random::new(seed ^ u64::from(own));
+        let messages = numbered(&plan[own as usize]);
+        let expected = plan.iter().flatten().filter(|planned| planned.dest == own).count();
+        let mut received = 0;
+        let mut next: HashMap<(u32, i32), u32> = HashMap::new();
+        let mut take = |random: &mut Random, left: &mut HashMap<(u32, i32), usize>| {
+            // What is still to come, as a receive that one of it will meet: exact, or with wildcards.
+            let keys: Vec<(u32, i32)> =
+                left.iter().filter(|(_, count)| **count > 0).map(|(key, _)| *key).collect();
+            let (from, with) = keys[random.below(keys.len())];
+            let source = if random.one_in(2) { Source::Any } else { Source::Rank(from) };
+            let tag = if random.one_in(2) { Tag::Any } else { Tag::Is(with) };
+            if random.one_in(3) {
+                let probed = world.probe(source, tag).unwrap();
+                assert!(left[&(probed.source(), probed.tag())] > 0);
+            }
+            let mut buffer = vec![0u8; 50_000];
+            let status = world.recv(&mut buffer, source, tag).unwrap();
+            let (from, with) = (status.source(), status.tag());
+            *left.get_mut(&(from, with)).unwrap() -= 1;
+            let number = next.entry((from, with)).or_default();
+            let sent = sent_as(plan, from, own, with, *number);
+            *number += 1;
+            assert_eq!(buffer[..status.len() as usize], sent[..], "from {from} with tag {with}");
+        };
+        let mut left: HashMap<(u32, i32), usize> = HashMap::new();
+        for (from, planned) in (0..).zip(plan).flat_map(|(from, list)| list.iter().map(move |p| (from, p))) {
+            if planned.dest == own {
+                *left.entry((from, planned.tag)).or_default() += 1;
+            }
+        }
+        world
+            .scope(|s| {
+                let mut open = Vec::new();
+                for (planned, bytes) in plan[own as usize].iter().zip(&messages) {
+                    match planned.mode {
+                        0 => open.push(s.issend(bytes, planned.dest, planned.tag)?),
+                        1 => world.bsend(bytes, planned.dest, planned.tag)?,
+                        _ => open.push(s.isend(bytes, planned.dest, planned.tag)?),
+                    }
+                }
+                while received < expected {
+                    take(&mut random, &mut left);
+                    received += 1;
+                }
+                s.wait_all(open).map(|_| ())
+            })
+            .unwrap();
+        assert!(left.values().all(|&count| count == 0));
+        environment.flush_buffer().unwrap();
+        world.barrier().unwrap();
+        assert_eq!(world.iprobe(Source::Any, Tag::Any).unwrap(), None);
+    });
+}
+
+/// The bytes of each message of a task.
+fn numbered(list: &[Planned]) -> Vec<Vec<u8>> {
+    list.iter().enumerate().map(|(number, planned)| common::pattern(number as u64 + 1, planned.len)).collect()
+}
+
+/// The bytes of the `number`-th message from `from` to `to` with `tag`.
+fn sent_as(plan: &[Vec<Planned>], from: u32, to: u32, tag: i32, number: u32) -> Vec<u8> {
+    let list = &plan[from as usize];
+    let mut meant = list.iter().enumerate().filter(|(_, p)| p.dest == to && p.tag == tag);
+    let (at, planned) = meant.nth(number as usize).expect("no more messages than planned");
+    common::pattern(at as u64 + 1, planned.len)
+}
+
+#[test]
+fn random_traffic_arrives_whole_and_in_order() {
+    for seed in 1..5 {
+        run(seed, Config::new(TASKS), Settings::default());
+        for (number, settings) in (0..).zip(all_settings()) {
+            run(seed * 100 + number, Config::hostile(TASKS, seed), settings);
+        }
+    }
+}

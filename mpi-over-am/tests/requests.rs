@@ -1,0 +1,322 @@
+//! Scopes, owned requests, the attached buffer, budgets, the end.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use am_core::testing::loopback::Config;
+use common::{everywhere, job, job_without_finalize, networks, pattern};
+use mpi_over_am::{BSEND_OVERHEAD_BYTES, Error, ErrorClass, Settings, Source, Tag, Tested};
+
+#[test]
+fn requests_are_waited_for_one_by_one_any_or_all() {
+    everywhere(2, |_, world| {
+        const COUNT: usize = 20;
+        let other = 1 - world.rank();
+        let out: Vec<Vec<u8>> = (0..COUNT).map(|i| pattern(i as u64, i * 150)).collect();
+        let mut got: Vec<Vec<u8>> = (0..COUNT).map(|i| vec![0; i * 150]).collect();
+        world
+            .scope(|s| {
+                let mut receives = Vec::new();
+                for (tag, buffer) in (0..).zip(&mut got) {
+                    receives.push(s.irecv(buffer, other, tag)?);
+                }
+                let mut sends = Vec::new();
+                for (tag, data) in (0..).zip(&out) {
+                    sends.push(s.isend(data, other, tag)?);
+                }
+                let mut last = receives.pop().expect("there are many");
+                let mut seen = 0;
+                while let Some((_, status)) = s.wait_any(&mut receives)? {
+                    assert_eq!(status.len(), 150 * u64::try_from(status.tag()).unwrap());
+                    seen += 1;
+                }
+                assert_eq!(seen, COUNT - 1);
+                let status = loop {
+                    last = match s.test(last)? {
+                        Tested::Done(status) => break status,
+                        Tested::Pending(request) => request,
+                    };
+                };
+                assert_eq!(status.len(), 150 * (COUNT as u64 - 1));
+                assert_eq!(s.wait_all(sends)?.len(), COUNT);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(got, out);
+    });
+}
+
+#[test]
+fn a_scope_waits_for_what_its_closure_has_forgotten() {
+    everywhere(2, |_, world| {
+        let other = 1 - world.rank();
+        let (out, mut got) = (pattern(1, 50_000), vec![0u8; 50_000]);
+        world
+            .scope(|s| {
+                std::mem::forget(s.irecv(&mut got, other, 0)?);
+                std::mem::forget(s.isend(&out, other, 0)?);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(got, out);
+    });
+}
+
+#[test]
+fn a_scope_that_fails_withdraws_its_receives() {
+    for config in networks(2) {
+        job(config, Settings::default(), |_, world| {
+            let mut never = [7u8; 4];
+            let result: Result<(), _> = world.scope(|s| {
+                std::mem::forget(s.irecv(&mut never, Source::Any, 3)?);
+                Err(Error::Cancelled)
+            });
+            assert!(matches!(result, Err(Error::Cancelled)));
+            world.barrier().unwrap();
+            // The receive is gone: the message meets the next one.
+            let other = 1 - world.rank();
+            let mut got = [0u8; 4];
+            world.sendrecv((&[1, 2, 3, 4u8], other, 3), (&mut got, other, 3)).unwrap();
+            assert_eq!((never, got), ([7; 4], [1, 2, 3, 4]));
+        });
+    }
+}
+
+#[test]
+fn a_scope_that_unwinds_withdraws_its_receives() {
+    job(Config::new(2), Settings::default(), |_, world| {
+        let mut never = [7u8; 4];
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            world.scope(|s| -> mpi_over_am::Result<()> {
+                std::mem::forget(s.irecv(&mut never, Source::Any, 3)?);
+                panic!("as planned");
+            })
+        }));
+        assert!(caught.is_err());
+        let other = 1 - world.rank();
+        let mut got = [0u8; 1];
+        world.sendrecv((&[9u8], other, 3), (&mut got, other, 3)).unwrap();
+        assert_eq!((never, got), ([7; 4], [9]));
+    });
+}
+
+#[test]
+fn an_error_of_a_forgotten_operation_is_the_scopes() {
+    everywhere(2, |_, world| {
+        if world.rank() == 0 {
+            world.send(&[0u8; 10], 1, 0).unwrap();
+        } else {
+            let mut short = [0u8; 4];
+            let result = world.scope(|s| s.irecv(&mut short, 0, 0).map(std::mem::forget));
+            assert!(matches!(result, Err(Error::Truncated { sent: 10, room: 4, .. })), "{result:?}");
+        }
+    });
+}
+
+#[test]
+fn owned_requests_give_their_buffers_back() {
+    everywhere(2, |_, world| {
+        let other = 1 - world.rank();
+        let receive = world.irecv_owned(vec![0u32; 3000], other, 0).unwrap();
+        let out: Vec<u32> = (0..3000).collect();
+        let at = out.as_ptr();
+        let send = world.isend_owned(out, other, 0).unwrap();
+        let (got, status) = receive.wait().unwrap();
+        assert_eq!(status.unwrap().count::<u32>(), Some(3000));
+        let (out, status) = send.wait().unwrap();
+        status.unwrap();
+        assert_eq!(out.as_ptr(), at);
+        assert_eq!(got, out);
+    });
+}
+
+#[test]
+fn a_dropped_owned_send_arrives_all_the_same() {
+    everywhere(2, |_, world| {
+        if world.rank() == 0 {
+            drop(world.isend_owned(pattern(3, 20_000), 1, 0).unwrap());
+        } else {
+            let mut got = vec![0u8; 20_000];
+            world.recv(&mut got, 0, 0).unwrap();
+            assert_eq!(got, pattern(3, 20_000));
+        }
+    });
+}
+
+#[test]
+fn a_cancelled_receive_takes_no_message() {
+    use am_core::buffer::RawBuffer;
+    job(Config::new(1), Settings::default(), |_, world| {
+        let request = world.irecv_raw(RawBuffer::EMPTY, 0, 0).unwrap();
+        assert!(world.cancel(request).unwrap());
+        assert!(matches!(world.wait(request), Err(Error::Cancelled)));
+        assert!(matches!(world.cancel(request), Err(Error::UnknownRequest { .. })));
+        world.send(&[1u8], 0, 0).unwrap();
+        let mut got = [0u8];
+        world.recv(&mut got, 0, 0).unwrap();
+        assert_eq!(got, [1]);
+    });
+}
+
+#[test]
+fn buffered_sends_return_whatever_the_receiver_does() {
+    everywhere(2, |environment, world| {
+        const COUNT: usize = 10;
+        let len = |i: usize| i * 400;
+        if world.rank() == 0 {
+            let room: usize = (0..COUNT).map(|i| len(i) + BSEND_OVERHEAD_BYTES).sum();
+            environment.attach_buffer(vec![0; room]).unwrap();
+            for (tag, i) in (0..).zip(0..COUNT) {
+                let mut data = pattern(i as u64, len(i));
+                world.bsend(&data, 1, tag).unwrap();
+                data.fill(0);
+            }
+            world.send::<u8>(&[], 1, 99).unwrap();
+            assert_eq!(environment.detach_buffer().unwrap().map(|buffer| buffer.len()), Some(room));
+            assert!(environment.detach_buffer().unwrap().is_none());
+        } else {
+            world.recv::<u8>(&mut [], 0, 99).unwrap();
+            for (tag, i) in (0..).zip(0..COUNT) {
+                let mut got = vec![0u8; len(i)];
+                world.recv(&mut got, 0, tag).unwrap();
+                assert_eq!(got, pattern(i as u64, len(i)));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_buffered_send_without_room_is_an_error_and_loses_nothing() {
+    let settings = Settings { eager_limit_bytes: 100, ..Settings::default() };
+    job(Config::new(2), settings, |environment, world| {
+        if world.rank() == 0 {
+            let error = world.bsend(&[0u8; 10], 1, 0).unwrap_err();
+            assert!(matches!(error, Error::NoBuffer { len: 10, needed: 64 }), "{error:?}");
+            environment.attach_buffer(vec![0; 1024]).unwrap();
+            let second = environment.attach_buffer(Vec::new()).unwrap_err();
+            assert!(matches!(second, Error::BufferAttached { attached: 1024 }));
+            world.bsend(&[1u8; 600], 1, 0).unwrap();
+            let error = world.bsend(&[2u8; 600], 1, 0).unwrap_err();
+            assert!(
+                matches!(error, Error::BufferExhausted { len: 600, needed: 640, free: 384, attached: 1024 }),
+                "{error:?}"
+            );
+            assert_eq!(error.class(), ErrorClass::Buffer);
+            world.bsend(&[3u8; 300], 1, 0).unwrap();
+            world.send::<u8>(&[], 1, 1).unwrap();
+            // When the receiver has taken the first there is room again.
+            world.recv::<u8>(&mut [], 1, 2).unwrap();
+            world.bsend(&[4u8; 600], 1, 0).unwrap();
+            environment.flush_buffer().unwrap();
+        } else {
+            world.recv::<u8>(&mut [], 0, 1).unwrap();
+            for (value, len) in [(1, 600), (3, 300)] {
+                let mut got = [0u8; 600];
+                assert_eq!(world.recv(&mut got, 0, 0).unwrap().len(), len);
+                assert_eq!(got[0], value);
+            }
+            world.send::<u8>(&[], 0, 2).unwrap();
+            let mut got = [0u8; 600];
+            world.recv(&mut got, 0, 0).unwrap();
+            assert_eq!(got, [4; 600]);
+        }
+    });
+}
+
+#[test]
+fn early_arrivals_keep_to_their_budget_and_arrive_all_the_same() {
+    // Each message may take 128 + 1024 bytes at the receiver: ten of them, and not fifty.
+    let settings = Settings { early_arrival_bytes_max: 2 * 11_520, ..Settings::default() };
+    for config in networks(2) {
+        job(config, settings, |_, world| {
+            const COUNT: usize = 50;
+            let has_received = AtomicBool::new(false);
+            if world.rank() == 0 {
+                let data: Vec<_> = (0..COUNT).map(|i| pattern(i as u64, 1000)).collect();
+                for _ in 0..3 {
+                    world
+                        .scope(|s| {
+                            let mut sends = Vec::new();
+                            for data in &data {
+                                sends.push(s.isend(data, 1, 0)?);
+                            }
+                            // All have been started, and the receiver has looked at them all.
+                            world.recv::<u8>(&mut [], 1, 1)?;
+                            let mut eager = 0;
+                            for send in sends {
+                                match s.test(send)? {
+                                    Tested::Done(_) => eager += 1,
+                                    Tested::Pending(send) => std::mem::forget(send),
+                                }
+                            }
+                            assert!(eager <= 10, "{eager} messages of 1000 bytes went eagerly");
+                            world.send::<u8>(&[], 1, 2)
+                        })
+                        .unwrap();
+                }
+            } else {
+                for _ in 0..3 {
+                    while world.iprobe(0, Tag::Any).unwrap().is_none() {}
+                    world.send::<u8>(&[], 0, 1).unwrap();
+                    world.recv::<u8>(&mut [], 0, 2).unwrap();
+                    for i in 0..COUNT {
+                        let mut got = [0u8; 1000];
+                        world.recv(&mut got, 0, 0).unwrap();
+                        assert_eq!(got[..], pattern(i as u64, 1000));
+                    }
+                }
+                has_received.store(true, Ordering::Relaxed);
+            }
+            assert_eq!(has_received.into_inner(), world.rank() == 1);
+        });
+    }
+}
+
+#[test]
+fn calls_after_the_end_are_refused() {
+    job_without_finalize(Config::new(2), Settings::default(), |environment| {
+        let world = environment.world();
+        environment.finalize().unwrap();
+        assert!(matches!(world.send(&[1u8], 0, 0), Err(Error::Finalized)));
+        assert!(matches!(world.barrier(), Err(Error::Finalized)));
+        assert_eq!(world.size(), 2);
+    });
+}
+
+#[test]
+fn finalize_reports_what_no_call_has_reported() {
+    for config in networks(2) {
+        job_without_finalize(config, Settings::default(), |environment| {
+            let world = environment.world();
+            if world.rank() == 0 {
+                world.rsend(&[1u8], 1, 4).unwrap();
+                let error = environment.finalize().unwrap_err();
+                assert!(matches!(error, Error::NotReady { peer: 1, tag: 4, .. }), "{error:?}");
+            } else {
+                environment.finalize().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn the_death_of_a_task_ends_the_waits_of_the_others() {
+    for config in networks(3) {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            job_without_finalize(config, Settings::default(), |environment| {
+                let world = environment.world();
+                if world.rank() == 2 {
+                    panic!("as planned");
+                }
+                let mut got = [0u8; 8];
+                let error = world.recv(&mut got, 1 - world.rank(), 0).unwrap_err();
+                assert!(error.to_string().contains("task 2 has failed"), "{error}");
+                let error = world.ssend(&got, 2, 0).unwrap_err();
+                assert!(error.to_string().contains("task 2 has failed"), "{error}");
+            });
+        }));
+        assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"as planned"));
+    }
+}
