@@ -124,6 +124,15 @@ impl<F: Fabric> State<F> {
     }
 }
 
+impl<F: Fabric> Drop for State<F> {
+    /// A task that unwinds out of MPI without having finalized has failed: its peers must see it, or they would wait for it.
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.finalized {
+            self.context.fail("it unwound without having ended MPI");
+        }
+    }
+}
+
 /// Whether the operation is over.
 #[inline(always)]
 pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {

@@ -17,21 +17,28 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
         job(Config::hostile(tasks, u64::from(tasks)), Settings::default(), &task);
     }
     let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };
-    job(Config::hostile(6, 77), mean, &task);
+    for tasks in [2, 3, 6] {
+        job(Config::hostile(tasks, 77), mean, &task);
+    }
+    let announced = Settings { early_arrival_bytes_max: 0, ..Settings::default() };
+    job(Config::hostile(5, 78), announced, &task);
 }
 
 #[test]
 fn nobody_leaves_a_barrier_before_all_have_come() {
     for tasks in (1..10).chain([16, 23]) {
-        let came = AtomicUsize::new(0);
-        job(Config::hostile(tasks, 3), Settings::default(), |_, world| {
-            for round in 1..=10 {
-                came.fetch_add(1, Ordering::SeqCst);
-                world.barrier().unwrap();
-                assert!(came.load(Ordering::SeqCst) >= round * tasks as usize);
-                world.barrier().unwrap();
-            }
-        });
+        for settings in [Settings::default(), Settings { early_arrival_bytes_max: 0, ..Settings::default() }]
+        {
+            let came = AtomicUsize::new(0);
+            job(Config::hostile(tasks, 3), settings, |_, world| {
+                for round in 1..=10 {
+                    came.fetch_add(1, Ordering::SeqCst);
+                    world.barrier().unwrap();
+                    assert!(came.load(Ordering::SeqCst) >= round * tasks as usize);
+                    world.barrier().unwrap();
+                }
+            });
+        }
     }
 }
 

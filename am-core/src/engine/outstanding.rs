@@ -295,18 +295,19 @@ impl Engine {
 
     /// Gives up an operation on borrowed memory whose caller unwinds: what has not been sent ends now, what was announced is
     /// withdrawn and ends by the target's answer, what is being copied ends when it is.
-    pub(crate) fn give_up<L: Lower>(&mut self, key: u32, lower: &mut L) {
+    pub(crate) fn give_up<L: Lower, H: HandlerSet>(&mut self, key: u32, lower: &mut L, handlers: &mut H) {
         let Some(op) = self.ops.get(key) else { return };
         let peer = op.peer;
         let withdrawn = || Err(Error::Refused { target: peer, why: Refusal::Withdrawn });
         match op.state {
             State::Queued(_) => {
                 self.pending.forget(peer, key);
-                drop(self.ops.end(key, withdrawn()));
+                // Its error is for whoever waits for it.
+                let _ = self.end_op(key, withdrawn(), lower, handlers);
             }
             State::Write { posted: false, .. } | State::Read { posted: false, .. } => {
                 self.retries.retain(|&retried| retried != key);
-                drop(self.ops.end(key, withdrawn()));
+                let _ = self.end_op(key, withdrawn(), lower, handlers);
             }
             State::Announced { pieces: None, .. } => {
                 let label = packet::label(Kind::Withdraw, FIRST);

@@ -158,6 +158,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.begin_amsend(outgoing, Source::<NoGatherer>::Bytes(udata), options.origin, request)
     }
 
+    /// Gives up the message that [`amsend_raw`](Self::amsend_raw) has begun for `request`, unless its target has accepted it. The
+    /// request is reported in every case: as withdrawn, or as the message ends.
+    pub fn give_up(&mut self, request: u64) {
+        for op in self.engine.ops.keys(|op| op.end.request == Some(request)) {
+            self.engine.give_up(op, &mut Port(&mut self.fabric), &mut self.handlers);
+        }
+    }
+
     /// Sends a message whose data are not in one piece; does not wait, and reports as [`amsend_raw`](Self::amsend_raw) does.
     ///
     /// # Errors

@@ -45,7 +45,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 let begun = ops.take();
                 if unwinds {
                     for &op in &begun {
-                        context.engine.give_up(op, &mut Port(&mut context.fabric));
+                        let Context { engine, fabric, handlers, .. } = &mut *context;
+                        engine.give_up(op, &mut Port(fabric), handlers);
                     }
                 }
                 for op in begun {

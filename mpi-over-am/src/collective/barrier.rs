@@ -29,8 +29,9 @@ impl<F: Fabric> Communicator<F> {
         let (rank, size) = (self.rank(), self.size());
         let mut distance = 1;
         while distance < size {
-            self.notify((rank + distance) % size)?;
-            self.await_notice((rank + size - distance) % size)?;
+            // Both at once: where notices are announced, a circle of tasks that notify first would wait for ever.
+            let (next, last) = ((rank + distance) % size, (rank + size - distance) % size);
+            self.parts_across::<u8>(Kind::Barrier, (&[], next), (&mut [], last))?;
             distance *= 2;
         }
         Ok(())

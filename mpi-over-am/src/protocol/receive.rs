@@ -77,11 +77,17 @@ impl<F: Fabric> Drop for Ending<'_, F> {
     }
 }
 
-/// Ends an operation: withdraws a receive that has not met its message, and waits for everything else.
+/// Ends an operation: withdraws what has not met its other half, and waits for bytes in motion.
 pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
-    if let Phase::Posted(handle) = state.handlers().requests.phase(request) {
-        state.handlers().posted.cancel(handle);
-        state.handlers().requests.end(request, Some(Error::Cancelled));
+    match state.handlers().requests.phase(request) {
+        Phase::Posted(handle) => {
+            state.handlers().posted.cancel(handle);
+            state.handlers().requests.end(request, Some(Error::Cancelled));
+        }
+        Phase::Moving if !state.handlers().requests.is_receive(request) => {
+            state.context.give_up(request.number());
+        }
+        Phase::Moving | Phase::Done | Phase::Free => {}
     }
     state.context.wait_until_ended(|context| is_over(context, request));
 }

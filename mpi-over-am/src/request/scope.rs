@@ -50,8 +50,9 @@ pub enum Tested<'scope> {
 impl<F: Fabric> Communicator<F> {
     /// Runs `body` with a scope for non-blocking operations, and returns when all of them are over.
     ///
-    /// If `body` succeeds, what it has not waited for is waited for. If it fails or unwinds, receives that have not met their
-    /// message are withdrawn, so that nothing waits for a message that may never come; operations under way are waited for.
+    /// If `body` succeeds, what it has not waited for is waited for. If it fails or unwinds, messages that have not met their
+    /// receive and receives that have not met their message are withdrawn, so that nothing waits for what may never come;
+    /// bytes in motion are waited for. If it unwinds, the task is marked as failed as well, so that its peers see it.
     ///
     /// ```ignore
     /// world.scope(|s| {
@@ -119,6 +120,9 @@ impl<F: Fabric> Drop for Guard<'_, F> {
             let _ = state.handlers().requests.take(request);
         }
         self.open.set(0);
+        if std::thread::panicking() {
+            state.context.fail("it unwound out of a scope with operations under way");
+        }
     }
 }
 
