@@ -331,6 +331,14 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
+    /// One round of progress in a call that is done already, for programs that wait by calling it again and again: a lock taken
+    /// by rmw, a flag read by get. Whoever holds the lock may need this task's progress.
+    pub(crate) fn progress_in_passing(&mut self) {
+        if let Err(error) = self.progress() {
+            self.stash(error);
+        }
+    }
+
     fn stash(&mut self, error: Error) {
         if self.stashed.len() < STASHED_MAX {
             self.stashed.push_back(error);

@@ -16,8 +16,8 @@
 //!   a counter takes off what it waited for.
 //! * **Fences** wait for everything that was sent before: its data, or its handlers too; the collective one is a barrier as well.
 //!
-//! Everything happens inside calls: a context makes progress when its owner calls something that communicates, or
-//! [`probe`](Context::probe)s. Nothing runs behind the program's back, except handlers that were asked onto the handler thread.
+//! Everything happens inside calls: a context makes progress in every call that waits, in get and rmw, and in
+//! [`probe`](Context::probe); amsend and put make some only where they find no room. Nothing runs behind the program's back, except handlers that were asked onto the handler thread.
 //!
 //! # What is promised
 //!

@@ -11,11 +11,11 @@ pub enum Class {
     OneWay,
     /// The same, and a place in the origin's receive queue for one [`Class::Answer`].
     Request,
-    /// The place that a request reserved. Never answered with [`Outcome::Retry`] if the request is still unanswered.
+    /// The place that a request reserved. Never answered with [`Outcome::Retry`](crate::error::Outcome::Retry) if the request is still unanswered.
     Answer,
 }
 
-/// The number by which the engine knows an operation that a fabric has accepted ([`Outcome::Posted`]).
+/// The number by which the engine knows an operation that a fabric has accepted ([`Outcome::Posted`](crate::error::Outcome::Posted)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub u32);
 

@@ -1,5 +1,11 @@
 //! The death of a task, over the loopback network in one thread: what was under way ends, with the dead task's name.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    reason = "a test: numbers are cut on purpose, and what can't go wrong may panic"
+)]
+
 use std::sync::{Arc, Mutex};
 
 use am_core::buffer::{Access, JobBuffer};

@@ -1,5 +1,11 @@
 //! Packets are claims: a peer that sends anything at all causes errors, and nothing else.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    reason = "a test: numbers are cut on purpose, and what can't go wrong may panic"
+)]
+
 use am_core::buffer::{Access, InlineBytes, JobBuffer, RawBytes};
 use am_core::error::Fault;
 use am_core::fabric::{Class, Event, Fabric};

@@ -39,7 +39,7 @@ pub fn lend_mut<C>(
     until_ended(context, |context| start(context, raw), wait)
 }
 
-/// Hands out loans for the length of one scope. Made by [`lend_in_scope`] alone.
+/// Hands out loans for the length of one scope. Made by `Context::scope` alone.
 #[derive(Debug)]
 pub struct Loans<'env> {
     /// Invariant: what is lent for `'env` is lent for exactly that.

@@ -118,7 +118,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sends a message without waiting for anything. [`Outcome::Done`]: the memory is free again, and nothing more is
     /// reported. [`Outcome::Posted`]: the message goes as soon as there is room (behind earlier ones to the same target), or
     /// its target fetches it; then `request` is reported to
-    /// [`HandlerSet::complete_request`](crate::handler::HandlerSet::complete_request), well or not. Never
+    /// [`HandlerSet::complete_request`], well or not. Never
     /// [`Outcome::Retry`].
     ///
     /// # Safety

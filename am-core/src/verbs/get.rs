@@ -23,7 +23,8 @@ pub struct GetOptions {
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Reads `to.len()` bytes at `from` (`LAPI_Get`). Returns when they are here.
+    /// Reads `to.len()` bytes at `from` (`LAPI_Get`). Returns when they are here. Makes progress, so that a flag may be waited
+    /// for by reading it again.
     ///
     /// # Errors
     /// A range that is not exposed for reading, a dead target, a call inside a handler. What `to` holds then is undefined.
@@ -39,6 +40,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         lend_mut(self, to, start, |context| {
             op.take().map_or(Ok(()), |op| context.wait_op(op).0.map(|_| ()))
         })?;
+        self.progress_in_passing();
         // The notice for the target counter may still wait for room.
         self.wait_sent(self.engine.peer(from.task))
     }

@@ -17,15 +17,16 @@ pub struct RmwHandle(u32);
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Carries out `operation` on the word at `at`; the old value (`LAPI_Rmw`, whose `COMPARE_AND_SWAP` tells only whether it
-    /// replaced the value: that is whether the old value is the expected one). Of a 32-bit word, the low halves count.
+    /// replaced the value: that is whether the old value is the expected one). Of a 32-bit word, the low halves count. Makes
+    /// progress, so that a lock may be waited for by trying again.
     ///
     /// # Errors
     /// A word that is not exposed for writing, or not at a multiple of its size; a dead target; a call inside a handler.
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         in_handler::check("rmw")?;
-        match self.begin_rmw(at, width, operation, None)? {
-            RmwHandle(op) => self.wait_op(op).0,
-        }
+        let RmwHandle(op) = self.begin_rmw(at, width, operation, None)?;
+        self.progress_in_passing();
+        self.wait_op(op).0
     }
 
     /// Begins `operation` on the word at `at`, and does not wait. `origin` is bumped when it is done; then

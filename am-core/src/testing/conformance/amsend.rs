@@ -207,7 +207,7 @@ fn user_headers<F: Fabric>(context: &mut Context<F>) {
     });
     let max = context.limits().uhdr_bytes_max;
     let packet = context.limits().packet_bytes_max;
-    for uhdr_len in [0, 1, 27, 28, 31, 32, 33, 40, 41, 500, max - 1, max] {
+    for uhdr_len in [0, 1, 27, 28, 31, 32, 33, 40, 41, max / 2, max - 1, max] {
         for len in [0, 1, 100, packet] {
             let uhdr = pattern(7, uhdr_len);
             context
