@@ -154,7 +154,7 @@ mod tests {
                 sent += footprint;
             }
             assert!(sent - received <= 10_000, "more is outstanding than the window allows");
-            if (random >> 33) % 3 == 0 {
+            if (random >> 33).is_multiple_of(3) {
                 received = sent - (random >> 50) % (sent - received + 1);
             }
             if verdict.ask {

@@ -53,9 +53,9 @@ pub(crate) fn lend_buffer<'scope, T: AnyBitPattern, F: Fabric>(
     unsafe { raw_buffer(to) }
 }
 
-/// The memory of a vector that the request takes with it. The table of requests keeps the promise: it gives a vector back when
+/// The elements of a vector that the request takes with it. The table of requests keeps the promise: it gives a vector back when
 /// the operation is over, and leaks it if it never is.
-pub(crate) fn bytes_to_keep<T: NoUninit>(data: &Vec<T>) -> RawBytes {
+pub(crate) fn bytes_to_keep<T: NoUninit>(data: &[T]) -> RawBytes {
     let bytes = bytes_of(data);
     // SAFETY: the elements lie on the heap, where moving the vector leaves them; the table neither touches nor frees them
     // before the operation is over.
@@ -63,7 +63,7 @@ pub(crate) fn bytes_to_keep<T: NoUninit>(data: &Vec<T>) -> RawBytes {
 }
 
 /// As [`bytes_to_keep`], for a receive.
-pub(crate) fn buffer_to_keep<T: AnyBitPattern>(to: &mut Vec<T>) -> RawBuffer {
+pub(crate) fn buffer_to_keep<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     // SAFETY: as for `bytes_to_keep`.
     unsafe { raw_buffer(to) }
 }
@@ -142,5 +142,49 @@ impl OwnedMemory {
         // consumes the owner, gives them back. The bytes are initialised: they came so, and only bytes were written. No
         // operation uses a part of the memory any more (just checked).
         Some(unsafe { Vec::from_raw_parts(self.memory.at().as_ptr(), len, self.capacity) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use am_core::testing::loopback::{Config, network};
+
+    use super::*;
+    use crate::{Environment, Error, Mode, Settings, Source};
+
+    #[test]
+    fn raw_calls_do_what_typed_ones_do() {
+        let (_network, mut fabrics) = network(Config::hostile(1, 5));
+        let fabric = fabrics.pop().unwrap();
+        let environment = Environment::with_fabric(fabric, &Settings::default()).unwrap();
+        let world = environment.world();
+        environment.attach_buffer(vec![0; 300_000]).unwrap();
+        for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready, Mode::Buffered] {
+            for len in [0, 8, 17, 5000, 100_000] {
+                let (out, mut got) = (vec![3u8; len], vec![0u8; len]);
+                // SAFETY: both vectors outlive the waits below, and nobody touches them before.
+                let (bytes, buffer) = unsafe {
+                    (RawBytes::new(NonNull::from(out.as_slice()).cast(), len), raw_buffer(&mut got))
+                };
+                let receive = world.irecv_raw(buffer, Source::Any, 0).unwrap();
+                let send = world.isend_raw(mode, bytes, 0, 0).unwrap();
+                let mut ended = 0;
+                world
+                    .wait_all(&[send, receive], |index, status| {
+                        let status = status.unwrap();
+                        // The status of a send says nothing.
+                        assert!(index == 0 || status.len() == len as u64);
+                        ended += 1;
+                    })
+                    .unwrap();
+                assert_eq!(ended, 2);
+                assert_eq!(got, out);
+                assert!(matches!(world.wait(send), Err(Error::UnknownRequest { .. })));
+                assert!(matches!(world.test(receive), Err(Error::UnknownRequest { .. })));
+            }
+        }
+        assert!(world.wait_any(&[]).unwrap().is_none());
+        drop(world);
+        environment.finalize().unwrap();
     }
 }

@@ -53,6 +53,7 @@ impl fmt::Display for Side {
 }
 
 /// Every error of this layer, with the values that a person needs to act.
+#[expect(clippy::error_impl_error, reason = "there is one, and its crate says whose it is")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

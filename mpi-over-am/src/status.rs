@@ -44,7 +44,7 @@ impl Status {
         let size = size_of::<T>() as u64;
         match size {
             0 => (self.len == 0).then_some(0),
-            size => (self.len % size == 0).then_some(self.len / size),
+            size => self.len.is_multiple_of(size).then_some(self.len / size),
         }
     }
 }

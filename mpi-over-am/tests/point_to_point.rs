@@ -4,7 +4,7 @@ mod common;
 
 use am_core::testing::loopback::Config;
 use common::{everywhere, job, networks, pattern};
-use mpi_over_am::{Error, ErrorClass, Fault, Mode, Settings, Side, Source, Tag, Tested};
+use mpi_over_am::{Error, ErrorClass, Fault, Settings, Side, Source, Tag, Tested};
 
 /// Lengths around every limit: inline, packet, eager.
 const LENGTHS: [usize; 12] = [0, 1, 8, 16, 17, 40, 100, 999, 1000, 1001, 5000, 100_000];
@@ -56,7 +56,7 @@ fn messages_that_come_before_their_receives_wait_for_them() {
 fn messages_of_a_pair_do_not_overtake_each_other_eager_and_announced_mixed() {
     everywhere(3, |_, world| {
         const COUNT: u64 = 60;
-        let len_of = |number: u64| if number % 3 == 0 { 3000 } else { (number % 7) as usize * 8 };
+        let len_of = |number: u64| if number.is_multiple_of(3) { 3000 } else { (number % 7) as usize * 8 };
         if world.rank() > 0 {
             for number in 0..COUNT {
                 let mut message = number.to_le_bytes().to_vec();
@@ -309,44 +309,5 @@ fn a_task_sends_to_itself() {
                 .unwrap();
             assert_eq!(got, out);
         }
-    });
-}
-
-#[test]
-fn raw_calls_do_what_typed_ones_do() {
-    use am_core::buffer::{RawBuffer, RawBytes};
-    use std::ptr::NonNull;
-
-    everywhere(2, |environment, world| {
-        environment.attach_buffer(vec![0; 300_000]).unwrap();
-        for mode in [Mode::Standard, Mode::Synchronous, Mode::Buffered] {
-            for len in LENGTHS {
-                let other = 1 - world.rank();
-                let (out, mut got) = (pattern(u64::from(world.rank()), len), vec![0u8; len]);
-                // SAFETY: both vectors outlive the waits below, and nobody touches them before.
-                let (bytes, buffer) = unsafe {
-                    (
-                        RawBytes::new(NonNull::from(out.as_slice()).cast(), len),
-                        RawBuffer::new(NonNull::from(got.as_mut_slice()).cast(), len),
-                    )
-                };
-                let receive = world.irecv_raw(buffer, Source::Any, 0).unwrap();
-                let send = world.isend_raw(mode, bytes, other, 0).unwrap();
-                let mut ended = 0;
-                world
-                    .wait_all(&[send, receive], |index, status| {
-                        let status = status.unwrap();
-                        // The status of a send says nothing.
-                        assert!(index == 0 || status.len() == len as u64);
-                        ended += 1;
-                    })
-                    .unwrap();
-                assert_eq!(ended, 2);
-                assert_eq!(got, pattern(u64::from(other), len));
-                assert!(matches!(world.wait(send), Err(Error::UnknownRequest { .. })));
-                assert!(matches!(world.test(receive), Err(Error::UnknownRequest { .. })));
-            }
-        }
-        assert_eq!(world.wait_any(&[]).unwrap().map(|(index, _)| index), None);
     });
 }

@@ -55,8 +55,8 @@ fn a_scope_waits_for_what_its_closure_has_forgotten() {
         let (out, mut got) = (pattern(1, 50_000), vec![0u8; 50_000]);
         world
             .scope(|s| {
-                std::mem::forget(s.irecv(&mut got, other, 0)?);
-                std::mem::forget(s.isend(&out, other, 0)?);
+                let _ = s.irecv(&mut got, other, 0)?;
+                let _ = s.isend(&out, other, 0)?;
                 Ok(())
             })
             .unwrap();
@@ -71,8 +71,8 @@ fn a_scope_that_fails_withdraws_what_has_not_met_its_other_half() {
             let mut never = [7u8; 4];
             let other = 1 - world.rank();
             let result: Result<(), _> = world.scope(|s| {
-                std::mem::forget(s.irecv(&mut never, Source::Any, 3)?);
-                std::mem::forget(s.issend(&[1u8, 2], other, 99)?);
+                let _ = s.irecv(&mut never, Source::Any, 3)?;
+                let _ = s.issend(&[1u8, 2], other, 99)?;
                 Err(Error::Cancelled)
             });
             assert!(matches!(result, Err(Error::Cancelled)));
@@ -92,7 +92,7 @@ fn a_scope_that_unwinds_withdraws_its_receives() {
         let mut never = [7u8; 4];
         let caught = catch_unwind(AssertUnwindSafe(|| {
             world.scope(|s| -> mpi_over_am::Result<()> {
-                std::mem::forget(s.irecv(&mut never, Source::Any, 3)?);
+                let _ = s.irecv(&mut never, Source::Any, 3)?;
                 panic!("as planned");
             })
         }));
@@ -111,7 +111,7 @@ fn an_error_of_a_forgotten_operation_is_the_scopes() {
             world.send(&[0u8; 10], 1, 0).unwrap();
         } else {
             let mut short = [0u8; 4];
-            let result = world.scope(|s| s.irecv(&mut short, 0, 0).map(std::mem::forget));
+            let result = world.scope(|s| s.irecv(&mut short, 0, 0).map(|_| ()));
             assert!(matches!(result, Err(Error::Truncated { sent: 10, room: 4, .. })), "{result:?}");
         }
     });
@@ -250,7 +250,7 @@ fn early_arrivals_keep_to_their_budget_and_arrive_all_the_same() {
                             for send in sends {
                                 match s.test(send)? {
                                     Tested::Done(_) => eager += 1,
-                                    Tested::Pending(send) => std::mem::forget(send),
+                                    Tested::Pending(_) => {}
                                 }
                             }
                             assert!(eager <= 10, "{eager} messages of 1000 bytes went eagerly");

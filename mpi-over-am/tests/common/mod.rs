@@ -89,5 +89,5 @@ pub(crate) fn everywhere(tasks: u32, task: impl Fn(&Environment, &Communicator) 
 
 /// Bytes that tell where they come from.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (seed.wrapping_mul(31).wrapping_add(i * 7 + i / 251) % 256) as u8).collect()
+    (0..len as u64).map(|i| seed.wrapping_mul(31).wrapping_add(i * 7 + i / 251).to_le_bytes()[0]).collect()
 }

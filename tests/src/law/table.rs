@@ -251,7 +251,7 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "mpi-over-am",
         called: "calls",
-        places: &["communicator", "handlers", "state", "send", "receive", "probe"],
+        places: &["communicator", "handlers", "state", "completion", "send", "receive", "sendrecv", "probe"],
         may: &[
             "am-core",
             "environment",
