@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A run that is over sooner shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
+const REDRAWS_A_SECOND: u8 = 10;
 
 /// The environment variable by which a launcher says that its standard error is a terminal, though that of the task is not.
 const TERMINAL_VARIABLE: &str = "AM_TERMINAL";
@@ -19,30 +20,30 @@ pub struct Progress {
     total: u64,
     done: u64,
     started: Instant,
-    shown: bool,
+    /// It counts from the start, so that it knows the speed when it is shown.
     bar: Option<ProgressBar>,
+    decided: bool,
 }
 
 impl Progress {
     /// Nothing of `total` bytes is done. Only one task of a job should be the one that shows it.
     #[must_use]
     pub fn new(total: u64, shown: bool) -> Self {
-        Self { total, done: 0, started: Instant::now(), shown, bar: None }
+        let bar = shown.then(|| new_bar(total));
+        Self { total, done: 0, started: Instant::now(), bar, decided: false }
     }
 
     /// `bytes` more are done.
     pub fn advance(&mut self, bytes: u64) {
         self.done += bytes;
-        if !self.shown {
-            return;
-        }
-        if self.bar.is_none() && self.started.elapsed() >= SHOWN_AFTER {
-            self.bar = terminal().map(|terminal| new_bar(self.total, terminal));
-            // Without a terminal there will be none the next time either.
-            self.shown = self.bar.is_some();
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_position(self.done);
+        let Some(bar) = &self.bar else { return };
+        bar.set_position(self.done);
+        if !self.decided && self.started.elapsed() >= SHOWN_AFTER {
+            self.decided = true;
+            match terminal() {
+                Some(terminal) => bar.set_draw_target(ProgressDrawTarget::term(terminal, REDRAWS_A_SECOND)),
+                None => self.bar = None,
+            }
         }
     }
 
@@ -61,10 +62,10 @@ impl Drop for Progress {
     }
 }
 
-fn new_bar(total: u64, terminal: Term) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::term(terminal, 10));
+fn new_bar(total: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
-    bar.with_style(style.expect("the template names known fields"))
+    ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
+        .with_style(style.expect("the template names known fields"))
 }
 
 /// The terminal that the user looks at: standard error, or the one of the launcher that reads it.
