@@ -55,17 +55,12 @@ settings! {
     packet_bytes: u32 = 8192, "AM_PACKET_BYTES", 256..=1 << 20;
     /// Packets that one task may have under way to another before it must wait.
     credits: u32 = 64, "AM_CREDITS", 1..=64;
-    /// Connections that one context may have.
-    connections_max: u32 = 4096, "AM_CONNECTIONS_MAX", 1..=4096;
     /// Longest message that goes without asking the receiver first.
-    eager_limit_bytes: u64 = 4096, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
+    eager_limit_bytes: u64 = 2048, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
     /// Memory for messages that came before their receive; beyond it senders ask first.
     early_arrival_bytes_max: u64 = 64 << 20, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
     /// Polls before a waiting task begins to give its processor up. auto: none where there are more tasks than processors.
     spin_polls_max: Auto<u32> = Auto::Auto, "AM_SPIN_POLLS_MAX", 0..=1 << 31;
-    /// What protects a task from one that writes wild: default trusts tasks to keep to safe code, strict maps nothing of a
-    /// peer writable that the peer needs intact.
-    isolation: Isolation = Isolation::Default, "AM_ISOLATION";
 }
 
 /// A heap smaller than this is refused: nothing useful fits.
@@ -379,40 +374,6 @@ impl fmt::Display for Device {
     }
 }
 
-/// What protects a task from one that writes wild.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// Tasks are trusted to keep to safe code.
-    Default,
-    /// Tasks are not trusted.
-    Strict,
-}
-
-impl Value for Isolation {
-    const FORM: &'static str = "default or strict";
-
-    fn parse(text: &str) -> Result<Self, String> {
-        choose(text, &[Self::Default, Self::Strict])
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-
-    fn number(&self) -> Option<u64> {
-        None
-    }
-}
-
-impl fmt::Display for Isolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Default => "default",
-            Self::Strict => "strict",
-        })
-    }
-}
-
 fn choose<T: Copy + fmt::Display>(text: &str, choices: &[T]) -> Result<T, String> {
     choices
         .iter()
@@ -456,7 +417,6 @@ mod tests {
             memory: Memory::Staged,
             heap_bytes: Auto::Fixed(3 << 20),
             credits: 1,
-            isolation: Isolation::Strict,
             ..Settings::default()
         };
         assert_eq!(Settings::from_lines(&settings.to_lines()).unwrap(), settings);

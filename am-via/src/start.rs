@@ -31,6 +31,7 @@ impl Task {
     /// The job's memory cannot be reached, or a limit is too small: the message says which, and what to do.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| Error::Job { what: error.to_string() })?;
+        job.install_panic_hook();
         let heap = OwnHeap::open(&job).map_err(|error| Error::Job { what: error.to_string() })?;
         Ok(Self { job, heap })
     }

@@ -114,7 +114,8 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         return Err("it takes two: start it with `cargo amrun -n 2 --bind core --example ping_pong`".into());
     }
     let mut context = task.context()?;
-    let environment = Environment::with_fabric(task.fabric(1)?, &Settings::default())?;
+    let settings = Settings::default().changed_by(|name| std::env::var(name).ok())?;
+    let environment = Environment::with_fabric(task.fabric(1)?, &settings)?;
     let own = context.alloc(BYTES_MAX)?;
     let own = context.expose(own, Access::READ_WRITE)?;
     let addresses = context.address_init(own.address(0))?;
@@ -257,7 +258,8 @@ impl Player {
             Way::AmsendThread => self.handlers.on_thread,
         };
         let target = if way == Way::AmsendCounter { target } else { None };
-        let options = AmOptions { target, ..AmOptions::default() };
+        // Nobody answers these messages, so they reserve no room for an answer.
+        let options = AmOptions { target, one_way: true, ..AmOptions::default() };
         Ok(self.context.amsend(self.peer, handler, &[], &self.source[..bytes], options)?)
     }
 

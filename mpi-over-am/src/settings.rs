@@ -30,7 +30,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            eager_limit_bytes: 8000,
+            // Measured on 2 cores: from here on a message that is fetched is as fast as one that is copied twice.
+            eager_limit_bytes: 2048,
             early_arrival_bytes_max: 64 << 20,
             completion: CompletionVariant::default(),
         }
