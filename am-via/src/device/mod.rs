@@ -329,7 +329,9 @@ pub trait Device: std::fmt::Debug {
         need: MemAttributes,
     ) -> Result<CheckedRange<'_>, ClaimFault>;
 
-    /// RDMA write: copies `from` into registered memory of a peer.
+    /// RDMA write: copies `from` into registered memory of a peer. The bytes are in place before any entry that is posted
+    /// later is seen there. Where the outcome is [`Transfer::Posted`], `from` stays alive and unchanged until
+    /// [`News::Ended`].
     fn rdma_write(
         &mut self,
         to: RemoteMemory,

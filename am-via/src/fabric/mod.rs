@@ -6,6 +6,7 @@ mod memory;
 mod packets;
 mod peers;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use am_core::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
@@ -34,6 +35,8 @@ pub struct ViaFabric<D: Device> {
     slot_bytes: usize,
     plan: CreditPlan,
     peers: Peers,
+    /// What the device has accepted and not ended: for the words of an error. Empty where transfers are done at once.
+    under_way: HashMap<u64, (RemoteAddress, u64)>,
 }
 
 impl<D: Device> ViaFabric<D> {
@@ -47,6 +50,7 @@ impl<D: Device> ViaFabric<D> {
             slot_bytes: attributes.slot_bytes,
             plan: plan.within(attributes.ring_lines),
             peers: Peers::new(attributes.num_tasks),
+            under_way: HashMap::new(),
             nic,
         }
     }
@@ -159,15 +163,28 @@ impl<D: Device> ViaFabric<D> {
             }
             ViplEvent::Ended { id, result } => {
                 let op = OpId(u32::try_from(id).ok()?);
-                let result = result.map_err(|fault| {
-                    let what = format!("a transfer was refused: {fault}");
-                    Box::new(Error::Protocol { peer: self.endpoint, what })
-                });
+                let (at, len) = self.under_way.remove(&id)?;
+                let result = result.map_err(|fault| Box::new(refused(at, len, fault.into())));
                 Some(Event::Completed { op, result })
             }
             ViplEvent::TaskFailed(task) => Some(Event::TaskFailed(TaskId(task))),
             ViplEvent::Disconnected(_) | ViplEvent::Received(_) => None,
         }
+    }
+
+    /// What became of a write or a read.
+    fn started(
+        &mut self,
+        done: Result<crate::vipl::Transfer, DeviceError>,
+        at: RemoteAddress,
+        len: u64,
+        op: OpId,
+    ) -> Result<Transfer> {
+        let done = done.map(outcome).map_err(|error| refused(at, len, error))?;
+        if done == Transfer::Posted {
+            self.under_way.insert(u64::from(op.0), (at, len));
+        }
+        Ok(done)
     }
 
     /// Sends back credits that no message carried, when a peer is owed many.
@@ -176,13 +193,33 @@ impl<D: Device> ViaFabric<D> {
     fn return_credits(nic: &mut Nic<D>, peer: &mut Peer) {
         let (credits, unused) = peer.credits.take_owed();
         let immediate = Immediate::credits_only(credits, unused);
-        match nic.post_inline(peer.vi, immediate.0, &[0; 5], 0) {
-            Ok(Posted::Done) => {}
-            // The slots for this are apart; a full ring means that the peer has stopped reading, and it will be told later.
-            _ => peer.credits.owe(credits, unused),
+        // The places for this are apart. If the peer fills them with something else, or is gone, it is told with the next
+        // packet, or never.
+        if !matches!(insist(|| nic.post_inline(peer.vi, immediate.0, &[0; 5], 0)), Ok(Posted::Done)) {
+            peer.credits.owe(credits, unused);
         }
     }
 }
+
+/// Posts what has a reserved place, an answer or returned credits. It is taken at once but by a device that refuses at random;
+/// only a peer that takes more than its share can keep its ring full, and then it is the one to suffer.
+#[cold]
+#[inline(never)]
+fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {
+    (0..INSIST_TRIES).map(|_| post()).find(|posted| !matches!(posted, Ok(Posted::Retry))).unwrap_or_else(
+        || {
+            Err(DeviceError::Exhausted {
+                resource: "reserved places in a peer's receive queue",
+                needed: 1,
+                available: 0,
+                remedy: "the peer breaks the protocol: it asks for more answers than it has places for",
+            })
+        },
+    )
+}
+
+/// How often something is posted before its refusal is taken to be the peer's doing.
+const INSIST_TRIES: u32 = 10_000;
 
 fn endpoint(address: NodeAddress) -> Endpoint {
     Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))
@@ -226,7 +263,8 @@ fn refused(at: RemoteAddress, len: u64, error: DeviceError) -> Error {
     let why = match error {
         DeviceError::Refused(ClaimFault::Stale) => RangeFault::Stale,
         DeviceError::Refused(ClaimFault::Bounds { len }) => RangeFault::Bounds { region_len: len },
-        DeviceError::Refused(ClaimFault::Access) => RangeFault::Access("do this"),
+        DeviceError::Refused(ClaimFault::NotWritable) => RangeFault::Access("write"),
+        DeviceError::Refused(ClaimFault::NotReadable) => RangeFault::Access("read"),
         DeviceError::Refused(ClaimFault::Misaligned) => {
             return Error::Misaligned { offset: at.offset, size: len };
         }
@@ -292,7 +330,10 @@ impl<D: Device> Fabric for ViaFabric<D> {
     ) -> Result<Outcome> {
         let Some((nic, peer)) = self.peer_with_room(to, class)? else { return Ok(Outcome::Retry) };
         let immediate = peer.credits.immediate(class, label);
-        let posted = nic.post_inline(peer.vi, immediate.0, bytes.words(), bytes.len() as u32);
+        let mut posted = nic.post_inline(peer.vi, immediate.0, bytes.words(), bytes.len() as u32);
+        if class == Class::Answer && matches!(posted, Ok(Posted::Retry)) {
+            posted = insist(|| nic.post_inline(peer.vi, immediate.0, bytes.words(), bytes.len() as u32));
+        }
         self.booked(to, class, posted)
     }
 
@@ -309,12 +350,18 @@ impl<D: Device> Fabric for ViaFabric<D> {
         debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
         let Some((nic, peer)) = self.peer_with_room(to, class)? else { return Ok(Outcome::Retry) };
         let immediate = peer.credits.immediate(class, label);
-        let posted = nic.post_rdma_write_area(peer.vi, immediate.0, len, |room| {
-            let mut room = memory::room(room);
-            room.put_slice(head);
-            body.write(&mut room);
-            room.used()
-        });
+        let mut post = || {
+            nic.post_rdma_write_area(peer.vi, immediate.0, len, |room| {
+                let mut room = memory::room(room);
+                room.put_slice(head);
+                body.write(&mut room);
+                room.used()
+            })
+        };
+        let mut posted = post();
+        if class == Class::Answer && matches!(posted, Ok(Posted::Retry)) {
+            posted = insist(post);
+        }
         self.booked(to, class, posted)
     }
 
@@ -403,19 +450,22 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
         let done = self.nic.rdma_write(remote(to), memory::source(from), u64::from(op.0));
-        done.map(outcome).map_err(|error| refused(to, from.len() as u64, error))
+        self.started(done, to, from.len() as u64, op)
     }
 
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
         let done = self.nic.rdma_read(remote(from), memory::range(to), u64::from(op.0));
-        done.map(outcome).map_err(|error| refused(from, to.len() as u64, error))
+        self.started(done, from, to.len() as u64, op)
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
         use crate::vipl::AtomicTransfer;
         match self.nic.atomic(remote(at), width.bytes(), update(operation), u64::from(op.0)) {
             Ok(AtomicTransfer::Done(old)) => Ok(Atomic::Done(old)),
-            Ok(AtomicTransfer::Posted) => Ok(Atomic::Posted),
+            Ok(AtomicTransfer::Posted) => {
+                self.under_way.insert(u64::from(op.0), (at, width.bytes()));
+                Ok(Atomic::Posted)
+            }
             Ok(AtomicTransfer::Retry) => Ok(Atomic::Retry),
             Ok(AtomicTransfer::NoWay) => Ok(Atomic::AtOwner),
             Err(error) => Err(refused(at, width.bytes(), error)),

@@ -274,8 +274,11 @@ impl Registrations {
         if ptag != need.ptag {
             return Err(ClaimFault::Tag);
         }
-        if need.rdma_write && !rdma_write || need.rdma_read && !rdma_read {
-            return Err(ClaimFault::Access);
+        if need.rdma_write && !rdma_write {
+            return Err(ClaimFault::NotWritable);
+        }
+        if need.rdma_read && !rdma_read {
+            return Err(ClaimFault::NotReadable);
         }
         let bounds = ClaimFault::Bounds { len: found.len as u64 };
         let (Ok(offset), Ok(len)) = (usize::try_from(offset), usize::try_from(len)) else {

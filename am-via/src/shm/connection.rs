@@ -89,8 +89,8 @@ pub enum Written {
     Closed,
 }
 
-/// The peer is told what was read after this many lines: often enough that a writer never waits for the telling.
-const TELL_AFTER: u32 = RING_LINES / 4;
+/// The peer is told what was read after this many lines. A writer counts on the rest of the ring only.
+pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
     /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. `None` if a slot is damaged.

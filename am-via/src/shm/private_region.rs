@@ -9,7 +9,7 @@ use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 
 use crate::shm::copy::CheckedRange;
-use crate::shm::regions::{Claim, ClaimFault, Registration};
+use crate::shm::regions::{Claim, ClaimFault, Registration, missing};
 
 /// Zeroed bytes that their owner frees, at the start of a cache line.
 #[derive(Debug)]
@@ -168,8 +168,11 @@ impl PrivateRegions {
         let slot = self.slots.get(claim.region as usize).filter(|slot| slot.generation == claim.generation);
         let live = slot.and_then(|slot| slot.live).ok_or(ClaimFault::Stale)?;
         let Registration { access, ptag, only } = live.registration;
-        if access & need != need || claimer.is_some_and(|task| only.is_some_and(|only| only != task)) {
-            return Err(ClaimFault::Access);
+        if access & need != need {
+            return Err(missing(access, need));
+        }
+        if claimer.is_some_and(|task| only.is_some_and(|only| only != task)) {
+            return Err(ClaimFault::NotShared);
         }
         if claimer.is_some() && ptag != claim.ptag {
             return Err(ClaimFault::Tag);
@@ -204,8 +207,8 @@ mod tests {
         let fault = |claim, need, claimer| table.claim(claim, need, claimer).err();
         assert_eq!(fault(good, ACCESS_READ, Some(3)), None);
         assert_eq!(fault(good, ACCESS_READ, None), None);
-        assert_eq!(fault(good, ACCESS_WRITE, Some(3)), Some(ClaimFault::Access));
-        assert_eq!(fault(good, ACCESS_READ, Some(2)), Some(ClaimFault::Access));
+        assert_eq!(fault(good, ACCESS_WRITE, Some(3)), Some(ClaimFault::NotWritable));
+        assert_eq!(fault(good, ACCESS_READ, Some(2)), Some(ClaimFault::NotShared));
         assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ, Some(3)), Some(ClaimFault::Tag));
         let beyond = ClaimFault::Bounds { len: 100 };
         for (offset, len) in [(91, 10), (101, 0), (u64::MAX, 1), (1, u64::MAX)] {

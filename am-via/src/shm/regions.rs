@@ -30,9 +30,15 @@ pub enum ClaimFault {
         /// Its length.
         len: u64,
     },
-    /// The registration does not allow it.
-    #[error("the registration does not allow it")]
-    Access,
+    /// Peers may not write there.
+    #[error("the registration does not let peers write")]
+    NotWritable,
+    /// Peers may not read there.
+    #[error("the registration does not let peers read")]
+    NotReadable,
+    /// The registration is for one task, which the claimer is not.
+    #[error("the registration is for another task")]
+    NotShared,
     /// The protection tags of registration and VI differ.
     #[error("the protection tags of the registration and the VI differ")]
     Tag,
@@ -216,7 +222,7 @@ impl OwnRegions {
         let (access, live) = slot.map(|slot| (slot.access, slot.live)).ok_or(ClaimFault::Stale)?;
         let (at, region_len) = live.ok_or(ClaimFault::Stale)?;
         if access & need != need {
-            return Err(ClaimFault::Access);
+            return Err(missing(access, need));
         }
         let bounds = ClaimFault::Bounds { len: region_len as u64 };
         let (Ok(offset), Ok(len)) = (usize::try_from(own.offset), usize::try_from(own.len)) else {
@@ -396,8 +402,11 @@ impl PeerMemory {
         if (state >> 32) as u32 != claim.generation || access & ACCESS_LIVE == 0 {
             return Err(ClaimFault::Stale);
         }
-        if access & need != need || !may_use(&entry.only_task, claimer.task) {
-            return Err(ClaimFault::Access);
+        if access & need != need {
+            return Err(missing(access, need));
+        }
+        if !may_use(&entry.only_task, claimer.task) {
+            return Err(ClaimFault::NotShared);
         }
         if entry.ptag.load(Ordering::Relaxed) != claim.ptag {
             return Err(ClaimFault::Tag);
@@ -420,6 +429,12 @@ impl PeerMemory {
         }
         Ok(checked)
     }
+}
+
+/// Which of the needed rights is not there.
+#[cold]
+pub(crate) fn missing(access: u32, need: u32) -> ClaimFault {
+    if need & !access & ACCESS_WRITE != 0 { ClaimFault::NotWritable } else { ClaimFault::NotReadable }
 }
 
 fn may_use(only: &AtomicU32, task: u32) -> bool {

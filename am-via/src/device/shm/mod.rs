@@ -17,7 +17,7 @@ use crate::device::{
 };
 use crate::job::Job;
 use crate::shm::atomics::spin_loop;
-use crate::shm::connection::{Connection, Written};
+use crate::shm::connection::{Connection, TELL_AFTER, Written};
 use crate::shm::copy::CheckedRange;
 use crate::shm::layout::{
     ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_MAX,
@@ -293,7 +293,8 @@ impl Device for Shm {
         DeviceAttributes {
             num_tasks: self.layout.num_tasks,
             slot_bytes: self.layout.packet_bytes as usize,
-            ring_lines: RING_LINES,
+            // What was read is told late: so many lines may be free and not known to be.
+            ring_lines: RING_LINES - (TELL_AFTER - 1),
             vis_max: self.layout.vis(),
             regions_max: REGIONS_MAX,
         }

@@ -13,7 +13,7 @@ use crate::shm::private_region::{HeldRange, PrivateBytes, PrivateRegions};
 use super::WireOptions;
 use super::faults::{Dice, Kill, WireStatistics};
 use super::link::{Frame, Link, Taken};
-use super::rdma::Transfer;
+use super::rdma::{Kind, Transfer};
 
 /// The shared object.
 #[derive(Debug)]
@@ -300,6 +300,7 @@ impl State {
 
     fn launch(&mut self, link: usize, entry: Entry, payload: Payload, area: Option<PrivateBytes>) {
         self.statistics.frames += 1;
+        self.finish_writes(link);
         // The last word of a connection is never lost for good, whatever may be lost before.
         let lossy = self.links[link].lossy && entry.operation != Operation::Disconnect as u32;
         let frame = self.links[link].send(entry, payload, area, lossy, self.now);
@@ -404,8 +405,32 @@ impl State {
         true
     }
 
+    /// Writes of a NIC to a task are in place before what it posts later is seen there: those that are still on their way
+    /// are carried out now.
+    fn finish_writes(&mut self, link: usize) {
+        let (from, to) = (self.links[link].from, self.links[link].to.task);
+        if self.nic(from).transfers == 0 {
+            return;
+        }
+        let is_before = |flight: &Flight| match flight {
+            Flight::Transfer(transfer) => {
+                transfer.by == from && transfer.at.task == to && matches!(transfer.kind, Kind::Write(_))
+            }
+            _ => false,
+        };
+        let mut writes: Vec<_> =
+            self.flights.iter().filter(|(_, flight)| is_before(flight)).map(|(&key, _)| key).collect();
+        // In the order of the posts, whatever was tried again meanwhile.
+        writes.sort_by_key(|&(_, departure)| departure);
+        for key in writes {
+            if let Some(Flight::Transfer(transfer)) = self.flights.remove(&key) {
+                self.end_transfer(transfer);
+            }
+        }
+    }
+
     fn carry_out(&mut self, transfer: Transfer) {
-        let (by, owner) = (transfer.by, transfer.at.task);
+        let by = transfer.by;
         if self.failures[by.task as usize].is_some() || !self.nic(by).open {
             return;
         }
@@ -414,6 +439,11 @@ impl State {
             self.schedule(self.now + TRANSFER_AGAIN_POLLS, Flight::Transfer(transfer));
             return;
         }
+        self.end_transfer(transfer);
+    }
+
+    fn end_transfer(&mut self, transfer: Transfer) {
+        let (by, owner) = (transfer.by, transfer.at.task);
         self.statistics.transfers += 1;
         let id = transfer.id;
         let dead = self.failures[owner as usize].is_some();

@@ -170,7 +170,7 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
         }
         b.set_mem_attributes(handle, MemAttributes { rdma_write: false, ..attributes }).unwrap();
         assert_eq!(a.rdma_write(place, first, 5).unwrap(), Transfer::Posted);
-        assert_eq!(ended(&mut a), (5, Err(ClaimFault::Access)));
+        assert_eq!(ended(&mut a), (5, Err(ClaimFault::NotWritable)));
         assert_eq!(b.deregister(handle, false).unwrap(), Posted::Done);
         assert_eq!(a.rdma_read(place, first, 6).unwrap(), Transfer::Posted);
         assert_eq!(ended(&mut a), (6, Err(ClaimFault::Stale)));

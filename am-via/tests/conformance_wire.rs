@@ -1,0 +1,70 @@
+//! What every fabric must do, done by the fabric over the device `wire`: tasks are threads, the wire is friendly or not.
+
+use am_core::testing::{conformance, threads};
+use am_via::device::NodeAddress;
+use am_via::device::wire::{WireFaults, WireNetwork, WireOptions, WireStatistics};
+use am_via::fabric::{CreditPlan, ViaFabric};
+use am_via::vipl::Nic;
+
+/// Every fault but death, often enough that each check meets some.
+fn faults(seed: u64) -> WireFaults {
+    WireFaults { seed, drop: 30, duplicate: 30, reorder: 60, delay: 30, refuse: 40, overrun: 20, kill: None }
+}
+
+/// Runs the suite; `AM_CHECK` in the environment picks checks by a part of their name.
+fn run(options: WireOptions, plan: CreditPlan) -> WireStatistics {
+    println!("{options:?} {plan:?}");
+    let filter = std::env::var("AM_CHECK").unwrap_or_default();
+    let network = WireNetwork::new(options);
+    let fabrics = (0..options.num_tasks)
+        .map(|task| {
+            let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
+            ViaFabric::new(Nic::open(device), plan)
+        })
+        .collect();
+    threads::run(fabrics, |context| conformance::run_all(&filter, context));
+    network.statistics()
+}
+
+const PLENTY: CreditPlan = CreditPlan { credits: 60, answers: 60 };
+const ONE: CreditPlan = CreditPlan { credits: 1, answers: 1 };
+
+#[test]
+fn one_task() {
+    run(WireOptions::new(1), PLENTY);
+}
+
+#[test]
+fn two_tasks() {
+    run(WireOptions::new(2), PLENTY);
+}
+
+#[test]
+fn two_tasks_one_credit() {
+    run(WireOptions::new(2), ONE);
+}
+
+#[test]
+fn three_tasks_staged_one_credit() {
+    run(WireOptions { rdma: false, ..WireOptions::new(3) }, ONE);
+}
+
+#[test]
+fn eight_tasks_small_slots() {
+    run(WireOptions { slot_bytes: 1200, ..WireOptions::new(8) }, CreditPlan { credits: 4, answers: 2 });
+}
+
+#[test]
+fn two_and_three_tasks_with_faults() {
+    for (num_tasks, rdma) in [(2, true), (3, false)] {
+        let seed = u64::from(num_tasks);
+        let counts = run(WireOptions { rdma, faults: faults(seed), ..WireOptions::new(num_tasks) }, PLENTY);
+        assert!(counts.retransmitted > 0 && counts.duplicates_suppressed > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn eight_tasks_with_faults_and_one_credit() {
+    let counts = run(WireOptions { faults: faults(8), ..WireOptions::new(8) }, ONE);
+    assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
+}
