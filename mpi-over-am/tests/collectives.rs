@@ -87,7 +87,7 @@ fn an_allreduce_keeps_the_order_of_ranks_where_it_matters() {
         let a = first[0].wrapping_mul(second[0]);
         [a, second[0].wrapping_mul(first[1]).wrapping_add(second[1])]
     };
-    let of = |rank: u32, i: usize| [rank * 2 + 3, rank + i as u32];
+    let of = |rank: u32, i: usize| [rank * 2 + 3, u32::try_from(i).expect("few elements") + rank];
     with_1_to_9_tasks(|_, world| {
         for count in COUNTS {
             let own: Vec<[u32; 2]> = (0..count).map(|i| of(world.rank(), i)).collect();

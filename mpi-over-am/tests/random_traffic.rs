@@ -65,7 +65,11 @@ fn run(seed: u64, config: Config, settings: Settings) {
             let number = next.entry((from, with)).or_default();
             let sent = sent_as(plan, from, own, with, *number);
             *number += 1;
-            assert_eq!(buffer[..status.len() as usize], sent[..], "from {from} with tag {with}");
+            assert_eq!(
+                buffer[..usize::try_from(status.len()).unwrap()],
+                sent[..],
+                "from {from} with tag {with}"
+            );
         };
         let mut left: HashMap<(u32, i32), usize> = HashMap::new();
         for (from, planned) in (0..).zip(plan).flat_map(|(from, list)| list.iter().map(move |p| (from, p))) {
