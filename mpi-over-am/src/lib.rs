@@ -1,4 +1,46 @@
 //! MPI semantics over am-core's active messages, after the seed paper "MPI-LAPI".
+//!
+//! A program joins its job with [`Environment::init`] and talks through [`Communicator`]s:
+//!
+//! ```
+//! use mpi_over_am::{Environment, Source, Tag, op};
+//!
+//! # fn main() -> mpi_over_am::Result<()> {
+//! let environment = Environment::init()?;
+//! let world = environment.world();
+//! let right = (world.rank() + 1) % world.size();
+//!
+//! // Non-blocking operations live in a scope, which waits for them.
+//! let (out, mut got) = ([world.rank()], [0u32]);
+//! world.scope(|s| {
+//!     let arriving = s.irecv(&mut got, Source::Any, Tag::Any)?;
+//!     let leaving = s.isend(&out, right, 7)?;
+//!     assert_eq!(s.wait(arriving)?.tag(), 7);
+//!     s.wait(leaving)
+//! })?;
+//!
+//! let mut sum = [1u64];
+//! world.allreduce_in_place(&mut sum, op::Sum)?;
+//! assert_eq!(sum, [u64::from(world.size())]);
+//! environment.finalize()
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! A message is one active message whose user header is its envelope ([`matching`]). Its header handler, at the receiver,
+//! looks for a posted receive and answers with the user's buffer, or keeps the message as an early arrival. Short messages
+//! bring their data along (eager); long ones are announced and fetched when their receive is there (rendezvous). Early
+//! arrivals have a budget that each sender keeps by itself; beyond it short messages are announced too.
+//!
+//! # What it promises
+//!
+//! - Messages of a pair on one communicator do not overtake each other, in whatever mode and of whatever length.
+//! - Errors are values, and say whose fault they are. A call that fails has ended its operation.
+//! - Buffers are safe whatever a program does: borrowed ones are lent for a call or a scope that waits, owned ones come back
+//!   by a wait, and forgetting a request does no harm. A type can be sent if it is `NoUninit` and received if it is
+//!   `AnyBitPattern` (both of the crate `bytemuck`).
+//! - An [`Environment`] belongs to one thread.
 
 #![deny(unsafe_code)]
 

@@ -54,13 +54,27 @@ impl<F: Fabric> Communicator<F> {
     /// receive and receives that have not met their message are withdrawn, so that nothing waits for what may never come;
     /// bytes in motion are waited for. If it unwinds, the task is marked as failed as well, so that its peers see it.
     ///
-    /// ```ignore
+    /// A buffer must live longer than the scope, and is out of reach inside it:
+    ///
+    /// ```compile_fail,E0597
+    /// # fn f(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {
     /// world.scope(|s| {
-    ///     let arriving = s.irecv(&mut halo, left, 0)?;
-    ///     let leaving = s.isend(&edge, right, 0)?;
-    ///     s.wait(arriving)?;
-    ///     s.wait(leaving)
+    ///     let mut buffer = [0u8; 8];
+    ///     let request = s.irecv(&mut buffer, 0, 0)?;
+    ///     s.wait(request)
     /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// ```compile_fail,E0503
+    /// # fn f(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {
+    /// let mut buffer = [0u8; 8];
+    /// world.scope(|s| {
+    ///     let request = s.irecv(&mut buffer, 0, 0)?;
+    ///     let too_early = buffer[0] + 1;
+    ///     s.wait(request)
+    /// })?;
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
