@@ -238,7 +238,7 @@ impl Player {
         let handler = match way {
             Way::Limit => {
                 if bytes > LINE_BYTES {
-                    self.link.touch(bytes, round as u8);
+                    self.link.touch(bytes, round.to_le_bytes()[0]);
                 }
                 self.link.send(&[round as u64; LINE_BYTES / 8]);
                 return Ok(());

@@ -1,6 +1,11 @@
 //! am-core's Fabric over VIA: packets by RDMA write with immediate data, credits for posted receives, connections on first
 //! use. The only place that names am-core.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "contexts are below 16 and packets below 4 GiB, both bounded when the job is made"
+)]
+
 mod credits;
 mod memory;
 mod packets;
@@ -206,16 +211,14 @@ impl<D: Device> ViaFabric<D> {
 #[cold]
 #[inline(never)]
 fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {
-    (0..INSIST_TRIES).map(|_| post()).find(|posted| !matches!(posted, Ok(Posted::Retry))).unwrap_or_else(
-        || {
-            Err(DeviceError::Exhausted {
-                resource: "reserved places in a peer's receive queue",
-                needed: 1,
-                available: 0,
-                remedy: "the peer breaks the protocol: it asks for more answers than it has places for",
-            })
-        },
-    )
+    (0..INSIST_TRIES).map(|_| post()).find(|posted| !matches!(posted, Ok(Posted::Retry))).unwrap_or({
+        Err(DeviceError::Exhausted {
+            resource: "reserved places in a peer's receive queue",
+            needed: 1,
+            available: 0,
+            remedy: "the peer breaks the protocol: it asks for more answers than it has places for",
+        })
+    })
 }
 
 /// How often something is posted before its refusal is taken to be the peer's doing.

@@ -7,6 +7,8 @@
 //! bits 25..32  reserved answer slots given back, because a request was consumed without an answer
 //! ```
 
+#![expect(clippy::cast_possible_truncation, reason = "the fields of the immediate word are cut out of it")]
+
 use am_core::transfer::Class;
 
 /// The most that one immediate word gives back of either kind.

@@ -1,5 +1,7 @@
 //! Whom this endpoint has talked to: a connection and its accounts each.
 
+#![expect(clippy::cast_possible_truncation, reason = "there are fewer peers than 2^32")]
+
 use am_core::task::Endpoint;
 
 use crate::vipl::ViId;

@@ -77,12 +77,12 @@ impl Heap {
     }
 
     fn give_back_range(&mut self, mut offset: u64, mut len: u64) {
-        if let Some((&before, &before_len)) = self.free.range(..offset).next_back() {
-            if before + before_len == offset {
-                self.free.remove(&before);
-                offset = before;
-                len += before_len;
-            }
+        if let Some((&before, &before_len)) = self.free.range(..offset).next_back()
+            && before + before_len == offset
+        {
+            self.free.remove(&before);
+            offset = before;
+            len += before_len;
         }
         if let Some(after_len) = self.free.remove(&(offset + len)) {
             len += after_len;

@@ -12,6 +12,11 @@
 //!
 //! The file is sparse: what no connection uses costs nothing.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the halves of packed words are cut out; this layout is for 64-bit machines"
+)]
+
 use crate::shm::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::shm::os::memory::PAGE_BYTES;
 use crate::shm::ring::Line;

@@ -5,6 +5,11 @@
 //! looks at everybody's hazard. The two halves are a Dekker handshake like the one of sleeping, with the same barrier
 //! ("region hazard").
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "halves of packed words are cut out; 32-bit updates use the low half by contract"
+)]
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -204,10 +209,10 @@ impl OwnRegions {
 
     /// Lets the slot of a removed registration be used again, after nobody copies by it.
     pub fn recycle(&mut self, region: u32) {
-        if let Some(slot) = self.slot_mut(region) {
-            if std::mem::take(&mut slot.closing) {
-                self.free.push(region);
-            }
+        if let Some(slot) = self.slot_mut(region)
+            && std::mem::take(&mut slot.closing)
+        {
+            self.free.push(region);
         }
     }
 
@@ -458,7 +463,7 @@ fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
 /// # Errors
 /// The word is not aligned, or not 4 or 8 bytes long.
 pub fn update_word(word: CheckedRange<'_>, update: WordUpdate) -> Result<u64, ClaimFault> {
-    if word.at().addr().get() % word.len().max(1) != 0 {
+    if !word.at().addr().get().is_multiple_of(word.len().max(1)) {
         return Err(ClaimFault::Misaligned);
     }
     match word.len() {

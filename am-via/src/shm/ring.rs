@@ -11,6 +11,8 @@
 //! Pairs: the Release store of the valid word in [`RingWriter::write`] with the Acquire load in [`RingReader::poll`]
 //! ("line published").
 
+#![expect(clippy::cast_possible_truncation, reason = "the halves of packed words are cut out")]
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 

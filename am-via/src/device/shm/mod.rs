@@ -3,6 +3,11 @@
 //! The engine of this NIC runs in its caller: a posted entry has been carried out when `post` returns. Everything unsafe is
 //! below, in `crate::shm`; this file only says who is connected to whom, and what is looked at when.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "an area slot is below 4 GiB, bounded by the setting packet_bytes"
+)]
+
 mod files;
 mod heap;
 mod peers;
@@ -235,11 +240,11 @@ impl Shm {
         }
         self.barrier.before_look();
         for number in parked {
-            if let Some(Some(vi)) = self.vis.get(number as usize) {
-                if vi.connection.is_ready() {
-                    vi.connection.set_parked(false);
-                    self.polled.push(number);
-                }
+            if let Some(Some(vi)) = self.vis.get(number as usize)
+                && vi.connection.is_ready()
+            {
+                vi.connection.set_parked(false);
+                self.polled.push(number);
             }
         }
     }

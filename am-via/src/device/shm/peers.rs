@@ -1,5 +1,7 @@
 //! What is mapped of each peer, opened on first use.
 
+#![expect(clippy::cast_possible_truncation, reason = "there are fewer tasks than 2^32")]
+
 use std::sync::Arc;
 
 use crate::device::DeviceError;
