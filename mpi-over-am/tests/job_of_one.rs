@@ -1,12 +1,13 @@
 //! A program that was started without a launcher is a job of one, and can talk to itself.
 
+use std::time::Duration;
+
+use am_core::testing::watchdog::Watchdog;
 use mpi_over_am::{Environment, Error, Source, Tag};
 
 #[test]
 fn a_task_alone_sends_to_itself_in_every_way() {
-    let watchdog = std::thread::spawn(|| {
-        std::thread::park_timeout(std::time::Duration::from_secs(120));
-    });
+    let _watchdog = Watchdog::new("a job of one".to_owned(), Duration::from_secs(120));
     let environment = Environment::init().unwrap();
     let world = environment.world();
     assert_eq!((world.rank(), world.size()), (0, 1));
@@ -31,5 +32,4 @@ fn a_task_alone_sends_to_itself_in_every_way() {
     assert!(matches!(world.send(&[0u8], 1, 0), Err(Error::UnknownRank { rank: 1, size: 1 })));
     drop(world);
     environment.finalize().unwrap();
-    watchdog.thread().unpark();
 }
