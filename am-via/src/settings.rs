@@ -59,6 +59,8 @@ settings! {
     eager_limit_bytes: u64 = 2048, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
     /// Memory for messages that came before their receive; beyond it senders ask first.
     early_arrival_bytes_max: u64 = 64 << 20, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
+    /// How an MPI receive learns that its message is there: marked in context, by target counters, or by the handler thread.
+    completion: Completion = Completion::InContext, "AM_COMPLETION";
     /// Polls before a waiting task begins to give its processor up. auto: none where there are more tasks than processors.
     spin_polls_max: Auto<u32> = Auto::Auto, "AM_SPIN_POLLS_MAX", 0..=1 << 31;
 }
@@ -339,6 +341,43 @@ impl fmt::Display for Memory {
             Self::Job => "job",
             Self::Kernel => "kernel",
             Self::Staged => "staged",
+        })
+    }
+}
+
+/// The variants of completion that the MPI-LAPI paper compares (its sections 5.3, 5.2 and 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// Predefined, in the polling context.
+    InContext,
+    /// By a target counter for each sender.
+    Counter,
+    /// By a completion handler on its thread.
+    Thread,
+}
+
+impl Value for Completion {
+    const FORM: &'static str = "in-context, counter or thread";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::InContext, Self::Counter, Self::Thread])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl fmt::Display for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InContext => "in-context",
+            Self::Counter => "counter",
+            Self::Thread => "thread",
         })
     }
 }

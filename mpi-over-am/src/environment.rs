@@ -4,11 +4,12 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use am_core::fabric::Fabric;
+use am_via::settings::Completion;
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::protocol::{self, AttachedBuffer};
-use crate::settings::Settings;
+use crate::settings::{CompletionVariant, Settings};
 use crate::state::State;
 
 /// The fabric of a task that runs in a job on this machine.
@@ -31,7 +32,11 @@ impl Environment {
         let settings = Settings {
             eager_limit_bytes: usize::try_from(job.eager_limit_bytes).unwrap_or(usize::MAX),
             early_arrival_bytes_max: job.early_arrival_bytes_max,
-            ..Settings::default()
+            completion: match job.completion {
+                Completion::InContext => CompletionVariant::InContext,
+                Completion::Counter => CompletionVariant::Counter,
+                Completion::Thread => CompletionVariant::Thread,
+            },
         };
         let settings = settings.changed_by(|name| std::env::var(name).ok())?;
         Self::with_fabric(task.fabric(0)?, &settings)
