@@ -1,3 +1,4 @@
-//! The multi-process test harness.
+//! The multi-process test harness, and the checks of the workspace on itself.
 
+pub mod harness;
 pub mod law;

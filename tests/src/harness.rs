@@ -1,0 +1,331 @@
+//! The multi-process harness: a test starts a job whose tasks are its own test binary, told to run this one test.
+//!
+//! ```no_run
+//! use am_tests::harness::job;
+//!
+//! // In a `#[test] fn two_tasks_talk()`:
+//! job("two_tasks_talk").tasks(2).env("AM_MEMORY", "staged").run(|| {
+//!     let mpi = mpi_over_am::Environment::init().expect("a job");
+//!     mpi.world().barrier().expect("everybody comes");
+//!     mpi.finalize().expect("nothing went wrong");
+//! });
+//! ```
+//!
+//! The test function runs in the test and in each task. Where it comes to [`Job::run`], the test starts the job and judges it, and
+//! the task runs the body and ends. So a test depends on no file that another command built, and what stands before the job
+//! must be the same in both: no random choice, no look at what only the test has.
+//!
+//! A job has a time limit. Each task's output goes into files; if the job does not end as it should they are printed and kept. After
+//! each job the harness looks for processes that it has left behind.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use am_core::testing::watchdog::Watchdog;
+use am_via::job::Failure;
+use am_via::launch::{Ended, Launch, Report};
+
+/// Tells a process that it is a task, and of which of the test's jobs.
+const JOB_NUMBER: &str = "TEST_JOB_NUMBER";
+/// In the environment of every process of a job, with a value of its own: by this they are found.
+const MARK: &str = "TEST_JOB_MARK";
+/// The last line of a task whose body has returned: a binary that found no test of the name ends well too.
+const BODY_ENDED: &str = "(the task's body has ended)";
+/// The time limit where a test sets none: far longer than any job lasts, however busy the machine.
+const TIME_LIMIT: Duration = Duration::from_secs(180);
+/// What the launcher needs beyond the job's own limit, before the harness gives up on it.
+const TIME_TO_CLEAN_UP: Duration = Duration::from_secs(60);
+/// How long tasks may go on after one has failed. Longer than the launcher's own default: what they say of it is tested.
+const GRACE: Duration = Duration::from_secs(60);
+/// Output of a task that is printed when its job fails; all of it is kept.
+const SHOWN_BYTES_MAX: usize = 6000;
+
+/// A job of the test function `test`, of one task so far. `test` is the name by which the test binary knows it: with its modules,
+/// without the crate.
+#[must_use]
+pub fn job(test: &'static str) -> Job {
+    Job { test, tasks: 1, env: Vec::new(), time_limit: TIME_LIMIT, shell: None, launcher: true }
+}
+
+/// A job that a test is about to run.
+#[derive(Debug)]
+pub struct Job {
+    test: &'static str,
+    tasks: u32,
+    env: Vec<(String, String)>,
+    time_limit: Duration,
+    shell: Option<String>,
+    launcher: bool,
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One entry a task.
+    pub tasks: Vec<TaskOutcome>,
+    /// The first failure, as the launcher saw it; `None` without one, and without a launcher.
+    pub failure: Option<Failure>,
+    /// What the launcher says of the job in one line; empty if all went well.
+    pub line: String,
+    /// Whether every task ended with code 0 after its body had returned.
+    pub is_success: bool,
+}
+
+/// How a task ended.
+#[derive(Debug)]
+pub struct TaskOutcome {
+    /// How its process ended, if that could be seen.
+    pub ended: Option<Ended>,
+    /// What it wrote to its standard output.
+    pub stdout: String,
+    /// What it wrote to its standard error.
+    pub stderr: String,
+}
+
+impl Job {
+    /// Starts `tasks` tasks.
+    #[must_use]
+    pub fn tasks(mut self, tasks: u32) -> Self {
+        self.tasks = tasks;
+        self
+    }
+
+    /// Sets an environment variable for the tasks, which may be a setting.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Ends the job, as failed, when it lasts longer than this.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Each task is started by a shell that runs `command` first, such as `ulimit -v 100000`.
+    #[must_use]
+    pub fn after(mut self, command: impl Into<String>) -> Self {
+        self.shell = Some(command.into());
+        self
+    }
+
+    /// Starts the one task as a person does who knows of no launcher.
+    #[must_use]
+    pub fn without_launcher(mut self) -> Self {
+        self.launcher = false;
+        self
+    }
+
+    /// Runs `body` in each task, and waits for the end.
+    ///
+    /// # Panics
+    /// In the test: a task failed; each one's end and output are printed. In a task: what `body` panics with.
+    pub fn run(self, body: impl FnOnce()) {
+        self.run_and_judge(body, |outcome| assert!(outcome.is_success, "the job failed"));
+    }
+
+    /// Runs `body` in each task, waits for the end, and lets `judge` say, in the test alone, whether it was the right one.
+    ///
+    /// # Panics
+    /// In the test: `judge` panics, or a process is left behind; each task's end and output are printed. In a task: what `body`
+    /// panics with.
+    pub fn run_and_judge(self, body: impl FnOnce(), judge: impl FnOnce(&Outcome)) {
+        let number = number_of_this_job(self.test);
+        match std::env::var(JOB_NUMBER) {
+            Ok(wanted) if wanted == number.to_string() => be_a_task(body),
+            // A task of another job of this test.
+            Ok(_) => {}
+            Err(_) => self.start_and_judge(number, judge),
+        }
+    }
+
+    fn start_and_judge(&self, number: u32, judge: impl FnOnce(&Outcome)) {
+        let what = format!("{} (job {number} of the test: {} tasks, {:?})", self.test, self.tasks, self.env);
+        let _watchdog = Watchdog::new(what.clone(), self.time_limit + TIME_TO_CLEAN_UP);
+        let mark = unique();
+        let logs = Logs::new(&mark);
+        let outcome = if self.launcher {
+            self.launch(number, &mark, &logs.0)
+        } else {
+            self.start_alone(number, &mark, &logs.0)
+        };
+        let _story = StoryOnPanic { what, logs: &logs.0, outcome: &outcome };
+        judge(&outcome);
+        let left = marked(&mark);
+        assert!(left.is_empty(), "the job has ended and has left processes: {left:?}");
+        let _ = fs::remove_dir_all(&logs.0);
+    }
+
+    fn launch(&self, number: u32, mark: &str, logs: &Path) -> Outcome {
+        let (program, args) = self.command();
+        let mut launch = Launch::new(program, args).tasks(self.tasks).capture(logs);
+        for (name, value) in &self.env {
+            launch = launch.env(name, value);
+        }
+        let launch = launch.env(JOB_NUMBER, number.to_string()).env(MARK, mark);
+        match launch.timeout(self.time_limit).grace(GRACE).run() {
+            Ok(report) => Outcome::of_report(&report),
+            Err(error) => panic!("the job of {} could not be started: {error}", self.test),
+        }
+    }
+
+    fn start_alone(&self, number: u32, mark: &str, logs: &Path) -> Outcome {
+        assert_eq!(self.tasks, 1, "without a launcher there is one task");
+        let (program, args) = self.command();
+        let file = |name| File::create(logs.join(name)).expect("a test can write where temporary files go");
+        let status = Command::new(program)
+            .args(args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .env(JOB_NUMBER, number.to_string())
+            .env(MARK, mark)
+            .stdin(Stdio::null())
+            .stdout(file("task-0.stdout"))
+            .stderr(file("task-0.stderr"))
+            .status()
+            .expect("a test can start its own binary");
+        let read =
+            |name| String::from_utf8_lossy(&fs::read(logs.join(name)).unwrap_or_default()).into_owned();
+        let ended = status.code().map(Ended::Exited);
+        let task = TaskOutcome { ended, stdout: read("task-0.stdout"), stderr: read("task-0.stderr") };
+        let is_success = task.is_success();
+        Outcome { tasks: vec![task], failure: None, line: String::new(), is_success }
+    }
+
+    /// This binary, told to run this test alone and to hide nothing that it says.
+    fn command(&self) -> (OsString, Vec<OsString>) {
+        let own: OsString = std::env::current_exe().expect("a test knows its binary").into();
+        let args = ["--exact", self.test, "--include-ignored", "--nocapture", "--test-threads=1"];
+        let args = args.map(OsString::from);
+        match &self.shell {
+            None => (own, args.to_vec()),
+            Some(first) => {
+                let script = format!("{first} && exec \"$0\" \"$@\"");
+                (
+                    OsString::from("sh"),
+                    [OsString::from("-c"), script.into(), own].into_iter().chain(args).collect(),
+                )
+            }
+        }
+    }
+}
+
+impl Outcome {
+    fn of_report(report: &Report) -> Self {
+        let tasks: Vec<TaskOutcome> = (0u32..)
+            .zip(&report.tasks)
+            .map(|(task, entry)| TaskOutcome {
+                ended: entry.ended,
+                stdout: report.stdout(task).unwrap_or_default(),
+                stderr: report.stderr(task).unwrap_or_default(),
+            })
+            .collect();
+        let is_success =
+            report.is_success() && !tasks.is_empty() && tasks.iter().all(TaskOutcome::is_success);
+        Self { tasks, failure: report.failure.clone(), line: report.to_string(), is_success }
+    }
+}
+
+impl TaskOutcome {
+    fn is_success(&self) -> bool {
+        self.ended == Some(Ended::Exited(0)) && self.stdout.lines().any(|line| line == BODY_ENDED)
+    }
+
+    fn how(&self) -> String {
+        match self.ended {
+            Some(Ended::Exited(0)) if !self.is_success() => "ended before its body did".to_owned(),
+            Some(Ended::Exited(code)) => format!("exited with code {code}"),
+            Some(Ended::Signalled(number)) => format!("was killed by signal {number}"),
+            None => "ended, nobody saw how".to_owned(),
+        }
+    }
+}
+
+/// Runs the body and ends the process: the rest of the test function is not the task's.
+#[expect(clippy::exit, reason = "a task ends where its body does, or it would go on as the test")]
+fn be_a_task(body: impl FnOnce()) {
+    body();
+    println!("\n{BODY_ENDED}");
+    let _ = std::io::stdout().flush();
+    std::process::exit(0);
+}
+
+/// How many jobs this test has come to before, in this process.
+fn number_of_this_job(test: &'static str) -> u32 {
+    static COUNTS: Mutex<Option<HashMap<&'static str, u32>>> = Mutex::new(None);
+    let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = counts.get_or_insert_default().entry(test).or_insert(0);
+    *count += 1;
+    *count - 1
+}
+
+/// A word that no other job, test or run uses.
+fn unique() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The folder of a job's logs. It stays unless the job ends as it should.
+struct Logs(PathBuf);
+
+impl Logs {
+    fn new(mark: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("am-tests-{mark}"));
+        fs::create_dir_all(&folder).expect("a test can write where temporary files go");
+        Self(folder)
+    }
+}
+
+/// Prints what a job did if the test fails while this lives.
+struct StoryOnPanic<'a> {
+    what: String,
+    logs: &'a Path,
+    outcome: &'a Outcome,
+}
+
+impl Drop for StoryOnPanic<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let mut story = format!("\nin {}: {}\n", self.what, self.outcome.line);
+        for (number, task) in self.outcome.tasks.iter().enumerate() {
+            let _ = writeln!(story, "--- task {number} {}", task.how());
+            for (name, text) in [("output", &task.stdout), ("errors", &task.stderr)] {
+                if !text.trim().is_empty() {
+                    let _ = writeln!(story, "    {name}:\n{}", end_of(text));
+                }
+            }
+        }
+        let _ = writeln!(story, "--- the logs are kept in {}", self.logs.display());
+        eprintln!("{story}");
+    }
+}
+
+fn end_of(text: &str) -> &str {
+    let mut start = text.len().saturating_sub(SHOWN_BYTES_MAX);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text[start..].trim_end()
+}
+
+/// The living processes of a job.
+fn marked(mark: &str) -> Vec<u32> {
+    let wanted = format!("{MARK}={mark}");
+    let is_marked = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let processes = fs::read_dir("/proc").expect("the tests run on Linux, with /proc");
+    processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(is_marked).collect()
+}

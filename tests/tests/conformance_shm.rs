@@ -1,0 +1,93 @@
+//! am-core's conformance suite over the shm device, in processes: with 2, 3 and 8 tasks, by every way to memory, and with one
+//! credit. `AM_CHECK=put cargo test -p am-tests --test conformance_shm` runs the checks with `put` in their names.
+
+use std::time::Duration;
+
+use am_core::testing::conformance;
+use am_tests::harness::job;
+use am_via::Task;
+
+/// The whole suite takes seconds; eight tasks on a busy machine of two cores take longer. Each check has its own watchdog.
+const TIME_LIMIT: Duration = Duration::from_secs(400);
+
+fn suite() {
+    let filter = std::env::var("AM_CHECK").unwrap_or_default();
+    let task = Task::join().expect("the launcher made a job");
+    task.job().install_panic_hook();
+    let mut context = task.context().expect("the job has memory");
+    conformance::run_all(&filter, &mut context);
+}
+
+fn run(test: &'static str, tasks: u32, settings: &[(&str, &str)]) {
+    let job = job(test).tasks(tasks).time_limit(TIME_LIMIT);
+    settings.iter().fold(job, |job, (name, value)| job.env(*name, *value)).run(suite);
+}
+
+#[test]
+fn two_and_three_tasks_auto() {
+    for tasks in [2, 3] {
+        run("two_and_three_tasks_auto", tasks, &[("AM_MEMORY", "auto")]);
+    }
+}
+
+#[test]
+fn two_and_three_tasks_job_memory() {
+    for tasks in [2, 3] {
+        run("two_and_three_tasks_job_memory", tasks, &[("AM_MEMORY", "job")]);
+    }
+}
+
+#[test]
+fn two_and_three_tasks_kernel_copies() {
+    for tasks in [2, 3] {
+        run("two_and_three_tasks_kernel_copies", tasks, &[("AM_MEMORY", "kernel")]);
+    }
+}
+
+#[test]
+fn two_and_three_tasks_staged() {
+    for tasks in [2, 3] {
+        run("two_and_three_tasks_staged", tasks, &[("AM_MEMORY", "staged")]);
+    }
+}
+
+#[test]
+fn eight_tasks_auto() {
+    run("eight_tasks_auto", 8, &[("AM_MEMORY", "auto")]);
+}
+
+#[test]
+fn eight_tasks_job_memory() {
+    run("eight_tasks_job_memory", 8, &[("AM_MEMORY", "job")]);
+}
+
+#[test]
+fn eight_tasks_kernel_copies() {
+    run("eight_tasks_kernel_copies", 8, &[("AM_MEMORY", "kernel")]);
+}
+
+#[test]
+fn eight_tasks_staged() {
+    run("eight_tasks_staged", 8, &[("AM_MEMORY", "staged")]);
+}
+
+#[test]
+fn one_credit() {
+    for (tasks, memory) in [(2, "auto"), (3, "staged")] {
+        run("one_credit", tasks, &[("AM_CREDITS", "1"), ("AM_MEMORY", memory)]);
+    }
+}
+
+#[test]
+fn a_job_of_one_without_a_launcher() {
+    job("a_job_of_one_without_a_launcher").without_launcher().run(suite);
+}
+
+#[test]
+fn a_filter_that_fits_no_check_is_a_failure() {
+    let test = "a_filter_that_fits_no_check_is_a_failure";
+    job(test).env("AM_CHECK", "no such check").run_and_judge(suite, |outcome| {
+        assert!(!outcome.is_success);
+        assert!(outcome.line.contains("no check has"), "{}", outcome.line);
+    });
+}

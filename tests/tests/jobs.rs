@@ -1,0 +1,269 @@
+//! Jobs as a whole: more tasks than processors, waiting that costs nothing, tasks that die, limits that are too small.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use am_core::error::Error as CoreError;
+use am_core::task::TaskId;
+use am_tests::harness::{Outcome, job};
+use am_via::Task;
+use am_via::job::Cause;
+use mpi_over_am::{Environment, Error, Source, Tag, op};
+
+#[test]
+fn sixteen_tasks_make_progress() {
+    job("sixteen_tasks_make_progress").tasks(16).run(|| {
+        let mpi = Environment::init().expect("the launcher made a job");
+        let world = mpi.world();
+        for round in 0..30 {
+            world.barrier().expect("barrier");
+            let mut sum = [world.rank() + round];
+            world.allreduce_in_place(&mut sum, op::Sum).expect("allreduce");
+            assert_eq!(sum, [120 + 16 * round]);
+        }
+        drop(world);
+        mpi.finalize().expect("nothing went wrong");
+    });
+}
+
+/// Everybody's first messages go to everybody at once: a message may be polled before the news of its connection.
+#[test]
+fn first_messages_of_all_to_all_arrive() {
+    for _ in 0..5 {
+        job("first_messages_of_all_to_all_arrive").tasks(16).run(|| {
+            let mpi = Environment::init().expect("the launcher made a job");
+            let world = mpi.world();
+            let (own, size) = ([world.rank()], world.size());
+            let mut seen = vec![false; size as usize];
+            world
+                .scope(|s| {
+                    // Each begins with another one, so that no two tasks connect in the same order.
+                    let targets = (1..size).map(|distance| (world.rank() + distance) % size);
+                    let sends: Result<Vec<_>, Error> = targets.map(|rank| s.isend(&own, rank, 5)).collect();
+                    for _ in 1..size {
+                        let mut got = [u32::MAX];
+                        let status = world.recv(&mut got, Source::Any, Tag::Any)?;
+                        assert_eq!(got, [status.source()]);
+                        let before = std::mem::replace(&mut seen[got[0] as usize], true);
+                        assert!(!before, "a second message of rank {}", got[0]);
+                    }
+                    s.wait_all(sends?).map(|_| ())
+                })
+                .expect("all arrive");
+            mpi.finalize().expect("nothing went wrong");
+        });
+    }
+}
+
+/// The one test that looks at time: what a wait of a second costs in processor time.
+#[test]
+fn a_blocked_task_burns_almost_no_processor() {
+    for tasks in [2, 5] {
+        job("a_blocked_task_burns_almost_no_processor").tasks(tasks).run(|| {
+            let mpi = Environment::init().expect("the launcher made a job");
+            let world = mpi.world();
+            world.barrier().expect("barrier");
+            if world.rank() == 0 {
+                std::thread::sleep(Duration::from_millis(1500));
+                (1..world.size()).for_each(|rank| world.send(&[1_u8], rank, 0).expect("it is waited for"));
+            } else {
+                let (begun, burnt_before) = (Instant::now(), processor_time());
+                world.recv(&mut [0_u8], 0, 0).expect("it comes");
+                let (waited, burnt) = (begun.elapsed(), processor_time() - burnt_before);
+                println!("waited {waited:?}, of these {burnt:?} on a processor");
+                assert!(burnt * 5 < waited, "waited {waited:?}, of these {burnt:?} on a processor");
+            }
+            drop(world);
+            mpi.finalize().expect("nothing went wrong");
+        });
+    }
+}
+
+/// What this process has used of its processors, in the kernel's ticks of 10 ms.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has /proc");
+    let after_name = &stat[stat.rfind(')').expect("the name is in brackets") + 1..];
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<u64>().expect("a number"))
+        .sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// The ways to die of task 1, and what the launcher makes of each.
+const DEATHS: [(&str, Cause, &str); 3] = [
+    ("killed", Cause::Signalled(9), "out of paper"),
+    ("exit 3", Cause::Exited(3), "out of paper"),
+    ("panic", Cause::Exited(101), "panicked at"),
+];
+
+#[expect(clippy::exit, reason = "a task that ends early is what is tested")]
+fn die(how: &str) -> ! {
+    eprintln!("out of paper");
+    match how {
+        "killed" => {
+            let own = std::process::id().to_string();
+            let _ = Command::new("kill").args(["-KILL", &own]).status();
+            unreachable!("nobody survives that signal");
+        }
+        "exit 3" => std::process::exit(3),
+        _ => panic!("out of cheese"),
+    }
+}
+
+fn is_failure_of_task_1(error: &CoreError) {
+    match error {
+        CoreError::PeerFailed { task: TaskId(1), .. } => println!("\nsaw: {error}"),
+        other => panic!("not about the death of task 1: {other}"),
+    }
+}
+
+/// The death ends the job, with the first failure's task, cause and last words; all others were told.
+fn judge_death(outcome: &Outcome, cause: Cause, words: &str) {
+    assert!(!outcome.is_success);
+    let failure = outcome.failure.as_ref().expect("task 1 failed");
+    assert_eq!((failure.task, failure.cause), (1, cause));
+    assert!(failure.last_words.contains(words), "last words: {}", failure.last_words);
+    for (number, task) in outcome.tasks.iter().enumerate().filter(|(number, _)| *number != 1) {
+        assert!(task.stdout.contains("saw: task 1 has failed"), "task {number}: {}", task.stdout);
+    }
+}
+
+/// In each task but the second `wait` waits for what only that one could send.
+fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Error>) {
+    for (how, cause, words) in DEATHS {
+        let body = || {
+            let task = Task::join().expect("the launcher made a job");
+            task.job().install_panic_hook();
+            let mpi = Environment::init().expect("the launcher made a job");
+            mpi.world().barrier().expect("all are alive");
+            if mpi.world().rank() == 1 {
+                die(how);
+            }
+            match wait(&mpi) {
+                Err(Error::Core(error)) => is_failure_of_task_1(&error),
+                other => panic!("waited for the dead: {other:?}"),
+            }
+        };
+        job(test).tasks(3).run_and_judge(body, |outcome| judge_death(outcome, cause, words));
+    }
+}
+
+#[test]
+fn a_receive_from_a_task_that_dies_ends() {
+    others_are_told("a_receive_from_a_task_that_dies_ends", |mpi| {
+        mpi.world().recv(&mut [0_u8], 1, 0).map(|_| ())
+    });
+}
+
+#[test]
+fn a_receive_from_anybody_ends_when_a_task_dies() {
+    others_are_told("a_receive_from_anybody_ends_when_a_task_dies", |mpi| {
+        mpi.world().recv(&mut [0_u8], Source::Any, Tag::Any).map(|_| ())
+    });
+}
+
+#[test]
+fn a_barrier_that_a_dead_task_cannot_reach_ends() {
+    others_are_told("a_barrier_that_a_dead_task_cannot_reach_ends", |mpi| mpi.world().barrier());
+}
+
+#[test]
+fn a_long_send_to_a_task_that_dies_ends() {
+    others_are_told("a_long_send_to_a_task_that_dies_ends", |mpi| {
+        mpi.world().send(&vec![0_u8; 1 << 20], 1, 0)
+    });
+}
+
+#[test]
+fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
+    let test = "a_counter_that_nobody_raises_any_more_ends_its_wait";
+    for (how, cause, words) in DEATHS {
+        let body = || {
+            let task = Task::join().expect("the launcher made a job");
+            task.job().install_panic_hook();
+            let mut context = task.context().expect("the job has memory");
+            let counter = context.counter().expect("the first counter");
+            context.gfence().expect("all are alive");
+            if task.number() == 1 {
+                die(how);
+            }
+            is_failure_of_task_1(&context.wait_counter(counter, 1).expect_err("nobody raises it"));
+        };
+        job(test).tasks(3).run_and_judge(body, |outcome| judge_death(outcome, cause, words));
+    }
+}
+
+/// What a task says of a limit that its shell has set: not a panic of ours, and with the limit's name and what to do.
+fn a_limit_is_named(test: &'static str, command: &str, limit: &str, remedy: &str) {
+    let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
+        Ok(()) => println!("\nit was enough"),
+        Err(error) => println!("\nsaid: {error}"),
+    };
+    job(test).without_launcher().after(command).run_and_judge(body, |outcome| {
+        let said = &outcome.tasks[0].stdout;
+        assert!(outcome.is_success, "the task ends by itself");
+        let line = said.lines().find(|line| line.starts_with("said: ")).expect("an error");
+        assert!(line.contains(limit) && line.contains(remedy), "{line}");
+    });
+}
+
+#[test]
+fn files_that_may_not_be_large_enough_are_named() {
+    a_limit_is_named(
+        "files_that_may_not_be_large_enough_are_named",
+        "ulimit -f 8",
+        "RLIMIT_FSIZE",
+        "ulimit -f",
+    );
+}
+
+#[test]
+fn an_address_space_that_is_too_small_is_named() {
+    // 4 GiB would do for the job, but not for the heap that was asked for.
+    let command = "export AM_HEAP_BYTES=8g; ulimit -v 4194304";
+    a_limit_is_named("an_address_space_that_is_too_small_is_named", command, "RLIMIT_AS", "AM_HEAP_BYTES");
+}
+
+/// A limit that only the tasks have: the launcher could not know.
+#[test]
+fn an_address_space_that_is_too_small_in_a_task_is_named() {
+    let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
+        Ok(()) => println!("\nit was enough"),
+        Err(error) => println!("\nsaid: {error}"),
+    };
+    let test = "an_address_space_that_is_too_small_in_a_task_is_named";
+    job(test).tasks(2).after("ulimit -v 2097152").run_and_judge(body, |outcome| {
+        for task in &outcome.tasks {
+            let line = task.stdout.lines().find(|line| line.starts_with("said: ")).expect("an error");
+            assert!(line.contains("RLIMIT_AS"), "{line}");
+        }
+    });
+}
+
+#[test]
+fn a_limit_that_leaves_enough_makes_the_heap_smaller() {
+    let test = "a_limit_that_leaves_enough_makes_the_heap_smaller";
+    job(test).without_launcher().after("ulimit -v 4194304").run(|| {
+        let task = Task::join().expect("4 GiB are enough");
+        let mut context = task.context().expect("4 GiB are enough");
+        assert_eq!(context.alloc(1 << 20).expect("a quarter of the limit is for heaps").len(), 1 << 20);
+    });
+}
+
+#[test]
+fn a_job_of_one_needs_no_launcher() {
+    job("a_job_of_one_needs_no_launcher").without_launcher().run(|| {
+        let mpi = Environment::init().expect("a job of one");
+        let world = mpi.world();
+        assert_eq!((world.rank(), world.size()), (0, 1));
+        let mut got = [0_u64; 2];
+        world.sendrecv((&[7_u64, 8], 0, 1), (&mut got, Source::Any, Tag::Any)).expect("it fits");
+        assert_eq!(got, [7, 8]);
+        world.barrier().expect("nobody else is waited for");
+        drop(world);
+        mpi.finalize().expect("nothing went wrong");
+    });
+}
