@@ -329,6 +329,9 @@ impl Job {
         if self.own_pid != std::process::id() {
             return;
         }
+        // The words of a panic stay, here too.
+        let said = self.own_entry().last_words.read();
+        let words = if std::thread::panicking() && !said.is_empty() { said.as_str() } else { words };
         self.set_last_words(words);
         let (kind, value) = Cause::GaveUp.encode();
         self.header.record_failure(self.task, kind, value, words);
@@ -343,8 +346,15 @@ impl Job {
         }
     }
 
-    /// What is told of this task if it fails; up to 512 bytes are kept.
+    /// What is told of this task if it fails; up to 512 bytes are kept. The words of a panic that unwinds stay: they tell more
+    /// than those of whoever sees it pass.
     pub fn set_last_words(&self, words: &str) {
+        if !std::thread::panicking() || self.own_entry().last_words.read().is_empty() {
+            self.write_last_words(words);
+        }
+    }
+
+    fn write_last_words(&self, words: &str) {
         if self.own_pid == std::process::id() {
             self.own_entry().last_words.write(words);
         }
@@ -356,7 +366,7 @@ impl Job {
         let job = Arc::downgrade(self);
         std::panic::set_hook(Box::new(move |panic| {
             if let Some(job) = job.upgrade() {
-                job.set_last_words(&words_of(panic));
+                job.write_last_words(&words_of(panic));
             }
             before(panic);
         }));
