@@ -222,7 +222,7 @@ fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Poste
 }
 
 /// How often something is posted before its refusal is taken to be the peer's doing.
-const INSIST_TRIES: u32 = 10_000;
+const INSIST_TRIES: u32 = 100;
 
 fn endpoint(address: NodeAddress) -> Endpoint {
     Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))

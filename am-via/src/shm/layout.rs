@@ -92,6 +92,13 @@ pub struct Attention {
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for Attention {}
 
+impl Default for Attention {
+    fn default() -> Self {
+        let zero = |_| AtomicU64::new(0);
+        Self { summary: zero(0), pad: std::array::from_fn(zero), vis: std::array::from_fn(zero) }
+    }
+}
+
 impl Attention {
     /// Asks the owner to look at `vi`. By any task.
     pub fn raise(&self, vi: u32) {

@@ -14,6 +14,8 @@ pub mod copy;
 pub mod heap;
 pub mod layout;
 pub mod layout_job;
+#[cfg(all(test, loom))]
+mod loom_tests;
 pub mod os;
 pub mod private_region;
 pub mod regions;
