@@ -206,3 +206,79 @@ impl RingReader {
         self.next.wrapping_sub(1)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Operation {
+        Write(Entry, Payload),
+        Poll,
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        let entry = any::<(u32, u32, u32, u64)>().prop_map(|(immediate, length, operation, extra)| Entry {
+            immediate,
+            length,
+            operation,
+            extra,
+        });
+        let write = (entry, any::<Payload>()).prop_map(|(entry, payload)| Operation::Write(entry, payload));
+        prop_oneof![3 => write, 2 => Just(Operation::Poll)]
+    }
+
+    /// Both ends of a ring whose next line has number `next`, as after so many lines.
+    fn ring(lines: u32, next: u32) -> (RingWriter, RingReader) {
+        let lines = Lines::private(lines).expect("a power of two");
+        let (mut writer, mut reader) = (RingWriter::new(lines.clone()), RingReader::new(lines));
+        (writer.next, reader.next) = (next, next);
+        (writer, reader)
+    }
+
+    proptest! {
+        /// Against a queue, for every ring length, at the start and where the numbers wrap.
+        #[test]
+        fn a_ring_is_a_queue(
+            operations in proptest::collection::vec(operation(), 1..200),
+            lines_log2 in 0_u32..5,
+            before_wrap in prop_oneof![Just(None), (1_u32..100).prop_map(Some)],
+        ) {
+            let lines = 1 << lines_log2;
+            let (mut writer, mut reader) = ring(lines, before_wrap.map_or(1, |before| 0_u32.wrapping_sub(before)));
+            let mut oracle = VecDeque::new();
+            let mut payload = Payload::default();
+            for operation in operations {
+                match operation {
+                    Operation::Write(entry, payload) if oracle.len() < lines as usize => {
+                        writer.write(entry, &payload);
+                        oracle.push_back((entry, payload));
+                    }
+                    Operation::Write(..) => {}
+                    Operation::Poll => {
+                        prop_assert_eq!(reader.is_ready(), !oracle.is_empty());
+                        let polled = reader.poll(&mut payload).map(|entry| (entry, payload));
+                        prop_assert_eq!(polled, oracle.pop_front());
+                    }
+                }
+                let waiting = writer.written().wrapping_sub(reader.consumed());
+                prop_assert_eq!(waiting as usize, oracle.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_has_a_power_of_two_lines_inside_its_mapping() {
+        assert!(Lines::private(3).is_none() && Lines::private(0).is_none());
+        let (_file, mapping) = Mapping::anonymous(8192).unwrap();
+        assert!(Lines::in_mapping(&mapping, 0, 128).is_some());
+        assert!(Lines::in_mapping(&mapping, 64, 64).is_some());
+        for (offset, lines) in [(64, 128), (0, 256), (32, 64), (8192, 1), (usize::MAX, 1), (0, 3)] {
+            assert!(Lines::in_mapping(&mapping, offset, lines).is_none(), "{lines} lines at {offset}");
+        }
+    }
+}

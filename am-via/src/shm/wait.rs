@@ -153,3 +153,73 @@ impl Waiter {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+    use crate::shm::ring::{Entry, Lines, Payload, RingReader, RingWriter};
+    use crate::test_aids::{Random, guarded};
+
+    /// One side: sends a line, then sleeps until the answer is there, without a spin in between.
+    fn play(
+        (mut writer, mut reader): (RingWriter, RingReader),
+        (own, theirs): (Arc<Doorbell>, Arc<Doorbell>),
+        barrier: SleepBarrier,
+        (first, rounds): (bool, u32),
+    ) {
+        let mut random = Random(u64::from(first));
+        let mut payload = Payload::default();
+        for round in 0..rounds {
+            if !(first && round == 0) {
+                // For ever, if a wake-up is lost: then the watchdog says so.
+                while reader.poll(&mut payload).is_none() {
+                    own.sleep(barrier, Duration::from_secs(3600), || reader.is_ready());
+                }
+            }
+            // Now and then the line comes just when the other side lies down.
+            for _ in 0..random.below(200) {
+                spin_loop();
+            }
+            writer.write(Entry::default(), &payload);
+            barrier.after_store();
+            if theirs.is_sleeping() {
+                theirs.ring();
+            }
+        }
+    }
+
+    fn stress(barrier: SleepBarrier) {
+        guarded(move || {
+            let rings: [_; 2] = std::array::from_fn(|_| {
+                let lines = Lines::private(4).expect("a power of two");
+                (RingWriter::new(lines.clone()), RingReader::new(lines))
+            });
+            let bells: [_; 2] = std::array::from_fn(|_| Arc::new(Doorbell::default()));
+            let [(there_writer, there_reader), (back_writer, back_reader)] = rings;
+            let mirrored = (Arc::clone(&bells[1]), Arc::clone(&bells[0]));
+            let peer = thread::spawn(move || {
+                play((back_writer, there_reader), mirrored, barrier, (false, ROUNDS));
+            });
+            let [own, theirs] = bells;
+            play((there_writer, back_reader), (own, theirs), barrier, (true, ROUNDS));
+            peer.join().unwrap();
+        });
+    }
+
+    const ROUNDS: u32 = 100_000;
+
+    #[test]
+    fn no_wake_up_is_lost_with_the_senders_fence() {
+        stress(SleepBarrier::SenderFence);
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_with_the_barrier_on_all_processors() {
+        let barrier = SleepBarrier::probe();
+        // Where the kernel has no such barrier this is the other test again.
+        stress(barrier);
+    }
+}
