@@ -176,18 +176,23 @@ mod tests {
             if !(first && round == 0) {
                 // For ever, if a wake-up is lost: then the watchdog says so.
                 while reader.poll(&mut payload).is_none() {
+                    pause(&mut random);
                     own.sleep(barrier, Duration::from_secs(3600), || reader.is_ready());
                 }
             }
-            // Now and then the line comes just when the other side lies down.
-            for _ in 0..random.below(200) {
-                spin_loop();
-            }
+            pause(&mut random);
             writer.write(Entry::default(), &payload);
             barrier.after_store();
             if theirs.is_sleeping() {
                 theirs.ring();
             }
+        }
+    }
+
+    /// Some nanoseconds more or less, so that one side's line meets the other's lying down at every distance.
+    fn pause(random: &mut Random) {
+        for _ in 0..random.below(64) {
+            std::hint::black_box(());
         }
     }
 
@@ -209,7 +214,75 @@ mod tests {
         });
     }
 
-    const ROUNDS: u32 = 100_000;
+    const ROUNDS: u32 = 50_000;
+
+    /// The heart of the handshake, both halves let go at the same moment: in no round may the sleeper miss the line while the
+    /// sender misses the sleeper. Without the barriers this fails within some thousand rounds, where there are two cores.
+    fn litmus(barrier: SleepBarrier) {
+        guarded(move || {
+            let shared = Arc::new(Litmus::default());
+            let other = Arc::clone(&shared);
+            let sender = thread::spawn(move || {
+                for round in 1..=LITMUS_ROUNDS {
+                    other.meet(2 * round - 1);
+                    // As data before a line: they keep it in the store buffer for a while.
+                    other.data.iter().for_each(|data| data.store(round, Ordering::Relaxed));
+                    other.line.store(round, Ordering::Relaxed);
+                    barrier.after_store();
+                    let saw_sleeper = other.sleeping.load(Ordering::Relaxed) == round;
+                    other.sender_saw.store(u32::from(saw_sleeper), Ordering::Relaxed);
+                    other.meet(2 * round);
+                }
+            });
+            for round in 1..=LITMUS_ROUNDS {
+                shared.meet(2 * round - 1);
+                shared.sleeping.store(round, Ordering::Relaxed);
+                barrier.before_look();
+                let saw_line = shared.line.load(Ordering::Relaxed) == round;
+                shared.meet(2 * round);
+                let saw_sleeper = shared.sender_saw.load(Ordering::Relaxed) != 0;
+                assert!(shared.data.iter().all(|data| data.load(Ordering::Relaxed) == round));
+                assert!(saw_line || saw_sleeper, "round {round}: neither saw the other");
+            }
+            sender.join().unwrap();
+        });
+    }
+
+    const LITMUS_ROUNDS: u32 = 100_000;
+
+    #[derive(Default)]
+    struct Litmus {
+        data: [crossbeam_utils::CachePadded<AtomicU32>; 16],
+        line: crossbeam_utils::CachePadded<AtomicU32>,
+        sleeping: crossbeam_utils::CachePadded<AtomicU32>,
+        sender_saw: crossbeam_utils::CachePadded<AtomicU32>,
+        met: crossbeam_utils::CachePadded<AtomicU32>,
+    }
+
+    impl Litmus {
+        /// Both threads leave the `number`th meeting together.
+        fn meet(&self, number: u32) {
+            self.met.fetch_add(1, Ordering::AcqRel);
+            let mut spins = 0_u32;
+            while self.met.load(Ordering::Acquire) < 2 * number {
+                spins += 1;
+                // The other thread may need this very processor.
+                if spins.is_multiple_of(4096) {
+                    sched::yield_now();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn neither_half_misses_the_other_with_the_senders_fence() {
+        litmus(SleepBarrier::SenderFence);
+    }
+
+    #[test]
+    fn neither_half_misses_the_other_with_the_barrier_on_all_processors() {
+        litmus(SleepBarrier::probe());
+    }
 
     #[test]
     fn no_wake_up_is_lost_with_the_senders_fence() {
