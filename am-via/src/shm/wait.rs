@@ -210,7 +210,7 @@ mod tests {
             });
             let [own, theirs] = bells;
             play((there_writer, back_reader), (own, theirs), barrier, (true, ROUNDS));
-            peer.join().unwrap();
+            peer.join().expect("the other side ends well");
         });
     }
 
@@ -244,7 +244,7 @@ mod tests {
                 assert!(shared.data.iter().all(|data| data.load(Ordering::Relaxed) == round));
                 assert!(saw_line || saw_sleeper, "round {round}: neither saw the other");
             }
-            sender.join().unwrap();
+            sender.join().expect("the sender ends well");
         });
     }
 
