@@ -52,6 +52,8 @@ pub struct ShmOptions {
 
 /// Polls in a row without news after which quiet rings leave the poll set, if there are several.
 const PARK_AFTER_POLLS: u32 = 4096;
+/// Then now and then a yield: on a machine that others use too, the task waited for may need this core.
+const POLLS_BETWEEN_YIELDS: u32 = 64;
 /// Polls in a row without a pause between them.
 const EAGER_POLLS: u32 = 2000;
 /// Rings that are looked at in every poll whatever happens.
@@ -496,7 +498,7 @@ impl Device for Shm {
             // A whole poll is long enough for the first while: a pause on top of it only delays the news (measured: 8 bytes
             // one way take 25 ns less without). A long spin leaves the core to its neighbour.
             if polls > EAGER_POLLS {
-                spin_loop();
+                if polls.is_multiple_of(POLLS_BETWEEN_YIELDS) { sched::yield_now() } else { spin_loop() }
             }
         } else {
             self.wait_longer(polls, limit);
