@@ -226,7 +226,6 @@ fn an_address_space_that_is_too_small_is_named() {
 
 /// A limit that only the tasks have: the launcher could not know.
 #[test]
-#[ignore = "the error names no limit yet: only `mapping a heap file: Cannot allocate memory`"]
 fn an_address_space_that_is_too_small_in_a_task_is_named() {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
         Ok(()) => println!("\nit was enough"),

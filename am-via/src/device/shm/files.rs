@@ -18,6 +18,7 @@ use crate::shm::layout::{
     ATTENTION_OFFSET, Attention, CONTEXTS_MAX, ControlHeader, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
     Hazard, PairWord,
 };
+use crate::shm::os::limits::{Resource, limit};
 use crate::shm::regions::PeerMemory;
 use crate::shm::segment::{Mapping, Shared, SharedAtomics};
 use crate::shm::wait::{Doorbell, SleepBarrier};
@@ -65,7 +66,7 @@ impl Files {
     }
 
     pub(super) fn fail(&self, why: &str) {
-        self.job.set_last_words(why);
+        self.job.mark_failed(why);
     }
 
     /// The head of a task's control file, with its layout checked.
@@ -246,7 +247,17 @@ impl Files {
 pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
     let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
     let bytes = usize::try_from(job.heap_bytes()).unwrap_or(usize::MAX);
-    Mapping::new(file.as_fd(), 0, bytes).map_err(|error| system("mapping a heap file", error))
+    Mapping::new(file.as_fd(), 0, bytes).map_err(|error| {
+        match (error.kind(), limit(Resource::AddressSpace).soft) {
+            (std::io::ErrorKind::OutOfMemory, Some(soft)) => DeviceError::Exhausted {
+                resource: "address space to map a heap file (RLIMIT_AS)",
+                needed: bytes as u64,
+                available: soft,
+                remedy: "raise the limit (ulimit -v), or ask for less with AM_HEAP_BYTES",
+            },
+            _ => system("mapping a heap file", error),
+        }
+    })
 }
 
 /// A handle of a task's heap file.

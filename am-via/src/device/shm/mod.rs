@@ -52,6 +52,8 @@ pub struct ShmOptions {
 
 /// Polls in a row without news after which quiet rings leave the poll set, if there are several.
 const PARK_AFTER_POLLS: u32 = 4096;
+/// Entries after which a poll moves on to the next ring.
+const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
 /// Then now and then a yield: on a machine that others use too, the task waited for may need this core.
 const POLLS_BETWEEN_YIELDS: u32 = 64;
 /// Polls in a row without a pause between them.
@@ -75,6 +77,8 @@ pub struct Shm {
     /// VIs whose rings are looked at in every poll.
     polled: Vec<u32>,
     next_polled: usize,
+    /// Entries taken so far (wraps): after some in a row from one ring the others have their turn.
+    entries_taken: u32,
     quiet_polls: u32,
     /// VIs that a peer made and that are to be reported.
     connected: Vec<u32>,
@@ -127,6 +131,7 @@ impl Shm {
             vis: Vec::new(),
             polled: Vec::new(),
             next_polled: 0,
+            entries_taken: 0,
             quiet_polls: 0,
             connected: Vec::new(),
             failure_epoch: 0,
@@ -364,8 +369,12 @@ impl Device for Shm {
             let number = self.polled[at];
             let Some(Some(vi)) = self.vis.get_mut(number as usize) else { continue };
             if let Some((entry, slot)) = vi.connection.poll(payload) {
-                // Stay with a ring that brought something: its next line is likely in the cache already.
-                self.next_polled = at;
+                // Stay with a ring that brought something, as its next line is likely in the cache already, but not for
+                // ever: a task that keeps sending to itself would never look at its peers.
+                self.entries_taken = self.entries_taken.wrapping_add(1);
+                if !self.entries_taken.is_multiple_of(ENTRIES_BEFORE_MOVING_ON) {
+                    self.next_polled = at;
+                }
                 self.quiet_polls = 0;
                 return Some(News::Entry(Completion { vi: ViNumber(number), slot, entry }));
             }
