@@ -66,7 +66,7 @@ impl Files {
     }
 
     pub(super) fn fail(&self, why: &str) {
-        self.job.mark_failed(why);
+        self.job.set_last_words(why);
     }
 
     /// The head of a task's control file, with its layout checked.
