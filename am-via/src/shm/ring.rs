@@ -232,11 +232,18 @@ mod tests {
         prop_oneof![3 => write, 2 => Just(Operation::Poll)]
     }
 
-    /// Both ends of a ring whose next line has number `next`, as after so many lines.
+    /// Both ends of a ring whose next line has number `next`, as after so many lines: the round before stands in it, because
+    /// zeroed lines are fresh only where the numbers start at 1.
     fn ring(lines: u32, next: u32) -> (RingWriter, RingReader) {
-        let lines = Lines::private(lines).expect("a power of two");
-        let (mut writer, mut reader) = (RingWriter::new(lines.clone()), RingReader::new(lines));
-        (writer.next, reader.next) = (next, next);
+        let ring = Lines::private(lines).expect("a power of two");
+        let (mut writer, mut reader) = (RingWriter::new(ring.clone()), RingReader::new(ring));
+        if next != 1 {
+            (writer.next, reader.next) = (next.wrapping_sub(lines), next.wrapping_sub(lines));
+            for _ in 0..lines {
+                writer.write(Entry::default(), &Payload::default());
+                assert!(reader.poll(&mut Payload::default()).is_some());
+            }
+        }
         (writer, reader)
     }
 
