@@ -100,8 +100,8 @@ fn killing_a_program_that_launches_by_the_library_leaves_nothing() {
         .unwrap();
     let lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
     assert_eq!(lines.map_while(Result::ok).filter(|line| line.ends_with("ready")).take(2).count(), 2);
-    // The launcher, two tasks, and what each of them started.
-    assert_eq!(marked(&mark).len(), 5);
+    // The launcher, two tasks, and what each of them started, which is not to be found while it changes into `sleep`.
+    wait_until(|| marked(&mark).len() == 5);
     launcher.kill().unwrap();
     launcher.wait().unwrap();
     nothing_is_left(&mark);

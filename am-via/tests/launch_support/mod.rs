@@ -79,7 +79,10 @@ pub(crate) fn role() -> Option<String> {
 
 /// `amrun` with these arguments, input and output piped, marked.
 pub(crate) fn amrun<A: AsRef<std::ffi::OsStr>>(mark: &str, args: &[A]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_amrun"));
+    // What runs the tests may ignore signals, as a shell does for what it starts in the background, and a signal that is
+    // ignored stays so in all that is started: these tests are about signals that are not.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_amrun")]);
     command.args(args).env(MARK, mark).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
