@@ -3,6 +3,8 @@
 //! A [`RawBytes`] or [`RawBuffer`] made here carries a promise: the memory stays alive, and the program leaves it alone, until
 //! the operation that holds it has ended. Each function says who keeps that promise.
 
+mod data;
+
 use std::ptr::NonNull;
 
 use am_core::buffer::{RawBuffer, RawBytes};
@@ -12,6 +14,9 @@ use am_core::handler::{HandlerId, HandlerSet};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 use bytemuck::{AnyBitPattern, NoUninit};
+
+pub(crate) use data::{Gather, Scatter};
+pub use data::{RecvData, SendData};
 
 use crate::request::Scope;
 
@@ -31,6 +36,13 @@ pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl F
     // (`protocol::receive`). `AnyBitPattern` says that whatever bytes come make valid elements.
     let raw = unsafe { raw_buffer(to) };
     receive(raw)
+}
+
+/// Lends bytes to a send that has ended when `send` returns or unwinds: `send` keeps the promise.
+pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) -> R {
+    // SAFETY: the bytes are borrowed until this function returns or unwinds, and `send` ends the operation before.
+    let raw = unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) };
+    send(SendData::from_bytes(raw))
 }
 
 /// Lends a slice to a send of a scope. The scope keeps the promise: its end comes before the end of `'scope`, and waits for
@@ -123,11 +135,18 @@ impl OwnedMemory {
         self.memory.len()
     }
 
-    /// Copies `bytes` to `offset`, for an operation to send from there; `None` if they don't fit. The caller lets no two
-    /// operations have the same part.
-    pub(crate) fn fill(&self, offset: usize, bytes: &[u8]) -> Option<RawBytes> {
-        let part = self.memory.part(offset, bytes.len())?;
-        part.fill_from(bytes);
+    /// Lets `fill` write `len` bytes at `offset`, for an operation to send from there; `None` if they don't fit. The caller
+    /// lets no two operations have the same part.
+    pub(crate) fn fill(
+        &mut self,
+        offset: usize,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Option<RawBytes> {
+        let part = self.memory.part(offset, len)?;
+        // SAFETY: the part lies inside the vector's initialised bytes (`part`), which outlive this call; no operation has it
+        // (the caller's word), and `self` is exclusively borrowed.
+        fill(unsafe { std::slice::from_raw_parts_mut(part.at().as_ptr(), len) });
         Some(part.as_bytes())
     }
 

@@ -9,29 +9,133 @@ use crate::tag::TAG_UB;
 /// The result of an MPI call. Errors are values: nothing aborts the job behind the program's back.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// MPI's error classes (MPI 4.1 section 9.4), as far as these calls raise them.
+/// MPI's error classes (MPI 5.0 section 9.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// `MPI_ERR_BUFFER`
     Buffer,
     /// `MPI_ERR_COUNT`
     Count,
+    /// `MPI_ERR_TYPE`
+    Type,
     /// `MPI_ERR_TAG`
     Tag,
+    /// `MPI_ERR_COMM`
+    Communicator,
     /// `MPI_ERR_RANK`
     Rank,
-    /// `MPI_ERR_ROOT`
-    Root,
     /// `MPI_ERR_REQUEST`
     Request,
-    /// `MPI_ERR_TRUNCATE`
-    Truncate,
+    /// `MPI_ERR_ROOT`
+    Root,
+    /// `MPI_ERR_GROUP`
+    Group,
+    /// `MPI_ERR_OP`
+    Operation,
+    /// `MPI_ERR_TOPOLOGY`
+    Topology,
+    /// `MPI_ERR_DIMS`
+    Dimensions,
     /// `MPI_ERR_ARG`
     Argument,
+    /// `MPI_ERR_UNKNOWN`
+    Unknown,
+    /// `MPI_ERR_TRUNCATE`
+    Truncate,
     /// `MPI_ERR_OTHER`
     Other,
     /// `MPI_ERR_INTERN`
     Intern,
+    /// `MPI_ERR_IN_STATUS`
+    InStatus,
+    /// `MPI_ERR_PENDING`
+    Pending,
+    /// `MPI_ERR_KEYVAL`
+    Keyval,
+    /// `MPI_ERR_NO_MEM`
+    NoMemory,
+    /// `MPI_ERR_BASE`
+    Base,
+    /// `MPI_ERR_INFO_KEY`
+    InfoKey,
+    /// `MPI_ERR_INFO_VALUE`
+    InfoValue,
+    /// `MPI_ERR_INFO_NOKEY`
+    InfoNoKey,
+    /// `MPI_ERR_SPAWN`
+    Spawn,
+    /// `MPI_ERR_PORT`
+    Port,
+    /// `MPI_ERR_SERVICE`
+    Service,
+    /// `MPI_ERR_NAME`
+    Name,
+    /// `MPI_ERR_WIN`
+    Window,
+    /// `MPI_ERR_SIZE`
+    Size,
+    /// `MPI_ERR_DISP`
+    Displacement,
+    /// `MPI_ERR_INFO`
+    Info,
+    /// `MPI_ERR_LOCKTYPE`
+    LockType,
+    /// `MPI_ERR_ASSERT`
+    Assertion,
+    /// `MPI_ERR_RMA_CONFLICT`
+    RmaConflict,
+    /// `MPI_ERR_RMA_SYNC`
+    RmaSync,
+    /// `MPI_ERR_RMA_RANGE`
+    RmaRange,
+    /// `MPI_ERR_RMA_ATTACH`
+    RmaAttach,
+    /// `MPI_ERR_RMA_SHARED`
+    RmaShared,
+    /// `MPI_ERR_RMA_FLAVOR`
+    RmaFlavor,
+    /// `MPI_ERR_FILE`
+    File,
+    /// `MPI_ERR_NOT_SAME`
+    NotSame,
+    /// `MPI_ERR_AMODE`
+    AccessMode,
+    /// `MPI_ERR_UNSUPPORTED_DATAREP`
+    UnsupportedDatarep,
+    /// `MPI_ERR_UNSUPPORTED_OPERATION`
+    UnsupportedOperation,
+    /// `MPI_ERR_NO_SUCH_FILE`
+    NoSuchFile,
+    /// `MPI_ERR_FILE_EXISTS`
+    FileExists,
+    /// `MPI_ERR_BAD_FILE`
+    BadFile,
+    /// `MPI_ERR_ACCESS`
+    Access,
+    /// `MPI_ERR_NO_SPACE`
+    NoSpace,
+    /// `MPI_ERR_QUOTA`
+    Quota,
+    /// `MPI_ERR_READ_ONLY`
+    ReadOnly,
+    /// `MPI_ERR_FILE_IN_USE`
+    FileInUse,
+    /// `MPI_ERR_DUP_DATAREP`
+    DuplicateDatarep,
+    /// `MPI_ERR_CONVERSION`
+    Conversion,
+    /// `MPI_ERR_IO`
+    Io,
+    /// `MPI_ERR_SESSION`
+    Session,
+    /// `MPI_ERR_PROC_ABORTED`
+    ProcessAborted,
+    /// `MPI_ERR_VALUE_TOO_LARGE`
+    ValueTooLarge,
+    /// `MPI_ERR_ERRHANDLER`
+    ErrorHandler,
+    /// `MPI_ERR_ABI`
+    Abi,
 }
 
 /// On which side of a ready-mode message an error is reported.
@@ -147,6 +251,22 @@ pub enum Error {
         /// Elements needed.
         expected: usize,
     },
+    /// A length, a count or a displacement that is beyond 2^63 bytes.
+    #[error("{call} would be longer than 2^63 bytes: use smaller counts")]
+    TooLarge {
+        /// What it was for.
+        call: &'static str,
+    },
+    /// A part of an array, or a distribution of one, that does not exist.
+    #[error("dimension {dimension} of the array: {what} (the values are {values:?})")]
+    Array {
+        /// Which dimension, from 0.
+        dimension: usize,
+        /// What is wrong.
+        what: &'static str,
+        /// What was given.
+        values: [u64; 3],
+    },
     /// A request that was waited for before, or belongs to another environment.
     #[error("request {request:#x} does not exist (any more): each request is waited for once")]
     UnknownRequest {
@@ -197,7 +317,8 @@ impl Error {
             Self::NoBuffer { .. } | Self::BufferExhausted { .. } | Self::BufferAttached { .. } => {
                 ErrorClass::Buffer
             }
-            Self::Count { .. } => ErrorClass::Count,
+            Self::Count { .. } | Self::TooLarge { .. } => ErrorClass::Count,
+            Self::Array { .. } => ErrorClass::Argument,
             Self::UnknownRequest { .. } => ErrorClass::Request,
             Self::Setting { .. } => ErrorClass::Argument,
             Self::NotReady { .. } | Self::Cancelled | Self::Nested | Self::Finalized => ErrorClass::Other,
@@ -219,6 +340,8 @@ impl Error {
             | Self::NoBuffer { .. }
             | Self::BufferAttached { .. }
             | Self::Count { .. }
+            | Self::TooLarge { .. }
+            | Self::Array { .. }
             | Self::UnknownRequest { .. }
             | Self::Cancelled
             | Self::Nested

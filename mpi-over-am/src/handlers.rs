@@ -3,7 +3,6 @@
 //! They are known when the program is compiled and are code of this library, so am-core calls them directly and sets no mark.
 //! A handler never waits and never sends; what it has to tell the sender goes as the completion's answer.
 
-use am_core::buffer::RawBuffer;
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply};
 use am_core::task::Endpoint;
 
@@ -13,6 +12,7 @@ use crate::early_message::{EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::matching::{EarlyArrivalQueue, Envelope, PostedQueue};
+use crate::protocol::Room;
 use crate::request::{RequestId, Requests};
 
 /// A message with all its data, charged to the sender's part of the budget.
@@ -33,7 +33,7 @@ const COUNT: usize = 6;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Posted {
     pub(crate) request: RequestId,
-    pub(crate) buffer: RawBuffer,
+    pub(crate) room: Room,
 }
 
 /// The state that the handlers work on.
@@ -152,10 +152,14 @@ impl MpiHandlers {
         is_eager: bool,
     ) -> Answer {
         self.requests.matched(posted.request, envelope);
-        let lengths = (message.len, posted.buffer.len() as u64);
+        let (place, room) = match posted.room {
+            Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
+            Room::Layout => self.requests.take_layout(posted.request),
+        };
+        let lengths = (message.len, room);
         let completion =
             self.completions.completion(posted.request, (message.source.task, is_eager), lengths);
-        Answer { place: Place::Raw(posted.buffer), completion }
+        Answer { place, completion }
     }
 
     /// The envelope that a message claims. A source that cannot exist is none: programs use it as an index.

@@ -6,8 +6,9 @@ use bytemuck::AnyBitPattern;
 use crate::buffer::lend_to_receive;
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
-use crate::protocol::{self, Receive};
+use crate::protocol::{self, Receive, Room};
 use crate::rank::Source;
+use crate::request::from_nobody;
 use crate::status::Status;
 use crate::tag::Tag;
 
@@ -24,8 +25,14 @@ impl<F: Fabric> Communicator<F> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status> {
-        let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => return from_nobody(source, tag, error),
+        };
         let mut state = self.state()?;
-        lend_to_receive(buffer, |buffer| protocol::receive(&mut state, Receive { pattern, buffer }))
+        lend_to_receive(buffer, |buffer| {
+            protocol::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
+        })
     }
 }

@@ -7,6 +7,7 @@ use crate::buffer::bytes_of;
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::protocol::{self, Borrowed, Mode};
+use crate::request::to_nobody;
 
 impl<F: Fabric> Communicator<F> {
     /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed again, which for long
@@ -48,7 +49,10 @@ impl<F: Fabric> Communicator<F> {
 
     #[inline(always)]
     fn send_in_mode(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
-        let route = self.route(Space::PointToPoint, dest, tag)?;
+        let route = match self.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => route,
+            Err(error) => return to_nobody(dest, tag, error),
+        };
         let mut state = self.state()?;
         match mode {
             Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),

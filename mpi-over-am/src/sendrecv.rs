@@ -6,8 +6,9 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use crate::buffer::{bytes_of, lend_to_receive};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
-use crate::protocol::{self, Receive};
+use crate::protocol::{self, Receive, Room};
 use crate::rank::Source;
+use crate::request::{from_nobody, to_nobody};
 use crate::status::Status;
 use crate::tag::Tag;
 
@@ -22,11 +23,29 @@ impl<F: Fabric> Communicator<F> {
         (data, dest, send_tag): (&[S], u32, i32),
         (buffer, source, recv_tag): (&mut [R], impl Into<Source>, impl Into<Tag>),
     ) -> Result<Status> {
-        let route = self.route(Space::PointToPoint, dest, send_tag)?;
-        let pattern = self.pattern(Space::PointToPoint, source.into(), recv_tag.into())?;
+        let (source, recv_tag) = (source.into(), recv_tag.into());
+        let route = match self.route(Space::PointToPoint, dest, send_tag) {
+            Ok(route) => route,
+            Err(error) => {
+                to_nobody(dest, send_tag, error)?;
+                return self.recv(buffer, source, recv_tag);
+            }
+        };
+        let pattern = match self.pattern(Space::PointToPoint, source, recv_tag) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                let status = from_nobody(source, recv_tag, error)?;
+                return self.send(data, dest, send_tag).map(|()| status);
+            }
+        };
         let mut state = self.state()?;
         lend_to_receive(buffer, |buffer| {
-            protocol::send_receive(&mut state, &route, bytes_of(data), Receive { pattern, buffer })
+            protocol::send_receive(
+                &mut state,
+                &route,
+                bytes_of(data),
+                Receive { pattern, room: Room::Bytes(buffer) },
+            )
         })
     }
 }

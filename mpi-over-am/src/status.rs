@@ -1,5 +1,9 @@
 //! What a receive or a probe learns about its message.
 
+use crate::datatype::Datatype;
+use crate::rank::PROC_NULL;
+use crate::tag::ANY_TAG;
+
 /// The facts of a message that was received or probed (`MPI_Status`). That of a send is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -9,6 +13,15 @@ pub struct Status {
 }
 
 impl Status {
+    /// That of a message from [`PROC_NULL`].
+    pub(crate) const OF_NOBODY: Self = Self { source: PROC_NULL, tag: ANY_TAG, len: 0 };
+
+    /// A status with these facts, for operations that the program carries out itself.
+    #[must_use]
+    pub fn new(source: u32, tag: i32, len: u64) -> Self {
+        Self { source, tag, len }
+    }
+
     /// The sender's rank in the communicator.
     #[inline]
     #[must_use]
@@ -46,6 +59,23 @@ impl Status {
             0 => (self.len == 0).then_some(0),
             size => self.len.is_multiple_of(size).then_some(self.len / size),
         }
+    }
+
+    /// How many elements of a datatype the message holds (`MPI_Get_count`); `None` if it does not consist of whole ones
+    /// (`MPI_UNDEFINED`).
+    #[must_use]
+    pub fn count_of(&self, datatype: &Datatype) -> Option<u64> {
+        match datatype.size() {
+            0 => (self.len == 0).then_some(0),
+            size => self.len.is_multiple_of(size).then_some(self.len / size),
+        }
+    }
+
+    /// How many basic elements the message holds, if its elements are of this type (`MPI_Get_elements`); `None` if the last one
+    /// is cut.
+    #[must_use]
+    pub fn elements_of(&self, datatype: &Datatype) -> Option<u64> {
+        datatype.elements_in(self.len)
     }
 }
 

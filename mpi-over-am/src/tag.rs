@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 /// The largest tag (the attribute `MPI_TAG_UB`, MPI 4.1 section 9.1.2).
 pub const TAG_UB: i32 = i32::MAX;
 
+/// The tag in the status of a message from [`PROC_NULL`](crate::PROC_NULL), which has none.
+pub const ANY_TAG: i32 = -2;
+
 /// Which tag a receive or a probe takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tag {

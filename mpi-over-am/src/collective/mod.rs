@@ -14,7 +14,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use crate::buffer::{bytes_of, lend_to_receive};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
-use crate::protocol::{self, Borrowed, Mode, Receive};
+use crate::protocol::{self, Borrowed, Mode, Receive, Room};
 
 /// What can be sent and received: its bytes are all initialised, and any bytes make a value. Nobody has to implement it.
 pub trait Datum: NoUninit + AnyBitPattern {}
@@ -39,8 +39,9 @@ impl<F: Fabric> Communicator<F> {
         let pattern = self.pattern(Space::Collective, source.into(), (kind as i32).into())?;
         let mut state = self.state()?;
         let expected = part.len();
-        let status =
-            lend_to_receive(part, |buffer| protocol::receive(&mut state, Receive { pattern, buffer }))?;
+        let status = lend_to_receive(part, |buffer| {
+            protocol::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
+        })?;
         whole::<T>(status.len(), expected)
     }
 
@@ -56,7 +57,12 @@ impl<F: Fabric> Communicator<F> {
         let mut state = self.state()?;
         let expected = part.len();
         let status = lend_to_receive(part, |buffer| {
-            protocol::send_receive(&mut state, &route, bytes_of(out), Receive { pattern, buffer })
+            protocol::send_receive(
+                &mut state,
+                &route,
+                bytes_of(out),
+                Receive { pattern, room: Room::Bytes(buffer) },
+            )
         })?;
         whole::<T>(status.len(), expected)
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use am_core::fabric::Fabric;
 
 use super::{Mode, Route, start_send};
-use crate::buffer::OwnedMemory;
+use crate::buffer::{OwnedMemory, SendData};
 use crate::error::{Error, Result};
 use crate::request::RequestId;
 use crate::state::State;
@@ -85,11 +85,35 @@ impl AttachedBuffer {
 /// # Errors
 /// [`Error::NoBuffer`], [`Error::BufferExhausted`], what am-core reports.
 pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
-    let needed = needed_bytes(bytes.len());
+    send_filled(state, route, bytes.len(), |room| room.copy_from_slice(bytes))
+}
+
+/// As [`send_buffered`], for elements of a datatype.
+///
+/// # Errors
+/// As for [`send_buffered`].
+pub(crate) fn send_buffered_data<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    data: &SendData,
+) -> Result<()> {
+    let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a buffered send" })?;
+    send_filled(state, route, len, |room| {
+        data.pack(0, room);
+    })
+}
+
+fn send_filled<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<()> {
+    let needed = needed_bytes(len);
     let Some(mut attached) = state.attached.take() else {
-        return Err(Error::NoBuffer { len: bytes.len() as u64, needed: needed as u64 });
+        return Err(Error::NoBuffer { len: len as u64, needed: needed as u64 });
     };
-    let sent = send_from(state, &mut attached, route, bytes, needed);
+    let sent = send_from(state, &mut attached, route, (len, fill), needed);
     state.attached = Some(attached);
     sent
 }
@@ -98,7 +122,7 @@ fn send_from<F: Fabric>(
     state: &mut State<F>,
     attached: &mut AttachedBuffer,
     route: &Route,
-    bytes: &[u8],
+    (len, fill): (usize, impl FnOnce(&mut [u8])),
     needed: usize,
 ) -> Result<()> {
     free_what_has_gone(state, attached);
@@ -108,10 +132,10 @@ fn send_from<F: Fabric>(
         free_what_has_gone(state, attached);
     }
     let Some((start, raw)) =
-        attached.place(needed).and_then(|start| Some((start, attached.memory.fill(start, bytes)?)))
+        attached.place(needed).and_then(|start| Some((start, attached.memory.fill(start, len, fill)?)))
     else {
         return Err(Error::BufferExhausted {
-            len: bytes.len() as u64,
+            len: len as u64,
             needed: needed as u64,
             free: attached.free_bytes() as u64,
             attached: attached.len() as u64,

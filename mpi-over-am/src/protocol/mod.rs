@@ -21,9 +21,10 @@ use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerId;
-use am_core::task::TaskId;
+use am_core::task::{Target, TaskId};
+use am_core::transfer::Gatherer;
 
-use crate::buffer;
+use crate::buffer::{self, Gather, SendData};
 use crate::envelope;
 use crate::error::Result;
 use crate::matching::Envelope;
@@ -31,8 +32,11 @@ use crate::request::RequestId;
 use crate::state::State;
 
 pub use buffered::BSEND_OVERHEAD_BYTES;
-pub(crate) use buffered::{AttachedBuffer, flush, send_buffered};
-pub(crate) use receive::{Receive, end, receive, send_receive, start_receive};
+pub(crate) use buffered::{AttachedBuffer, flush, send_buffered, send_buffered_data};
+pub(crate) use receive::{
+    Receive, Room, end, receive, receive_data, send_receive, send_receive_data, start_receive,
+    start_receive_data,
+};
 pub use selection::Mode;
 
 /// Where a message goes, and what it says about itself.
@@ -117,6 +121,36 @@ impl Load for Held {
     }
 }
 
+/// Data that are not in one piece, and that a request holds.
+#[derive(Debug)]
+struct Scattered {
+    gather: Gather,
+    request: RequestId,
+}
+
+impl Load for Scattered {
+    fn len(&self) -> usize {
+        usize::try_from(self.gather.len()).unwrap_or(usize::MAX)
+    }
+
+    fn send<F: Fabric>(
+        self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<()> {
+        let header = envelope::to_bytes(&route.envelope, route.destination);
+        let target = route.task.seen_from(state.context.endpoint().context);
+        let number = Some(self.request.number());
+        let sent = state.context.amsend_gather(target, handler, &header, self.gather, options, number)?;
+        if sent == Outcome::Done {
+            state.handlers().requests.end(self.request, None);
+        }
+        Ok(())
+    }
+}
+
 /// Sends a message in any mode but the buffered one.
 ///
 /// # Errors
@@ -152,4 +186,55 @@ pub(crate) fn start_send<F: Fabric>(
         state.handlers().requests.forget(request);
     }
     sent.map(|()| request)
+}
+
+/// Starts a send of elements that the caller keeps for the request, in any mode but the buffered one.
+///
+/// # Errors
+/// What am-core reports; there is no request then.
+#[inline]
+pub(crate) fn start_send_data<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+    scope: u32,
+) -> Result<RequestId> {
+    match data.as_bytes() {
+        Some(bytes) => start_send(state, mode, route, bytes, scope),
+        None => start_scattered(state, mode, route, data, scope),
+    }
+}
+
+#[inline(never)]
+fn start_scattered<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+    scope: u32,
+) -> Result<RequestId> {
+    let request = state.handlers().requests.insert(false, scope);
+    let sent = send(state, mode, route, Scattered { gather: data.gather(), request });
+    if sent.is_err() {
+        state.handlers().requests.forget(request);
+    }
+    sent.map(|()| request)
+}
+
+/// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses them any more.
+///
+/// # Errors
+/// What am-core and progress report.
+#[inline]
+pub(crate) fn send_data<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+) -> Result<()> {
+    match data.as_bytes() {
+        Some(bytes) => buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))),
+        None => receive::send_and_wait(state, mode, route, data),
+    }
 }

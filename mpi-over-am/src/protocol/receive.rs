@@ -3,15 +3,16 @@
 //! A message that lies in the NIC's queue when its receive is posted is copied once: progress is made after posting, so that
 //! its header handler finds the receive.
 
-use am_core::buffer::RawBuffer;
+use am_core::buffer::{Arrived, RawBuffer};
 use am_core::fabric::Fabric;
 use am_core::handler::Place;
 use am_core::task::TaskId;
 
-use super::{Borrowed, Mode, Route, send};
+use super::{Borrowed, Mode, Route, send, send_data, start_send_data};
+use crate::buffer::{RecvData, SendData};
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
-use crate::handlers::Posted;
+use crate::handlers::{MpiHandlers, Posted};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Phase, RequestId};
 use crate::state::{State, is_over};
@@ -21,7 +22,16 @@ use crate::status::Status;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receive {
     pub(crate) pattern: Pattern,
-    pub(crate) buffer: RawBuffer,
+    pub(crate) room: Room,
+}
+
+/// Where a receive puts its message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Room {
+    /// Into these bytes.
+    Bytes(RawBuffer),
+    /// Where the layout says that its request holds.
+    Layout,
 }
 
 /// Receives a message. When this returns or unwinds, nothing uses the buffer any more.
@@ -59,6 +69,81 @@ pub(crate) fn send_receive<F: Fabric>(
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
     std::mem::forget(ending);
     status
+}
+
+/// As [`receive`], for elements of a datatype.
+///
+/// # Errors
+/// As for [`receive`].
+#[inline]
+pub(crate) fn receive_data<F: Fabric>(
+    state: &mut State<F>,
+    pattern: Pattern,
+    data: &RecvData,
+) -> Result<Status> {
+    match data.as_buffer() {
+        Some(buffer) => receive(state, Receive { pattern, room: Room::Bytes(buffer) }),
+        None => {
+            let request = start_receive_data(state, pattern, data, 0);
+            wait_here(state, request)
+        }
+    }
+}
+
+/// As [`send_receive`], for elements of datatypes.
+///
+/// # Errors
+/// As for [`receive`] and for sends.
+pub(crate) fn send_receive_data<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    out: &SendData,
+    pattern: Pattern,
+    data: &RecvData,
+) -> Result<Status> {
+    let receiving = start_receive_data(state, pattern, data, 0);
+    let mut abandon = Abandon { state, request: Some(receiving) };
+    send_data(abandon.state, Mode::Standard, route, out)?;
+    abandon.request = None;
+    wait_here(abandon.state, receiving)
+}
+
+/// Sends elements that are not in one piece, and waits until they have gone.
+///
+/// # Errors
+/// What am-core and progress report.
+pub(super) fn send_and_wait<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+) -> Result<()> {
+    let request = start_send_data(state, mode, route, data, 0)?;
+    wait_here(state, request).map(|_| ())
+}
+
+/// Waits for an operation on memory of this call. When it returns or unwinds, nothing uses the memory any more.
+fn wait_here<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<Status> {
+    let mut abandon = Abandon { state, request: Some(request) };
+    abandon.state.wait_over(request)?;
+    abandon.request = None;
+    abandon.state.handlers().requests.take(request)
+}
+
+/// Ends an operation on memory of this call that an error or an unwinding has interrupted.
+struct Abandon<'a, F: Fabric> {
+    state: &'a mut State<F>,
+    request: Option<RequestId>,
+}
+
+impl<F: Fabric> Drop for Abandon<'_, F> {
+    fn drop(&mut self) {
+        if let Some(request) = self.request {
+            end(self.state, request);
+            // The caller gets the error that interrupted the operation.
+            let _ = self.state.handlers().requests.take(request);
+        }
+    }
 }
 
 /// Ends a blocking operation that an error or an unwinding has interrupted.
@@ -99,6 +184,25 @@ pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive, s
     request
 }
 
+/// Starts a receive of elements that the caller keeps for the request.
+#[inline]
+pub(crate) fn start_receive_data<F: Fabric>(
+    state: &mut State<F>,
+    pattern: Pattern,
+    data: &RecvData,
+    scope: u32,
+) -> RequestId {
+    match data.as_buffer() {
+        Some(buffer) => start_receive(state, Receive { pattern, room: Room::Bytes(buffer) }, scope),
+        None => {
+            let request = state.handlers().requests.insert(true, scope);
+            state.handlers().requests.set_layout(request, data.scatter());
+            start_into(state, Receive { pattern, room: Room::Layout }, request);
+            request
+        }
+    }
+}
+
 /// Starts a receive: takes an early arrival, or posts.
 #[inline(always)]
 fn start_into<F: Fabric>(state: &mut State<F>, receive: Receive, request: RequestId) {
@@ -106,7 +210,7 @@ fn start_into<F: Fabric>(state: &mut State<F>, receive: Receive, request: Reques
     match handlers.early.take_match(&receive.pattern) {
         Some((envelope, message)) => take_early(state, receive, request, envelope, message),
         None => {
-            let posted = Posted { request, buffer: receive.buffer };
+            let posted = Posted { request, room: receive.room };
             let handle = handlers.posted.post(receive.pattern, posted);
             handlers.requests.posted(request, handle);
         }
@@ -125,12 +229,12 @@ fn take_early<F: Fabric>(
     handlers.requests.matched(request, &envelope);
     match message {
         EarlyMessage::Short { task, len, bytes } => {
-            let placed = deliver(&bytes[..usize::from(len)], receive.buffer);
+            let placed = deliver_to(handlers, request, receive.room, &bytes[..usize::from(len)]);
             handlers.budget.received(task, footprint(usize::from(len)));
             handlers.requests.delivered(request, u64::from(len), placed);
         }
         EarlyMessage::Kept { task, len, buffer } => {
-            let placed = deliver(&buffer[..len as usize], receive.buffer);
+            let placed = deliver_to(handlers, request, receive.room, &buffer[..len as usize]);
             handlers.budget.received(task, footprint(len as usize));
             handlers.buffers.give_back(buffer);
             handlers.requests.delivered(request, u64::from(len), placed);
@@ -141,11 +245,25 @@ fn take_early<F: Fabric>(
             handlers.requests.end(request, Some(error));
         }
         EarlyMessage::Announced { ticket, task, len } => {
-            let lengths = (len, receive.buffer.len() as u64);
-            let completion = handlers.completions.completion(request, (TaskId(task), false), lengths);
-            if let Err(error) = state.context.accept(ticket, Place::Raw(receive.buffer), completion) {
+            let (place, room) = match receive.room {
+                Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
+                Room::Layout => handlers.requests.take_layout(request),
+            };
+            let completion = handlers.completions.completion(request, (TaskId(task), false), (len, room));
+            if let Err(error) = state.context.accept(ticket, place, completion) {
                 state.handlers().requests.end(request, Some(error.into()));
             }
         }
+    }
+}
+
+/// Copies a kept message to where it was wanted all along, as much as fits; how many bytes that were.
+fn deliver_to(handlers: &mut MpiHandlers, request: RequestId, room: Room, bytes: &[u8]) -> u64 {
+    match room {
+        Room::Bytes(buffer) => deliver(bytes, buffer),
+        Room::Layout => handlers
+            .requests
+            .layout(request)
+            .map_or(0, |scatter| scatter.place(0, Arrived::private(bytes)) as u64),
     }
 }

@@ -9,7 +9,7 @@ use super::slab::RequestId;
 use crate::buffer::{buffer_to_keep, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
-use crate::protocol::{self, Mode, Receive};
+use crate::protocol::{self, Mode, Receive, Room};
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -55,7 +55,7 @@ impl<F: Fabric> Communicator<F> {
         let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
         let mut state = self.state()?;
         let raw = buffer_to_keep(&mut buffer);
-        let id = protocol::start_receive(&mut state, Receive { pattern, buffer: raw }, 0);
+        let id = protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(raw) }, 0);
         state.handlers().requests.keep(id, Box::new(buffer));
         Ok(OwnedRequest { communicator: self, id, _buffer: PhantomData })
     }

@@ -10,7 +10,7 @@ use super::slab::{Phase, RequestId};
 use crate::buffer::with_slice;
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
-use crate::protocol::{self, Borrowed, Mode, Receive};
+use crate::protocol::{self, Borrowed, Mode, Receive, Room};
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -44,7 +44,7 @@ impl<F: Fabric> Communicator<F> {
     ) -> Result<RequestId> {
         let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
         let mut state = self.state()?;
-        Ok(protocol::start_receive(&mut state, Receive { pattern, buffer }, 0))
+        Ok(protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) }, 0))
     }
 
     /// Receives, and returns when the message is there.
@@ -58,7 +58,7 @@ impl<F: Fabric> Communicator<F> {
         tag: impl Into<Tag>,
     ) -> Result<Status> {
         let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
-        protocol::receive(&mut *self.state()?, Receive { pattern, buffer })
+        protocol::receive(&mut *self.state()?, Receive { pattern, room: Room::Bytes(buffer) })
     }
 
     /// Waits until the operation is over.

@@ -10,7 +10,7 @@ use super::slab::RequestId;
 use crate::buffer::{lend_buffer, lend_bytes};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
-use crate::protocol::{self, Mode, Receive};
+use crate::protocol::{self, Mode, Receive, Room};
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -207,7 +207,8 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         let pattern = self.communicator.pattern(Space::PointToPoint, source.into(), tag.into())?;
         let mut state = self.communicator.state()?;
         let buffer = lend_buffer(self, buffer);
-        let id = protocol::start_receive(&mut state, Receive { pattern, buffer }, self.number);
+        let id =
+            protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) }, self.number);
         Ok(self.opened(id))
     }
 

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 
-use am_core::handler::Delivered;
+use am_core::handler::{Delivered, Place};
 
+use crate::buffer::Scatter;
 use crate::error::{Error, Result};
 use crate::matching::{Envelope, PostedHandle};
 use crate::status::Status;
@@ -57,12 +58,18 @@ struct Record {
     generation: u32,
     phase: Phase,
     is_receive: bool,
+    /// Its end needs a closer look: it is detached, or its message goes where a layout says.
+    is_unusual: bool,
     /// Nobody will wait for it: the record goes when the operation ends.
     detached: bool,
     /// The scope that waits for it; 0: none.
     scope: u32,
     status: Status,
     failure: Option<Box<Error>>,
+    /// Where the message goes, until it has met its receive.
+    layout: Option<Box<Scatter>>,
+    /// Bytes that the layout has room for; a sink takes any number.
+    room: u64,
     /// Memory that belongs to the operation.
     kept: Option<Box<dyn Any>>,
 }
@@ -73,10 +80,13 @@ impl Record {
             generation,
             phase: Phase::Free,
             is_receive: false,
+            is_unusual: false,
             detached: false,
             scope: 0,
             status: Status { source: 0, tag: 0, len: 0 },
             failure: None,
+            layout: None,
+            room: u64::MAX,
             kept: None,
         }
     }
@@ -170,7 +180,7 @@ impl Requests {
         record.status.len = delivered.len;
         record.phase = Phase::Done;
         let cut = record.is_receive && delivered.placed != delivered.len;
-        if cut || record.detached || delivered.outcome.is_err() {
+        if cut || record.is_unusual || delivered.outcome.is_err() {
             self.complete_unusual(id, delivered);
         }
     }
@@ -181,7 +191,8 @@ impl Requests {
         let Some(record) = self.get_mut(id) else { return };
         record.status.len = len;
         record.phase = Phase::Done;
-        if record.is_receive && placed != len || record.detached {
+        if record.is_receive && placed != len || record.is_unusual {
+            let placed = placed.min(record.room);
             self.delivered(id, len, placed);
         }
     }
@@ -191,6 +202,7 @@ impl Requests {
     fn complete_unusual(&mut self, id: RequestId, delivered: Delivered) {
         let Delivered { len, placed, outcome, .. } = delivered;
         let Some(record) = self.get_mut(id) else { return };
+        let placed = placed.min(record.room);
         record.failure = match outcome {
             Err(error) => Some(Box::new(Error::Core(*error))),
             Ok(()) if record.is_receive && placed != len => Some(Box::new(Error::Truncated {
@@ -286,6 +298,36 @@ impl Requests {
         }
     }
 
+    /// What a wait will tell.
+    pub(crate) fn set_status(&mut self, id: RequestId, status: Status) {
+        if let Some(record) = self.get_mut(id) {
+            record.status = status;
+        }
+    }
+
+    /// The message goes where a layout says.
+    pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
+        if let Some(record) = self.get_mut(id) {
+            record.room = layout.size();
+            record.layout = Some(Box::new(layout));
+            record.is_unusual = true;
+        }
+    }
+
+    /// Where the message goes.
+    pub(crate) fn layout(&self, id: RequestId) -> Option<&Scatter> {
+        self.get(id)?.layout.as_deref()
+    }
+
+    /// The place for a message that has met its receive, and its bytes.
+    #[inline(never)]
+    pub(crate) fn take_layout(&mut self, id: RequestId) -> (Place, u64) {
+        match self.get_mut(id).and_then(|record| record.layout.take().map(|layout| (layout, record.room))) {
+            Some((layout, room)) => (Place::Sink(layout), room),
+            None => (Place::Nowhere, 0),
+        }
+    }
+
     /// Whether it is a receive.
     pub(crate) fn is_receive(&self, id: RequestId) -> bool {
         self.get(id).is_some_and(|record| record.is_receive)
@@ -295,6 +337,7 @@ impl Requests {
     pub(crate) fn detach(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id) {
             record.detached = true;
+            record.is_unusual = true;
             if record.phase == Phase::Done {
                 self.remove(id);
             }

@@ -1,0 +1,411 @@
+//! User memory that a datatype describes: what it holds, as a gatherer and as a sink.
+
+use std::ptr::NonNull;
+
+use am_core::buffer::{Arrived, RawBuffer, RawBytes, Room};
+use am_core::handler::Sink;
+use am_core::transfer::Gatherer;
+
+use crate::datatype::{Datatype, Layout, Predefined, Visit};
+
+/// Memory to send from: `count` elements of a datatype. Whoever made it has promised that the bytes of the elements stay alive
+/// and unwritten until the operation that gets the value has ended.
+#[derive(Clone, Debug)]
+pub struct SendData(Elements);
+
+/// Memory to receive into: `count` elements of a datatype. Whoever made it has promised that the bytes of the elements stay
+/// alive and untouched by others until the operation that gets the value has ended.
+#[derive(Clone, Debug)]
+pub struct RecvData(Elements);
+
+/// An address to which displacements are added: it may be 0, where the displacements are addresses (`MPI_BOTTOM`).
+#[derive(Clone, Copy, Debug)]
+struct Base(usize);
+
+#[derive(Clone, Debug)]
+struct Elements {
+    base: Base,
+    count: u64,
+    datatype: Datatype,
+}
+
+impl Base {
+    /// The bytes at a displacement.
+    ///
+    /// # Safety
+    /// The maker's promise holds for these bytes.
+    #[inline(always)]
+    unsafe fn bytes(self, at: i64, len: usize) -> RawBytes {
+        // SAFETY: as for `buffer`, to be read; the maker of `SendData` has promised it.
+        unsafe { self.buffer(at, len) }.as_bytes()
+    }
+
+    /// The room at a displacement.
+    ///
+    /// # Safety
+    /// As for [`bytes`](Self::bytes).
+    #[inline(always)]
+    unsafe fn buffer(self, at: i64, len: usize) -> RawBuffer {
+        // The provenance was exposed when the value was made; or the address is one that the program got by itself.
+        let at: *mut u8 = std::ptr::with_exposed_provenance_mut(self.0.wrapping_add_signed(at as isize));
+        // SAFETY: there is at least one byte (`Layout::visit`), and it is alive by the maker's promise: not at address 0. The
+        // promise is what `RawBuffer::new` asks for.
+        unsafe { RawBuffer::new(NonNull::new_unchecked(at), len) }
+    }
+}
+
+impl Elements {
+    #[inline(always)]
+    fn packed_len(&self) -> u64 {
+        // A product beyond 64 bits is more than any memory has: the promise was false.
+        self.count.saturating_mul(self.datatype.size())
+    }
+
+    /// All bytes, if they are in one piece.
+    #[inline(always)]
+    fn as_buffer(&self) -> Option<RawBuffer> {
+        if !self.datatype.is_dense() {
+            return self.as_one_block();
+        }
+        let len = usize::try_from(self.packed_len()).ok()?;
+        if len == 0 {
+            return Some(RawBuffer::EMPTY);
+        }
+        let at = if self.datatype.as_predefined().is_some() { 0 } else { self.datatype.true_lower_bound() };
+        // SAFETY: the elements are dense, so these are exactly the bytes that the maker's promise is about; there is one.
+        Some(unsafe { self.base.buffer(at, len) })
+    }
+
+    /// A single element may be one block with a longer extent; and no byte is one block.
+    #[inline(never)]
+    fn as_one_block(&self) -> Option<RawBuffer> {
+        let layout = self.layout();
+        if layout.size() == 0 {
+            return Some(RawBuffer::EMPTY);
+        }
+        let at = layout.as_block()?;
+        let len = usize::try_from(layout.size()).ok()?;
+        // SAFETY: these are exactly the bytes that the maker's promise is about; there is one.
+        Some(unsafe { self.base.buffer(at, len) })
+    }
+
+    fn layout(&self) -> Layout {
+        if self.packed_len() == u64::MAX { Layout::EMPTY } else { self.datatype.layout(self.count) }
+    }
+
+    fn part(&self, first: i64, count: u64) -> Self {
+        let by = first.wrapping_mul(self.datatype.extent());
+        let base = Base(self.base.0.wrapping_add_signed(by as isize));
+        Self { base, count, datatype: self.datatype.clone() }
+    }
+
+    fn retyped(&self, by: i64, count: u64, datatype: &Datatype) -> Self {
+        let base = Base(self.base.0.wrapping_add_signed(by as isize));
+        Self { base, count, datatype: datatype.clone() }
+    }
+}
+
+impl SendData {
+    /// `count` elements of `datatype`, with the displacements counted from `at` (null for addresses as displacements).
+    ///
+    /// # Safety
+    /// All bytes of the elements are readable, and nobody writes them, until the operation that gets the value (or a part or
+    /// clone of it) has ended.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: *const u8, count: u64, datatype: &Datatype) -> Self {
+        Self(Elements { base: Base(at.expose_provenance()), count, datatype: datatype.clone() })
+    }
+
+    /// Bytes whose promise was given when `bytes` was made.
+    #[must_use]
+    pub fn from_bytes(bytes: RawBytes) -> Self {
+        let base = Base(bytes.at().as_ptr().expose_provenance());
+        let datatype = Datatype::predefined(Predefined::Byte);
+        Self(Elements { base, count: bytes.len() as u64, datatype })
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.count
+    }
+
+    /// Their type.
+    #[must_use]
+    pub fn datatype(&self) -> &Datatype {
+        &self.0.datatype
+    }
+
+    /// Bytes of the message.
+    #[inline(always)]
+    #[must_use]
+    pub fn packed_len(&self) -> u64 {
+        self.0.packed_len()
+    }
+
+    /// All bytes, if they are in one piece.
+    #[inline(always)]
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<RawBytes> {
+        self.0.as_buffer().map(|buffer| buffer.as_bytes())
+    }
+
+    /// `count` elements, the first one `first` extents further on. Its memory must be promised as well.
+    #[must_use]
+    pub fn part(&self, first: i64, count: u64) -> Self {
+        Self(self.0.part(first, count))
+    }
+
+    /// Copies the packed bytes from `offset` on to `to`, as many as both have (`MPI_Pack`, a part at a time); how many that
+    /// were.
+    pub fn pack(&self, offset: u64, to: &mut [u8]) -> usize {
+        pack(self.0.base, &self.0.layout(), offset, to)
+    }
+
+    /// What sends the elements where they are not in one piece.
+    pub(crate) fn gather(&self) -> Gather {
+        Gather { base: self.0.base, layout: self.0.layout() }
+    }
+}
+
+impl RecvData {
+    /// As [`SendData::new`].
+    ///
+    /// # Safety
+    /// All bytes of the elements are writable, no two are the same, and nobody else reads or writes them, until the operation
+    /// that gets the value (or a part or clone of it) has ended.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: *mut u8, count: u64, datatype: &Datatype) -> Self {
+        Self(Elements { base: Base(at.expose_provenance()), count, datatype: datatype.clone() })
+    }
+
+    /// Bytes whose promise was given when `buffer` was made.
+    #[must_use]
+    pub fn from_buffer(buffer: RawBuffer) -> Self {
+        let base = Base(buffer.at().as_ptr().expose_provenance());
+        let datatype = Datatype::predefined(Predefined::Byte);
+        Self(Elements { base, count: buffer.len() as u64, datatype })
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.count
+    }
+
+    /// Their type.
+    #[must_use]
+    pub fn datatype(&self) -> &Datatype {
+        &self.0.datatype
+    }
+
+    /// Bytes of a message that fills them all.
+    #[inline(always)]
+    #[must_use]
+    pub fn packed_len(&self) -> u64 {
+        self.0.packed_len()
+    }
+
+    /// All bytes, if they are in one piece.
+    #[inline(always)]
+    #[must_use]
+    pub fn as_buffer(&self) -> Option<RawBuffer> {
+        self.0.as_buffer()
+    }
+
+    /// `count` elements, the first one `first` extents further on. Its memory must be promised as well.
+    #[must_use]
+    pub fn part(&self, first: i64, count: u64) -> Self {
+        Self(self.0.part(first, count))
+    }
+
+    /// `count` elements of another type, `by` bytes further on. Their memory must be promised as well.
+    #[must_use]
+    pub fn retyped(&self, by: i64, count: u64, datatype: &Datatype) -> Self {
+        Self(self.0.retyped(by, count, datatype))
+    }
+
+    /// The same memory, to be read.
+    #[must_use]
+    pub fn as_send(&self) -> SendData {
+        SendData(self.0.clone())
+    }
+
+    /// Copies `bytes` to where the packed bytes from `offset` on belong, as many as fit (`MPI_Unpack`, a part at a time); how
+    /// many that were.
+    pub fn unpack(&self, offset: u64, bytes: &[u8]) -> usize {
+        self.scatter().place(offset, Arrived::private(bytes))
+    }
+
+    /// What receives the elements where they are not in one piece.
+    pub(crate) fn scatter(&self) -> Scatter {
+        Scatter { base: self.0.base, layout: self.0.layout() }
+    }
+}
+
+impl SendData {
+    /// `count` elements of another type, `by` bytes further on. Their memory must be promised as well.
+    #[must_use]
+    pub fn retyped(&self, by: i64, count: u64, datatype: &Datatype) -> Self {
+        Self(self.0.retyped(by, count, datatype))
+    }
+
+    /// Copies the elements to others, which do not overlap them, as many bytes as fit; how many that were.
+    pub fn copy_to(&self, to: &RecvData) -> u64 {
+        let len = self.packed_len().min(to.packed_len());
+        if let (Some(from), Some(to)) = (self.as_bytes(), to.as_buffer()) {
+            from.copy_to_buffer(to);
+            return len;
+        }
+        let (layout, scatter) = (self.0.layout(), to.scatter());
+        let mut piece = [0; COPY_PIECE_BYTES];
+        let mut offset = 0;
+        while offset < len {
+            let take = usize::try_from(len - offset).unwrap_or(usize::MAX).min(piece.len());
+            let packed = pack(self.0.base, &layout, offset, &mut piece[..take]);
+            scatter.place(offset, Arrived::private(&piece[..packed]));
+            offset += packed as u64;
+        }
+        len
+    }
+}
+
+/// Bytes that pass through the cache at once where both sides are scattered.
+const COPY_PIECE_BYTES: usize = 8 << 10;
+
+fn pack(base: Base, layout: &Layout, offset: u64, to: &mut [u8]) -> usize {
+    let left = usize::try_from(layout.size().saturating_sub(offset)).unwrap_or(usize::MAX);
+    let len = to.len().min(left);
+    let mut packing = Packing { base, to: &mut to[..len] };
+    layout.visit(
+        offset.min(layout.size()),
+        offset.saturating_add(len as u64).min(layout.size()),
+        &mut packing,
+    );
+    len
+}
+
+/// Copies pieces into private memory.
+struct Packing<'a> {
+    base: Base,
+    to: &'a mut [u8],
+}
+
+impl Visit for Packing<'_> {
+    #[inline(always)]
+    fn block(&mut self, at: i64, len: u64) {
+        let (to, rest) = std::mem::take(&mut self.to).split_at_mut(len as usize);
+        // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.
+        unsafe { self.base.bytes(at, to.len()) }.copy_to(to);
+        self.to = rest;
+    }
+
+    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
+        equal_blocks(self, at, len, stride, count);
+    }
+}
+
+/// A loop over equal blocks, with the frequent lengths known to the compiler: a copy is a load and a store then.
+#[inline(always)]
+fn equal_blocks(visitor: &mut impl Visit, at: i64, len: u64, stride: i64, count: u64) {
+    #[inline(always)]
+    fn blocks(visitor: &mut impl Visit, mut at: i64, len: u64, stride: i64, count: u64) {
+        for _ in 0..count {
+            visitor.block(at, len);
+            at = at.wrapping_add(stride);
+        }
+    }
+    match len {
+        4 => blocks(visitor, at, 4, stride, count),
+        8 => blocks(visitor, at, 8, stride, count),
+        16 => blocks(visitor, at, 16, stride, count),
+        24 => blocks(visitor, at, 24, stride, count),
+        32 => blocks(visitor, at, 32, stride, count),
+        _ => blocks(visitor, at, len, stride, count),
+    }
+}
+
+/// Sends elements from where they lie.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    base: Base,
+    layout: Layout,
+}
+
+impl Gatherer for Gather {
+    fn len(&self) -> u64 {
+        self.layout.size()
+    }
+
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room) {
+        let end = offset.saturating_add(len as u64).min(self.layout.size());
+        self.layout.visit(offset.min(end), end, &mut Writing { base: self.base, room });
+    }
+}
+
+/// Copies pieces into a NIC's buffer.
+struct Writing<'a> {
+    base: Base,
+    room: &'a mut Room,
+}
+
+impl Visit for Writing<'_> {
+    #[inline(always)]
+    fn block(&mut self, at: i64, len: u64) {
+        // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.
+        self.room.put(unsafe { self.base.bytes(at, len as usize) });
+    }
+
+    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
+        equal_blocks(self, at, len, stride, count);
+    }
+}
+
+/// Receives elements to where they belong.
+#[derive(Debug)]
+pub(crate) struct Scatter {
+    base: Base,
+    layout: Layout,
+}
+
+impl Scatter {
+    /// Bytes that it has room for.
+    pub(crate) fn size(&self) -> u64 {
+        self.layout.size()
+    }
+
+    /// Places bytes of the message, as many as fit; how many that were.
+    pub(crate) fn place(&self, offset: u64, bytes: Arrived<'_>) -> usize {
+        let start = offset.min(self.layout.size());
+        let end = offset.saturating_add(bytes.len() as u64).min(self.layout.size());
+        self.layout.visit(start, end, &mut Placing { base: self.base, bytes });
+        (end - start) as usize
+    }
+}
+
+impl Sink for Scatter {
+    fn take(&mut self, offset: u64, bytes: Arrived<'_>) {
+        self.place(offset, bytes);
+    }
+}
+
+/// Copies pieces to user memory.
+struct Placing<'a> {
+    base: Base,
+    bytes: Arrived<'a>,
+}
+
+impl Visit for Placing<'_> {
+    #[inline(always)]
+    fn block(&mut self, at: i64, len: u64) {
+        // SAFETY: the piece belongs to the elements whose maker has promised them to be writable and nobody else's.
+        self.bytes.copy_to_buffer(unsafe { self.base.buffer(at, len as usize) });
+        self.bytes = self.bytes.skip(len as usize);
+    }
+
+    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
+        equal_blocks(self, at, len, stride, count);
+    }
+}

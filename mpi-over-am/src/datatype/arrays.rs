@@ -1,0 +1,227 @@
+//! Types for parts of arrays: subarrays, and the part that a task has of a distributed array (MPI 5.0 sections 5.1.3, 5.1.4).
+
+use std::sync::Arc;
+
+use super::construct::{TOO_LARGE, bytes_in_all};
+use super::contents::{Combiner, Contents};
+use super::layout::Layout;
+use super::signature::Signature;
+use super::{Basic, Bounds, Datatype};
+use crate::error::{Error, Result};
+
+/// Which index of an array runs fastest through memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The last one (`MPI_ORDER_C`).
+    C,
+    /// The first one (`MPI_ORDER_FORTRAN`).
+    Fortran,
+}
+
+impl Order {
+    /// The constant of the C interface, as a type's contents hold it.
+    #[must_use]
+    pub const fn constant(self) -> i64 {
+        match self {
+            Self::C => 0x55,
+            Self::Fortran => 0x56,
+        }
+    }
+}
+
+/// How one dimension of an array is dealt out to tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Distribution {
+    /// One block for each task (`MPI_DISTRIBUTE_BLOCK`), of this length or as long as is needed.
+    Block(Option<u64>),
+    /// Blocks of this length, or of one element, in turn (`MPI_DISTRIBUTE_CYCLIC`).
+    Cyclic(Option<u64>),
+    /// Not at all (`MPI_DISTRIBUTE_NONE`).
+    None,
+}
+
+impl Distribution {
+    /// The constants of the C interface: the distribution and its argument, -1 for none.
+    const fn constants(self) -> (i64, i64) {
+        let (constant, len) = match self {
+            Self::Block(len) => (0x51, len),
+            Self::Cyclic(len) => (0x52, len),
+            Self::None => (0x50, None),
+        };
+        match len {
+            Some(len) => (constant, len.cast_signed()),
+            None => (constant, -1),
+        }
+    }
+}
+
+/// What a type takes of one dimension: `count` runs of `len` indexes, `stride` apart, and one of `rest` behind them.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    whole: u64,
+    start: u64,
+    count: u64,
+    len: u64,
+    stride: u64,
+    rest: u64,
+}
+
+impl Datatype {
+    /// A part of an array (`MPI_Type_create_subarray`): of each dimension `subsizes` indexes from `starts` on. Its extent is the
+    /// array's.
+    ///
+    /// # Errors
+    /// [`Error::Array`]: a part that is empty or lies outside, no dimension; lists of different lengths; more than 2^63 bytes.
+    pub fn subarray(
+        sizes: &[u64],
+        subsizes: &[u64],
+        starts: &[u64],
+        order: Order,
+        old: &Self,
+    ) -> Result<Self> {
+        check_dimensions("subarray", sizes.len(), &[subsizes.len(), starts.len()])?;
+        let mut taken = Vec::with_capacity(sizes.len());
+        for (dimension, ((&whole, &len), &start)) in sizes.iter().zip(subsizes).zip(starts).enumerate() {
+            let fits = len > 0 && len <= whole && start <= whole - len;
+            if !fits {
+                return Err(Error::Array {
+                    dimension,
+                    what: "the part is empty, or ends behind the array",
+                    values: [start, len, whole],
+                });
+            }
+            taken.push(Taken { whole, start, count: 1, len, stride: 0, rest: 0 });
+        }
+        let contents = Contents::new(Combiner::Subarray)
+            .integers([sizes.len() as u64])
+            .integers(sizes.iter().chain(subsizes).chain(starts).copied())
+            .integer(order.constant())
+            .types([old]);
+        Self::array(&taken, order, old, contents)
+    }
+
+    /// The part of a distributed array that task `rank` of `size` has (`MPI_Type_create_darray`). `lengths` is the array,
+    /// `grid` how many tasks share each dimension; tasks are numbered through the grid with the last dimension fastest, whatever
+    /// the array's order.
+    ///
+    /// # Errors
+    /// [`Error::Array`]: a grid of another size, a rank outside of it, blocks too short for the array; lists of different
+    /// lengths; more than 2^63 bytes.
+    pub fn darray(
+        (size, rank): (u64, u64),
+        lengths: &[u64],
+        distributions: &[Distribution],
+        grid: &[u64],
+        order: Order,
+        old: &Self,
+    ) -> Result<Self> {
+        check_dimensions("darray", lengths.len(), &[distributions.len(), grid.len()])?;
+        let tasks = grid.iter().try_fold(1u64, |product, &tasks| product.checked_mul(tasks));
+        if tasks != Some(size) || rank >= size {
+            let what = "the grid does not have as many tasks as are named, or not this rank";
+            return Err(Error::Array { dimension: 0, what, values: [rank, size, tasks.unwrap_or(u64::MAX)] });
+        }
+        let mut taken = Vec::with_capacity(lengths.len());
+        let mut tasks_behind = size;
+        for (dimension, ((&whole, &distribution), &tasks)) in
+            lengths.iter().zip(distributions).zip(grid).enumerate()
+        {
+            tasks_behind /= tasks;
+            let coordinate = rank / tasks_behind % tasks;
+            taken.push(share(dimension, whole, distribution, tasks, coordinate)?);
+        }
+        let constants = distributions.iter().map(|distribution| distribution.constants());
+        let contents = Contents::new(Combiner::Darray)
+            .integers([size, rank, lengths.len() as u64])
+            .integers(lengths.iter().copied())
+            .signed_integers(constants.clone().map(|(distribution, _)| distribution))
+            .signed_integers(constants.map(|(_, argument)| argument))
+            .integers(grid.iter().copied())
+            .integer(order.constant())
+            .types([old]);
+        Self::array(&taken, order, old, contents)
+    }
+
+    /// From the fastest dimension outwards: each takes its runs of what the ones before it have made.
+    fn array(taken: &[Taken], order: Order, old: &Self, contents: Contents) -> Result<Self> {
+        let mut layout = Layout::clone(old.element());
+        let (mut unit, mut elements) = (old.extent(), 1u64);
+        let mut one = |taken: &Taken| {
+            let signed = |value: u64| i64::try_from(value).map_err(|_| TOO_LARGE);
+            let bytes = |count: u64| signed(count)?.checked_mul(unit).ok_or(TOO_LARGE);
+            let indexes = taken.count * taken.len + taken.rest;
+            elements = elements.checked_mul(indexes).ok_or(TOO_LARGE)?;
+            bytes_in_all(old.size(), elements)?;
+            let next_unit = bytes(taken.whole)?;
+            let inner = Arc::new(layout.clone());
+            let run = Arc::new(Layout::repeat(&inner, taken.len, unit));
+            let runs = Layout::repeat(&run, taken.count, bytes(taken.stride)?);
+            let rest = Layout::repeat(&inner, taken.rest, unit);
+            let behind = bytes(taken.start + taken.count * taken.stride)?;
+            layout = Layout::sequence([runs.shifted(bytes(taken.start)?), rest.shifted(behind)]);
+            unit = next_unit;
+            Ok::<(), Error>(())
+        };
+        match order {
+            Order::C => taken.iter().rev().try_for_each(&mut one)?,
+            Order::Fortran => taken.iter().try_for_each(&mut one)?,
+        }
+        let (true_lower, true_upper) = super::construct::true_bounds(&layout);
+        let alignment = old.bounds().alignment;
+        let bounds = Bounds { lower: 0, upper: unit, true_lower, true_upper, is_set: true, alignment };
+        let signature = Signature::repeat(old.signature(), elements);
+        let basic = if elements == 0 { Basic::None } else { old.parts() };
+        Ok(Self::derived(Arc::new(layout), Arc::new(signature), bounds, basic, contents))
+    }
+}
+
+/// What the task at `coordinate` of `tasks` has of a dimension.
+fn share(
+    dimension: usize,
+    whole: u64,
+    distribution: Distribution,
+    tasks: u64,
+    coordinate: u64,
+) -> Result<Taken> {
+    let refused = |what, value| Err(Error::Array { dimension, what, values: [value, tasks, whole] });
+    match distribution {
+        Distribution::None if tasks != 1 => {
+            refused("it is not distributed, and more than one task shares it", tasks)
+        }
+        Distribution::None => Ok(Taken { whole, start: 0, count: 1, len: whole, stride: 0, rest: 0 }),
+        Distribution::Block(len) => {
+            let len = len.unwrap_or_else(|| whole.div_ceil(tasks));
+            if len.checked_mul(tasks).is_none_or(|all| all < whole) || len == 0 && whole > 0 {
+                return refused("blocks of this length do not hold the array", len);
+            }
+            let start = len.saturating_mul(coordinate).min(whole);
+            Ok(Taken { whole, start, count: 1, len: len.min(whole - start), stride: 0, rest: 0 })
+        }
+        Distribution::Cyclic(len) => {
+            let len = len.unwrap_or(1);
+            let Some(stride) = len.checked_mul(tasks).filter(|&stride| stride > 0) else {
+                return refused("blocks of this length make no round", len);
+            };
+            let start = (len * coordinate).min(whole);
+            // Rounds in which the block is whole, and what is left for a last one.
+            let count = (whole - start) / stride + u64::from((whole - start) % stride >= len);
+            let behind = start + count * stride;
+            let rest = whole.saturating_sub(behind).min(len);
+            Ok(Taken { whole, start, count, len, stride, rest })
+        }
+    }
+}
+
+fn check_dimensions(call: &'static str, dimensions: usize, others: &[usize]) -> Result<()> {
+    if dimensions == 0 {
+        return Err(Error::Array {
+            dimension: 0,
+            what: "an array has at least one dimension",
+            values: [0; 3],
+        });
+    }
+    match others.iter().find(|&&given| given != dimensions) {
+        Some(&given) => Err(Error::Count { call, given, expected: dimensions }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,130 @@
+//! How a datatype was made (MPI 5.0 section 5.1.13).
+
+use super::{Datatype, Repr};
+
+/// The constructor of a type (`MPI_COMBINER_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Combiner {
+    /// A predefined type.
+    Named,
+    /// [`Datatype::dup`]
+    Dup,
+    /// [`Datatype::contiguous`]
+    Contiguous,
+    /// [`Datatype::vector`]
+    Vector,
+    /// [`Datatype::hvector`]
+    Hvector,
+    /// [`Datatype::indexed`]
+    Indexed,
+    /// [`Datatype::hindexed`]
+    Hindexed,
+    /// [`Datatype::indexed_block`]
+    IndexedBlock,
+    /// [`Datatype::hindexed_block`]
+    HindexedBlock,
+    /// [`Datatype::structure`]
+    Struct,
+    /// [`Datatype::subarray`]
+    Subarray,
+    /// [`Datatype::darray`]
+    Darray,
+    /// [`Datatype::resized`]
+    Resized,
+}
+
+/// The arguments of a constructor, in the order of MPI's calls without `_c` (`MPI_Type_get_contents`): counts, lengths and
+/// numbers among the integers, byte displacements among the addresses.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// The constructor.
+    pub combiner: Combiner,
+    /// Counts, lengths, displacements in elements, and constants.
+    pub integers: Vec<i64>,
+    /// Displacements, bounds and strides in bytes.
+    pub addresses: Vec<i64>,
+    /// The types it is made of.
+    pub datatypes: Vec<Datatype>,
+}
+
+/// The same arguments as MPI's calls with `_c` have them (`MPI_Type_get_contents_c`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargeContents {
+    /// What stays an integer: numbers of dimensions and constants.
+    pub integers: Vec<i64>,
+    /// All else.
+    pub counts: Vec<i64>,
+}
+
+impl Contents {
+    pub(super) fn new(combiner: Combiner) -> Self {
+        Self { combiner, integers: Vec::new(), addresses: Vec::new(), datatypes: Vec::new() }
+    }
+
+    /// Counts; they were checked, or fail the construction, beyond 2^63.
+    pub(super) fn integers(self, counts: impl IntoIterator<Item = u64>) -> Self {
+        self.signed_integers(counts.into_iter().map(u64::cast_signed))
+    }
+
+    pub(super) fn signed_integers(mut self, integers: impl IntoIterator<Item = i64>) -> Self {
+        self.integers.extend(integers);
+        self
+    }
+
+    pub(super) fn integer(self, integer: i64) -> Self {
+        self.signed_integers([integer])
+    }
+
+    pub(super) fn addresses(mut self, addresses: impl IntoIterator<Item = i64>) -> Self {
+        self.addresses.extend(addresses);
+        self
+    }
+
+    pub(super) fn types<'a>(mut self, types: impl IntoIterator<Item = &'a Datatype>) -> Self {
+        self.datatypes.extend(types.into_iter().cloned());
+        self
+    }
+
+    /// The same for a type that was made with large counts.
+    #[must_use]
+    pub fn large(&self) -> LargeContents {
+        match self.combiner {
+            Combiner::Subarray => {
+                let last = self.integers.len() - 1;
+                let integers = vec![self.integers[0], self.integers[last]];
+                LargeContents { integers, counts: self.integers[1..last].to_vec() }
+            }
+            Combiner::Darray => {
+                // Size, rank and dimensions; then the array's lengths, which are counts; then constants.
+                let dimensions = usize::try_from(self.integers[2]).unwrap_or_default();
+                let (head, rest) = self.integers.split_at(3);
+                let (lengths, rest) = rest.split_at(dimensions.min(rest.len()));
+                LargeContents { integers: [head, rest].concat(), counts: lengths.to_vec() }
+            }
+            _ => {
+                let counts = [&self.integers[..], &self.addresses[..]].concat();
+                LargeContents { integers: Vec::new(), counts }
+            }
+        }
+    }
+}
+
+impl Datatype {
+    /// The constructor (`MPI_Type_get_envelope`).
+    #[must_use]
+    pub fn combiner(&self) -> Combiner {
+        match &self.0 {
+            Repr::Predefined(_) => Combiner::Named,
+            Repr::Derived(derived) => derived.contents.combiner,
+        }
+    }
+
+    /// The constructor's arguments (`MPI_Type_get_contents`); `None` for a predefined type.
+    #[must_use]
+    pub fn contents(&self) -> Option<&Contents> {
+        match &self.0 {
+            Repr::Predefined(_) => None,
+            Repr::Derived(derived) => Some(&derived.contents),
+        }
+    }
+}

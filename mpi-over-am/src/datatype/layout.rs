@@ -1,0 +1,325 @@
+//! Where the bytes of a datatype lie: a tree of loops, in which any part of the packed data can be found at once.
+//!
+//! A layout says which pieces of memory, in which order, make the packed bytes `0..size`. It is made when a type is
+//! constructed, with neighbours merged, and never changes. [`Layout::visit`] walks over any range of the packed bytes: it finds the
+//! beginning by divisions and binary searches, so that a message that is sent in packets needs no state between them, and packets
+//! may come in any order. The loops over equal blocks are handed out whole, so that copying them costs a few instructions a block.
+
+use std::sync::Arc;
+
+/// Pieces of memory in the order of the packed bytes. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// Added to every displacement below.
+    at: i64,
+    /// Packed bytes.
+    size: u64,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    /// `size` bytes in one piece.
+    Block,
+    /// `size / len` blocks of `len` bytes.
+    Strided { len: u64, stride: i64 },
+    /// The same layout again and again.
+    Loop { child: Arc<Layout>, stride: i64 },
+    /// Blocks of any length anywhere.
+    Blocks(Arc<[Block]>),
+    /// Layouts, one after the other.
+    Parts(Arc<[Part]>),
+}
+
+/// A piece of memory, and the packed bytes before it.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    at: i64,
+    len: u64,
+    before: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    layout: Layout,
+    before: u64,
+}
+
+/// What is done with the pieces.
+pub(crate) trait Visit {
+    /// A piece of `len` bytes at displacement `at`.
+    fn block(&mut self, at: i64, len: u64);
+
+    /// `count` pieces of `len` bytes, `stride` apart.
+    #[inline(always)]
+    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
+        let mut at = at;
+        for _ in 0..count {
+            self.block(at, len);
+            at = at.wrapping_add(stride);
+        }
+    }
+}
+
+impl Layout {
+    /// Nothing.
+    pub(crate) const EMPTY: Self = Self { at: 0, size: 0, shape: Shape::Block };
+
+    /// `size` bytes at `at`.
+    pub(crate) const fn block(at: i64, size: u64) -> Self {
+        Self { at, size, shape: Shape::Block }
+    }
+
+    /// Packed bytes.
+    #[inline(always)]
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The displacement, if the bytes are in one piece.
+    pub(crate) fn as_block(&self) -> Option<i64> {
+        matches!(self.shape, Shape::Block).then_some(self.at)
+    }
+
+    /// The same, `by` bytes further on.
+    pub(crate) fn shifted(&self, by: i64) -> Self {
+        Self { at: self.at.wrapping_add(by), ..self.clone() }
+    }
+
+    /// `count` times, `stride` bytes apart. Allocates nothing. The product of size and count does not overflow.
+    pub(crate) fn repeat(this: &Arc<Self>, count: u64, stride: i64) -> Self {
+        let (at, size) = (this.at, this.size * count);
+        if size == 0 {
+            return Self::EMPTY;
+        }
+        if count == 1 {
+            return Self::clone(this);
+        }
+        let shape = match &this.shape {
+            Shape::Block if continues(stride, this.size) => Shape::Block,
+            Shape::Block => Shape::Strided { len: this.size, stride },
+            Shape::Strided { len, stride: inner } if goes_on(stride, *inner, this.size / len) => {
+                Shape::Strided { len: *len, stride: *inner }
+            }
+            Shape::Loop { child, stride: inner } if goes_on(stride, *inner, this.size / child.size) => {
+                Shape::Loop { child: Arc::clone(child), stride: *inner }
+            }
+            _ => {
+                let child = Arc::clone(this);
+                return Self { at: 0, size, shape: Shape::Loop { child, stride } };
+            }
+        };
+        Self { at, size, shape }
+    }
+
+    /// One after the other. The sum of the sizes does not overflow.
+    pub(crate) fn sequence(layouts: impl IntoIterator<Item = Self>) -> Self {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut size = 0;
+        for layout in layouts {
+            if layout.size == 0 {
+                continue;
+            }
+            let before = size;
+            size += layout.size;
+            match parts.last_mut() {
+                Some(Part { layout: last, .. }) if last.is_continued_by(&layout) => last.size += layout.size,
+                _ => parts.push(Part { layout, before }),
+            }
+        }
+        match parts.len() {
+            0 => return Self::EMPTY,
+            1 => return parts.swap_remove(0).layout,
+            _ => {}
+        }
+        if !parts.iter().all(|part| part.layout.as_block().is_some()) {
+            return Self { at: 0, size, shape: Shape::Parts(parts.into()) };
+        }
+        let (first, second) = (&parts[0].layout, &parts[1].layout);
+        let (at, len, stride) = (first.at, first.size, second.at.wrapping_sub(first.at));
+        let is_regular = parts.iter().all(|part| part.layout.size == len)
+            && parts.windows(2).all(|pair| pair[1].layout.at.wrapping_sub(pair[0].layout.at) == stride);
+        if is_regular {
+            return Self { at, size, shape: Shape::Strided { len, stride } };
+        }
+        let block = |part: Part| Block { at: part.layout.at, len: part.layout.size, before: part.before };
+        Self { at: 0, size, shape: Shape::Blocks(parts.into_iter().map(block).collect()) }
+    }
+
+    /// The displacements of the first and behind the last byte; `None` if there is none.
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+        if self.size == 0 {
+            return None;
+        }
+        let join = |(low, high): (i64, i64), (from, to): (i64, i64)| (low.min(from), high.max(to));
+        let again = |(low, high): (i64, i64), count: u64, stride: i64| {
+            let last = offset(0, count - 1, stride);
+            (low.wrapping_add(last.min(0)), high.wrapping_add(last.max(0)))
+        };
+        let piece = |at: i64, len: u64| (at, at.wrapping_add_unsigned(len));
+        let (low, high) = match &self.shape {
+            Shape::Block => piece(0, self.size),
+            Shape::Strided { len, stride } => again(piece(0, *len), self.size / len, *stride),
+            Shape::Loop { child, stride } => again(child.span()?, self.size / child.size, *stride),
+            Shape::Blocks(blocks) => blocks.iter().map(|block| piece(block.at, block.len)).reduce(join)?,
+            Shape::Parts(parts) => parts.iter().filter_map(|part| part.layout.span()).reduce(join)?,
+        };
+        Some((low.wrapping_add(self.at), high.wrapping_add(self.at)))
+    }
+
+    fn is_continued_by(&self, next: &Self) -> bool {
+        let blocks = matches!((&self.shape, &next.shape), (Shape::Block, Shape::Block));
+        blocks && self.at.checked_add_unsigned(self.size) == Some(next.at)
+    }
+
+    /// Hands the pieces of the packed bytes `from..to` to `visitor`, in order. `from <= to <= size`.
+    pub(crate) fn visit(&self, from: u64, to: u64, visitor: &mut impl Visit) {
+        if from < to {
+            self.visit_at(0, from, to, visitor);
+        }
+    }
+
+    /// As [`visit`](Self::visit), with `base` added to all displacements; there is at least one byte.
+    fn visit_at(&self, base: i64, from: u64, to: u64, visitor: &mut impl Visit) {
+        let base = base.wrapping_add(self.at);
+        match &self.shape {
+            Shape::Block => visitor.block(base.wrapping_add_unsigned(from), to - from),
+            Shape::Strided { len, stride } => visit_strided(base, (*len, *stride), from, to, visitor),
+            Shape::Loop { child, stride } => child.visit_loop(base, *stride, from, to, visitor),
+            Shape::Blocks(blocks) => visit_blocks(blocks, base, from, to, visitor),
+            Shape::Parts(parts) => {
+                let first = parts.partition_point(|part| part.before <= from) - 1;
+                for part in &parts[first..] {
+                    if part.before >= to {
+                        break;
+                    }
+                    let start = from.saturating_sub(part.before);
+                    let end = (to - part.before).min(part.layout.size);
+                    part.layout.visit_at(base, start, end, visitor);
+                }
+            }
+        }
+    }
+
+    fn visit_loop(&self, base: i64, stride: i64, from: u64, to: u64, visitor: &mut impl Visit) {
+        let mut index = from / self.size;
+        let mut start = from - index * self.size;
+        let mut left = to - from;
+        while left > 0 {
+            let end = self.size.min(start + left);
+            self.visit_at(offset(base, index, stride), start, end, visitor);
+            left -= end - start;
+            start = 0;
+            index += 1;
+        }
+    }
+}
+
+/// Blocks of one length: what is cut off at either end, and a plain loop between.
+fn visit_strided(base: i64, (len, stride): (u64, i64), from: u64, to: u64, visitor: &mut impl Visit) {
+    let (mut first, cut) = (from / len, from % len);
+    let last = to / len;
+    if cut > 0 || first == last {
+        let end = len.min(cut + (to - from));
+        visitor.block(offset(base, first, stride).wrapping_add_unsigned(cut), end - cut);
+        first += 1;
+    }
+    if first < last {
+        visitor.strided(offset(base, first, stride), len, stride, last - first);
+        first = last;
+    }
+    if first == last && !to.is_multiple_of(len) {
+        visitor.block(offset(base, last, stride), to % len);
+    }
+}
+
+fn visit_blocks(blocks: &[Block], base: i64, from: u64, to: u64, visitor: &mut impl Visit) {
+    let first = blocks.partition_point(|block| block.before <= from) - 1;
+    let mut cut = from - blocks[first].before;
+    let mut left = to - from;
+    for block in &blocks[first..] {
+        let len = (block.len - cut).min(left);
+        visitor.block(base.wrapping_add(block.at).wrapping_add_unsigned(cut), len);
+        left -= len;
+        cut = 0;
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+/// `index` strides behind `base`.
+#[inline(always)]
+fn offset(base: i64, index: u64, stride: i64) -> i64 {
+    base.wrapping_add(index.cast_signed().wrapping_mul(stride))
+}
+
+/// Whether the next block begins where one of `size` bytes ends.
+fn continues(stride: i64, size: u64) -> bool {
+    u64::try_from(stride) == Ok(size)
+}
+
+/// Whether a repetition at `stride` goes on with the inner loop of `count` rounds.
+fn goes_on(stride: i64, inner: i64, count: u64) -> bool {
+    i64::try_from(count).ok().and_then(|count| inner.checked_mul(count)) == Some(stride)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Bytes(Vec<i64>);
+
+    impl Visit for Bytes {
+        fn block(&mut self, at: i64, len: u64) {
+            self.0.extend((at..).take(usize::try_from(len).unwrap()));
+        }
+    }
+
+    fn bytes(layout: &Layout, from: u64, to: u64) -> Vec<i64> {
+        let mut bytes = Bytes::default();
+        layout.visit(from, to, &mut bytes);
+        bytes.0
+    }
+
+    fn repeat(layout: Layout, count: u64, stride: i64) -> Layout {
+        Layout::repeat(&Arc::new(layout), count, stride)
+    }
+
+    #[test]
+    fn neighbours_become_one_block() {
+        let row = repeat(Layout::block(0, 4), 10, 4);
+        assert_eq!(row.as_block(), Some(0));
+        assert_eq!(row.size(), 40);
+        let two = Layout::sequence([Layout::block(8, 4), Layout::EMPTY, Layout::block(12, 20)]);
+        assert_eq!((two.as_block(), two.size()), (Some(8), 24));
+        assert!(matches!(repeat(repeat(Layout::block(0, 4), 3, 8), 5, 24).shape, Shape::Strided { .. }));
+    }
+
+    #[test]
+    fn every_part_of_every_shape_is_the_part_of_the_whole() {
+        let strided = repeat(Layout::block(3, 4), 5, -7);
+        let blocks = Layout::sequence([Layout::block(100, 3), Layout::block(-50, 6), Layout::block(10, 1)]);
+        let parts = Layout::sequence([strided.shifted(1000), Layout::block(0, 5), blocks.shifted(-3000)]);
+        let looped = repeat(parts.clone(), 4, 10_000);
+        let twice = repeat(looped.clone(), 3, 123_456);
+        for layout in [strided, blocks, parts, looped, twice] {
+            let whole = bytes(&layout, 0, layout.size());
+            assert_eq!(whole.len() as u64, layout.size());
+            for from in 0..=layout.size() {
+                for to in from..=layout.size().min(from + 40) {
+                    let (start, end) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
+                    assert_eq!(bytes(&layout, from, to), whole[start..end], "{from}..{to} of {layout:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_repeated_is_nothing() {
+        assert_eq!(repeat(Layout::EMPTY, 1000, 8).size(), 0);
+        assert_eq!(repeat(Layout::block(0, 8), 0, 8).size(), 0);
+        assert!(bytes(&Layout::EMPTY, 0, 0).is_empty());
+    }
+}

@@ -1,0 +1,303 @@
+//! Datatypes: what lies where in the memory of a message (MPI 5.0 chapter 5).
+//!
+//! A [`Datatype`] is a list of basic types with their displacements, and an extent: the distance from one element to the next.
+//! Data that are not in one piece go from where they lie straight into the NIC's buffers, and from there to where they belong,
+//! without a packing buffer between.
+
+mod arrays;
+mod construct;
+mod contents;
+mod layout;
+mod predefined;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use arrays::{Distribution, Order};
+pub use contents::{Combiner, Contents, LargeContents};
+pub(crate) use layout::{Layout, Visit};
+pub use predefined::{Kind, Predefined};
+use signature::Signature;
+
+/// A datatype (`MPI_Datatype`). Cloning is cheap, and gives the same type.
+#[derive(Clone)]
+pub struct Datatype(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Predefined(Predefined),
+    Derived(Arc<Derived>),
+}
+
+/// What is known of a type that was constructed.
+struct Derived {
+    layout: Arc<Layout>,
+    signature: Arc<Signature>,
+    bounds: Bounds,
+    basic: Basic,
+    contents: Contents,
+    committed: AtomicBool,
+}
+
+/// The bounds of a type, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    lower: i64,
+    upper: i64,
+    /// Of the data alone.
+    true_lower: i64,
+    true_upper: i64,
+    /// The bounds were set by `resized` (MPI 5.0 section 5.1.6): only set bounds count in types made of this one.
+    is_set: bool,
+    /// Of the most aligned basic type.
+    alignment: i64,
+}
+
+/// The predefined types that a type is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Basic {
+    None,
+    Only(Predefined),
+    Several,
+}
+
+impl Datatype {
+    /// A named type.
+    #[inline(always)]
+    #[must_use]
+    pub const fn predefined(predefined: Predefined) -> Self {
+        Self(Repr::Predefined(predefined))
+    }
+
+    /// The name, if it is a named type.
+    #[inline(always)]
+    #[must_use]
+    pub fn as_predefined(&self) -> Option<Predefined> {
+        match self.0 {
+            Repr::Predefined(predefined) => Some(predefined),
+            Repr::Derived(_) => None,
+        }
+    }
+
+    /// Bytes of data in one element (`MPI_Type_size`).
+    #[inline(always)]
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        match &self.0 {
+            Repr::Predefined(predefined) => predefined.size(),
+            Repr::Derived(derived) => derived.layout.size(),
+        }
+    }
+
+    /// The displacement at which an element begins (`MPI_Type_get_extent`).
+    #[must_use]
+    pub fn lower_bound(&self) -> i64 {
+        self.bounds().lower
+    }
+
+    /// Bytes from one element to the next (`MPI_Type_get_extent`).
+    #[inline(always)]
+    #[must_use]
+    pub fn extent(&self) -> i64 {
+        match &self.0 {
+            Repr::Predefined(predefined) => predefined.extent().cast_signed(),
+            Repr::Derived(derived) => derived.bounds.upper.wrapping_sub(derived.bounds.lower),
+        }
+    }
+
+    /// The displacement of the first byte of data (`MPI_Type_get_true_extent`).
+    #[must_use]
+    pub fn true_lower_bound(&self) -> i64 {
+        self.bounds().true_lower
+    }
+
+    /// Bytes from the first to the last byte of data (`MPI_Type_get_true_extent`).
+    #[must_use]
+    pub fn true_extent(&self) -> i64 {
+        let bounds = self.bounds();
+        bounds.true_upper.wrapping_sub(bounds.true_lower)
+    }
+
+    /// Whether one element is one block, and any number of elements too: its size is its extent.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_dense(&self) -> bool {
+        match &self.0 {
+            Repr::Predefined(predefined) => predefined.size() == predefined.extent(),
+            Repr::Derived(derived) => {
+                derived.layout.as_block().is_some()
+                    && u64::try_from(derived.bounds.upper.wrapping_sub(derived.bounds.lower))
+                        == Ok(derived.layout.size())
+            }
+        }
+    }
+
+    /// The only predefined type in it; `None` if there are several, or none. A pair is one type.
+    #[must_use]
+    pub fn basic(&self) -> Option<Predefined> {
+        match &self.0 {
+            Repr::Predefined(predefined) => Some(*predefined),
+            Repr::Derived(derived) => match derived.basic {
+                Basic::Only(predefined) => Some(predefined),
+                Basic::None | Basic::Several => None,
+            },
+        }
+    }
+
+    /// Makes the type ready for communication (`MPI_Type_commit`). The Rust calls do not ask for it; the C interface does.
+    pub fn commit(&self) {
+        if let Repr::Derived(derived) = &self.0 {
+            // Ordering: the flag publishes nothing; whoever shares the type with another thread orders that by itself.
+            derived.committed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was committed. Named types are.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        match &self.0 {
+            Repr::Predefined(_) => true,
+            Repr::Derived(derived) => derived.committed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Basic elements in one element: what `MPI_Get_elements` counts.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        self.signature().elements()
+    }
+
+    /// How many basic elements the first `len` bytes of a message of this type hold (`MPI_Get_elements`); `None` if the last one
+    /// is cut (`MPI_UNDEFINED`).
+    #[must_use]
+    pub fn elements_in(&self, len: u64) -> Option<u64> {
+        let size = self.size();
+        if size == 0 {
+            return (len == 0).then_some(0);
+        }
+        let (elements, left) = self.signature().elements_in(len % size);
+        (left == 0).then(|| len / size * self.elements() + elements)
+    }
+
+    /// Bytes that `elements` basic elements of a message of this type take (`MPI_Status_set_elements`); `None` if the type has
+    /// none, or they are too many.
+    #[must_use]
+    pub fn bytes_of_elements(&self, elements: u64) -> Option<u64> {
+        let signature = self.signature();
+        if signature.elements() == 0 {
+            return (elements == 0).then_some(0);
+        }
+        let whole = (elements / signature.elements()).checked_mul(self.size())?;
+        whole.checked_add(signature.bytes_of(elements % signature.elements()))
+    }
+
+    /// Bytes that `count` elements have when packed (`MPI_Pack_size`).
+    ///
+    /// # Errors
+    /// More than 2^63 bytes.
+    pub fn packed_len(&self, count: u64) -> crate::error::Result<u64> {
+        construct::bytes_in_all(self.size(), count)
+    }
+
+    /// The layout of `count` elements. The product of count and size does not overflow.
+    pub(crate) fn layout(&self, count: u64) -> Layout {
+        Layout::repeat(self.element(), count, self.extent())
+    }
+
+    /// The layout of one element.
+    fn element(&self) -> &Arc<Layout> {
+        match &self.0 {
+            Repr::Predefined(predefined) => &TYPES[*predefined as usize].layout,
+            Repr::Derived(derived) => &derived.layout,
+        }
+    }
+
+    fn signature(&self) -> &Arc<Signature> {
+        match &self.0 {
+            Repr::Predefined(predefined) => &TYPES[*predefined as usize].signature,
+            Repr::Derived(derived) => &derived.signature,
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        match &self.0 {
+            Repr::Predefined(predefined) => TYPES[*predefined as usize].bounds,
+            Repr::Derived(derived) => derived.bounds,
+        }
+    }
+
+    fn parts(&self) -> Basic {
+        match &self.0 {
+            Repr::Predefined(predefined) => Basic::Only(*predefined),
+            Repr::Derived(derived) => derived.basic,
+        }
+    }
+}
+
+impl From<Predefined> for Datatype {
+    fn from(predefined: Predefined) -> Self {
+        Self::predefined(predefined)
+    }
+}
+
+/// The same type: the same name, or the same construction (a clone, not a duplicate).
+impl PartialEq for Datatype {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Predefined(own), Repr::Predefined(other)) => own == other,
+            (Repr::Derived(own), Repr::Derived(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Datatype {}
+
+impl fmt::Debug for Datatype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Predefined(predefined) => f.write_str(predefined.name()),
+            Repr::Derived(derived) => f
+                .debug_struct("Datatype")
+                .field("combiner", &derived.contents.combiner)
+                .field("size", &derived.layout.size())
+                .field("bounds", &derived.bounds)
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+/// What a predefined type looks like.
+struct Named {
+    layout: Arc<Layout>,
+    signature: Arc<Signature>,
+    bounds: Bounds,
+}
+
+static TYPES: LazyLock<Box<[Named]>> = LazyLock::new(|| Predefined::ALL.iter().map(|&p| named(p)).collect());
+
+fn named(predefined: Predefined) -> Named {
+    let layout = match predefined.parts() {
+        None => Layout::block(0, predefined.size()),
+        Some((value, index)) => {
+            let behind = value.size().next_multiple_of(index.alignment()).cast_signed();
+            Layout::sequence([Layout::block(0, value.size()), Layout::block(behind, index.size())])
+        }
+    };
+    let (_, true_upper) = construct::true_bounds(&layout);
+    let bounds = Bounds {
+        lower: 0,
+        upper: predefined.extent().cast_signed(),
+        true_lower: 0,
+        true_upper,
+        is_set: false,
+        alignment: predefined.alignment().cast_signed(),
+    };
+    Named { layout: Arc::new(layout), signature: Arc::new(Signature::of(predefined)), bounds }
+}

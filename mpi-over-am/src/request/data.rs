@@ -1,0 +1,178 @@
+//! Operations on elements of datatypes, without a lifetime: what the typed calls, the collectives and the C interface stand on.
+//!
+//! These calls are safe because the making of a [`SendData`] or [`RecvData`] is not: whoever made it has promised to leave the
+//! memory alone until the operation has ended. Data in one piece go as bytes; others go from where they lie into the NIC's
+//! buffers, and from there to where they belong.
+
+use am_core::fabric::Fabric;
+
+use super::slab::RequestId;
+use crate::buffer::{RecvData, SendData};
+use crate::communicator::{Communicator, Space};
+use crate::error::{Error, Result};
+use crate::protocol::{self, Mode};
+use crate::rank::{PROC_NULL, Source};
+use crate::status::Status;
+use crate::tag::{self, Tag};
+
+impl<F: Fabric> Communicator<F> {
+    /// Starts a send in any mode. In buffered mode the memory is free again when this returns, and the request is over; so it is
+    /// for a message to [`PROC_NULL`].
+    ///
+    /// # Errors
+    /// As the typed sends.
+    pub fn isend_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
+        let route = match self.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => route,
+            Err(error) => {
+                to_nobody(dest, tag, error)?;
+                return self.request_that_is_over(false);
+            }
+        };
+        let mut state = self.state()?;
+        if mode != Mode::Buffered {
+            return protocol::start_send_data(&mut state, mode, &route, data, 0);
+        }
+        protocol::send_buffered_data(&mut state, &route, data)?;
+        drop(state);
+        self.request_that_is_over(false)
+    }
+
+    /// Starts a receive.
+    ///
+    /// # Errors
+    /// As the typed receives.
+    pub fn irecv_data(
+        &self,
+        data: &RecvData,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<RequestId> {
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                from_nobody(source, tag, error)?;
+                return self.request_that_is_over(true);
+            }
+        };
+        Ok(protocol::start_receive_data(&mut *self.state()?, pattern, data, 0))
+    }
+
+    /// Sends in any mode, and returns when the memory is free again.
+    ///
+    /// # Errors
+    /// As the typed sends.
+    pub fn send_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<()> {
+        let route = match self.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => route,
+            Err(error) => return to_nobody(dest, tag, error),
+        };
+        let mut state = self.state()?;
+        match mode {
+            Mode::Buffered => protocol::send_buffered_data(&mut state, &route, data),
+            _ => protocol::send_data(&mut state, mode, &route, data),
+        }
+    }
+
+    /// Receives, and returns when the message is there.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_data(
+        &self,
+        data: &RecvData,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => return from_nobody(source, tag, error),
+        };
+        protocol::receive_data(&mut *self.state()?, pattern, data)
+    }
+
+    /// As [`sendrecv`](Self::sendrecv).
+    ///
+    /// # Errors
+    /// As [`sendrecv`](Self::sendrecv).
+    pub fn sendrecv_data(
+        &self,
+        (out, dest, send_tag): (&SendData, u32, i32),
+        (data, source, recv_tag): (&RecvData, Source, Tag),
+    ) -> Result<Status> {
+        let route = match self.route(Space::PointToPoint, dest, send_tag) {
+            Ok(route) => route,
+            Err(error) => {
+                to_nobody(dest, send_tag, error)?;
+                return self.recv_data(data, source, recv_tag);
+            }
+        };
+        let pattern = match self.pattern(Space::PointToPoint, source, recv_tag) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                let status = from_nobody(source, recv_tag, error)?;
+                return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| status);
+            }
+        };
+        protocol::send_receive_data(&mut *self.state()?, &route, out, pattern, data)
+    }
+
+    /// Sends the elements and receives others in their place (`MPI_Sendrecv_replace`).
+    ///
+    /// # Errors
+    /// As [`sendrecv`](Self::sendrecv).
+    pub fn sendrecv_replace_data(
+        &self,
+        data: &RecvData,
+        (dest, send_tag): (u32, i32),
+        (source, recv_tag): (Source, Tag),
+    ) -> Result<Status> {
+        let len =
+            usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "sendrecv_replace" })?;
+        let mut out = vec![0; len];
+        data.as_send().pack(0, &mut out);
+        crate::buffer::lend_to_send(&out, |out| {
+            self.sendrecv_data((&out, dest, send_tag), (data, source, recv_tag))
+        })
+    }
+
+    /// A request of which nothing is left to be done.
+    fn request_that_is_over(&self, is_receive: bool) -> Result<RequestId> {
+        let mut state = self.state()?;
+        let requests = &mut state.handlers().requests;
+        let request = requests.insert(is_receive, 0);
+        if is_receive {
+            requests.set_status(request, Status::OF_NOBODY);
+        }
+        requests.end(request, None);
+        Ok(request)
+    }
+}
+
+/// A message to [`PROC_NULL`] goes nowhere (MPI 5.0 section 3.10); to any other rank that does not exist, it is an error.
+///
+/// # Errors
+/// As said.
+#[cold]
+#[inline(never)]
+pub(crate) fn to_nobody(dest: u32, tag: i32, error: Error) -> Result<()> {
+    if dest == PROC_NULL { tag::check(tag).map(|_| ()) } else { Err(error) }
+}
+
+/// A message from [`PROC_NULL`] is empty, and there at once.
+///
+/// # Errors
+/// From any other rank that does not exist.
+#[cold]
+#[inline(never)]
+pub(crate) fn from_nobody(source: Source, tag: Tag, error: Error) -> Result<Status> {
+    if source != Source::Rank(PROC_NULL) {
+        return Err(error);
+    }
+    match tag {
+        Tag::Is(tag) => tag::check(tag).map(|_| Status::OF_NOBODY),
+        Tag::Any => Ok(Status::OF_NOBODY),
+    }
+}
