@@ -132,7 +132,7 @@ fn handle_inline<F: Fabric, H: HandlerSet>(
 }
 
 /// A packet in the NIC's buffer: its place goes back when it has been handled.
-#[inline]
+#[inline(always)]
 fn handle_buffered<F: Fabric, H: HandlerSet>(
     fabric: &mut F,
     engine: &mut Engine,

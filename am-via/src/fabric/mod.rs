@@ -160,8 +160,8 @@ impl<D: Device> ViaFabric<D> {
 
     #[cold]
     #[inline(never)]
-    fn rare(&mut self, event: ViplEvent) -> Option<Event> {
-        match event {
+    fn rare(&mut self, event: Box<ViplEvent>) -> Option<Box<Event>> {
+        match *event {
             ViplEvent::Connected(vi, from) => {
                 self.peers.insert(endpoint(from), vi, Credits::new(self.plan));
                 None
@@ -170,9 +170,9 @@ impl<D: Device> ViaFabric<D> {
                 let op = OpId(u32::try_from(id).ok()?);
                 let (at, len) = self.under_way.remove(&id)?;
                 let result = result.map_err(|fault| Box::new(refused(at, len, fault.into())));
-                Some(Event::Completed { op, result })
+                Some(Box::new(Event::Completed { op, result }))
             }
-            ViplEvent::TaskFailed(task) => Some(Event::TaskFailed(TaskId(task))),
+            ViplEvent::TaskFailed(task) => Some(Box::new(Event::TaskFailed(TaskId(task)))),
             ViplEvent::Disconnected(_) | ViplEvent::Received(_) => None,
         }
     }
@@ -385,7 +385,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
                 inline.set_len(received.length as usize);
                 self.received(&received)
             }
-            event => self.rare(event),
+            event => self.rare(Box::new(event)).map(|event| *event),
         }
     }
 

@@ -140,7 +140,7 @@ impl<D: Device> Nic<D> {
     pub fn poll(&mut self, payload: &mut Payload) -> Option<ViplEvent> {
         match self.device.poll(payload)? {
             News::Entry(completion) => self.entry(&completion),
-            news => self.rare(news),
+            news => self.rare(Box::new(news)).map(|event| *event),
         }
     }
 
@@ -150,7 +150,7 @@ impl<D: Device> Nic<D> {
         let is_inline = match Operation::of(entry.operation) {
             Some(Operation::Inline) => true,
             Some(Operation::Area) => false,
-            other => return self.rare_entry(ViId(*vi), other),
+            other => return self.rare_entry(ViId(*vi), other).map(|event| *event),
         };
         Some(ViplEvent::Received(Received {
             vi: ViId(*vi),
@@ -163,34 +163,35 @@ impl<D: Device> Nic<D> {
 
     #[cold]
     #[inline(never)]
-    fn rare_entry(&mut self, vi: ViId, operation: Option<Operation>) -> Option<ViplEvent> {
+    fn rare_entry(&mut self, vi: ViId, operation: Option<Operation>) -> Option<Box<ViplEvent>> {
         self.device.release(vi.0);
         if operation == Some(Operation::Disconnect) {
             if let Some(Some(found)) = self.vis.get_mut(vi.0.0 as usize) {
                 found.state = ViState::Error;
             }
-            return Some(ViplEvent::Disconnected(vi));
+            return Some(Box::new(ViplEvent::Disconnected(vi)));
         }
         None
     }
 
     #[cold]
     #[inline(never)]
-    fn rare(&mut self, news: News) -> Option<ViplEvent> {
-        match news {
+    fn rare(&mut self, news: Box<News>) -> Option<Box<ViplEvent>> {
+        let event = match *news {
             News::Connected(number, peer) => {
                 self.insert(ViId(number), peer);
-                Some(ViplEvent::Connected(ViId(number), peer))
+                ViplEvent::Connected(ViId(number), peer)
             }
-            News::Ended { id, result } => Some(ViplEvent::Ended { id, result }),
+            News::Ended { id, result } => ViplEvent::Ended { id, result },
             News::TaskFailed(task) => {
                 for vi in self.vis.iter_mut().flatten().filter(|vi| vi.peer.task == task) {
                     vi.state = ViState::Error;
                 }
-                Some(ViplEvent::TaskFailed(task))
+                ViplEvent::TaskFailed(task)
             }
-            News::Entry(completion) => self.entry(&completion),
-        }
+            News::Entry(completion) => return self.entry(&completion).map(Box::new),
+        };
+        Some(Box::new(event))
     }
 
     /// The bytes of a received area message.

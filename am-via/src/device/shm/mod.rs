@@ -161,8 +161,11 @@ impl Shm {
     }
 
     /// Everything that a poll looks at besides the rings. Each check is one load of a line that seldom changes.
+    ///
+    /// What it finds is boxed, as is all that is rare on the way up from here: a call that may write its result to where
+    /// the frequent one is would make the frequent one travel through memory at every stair.
     #[inline(always)]
-    fn poll_rest(&mut self) -> Option<News> {
+    fn poll_rest(&mut self) -> Option<Box<News>> {
         if self.attention.is_raised() || self.files.failure_epoch() != self.failure_epoch {
             return self.poll_rare();
         }
@@ -174,7 +177,7 @@ impl Shm {
 
     #[cold]
     #[inline(never)]
-    fn poll_rare(&mut self) -> Option<News> {
+    fn poll_rare(&mut self) -> Option<Box<News>> {
         let epoch = self.files.failure_epoch();
         if epoch != self.failure_epoch {
             self.failure_epoch = epoch;
@@ -201,14 +204,16 @@ impl Shm {
         self.next_rare()
     }
 
-    fn next_rare(&mut self) -> Option<News> {
+    #[cold]
+    #[inline(never)]
+    fn next_rare(&mut self) -> Option<Box<News>> {
         if let Some(vi) = self.connected.pop() {
             let peer = self.vis.get(vi as usize)?.as_ref()?.peer;
             // Only now: an entry must not come up before the news of its VI.
             self.polled.push(vi);
-            return Some(News::Connected(ViNumber(vi), peer));
+            return Some(Box::new(News::Connected(ViNumber(vi), peer)));
         }
-        self.failures_due.pop().map(News::TaskFailed)
+        self.failures_due.pop().map(|task| Box::new(News::TaskFailed(task)))
     }
 
     /// A peer has made VI `vi` here. A slot that does not say so soundly is left alone: its maker is at fault, and learns
@@ -383,7 +388,7 @@ impl Device for Shm {
         if self.quiet_polls >= PARK_AFTER_POLLS && count > NEVER_PARK_BELOW {
             self.park_quiet();
         }
-        self.poll_rest()
+        self.poll_rest().map(|news| *news)
     }
 
     #[inline(always)]
