@@ -101,7 +101,9 @@ impl Credits {
     #[inline(always)]
     pub(super) fn returned(&mut self, credits: u32, unused_answers: u32) {
         self.credits = (self.credits + credits).min(self.plan.credits);
-        self.answer_places = (self.answer_places + unused_answers).min(self.plan.answers);
+        if unused_answers > 0 {
+            self.answer_places = (self.answer_places + unused_answers).min(self.plan.answers);
+        }
     }
 
     /// A packet of the peer was consumed.
