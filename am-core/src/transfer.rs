@@ -139,6 +139,18 @@ impl<G: Gatherer + ?Sized> Body for Gathered<'_, G> {
     }
 }
 
+impl Body for &[u8] {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    #[inline(always)]
+    fn write(&mut self, room: &mut Room) {
+        room.put_slice(self);
+    }
+}
+
 impl Body for RawBytes {
     #[inline(always)]
     fn len(&self) -> usize {

@@ -7,6 +7,8 @@ use super::pending::{Front, Queued};
 use super::reassembly::Ranges;
 use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX, Lower};
+use smallvec::SmallVec;
+
 use crate::buffer::{Access, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
 use crate::error::{Error, Outcome, Result};
 use crate::handler::{HandlerId, HandlerSet};
@@ -40,42 +42,39 @@ impl Outgoing<'_> {
             completion_counter: self.completion_counter,
         }
     }
-
-    /// Whether a message of this length goes as one packet.
-    pub(crate) fn is_whole(&self, len: u64, packet_bytes_max: usize) -> bool {
-        let front = (self.head().len() + self.uhdr.len()) as u64;
-        !self.announce && len <= (packet_bytes_max as u64).saturating_sub(front)
-    }
 }
 
-/// The bytes before the user data of a packet, on the stack.
-pub(crate) struct FrontBytes {
-    bytes: [u8; FRONT_BYTES_MAX],
-    len: usize,
-}
+/// The bytes before the user data of a packet, on the stack. It is filled in place: zeroing and moving all of it would cost
+/// more than sending a short message.
+#[derive(Default)]
+pub(crate) struct FrontBytes(SmallVec<[u8; FRONT_BYTES_MAX]>);
 
 impl FrontBytes {
     /// Heads and user header one behind the other.
     ///
     /// # Errors
     /// A user header that is too long.
-    pub(crate) fn new(head: MessageHead, announcement: &[u8], uhdr: &[u8], uhdr_max: usize) -> Result<Self> {
+    pub(crate) fn fill(
+        &mut self,
+        head: MessageHead,
+        announcement: &[u8],
+        uhdr: &[u8],
+        uhdr_max: usize,
+    ) -> Result<()> {
         if uhdr.len() > uhdr_max {
             return Err(Error::UserHeaderTooLong { len: uhdr.len(), max: uhdr_max });
         }
         let mut fixed = InlineBytes::new();
         let fitted = head.push_to(&mut fixed);
         debug_assert!(fitted, "a head fits into an empty packet");
-        let mut front = Self { bytes: [0; FRONT_BYTES_MAX], len: 0 };
         for part in [fixed.as_slice(), announcement, uhdr] {
-            front.bytes[front.len..front.len + part.len()].copy_from_slice(part);
-            front.len += part.len();
+            self.0.extend_from_slice(part);
         }
-        Ok(front)
+        Ok(())
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.0
     }
 }
 
@@ -89,6 +88,13 @@ pub(crate) enum Begun {
 }
 
 impl Engine {
+    /// Whether a message of this length goes as one packet.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self, outgoing: &Outgoing<'_>, len: u64) -> bool {
+        let front = (outgoing.head().len() + outgoing.uhdr.len()) as u64;
+        !outgoing.announce && len <= (self.limits.packet_bytes_max as u64).saturating_sub(front)
+    }
+
     /// Sends a message.
     ///
     /// # Errors
@@ -101,12 +107,13 @@ impl Engine {
         end: End,
     ) -> Result<Begun> {
         self.check_target(outgoing.target)?;
-        if !outgoing.is_whole(source.len(), self.limits.packet_bytes_max) {
+        if !self.is_whole(&outgoing, source.len()) {
             return self.announce(lower, outgoing, source.into_data(), end);
         }
         let (target, class) = (outgoing.target, outgoing.class());
         let label = packet::label(Kind::Message, outgoing.handler);
-        let front = FrontBytes::new(outgoing.head(), &[], outgoing.uhdr, self.uhdr_bytes_max())?;
+        let mut front = FrontBytes::default();
+        front.fill(outgoing.head(), &[], outgoing.uhdr, self.uhdr_bytes_max())?;
         let mut source = source;
         if !self.pending.has(target) && source.post(lower, target, class, label, &front)? != Outcome::Retry {
             self.touched.mark(target);
@@ -157,7 +164,8 @@ impl Engine {
         let (target, op) = (outgoing.target, announcement.op);
         let label = packet::label(Kind::Request, outgoing.handler);
         let uhdr_max = FRONT_BYTES_MAX;
-        let front = FrontBytes::new(outgoing.head(), &announcement.to_bytes(), outgoing.uhdr, uhdr_max)?;
+        let mut front = FrontBytes::default();
+        front.fill(outgoing.head(), &announcement.to_bytes(), outgoing.uhdr, uhdr_max)?;
         match self.send_front(lower, target, Class::Request, label, front.as_slice()) {
             Ok(()) => Ok(op),
             Err(error) => {
@@ -184,8 +192,18 @@ impl Engine {
         let (peer, len) = (self.peer(to.task), bytes.len() as u64);
         self.check_target(peer)?;
         refuse_operation_grant(to, len)?;
+        let key = self.ops.reserve()?;
+        let transfer = lower.write(to, bytes, OpId(key))?;
+        if transfer == Transfer::Done {
+            self.notify(lower, peer, notify)?;
+            self.bump_own(end.origin);
+            self.bump_own(end.completion);
+            return Ok(Begun::Done);
+        }
         let state = State::Write { bytes, to, notify, completion_counter, posted: false };
-        self.begin(lower, Op { peer, len, end, state })
+        let mut op = Op { peer, len, end, state };
+        let started = self.written(lower, key, &mut op, transfer)?;
+        self.begun(op, started)
     }
 
     /// Reads a peer's exposed memory. `notify` is the counter to bump there.
@@ -231,7 +249,12 @@ impl Engine {
     /// Starts an operation of the fabric, and records it unless it is over at once and nobody waits.
     fn begin<L: Lower>(&mut self, lower: &mut L, mut op: Op) -> Result<Begun> {
         let key = self.ops.reserve()?;
-        match self.start(lower, key, &mut op)? {
+        let started = self.start(lower, key, &mut op)?;
+        self.begun(op, started)
+    }
+
+    fn begun(&mut self, op: Op, started: Started) -> Result<Begun> {
+        match started {
             Started::Over(value) => {
                 self.bump_own(op.end.origin);
                 self.bump_own(op.end.completion);
@@ -258,23 +281,9 @@ impl Engine {
     fn start<L: Lower>(&mut self, lower: &mut L, key: u32, op: &mut Op) -> Result<Started> {
         let peer = op.peer;
         match op.state {
-            State::Write { bytes, to, notify, completion_counter, ref mut posted } => {
-                match lower.write(to, bytes, OpId(key))? {
-                    Transfer::Done => {
-                        self.notify(lower, peer, notify)?;
-                        Ok(Started::Over(0))
-                    }
-                    // Bytes are in place before a packet that is sent later is seen: the notice need not wait.
-                    Transfer::Posted => {
-                        *posted = true;
-                        self.notify(lower, peer, notify)?;
-                        Ok(Started::Ongoing)
-                    }
-                    Transfer::Retry => Ok(Started::NoRoom),
-                    Transfer::Staged => {
-                        self.announce_put(lower, key, op, bytes, to, notify, completion_counter)
-                    }
-                }
+            State::Write { bytes, to, .. } => {
+                let transfer = lower.write(to, bytes, OpId(key))?;
+                self.written(lower, key, op, transfer)
             }
             State::Read { from, to, notify, ref mut posted } => match lower.read(from, to, OpId(key))? {
                 Transfer::Done => {
@@ -326,6 +335,34 @@ impl Engine {
         }
     }
 
+    /// What follows from the outcome of a write.
+    fn written<L: Lower>(
+        &mut self,
+        lower: &mut L,
+        key: u32,
+        op: &mut Op,
+        transfer: Transfer,
+    ) -> Result<Started> {
+        let peer = op.peer;
+        let State::Write { bytes, to, notify, completion_counter, ref mut posted } = op.state else {
+            return Ok(Started::Ongoing);
+        };
+        match transfer {
+            Transfer::Done => {
+                self.notify(lower, peer, notify)?;
+                Ok(Started::Over(0))
+            }
+            // Bytes are in place before a packet that is sent later is seen: the notice need not wait.
+            Transfer::Posted => {
+                *posted = true;
+                self.notify(lower, peer, notify)?;
+                Ok(Started::Ongoing)
+            }
+            Transfer::Retry => Ok(Started::NoRoom),
+            Transfer::Staged => self.announce_put(lower, key, op, bytes, to, notify, completion_counter),
+        }
+    }
+
     fn ask<L: Lower>(
         &mut self,
         lower: &mut L,
@@ -361,7 +398,8 @@ impl Engine {
         };
         let head = MessageHead { uhdr_len: place.len() as u16, target_counter, completion_counter };
         let announcement = Announcement { len: bytes.len() as u64, op: key, grant };
-        let front = FrontBytes::new(head, &announcement.to_bytes(), place.as_slice(), FRONT_BYTES_MAX)?;
+        let mut front = FrontBytes::default();
+        front.fill(head, &announcement.to_bytes(), place.as_slice(), FRONT_BYTES_MAX)?;
         let label = packet::label(Kind::Request, PUT_BY_PIECES);
         // The target tells when it is in place: the answer bumps the completion counter.
         op.end.completion = None;

@@ -68,19 +68,26 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut inline = InlineBytes::new();
         if outgoing.head().push_to(&mut inline)
             && inline.push(uhdr)
-            && inline.push(udata)
             && !options.announce
             && self.engine.pending.is_empty()
         {
+            let (target, class) = (outgoing.target, outgoing.class());
             let label = packet::label(Kind::Message, handler);
-            self.engine.touched.mark(outgoing.target);
-            if self.fabric.post_inline(outgoing.target, outgoing.class(), label, &inline)? == Outcome::Retry {
-                self.amsend_when_there_is_room(outgoing, label, &inline)?;
+            self.engine.touched.mark(target);
+            if inline.push(udata) {
+                if self.fabric.post_inline(target, class, label, &inline)? == Outcome::Retry {
+                    self.amsend_when_there_is_room(outgoing, label, &inline)?;
+                }
+                self.engine.bump_own(options.origin);
+                return Ok(());
             }
-            if let Some(counter) = options.origin {
-                let _ = self.engine.counters.bump(counter.name());
+            if self.engine.is_whole(&outgoing, udata.len() as u64)
+                && self.fabric.post_packet(target, class, label, inline.as_slice(), &mut &*udata)?
+                    == Outcome::Done
+            {
+                self.engine.bump_own(options.origin);
+                return Ok(());
             }
-            return Ok(());
         }
         self.amsend_long(outgoing, udata, options.origin)
     }
@@ -141,18 +148,29 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let target = target.seen_from(self.fabric.endpoint().context);
         let outgoing = options.outgoing(target, handler, uhdr);
         let mut inline = InlineBytes::new();
-        let fits = udata.len() <= crate::buffer::INLINE_BYTES_MAX;
-        if fits && !options.announce && self.engine.pending.is_empty() && outgoing.head().push_to(&mut inline)
+        if outgoing.head().push_to(&mut inline)
+            && inline.push(uhdr)
+            && !options.announce
+            && self.engine.pending.is_empty()
         {
+            let class = outgoing.class();
+            let label = packet::label(Kind::Message, handler);
+            self.engine.touched.mark(target);
             let mut tiny = [0; crate::buffer::INLINE_BYTES_MAX];
-            udata.copy_to(&mut tiny[..udata.len()]);
-            if inline.push(uhdr) && inline.push(&tiny[..udata.len()]) {
-                let label = packet::label(Kind::Message, handler);
-                self.engine.touched.mark(target);
-                if self.fabric.post_inline(target, outgoing.class(), label, &inline)? != Outcome::Retry {
-                    self.engine.bump_own(options.origin);
-                    return Ok(Outcome::Done);
-                }
+            let is_tiny = udata.len() <= tiny.len() && {
+                udata.copy_to(&mut tiny[..udata.len()]);
+                inline.push(&tiny[..udata.len()])
+            };
+            let posted = if is_tiny {
+                self.fabric.post_inline(target, class, label, &inline)?
+            } else if self.engine.is_whole(&outgoing, udata.len() as u64) {
+                self.fabric.post_packet(target, class, label, inline.as_slice(), &mut { udata })?
+            } else {
+                Outcome::Retry
+            };
+            if posted == Outcome::Done {
+                self.engine.bump_own(options.origin);
+                return Ok(Outcome::Done);
             }
         }
         self.begin_amsend(outgoing, Source::<NoGatherer>::Bytes(udata), options.origin, request)
