@@ -58,6 +58,9 @@ pub const UHDR_BYTES_MAX: usize = 960;
 /// Bytes before the user data of a packet, at most.
 const FRONT_BYTES_MAX: usize = UHDR_BYTES_MAX + MessageHead::BYTES_MAX + Announcement::BYTES;
 
+/// Bytes before the user data of a packet that are copied without looking: a head, and a short user header.
+const FRONT_BYTES_USUAL: usize = 32;
+
 /// The level below, as the engine sees it. Its methods promise what those of a fabric with the same names do.
 pub trait Lower: Grants {
     /// Sends a packet inside a completion entry.
@@ -223,6 +226,22 @@ struct PacketLimits {
 #[derive(Debug)]
 struct UhdrCopy(Box<[u8; FRONT_BYTES_MAX]>);
 
+impl UhdrCopy {
+    /// Copies what a message says before its data: a few bytes first, and the rest if their head, which is private then,
+    /// says that there is more.
+    #[inline(always)]
+    fn copy_front(&mut self, all: &Arrived<'_>) -> &[u8] {
+        let first = all.copy_to(&mut self.0[..FRONT_BYTES_USUAL]);
+        let len = MessageHead::parse(&self.0[..first])
+            .map_or(first, |head| (head.len() + usize::from(head.uhdr_len)).min(FRONT_BYTES_MAX));
+        if len <= first {
+            return &self.0[..first];
+        }
+        let rest = all.skip(first).copy_to(&mut self.0[first..len]);
+        &self.0[..first + rest]
+    }
+}
+
 impl Default for UhdrCopy {
     fn default() -> Self {
         Self(Box::new([0; FRONT_BYTES_MAX]))
@@ -288,8 +307,7 @@ impl Engine {
                         handle_message(grants, handlers, packet, bytes, all, ticket, &mut self.due)
                     }
                     PacketBytes::Buffered(all) => {
-                        let copied = all.copy_to(&mut self.uhdr.0[..]);
-                        let front = &self.uhdr.0[..copied];
+                        let front = self.uhdr.copy_front(&all);
                         handle_message(grants, handlers, packet, front, all, ticket, &mut self.due)
                     }
                 };

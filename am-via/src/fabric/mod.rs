@@ -160,6 +160,10 @@ impl<D: Device> ViaFabric<D> {
 
     #[cold]
     #[inline(never)]
+    #[expect(
+        clippy::boxed_local,
+        reason = "by value it would keep the frequent kind in memory: see `poll_rest` of the device"
+    )]
     fn rare(&mut self, event: Box<ViplEvent>) -> Option<Box<Event>> {
         match *event {
             ViplEvent::Connected(vi, from) => {

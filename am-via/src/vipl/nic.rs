@@ -176,6 +176,10 @@ impl<D: Device> Nic<D> {
 
     #[cold]
     #[inline(never)]
+    #[expect(
+        clippy::boxed_local,
+        reason = "by value it would keep the frequent kind in memory: see `poll_rest` of the device"
+    )]
     fn rare(&mut self, news: Box<News>) -> Option<Box<ViplEvent>> {
         let event = match *news {
             News::Connected(number, peer) => {
