@@ -16,6 +16,7 @@ mod fences;
 mod flow;
 mod later;
 mod memory;
+mod pgas;
 mod put_get;
 mod rmw;
 
@@ -43,6 +44,7 @@ pub fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     checks.extend(fences::checks());
     checks.extend(memory::checks());
     checks.extend(flow::checks());
+    checks.extend(pgas::checks());
     checks.extend(errors::checks());
     checks
 }

@@ -95,6 +95,14 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "am-core",
         called: "",
+        places: &["pgas"],
+        may: &["context", "verbs", "fabric", "nouns"],
+        must_not: &["engine", "progress", "std::env", "std::io", "std::thread"],
+        why: "typed global memory and futures for programs: nothing that a program could not build of the verbs",
+    },
+    Row {
+        krate: "am-core",
+        called: "",
         places: &["testing"],
         may: &["am-core"],
         must_not: &["std::env"],

@@ -1,0 +1,39 @@
+//! For programs that think of one memory over all tasks (PGAS): a symmetric heap, typed segments of it, global pointers, and
+//! futures.
+//!
+//! * A [`SymmetricHeap`] is made by all tasks together, once. From then on every task allocates from its own copy without a
+//!   message: the same calls in the same order give the same places everywhere.
+//! * A [`Segment<T>`] is such an allocation: `count` elements in every task. Its owner reaches its own part by copies and
+//!   atomics, never by a reference, because others write it meanwhile.
+//! * A [`GlobalPointer<T>`] names an element of anybody's part: a task and a place. It knows where its segment ends, so that
+//!   a transfer cannot run into the next one.
+//! * A [`Session`] makes futures of operations that own their buffers and of waits for counters, for any executor of one
+//!   thread, and brings a small one ([`Session::block_on`]).
+//!
+//! Element types are plain old data ([`bytemuck::Pod`]): any bytes that a peer writes are a value of the type.
+//!
+//! ```
+//! use am_core::pgas::Segment;
+//! use am_core::testing::{loopback, threads};
+//!
+//! let (_, endpoints) = loopback::network(loopback::Config::new(3));
+//! threads::run(endpoints, |context| {
+//!     let hits = Segment::<u64>::new(context, 4).expect("small");
+//!     // Twelve elements over three tasks, dealt out one by one; everybody adds to all of them.
+//!     for index in 0..hits.total() {
+//!         hits.cyclic(index).and_then(|hit| hit.fetch_add(context, 1)).expect("task and index exist");
+//!     }
+//!     context.gfence().expect("all tasks live");
+//!     assert_eq!(hits.to_vec(), [3; 4]);
+//! });
+//! ```
+
+mod heap;
+mod pointer;
+mod segment;
+mod session;
+
+pub use heap::SymmetricHeap;
+pub use pointer::{GlobalPointer, Word};
+pub use segment::Segment;
+pub use session::{CounterFuture, RmwFuture, Session, TransferFuture, join_all};

@@ -1,0 +1,244 @@
+//! Memory of the same shape in every task.
+
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use super::Segment;
+use crate::buffer::{Access, Exposed, RemoteAddress};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::task::{Endpoint, TaskId};
+
+/// Every segment begins on a line of its own: counters of two segments do not share one.
+const ALIGN: u64 = 64;
+
+/// An exposed region of the same size in every task, from which all tasks allocate in the same order, each for itself.
+///
+/// Its memory is zero at first. Pages that nobody touches cost nothing.
+#[derive(Debug)]
+pub struct SymmetricHeap {
+    memory: Arc<HeapMemory>,
+    free: FreeList,
+    /// What was asked of the heap so far, in one number: the same in every task, or the program has gone astray.
+    digest: u64,
+}
+
+/// What a heap and its segments share.
+#[derive(Debug)]
+pub(super) struct HeapMemory {
+    pub(super) own: Exposed,
+    /// Where each task's region begins.
+    pub(super) bases: Vec<RemoteAddress>,
+}
+
+impl SymmetricHeap {
+    /// Collective: a heap of at least `bytes` in every task.
+    ///
+    /// # Errors
+    /// Too little memory in this or in another task, or another task that asked for another size; then no task has a heap.
+    /// The failure of a task; a call inside a handler.
+    pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, bytes: u64) -> Result<Self> {
+        let len = round_up(bytes).unwrap_or(u64::MAX);
+        let own = context
+            .alloc(usize::try_from(len).unwrap_or(usize::MAX))
+            .and_then(|buffer| context.expose(buffer, Access::READ_WRITE));
+        // All tasks get here, also one without memory: nobody waits for somebody who has given up.
+        let mut told = bytes.to_le_bytes().to_vec();
+        if let Ok(own) = &own {
+            told.extend(own.address(0).to_bytes());
+        }
+        let all = context.exchange(&told);
+        let bases = all.and_then(|all| bases(&all, bytes, context.endpoint()));
+        match (own, bases) {
+            (Ok(own), Ok(bases)) => Ok(Self {
+                memory: Arc::new(HeapMemory { own, bases }),
+                free: FreeList::new(len),
+                digest: len,
+            }),
+            (Ok(own), Err(error)) => {
+                context.unexpose(own)?;
+                Err(error)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// `count` elements in every task. No message is sent: every task makes the same calls in the same order
+    /// ([`check_symmetry`](Self::check_symmetry) tells whether it is so). Memory that was freed before holds what it held.
+    ///
+    /// # Errors
+    /// The heap has no free piece of that size.
+    pub fn alloc<T: Pod>(&mut self, count: u64) -> Result<Segment<T>> {
+        let bytes = count.saturating_mul(size_of::<T>() as u64);
+        let place = round_up(bytes).and_then(|len| self.free.take(len));
+        self.note(bytes);
+        let Some(offset) = place else {
+            return Err(Error::Exhausted {
+                resource: "bytes in one piece of the symmetric heap",
+                needed: bytes,
+                available: self.free.longest(),
+                remedy: "make the heap larger, or free segments",
+            });
+        };
+        Ok(Segment::within(Arc::clone(&self.memory), offset, count))
+    }
+
+    /// Takes a segment back; a segment of another heap comes back as it was. Every task frees the same ones in the same order,
+    /// after a fence: global pointers into it would reach whatever is allocated there next.
+    ///
+    /// # Errors
+    /// The segment, if it belongs to another heap.
+    pub fn free<T: Pod>(&mut self, segment: Segment<T>) -> Result<(), Segment<T>> {
+        if !Arc::ptr_eq(&self.memory, segment.memory()) {
+            return Err(segment);
+        }
+        let (offset, bytes) = segment.place();
+        self.note(offset ^ u64::MAX);
+        if let Some(len) = round_up(bytes) {
+            self.free.give_back(offset, len);
+        }
+        Ok(())
+    }
+
+    /// Collective: whether all tasks have made the same allocations.
+    ///
+    /// # Errors
+    /// The first task that has made others than this one; as for [`Context::exchange`].
+    pub fn check_symmetry<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
+        let all = context.exchange(&self.digest.to_le_bytes())?;
+        match all.iter().zip(0..).find(|(digest, _)| **digest != self.digest.to_le_bytes()) {
+            None => Ok(()),
+            Some((_, task)) => Err(Error::Protocol {
+                peer: Endpoint::new(TaskId(task), context.endpoint().context),
+                what: "it has allocated from or freed to the symmetric heap what this task has not: all tasks make the same calls in the same order".to_owned(),
+            }),
+        }
+    }
+
+    /// Collective: ends the heap behind a fence of all tasks. `Ok(Err(heap))` if this task still holds segments of it.
+    ///
+    /// # Errors
+    /// As for [`Context::gfence`] and [`Context::unexpose`].
+    pub fn close<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<Result<(), Self>> {
+        context.gfence()?;
+        let Self { memory, free, digest } = self;
+        match Arc::try_unwrap(memory) {
+            Ok(memory) => context.unexpose(memory.own).map(|_| Ok(())),
+            Err(memory) => Ok(Err(Self { memory, free, digest })),
+        }
+    }
+
+    fn note(&mut self, what: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// The next multiple of [`ALIGN`]; at least one line, so that no two segments begin at the same place.
+fn round_up(bytes: u64) -> Option<u64> {
+    bytes.max(1).checked_next_multiple_of(ALIGN)
+}
+
+/// Where the regions begin, from what all tasks have told.
+fn bases(all: &[Vec<u8>], bytes: u64, own: Endpoint) -> Result<Vec<RemoteAddress>> {
+    let mut bases = Vec::with_capacity(all.len());
+    for (told, task) in all.iter().zip(0..) {
+        let peer = Endpoint::new(TaskId(task), own.context);
+        let Some((asked, address)) =
+            told.split_first_chunk().map(|(asked, rest)| (u64::from_le_bytes(*asked), rest))
+        else {
+            let what = format!("{} bytes contributed to making a symmetric heap", told.len());
+            return Err(Error::Protocol { peer, what });
+        };
+        if asked != bytes {
+            let what = format!(
+                "it asked for a symmetric heap of {asked} bytes, and this task for {bytes}: all tasks ask for the same"
+            );
+            return Err(Error::Protocol { peer, what });
+        }
+        let Ok(address) = <[u8; RemoteAddress::BYTES]>::try_from(address) else {
+            return Err(Error::Exhausted {
+                resource: "memory for a symmetric heap, in another task",
+                needed: bytes,
+                available: 0,
+                remedy: "that task says what it lacks; ask for a smaller heap, or give it more",
+            });
+        };
+        bases.push(RemoteAddress::from_bytes(address));
+    }
+    Ok(bases)
+}
+
+/// Free pieces by rising offset; the lowest that fits is taken. The same calls give the same answers in every task.
+#[derive(Debug)]
+struct FreeList {
+    pieces: Vec<(u64, u64)>,
+}
+
+impl FreeList {
+    fn new(len: u64) -> Self {
+        Self { pieces: vec![(0, len)] }
+    }
+
+    fn take(&mut self, len: u64) -> Option<u64> {
+        let at = self.pieces.iter().position(|piece| piece.1 >= len)?;
+        let (offset, free) = self.pieces[at];
+        if free == len {
+            self.pieces.remove(at);
+        } else {
+            self.pieces[at] = (offset + len, free - len);
+        }
+        Some(offset)
+    }
+
+    fn give_back(&mut self, offset: u64, len: u64) {
+        let at = self.pieces.partition_point(|piece| piece.0 < offset);
+        self.pieces.insert(at, (offset, len));
+        // With the one behind it, then with the one before it.
+        for left in [at, at.wrapping_sub(1)] {
+            if let (Some(&(start, len)), Some(&(next, next_len))) =
+                (self.pieces.get(left), self.pieces.get(left.wrapping_add(1)))
+                && start + len == next
+            {
+                self.pieces[left].1 += next_len;
+                self.pieces.remove(left + 1);
+            }
+        }
+    }
+
+    fn longest(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.1).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_that_come_back_grow_together() {
+        let mut list = FreeList::new(640);
+        let places: Vec<u64> = (0..10).map(|_| list.take(64).unwrap()).collect();
+        assert_eq!(places, (0..10).map(|at| at * 64).collect::<Vec<_>>());
+        assert_eq!((list.take(64), list.longest()), (None, 0));
+        for at in [3, 1, 2, 9] {
+            list.give_back(at * 64, 64);
+        }
+        assert_eq!(list.pieces, [(64, 192), (576, 64)]);
+        assert_eq!(list.take(128), Some(64));
+        assert_eq!(list.longest(), 64);
+        for at in [0, 1, 2, 4, 5, 6, 7, 8] {
+            list.give_back(at * 64, 64);
+        }
+        assert_eq!(list.pieces, [(0, 640)]);
+    }
+
+    #[test]
+    fn an_empty_segment_takes_a_line_and_too_much_is_no_number() {
+        assert_eq!(round_up(0), Some(64));
+        assert_eq!(round_up(65), Some(128));
+        assert_eq!(round_up(u64::MAX - 3), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! Where an element lies in the memory of all tasks together, and what can be done with it there.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+
+use crate::buffer::RemoteAddress;
+use crate::context::Context;
+use crate::error::{Error, RangeFault, Result};
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::task::TaskId;
+use crate::transfer::{AtomicOp, Width};
+use crate::verbs::{GetOptions, PutOptions, Scope};
+
+/// An element of a segment in some task's memory, and those behind it up to the segment's end.
+///
+/// It is a number, not a borrow: it may be stored, sent to other tasks ([`to_bytes`](Self::to_bytes)), and outlive what it
+/// points to. A use is checked at the memory's owner, and a pointer to memory that is exposed no more is an error there.
+pub struct GlobalPointer<T> {
+    address: RemoteAddress,
+    /// Elements from here to the end.
+    count: u64,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for GlobalPointer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for GlobalPointer<T> {}
+
+impl<T> PartialEq for GlobalPointer<T> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.address, self.count) == (other.address, other.count)
+    }
+}
+
+impl<T> Eq for GlobalPointer<T> {}
+
+impl<T> fmt::Debug for GlobalPointer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RemoteAddress { task, grant, offset } = self.address;
+        let kind = std::any::type_name::<T>();
+        write!(f, "{} x {kind} in {task}, region {} at {offset:#x}", self.count, grant.region)
+    }
+}
+
+impl<T: Pod> GlobalPointer<T> {
+    /// Bytes of the encoded form.
+    pub const BYTES: usize = RemoteAddress::BYTES + 8;
+
+    #[inline(always)]
+    pub(super) fn new(address: RemoteAddress, count: u64) -> Self {
+        Self { address, count, kind: PhantomData }
+    }
+
+    /// Whose memory it is.
+    #[inline(always)]
+    #[must_use]
+    pub fn task(self) -> TaskId {
+        self.address.task
+    }
+
+    /// The address in am-core's words.
+    #[inline(always)]
+    #[must_use]
+    pub fn address(self) -> RemoteAddress {
+        self.address
+    }
+
+    /// Elements from here to the end of the segment.
+    #[inline(always)]
+    #[must_use]
+    pub fn count(self) -> u64 {
+        self.count
+    }
+
+    /// The element `count` further on, in the same task's memory. One behind the last is allowed.
+    ///
+    /// # Errors
+    /// Beyond the end of the segment.
+    #[inline]
+    pub fn plus(self, count: u64) -> Result<Self> {
+        self.check(count)?;
+        Ok(Self::new(self.address.plus(count * size_of::<T>() as u64), self.count - count))
+    }
+
+    /// The encoded form, to be sent.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; RemoteAddress::BYTES + 8] {
+        let mut bytes = [0; RemoteAddress::BYTES + 8];
+        bytes[..RemoteAddress::BYTES].copy_from_slice(&self.address.to_bytes());
+        bytes[RemoteAddress::BYTES..].copy_from_slice(&self.count.to_le_bytes());
+        bytes
+    }
+
+    /// What somebody has sent: a claim, checked where it is used.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; RemoteAddress::BYTES + 8]) -> Self {
+        let mut address = [0; RemoteAddress::BYTES];
+        let mut count = [0; 8];
+        address.copy_from_slice(&bytes[..RemoteAddress::BYTES]);
+        count.copy_from_slice(&bytes[RemoteAddress::BYTES..]);
+        Self::new(RemoteAddress::from_bytes(address), u64::from_le_bytes(count))
+    }
+
+    /// Whether `count` elements are here.
+    #[inline(always)]
+    pub(super) fn check(self, count: u64) -> Result<()> {
+        if count <= self.count { Ok(()) } else { Err(self.beyond(count)) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beyond(self, count: u64) -> Error {
+        let size = size_of::<T>() as u64;
+        let RemoteAddress { task, grant, offset } = self.address;
+        Error::RemoteRange {
+            task,
+            region: grant.region,
+            generation: grant.generation,
+            offset,
+            len: count.saturating_mul(size),
+            why: RangeFault::Bounds { region_len: offset.saturating_add(self.count.saturating_mul(size)) },
+        }
+    }
+
+    /// The element's value (get).
+    ///
+    /// # Errors
+    /// As for [`Context::get`].
+    #[inline]
+    pub fn read<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>) -> Result<T> {
+        let mut value = T::zeroed();
+        self.get(context, std::slice::from_mut(&mut value), GetOptions::default())?;
+        Ok(value)
+    }
+
+    /// Sets the element (put). It is in place behind the next fence, or when a counter of [`put`](Self::put) says so.
+    ///
+    /// # Errors
+    /// As for [`Context::put`].
+    #[inline]
+    pub fn write<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<()> {
+        self.put(context, std::slice::from_ref(&value), PutOptions::default())
+    }
+
+    /// Reads the elements from here on; they are in `to` when the call returns.
+    ///
+    /// # Errors
+    /// Beyond the end of the segment, and as for [`Context::get`].
+    #[inline]
+    pub fn get<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        to: &mut [T],
+        options: GetOptions,
+    ) -> Result<()> {
+        self.check(to.len() as u64)?;
+        context.get(self.address, bytemuck::cast_slice_mut(to), options)
+    }
+
+    /// Writes the elements from here on; `values` may be changed again when the call returns.
+    ///
+    /// # Errors
+    /// Beyond the end of the segment, and as for [`Context::put`].
+    #[inline]
+    pub fn put<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        values: &[T],
+        options: PutOptions,
+    ) -> Result<()> {
+        self.check(values.len() as u64)?;
+        context.put(self.address, bytemuck::cast_slice(values), options)
+    }
+
+    /// As [`get`](Self::get), without waiting: `to` is filled when the scope has ended, or the origin counter says so.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn get_in<'env, F: Fabric, H: HandlerSet>(
+        self,
+        scope: &mut Scope<'_, 'env, F, H>,
+        to: &'env mut [T],
+        options: GetOptions,
+    ) -> Result<()> {
+        self.check(to.len() as u64)?;
+        scope.get(self.address, bytemuck::cast_slice_mut(to), options)
+    }
+
+    /// As [`put`](Self::put), without waiting: `values` stay borrowed until the scope has ended.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put).
+    pub fn put_in<'env, F: Fabric, H: HandlerSet>(
+        self,
+        scope: &mut Scope<'_, 'env, F, H>,
+        values: &'env [T],
+        options: PutOptions,
+    ) -> Result<()> {
+        self.check(values.len() as u64)?;
+        scope.put(self.address, bytemuck::cast_slice(values), options)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Element types with atomic operations: integers of 32 and 64 bits.
+pub trait Word: Pod + Eq + sealed::Sealed {
+    /// Size of the word.
+    const WIDTH: Width;
+
+    /// The value as an operand.
+    fn to_bits(self) -> u64;
+
+    /// The value of a result; what does not fit is cut.
+    fn from_bits(bits: u64) -> Self;
+}
+
+macro_rules! word {
+    ($($kind:ty, $unsigned:ty, $width:ident;)*) => {$(
+        impl sealed::Sealed for $kind {}
+        impl Word for $kind {
+            const WIDTH: Width = Width::$width;
+
+            #[inline(always)]
+            fn to_bits(self) -> u64 {
+                // By way of the unsigned type of the same size: a sign must not spread into the high half.
+                u64::from(bytemuck::cast::<$kind, $unsigned>(self))
+            }
+
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                bytemuck::cast::<$unsigned, $kind>(bits as $unsigned)
+            }
+        }
+    )*};
+}
+
+word! {
+    u32, u32, Bits32;
+    i32, u32, Bits32;
+    u64, u64, Bits64;
+    i64, u64, Bits64;
+}
+
+impl<T: Word> GlobalPointer<T> {
+    /// An atomic operation on the element; the old value (rmw).
+    ///
+    /// # Errors
+    /// At the end of the segment, and as for [`Context::rmw`].
+    #[inline]
+    pub fn rmw<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        operation: AtomicOp,
+    ) -> Result<T> {
+        self.check(1)?;
+        context.rmw(self.address, T::WIDTH, operation).map(T::from_bits)
+    }
+
+    /// Adds `value`, wrapping; the old value.
+    ///
+    /// # Errors
+    /// As for [`rmw`](Self::rmw).
+    #[inline]
+    pub fn fetch_add<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
+        self.rmw(context, AtomicOp::FetchAdd(value.to_bits()))
+    }
+
+    /// Bitwise exclusive or; the old value.
+    ///
+    /// # Errors
+    /// As for [`rmw`](Self::rmw).
+    #[inline]
+    pub fn fetch_xor<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
+        self.rmw(context, AtomicOp::FetchXor(value.to_bits()))
+    }
+
+    /// Replaces the value; the old one.
+    ///
+    /// # Errors
+    /// As for [`rmw`](Self::rmw).
+    #[inline]
+    pub fn swap<F: Fabric, H: HandlerSet>(self, context: &mut Context<F, H>, value: T) -> Result<T> {
+        self.rmw(context, AtomicOp::Swap(value.to_bits()))
+    }
+
+    /// Replaces the value if it is `expected`; `Ok` with the old value if so, `Err` with the one that was there if not.
+    ///
+    /// # Errors
+    /// As for [`rmw`](Self::rmw).
+    #[inline]
+    pub fn compare_exchange<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        expected: T,
+        new: T,
+    ) -> Result<Result<T, T>> {
+        let operation = AtomicOp::CompareSwap { expected: expected.to_bits(), new: new.to_bits() };
+        let old = self.rmw(context, operation)?;
+        Ok(if old == expected { Ok(old) } else { Err(old) })
+    }
+}

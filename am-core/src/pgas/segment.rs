@@ -1,0 +1,214 @@
+//! Elements in every task.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use bytemuck::Pod;
+
+use super::heap::HeapMemory;
+use super::{GlobalPointer, SymmetricHeap};
+use crate::buffer::{ExposedRange, RemoteAddress};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::task::{Endpoint, TaskId};
+
+/// `count` elements of type `T` in every task: an allocation of a [`SymmetricHeap`].
+///
+/// The own part is reached by copies and atomics, which handlers may use too (share the segment in an `Arc`). There is no
+/// reference into it: peers may write it at any time.
+pub struct Segment<T> {
+    memory: Arc<HeapMemory>,
+    /// Bytes from the start of the heap.
+    offset: u64,
+    count: u64,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for Segment<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tasks, kind) = (self.memory.bases.len(), std::any::type_name::<T>());
+        write!(f, "{} x {kind} in each of {tasks} tasks at {:#x} of their heap", self.count, self.offset)
+    }
+}
+
+impl<T: Pod> Segment<T> {
+    /// Collective: a segment with a heap of its own.
+    ///
+    /// # Errors
+    /// As for [`SymmetricHeap::new`].
+    pub fn new<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, count: u64) -> Result<Self> {
+        SymmetricHeap::new(context, count.saturating_mul(size_of::<T>() as u64))?.alloc(count)
+    }
+
+    pub(super) fn within(memory: Arc<HeapMemory>, offset: u64, count: u64) -> Self {
+        Self { memory, offset, count, kind: PhantomData }
+    }
+
+    pub(super) fn memory(&self) -> &Arc<HeapMemory> {
+        &self.memory
+    }
+
+    /// Offset and length in the heap, in bytes.
+    pub(super) fn place(&self) -> (u64, u64) {
+        (self.offset, self.count * size_of::<T>() as u64)
+    }
+
+    /// Elements in each task.
+    #[inline(always)]
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Elements in all tasks together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.count * self.memory.bases.len() as u64
+    }
+
+    /// Element `index` of `task`'s part.
+    ///
+    /// # Errors
+    /// No such task, or an index beyond the end.
+    #[inline]
+    pub fn at(&self, task: TaskId, index: u64) -> Result<GlobalPointer<T>> {
+        match self.memory.bases.get(task.index()) {
+            Some(base) => GlobalPointer::new(base.plus(self.offset), self.count).plus(index),
+            None => Err(self.no_task(task)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_task(&self, task: TaskId) -> Error {
+        let endpoint = Endpoint::new(task, Default::default());
+        Error::UnknownTask { endpoint, num_tasks: self.memory.bases.len() as u32 }
+    }
+
+    /// Element `index` of all tasks' parts, dealt out one by one: element i lies in task i mod tasks.
+    ///
+    /// # Errors
+    /// An index beyond the end.
+    #[inline]
+    pub fn cyclic(&self, index: u64) -> Result<GlobalPointer<T>> {
+        let tasks = self.memory.bases.len() as u64;
+        self.at(TaskId((index % tasks) as u32), index / tasks)
+    }
+
+    /// Element `index` of all tasks' parts, laid one behind the other: the first `count` lie in task 0.
+    ///
+    /// # Errors
+    /// An index beyond the end.
+    #[inline]
+    pub fn blocked(&self, index: u64) -> Result<GlobalPointer<T>> {
+        let count = self.count.max(1);
+        let task = u32::try_from(index / count).unwrap_or(u32::MAX);
+        self.at(TaskId(task), index % count)
+    }
+
+    /// Element `index` of the own part.
+    ///
+    /// # Errors
+    /// An index beyond the end.
+    #[inline]
+    pub fn get(&self, index: u64) -> Result<T> {
+        let mut value = T::zeroed();
+        self.read(index, std::slice::from_mut(&mut value))?;
+        Ok(value)
+    }
+
+    /// Sets element `index` of the own part.
+    ///
+    /// # Errors
+    /// An index beyond the end.
+    #[inline]
+    pub fn set(&self, index: u64, value: T) -> Result<()> {
+        self.write(index, std::slice::from_ref(&value))
+    }
+
+    /// Copies elements of the own part, from `index` on. What peers write meanwhile may be seen in part.
+    ///
+    /// # Errors
+    /// Beyond the end of the segment.
+    #[inline]
+    pub fn read(&self, index: u64, to: &mut [T]) -> Result<()> {
+        let offset = self.check(index, to.len() as u64)?;
+        self.memory.own.read(offset, bytemuck::cast_slice_mut(to))
+    }
+
+    /// Copies into the own part, from `index` on.
+    ///
+    /// # Errors
+    /// Beyond the end of the segment.
+    #[inline]
+    pub fn write(&self, index: u64, from: &[T]) -> Result<()> {
+        let offset = self.check(index, from.len() as u64)?;
+        self.memory.own.write(offset, bytemuck::cast_slice(from))
+    }
+
+    /// A copy of the own part.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<T> {
+        let mut values = vec![T::zeroed(); self.count as usize];
+        self.read(0, &mut values).expect("a segment has as many elements as it has");
+        values
+    }
+
+    /// Elements `index..index + count` of the own part as a place for a message, for the answer of a header handler.
+    ///
+    /// # Errors
+    /// Beyond the end of the segment.
+    pub fn range(&self, index: u64, count: u64) -> Result<ExposedRange> {
+        let offset = self.check(index, count)?;
+        self.memory.own.range(offset, count * size_of::<T>() as u64)
+    }
+
+    /// Where the own part begins, in am-core's words.
+    #[must_use]
+    pub fn address(&self) -> RemoteAddress {
+        self.memory.own.address(self.offset)
+    }
+
+    /// The offset in the own region of `count` elements at `index`.
+    #[inline(always)]
+    fn check(&self, index: u64, count: u64) -> Result<u64> {
+        let size = size_of::<T>() as u64;
+        if index <= self.count && count <= self.count - index {
+            Ok(self.offset + index * size)
+        } else {
+            Err(Error::LocalRange {
+                offset: index.saturating_mul(size),
+                len: count.saturating_mul(size),
+                region_len: self.count * size,
+            })
+        }
+    }
+}
+
+impl Segment<u64> {
+    /// Element `index` of the own part as an atomic, for updates that peers make as well.
+    ///
+    /// # Errors
+    /// An index beyond the end.
+    #[inline]
+    pub fn atomic(&self, index: u64) -> Result<&AtomicU64> {
+        let offset = self.check(index, 1)?;
+        self.memory.own.atomic_u64(offset)
+    }
+}
+
+impl Segment<u32> {
+    /// Element `index` of the own part as an atomic, for updates that peers make as well.
+    ///
+    /// # Errors
+    /// An index beyond the end.
+    #[inline]
+    pub fn atomic(&self, index: u64) -> Result<&AtomicU32> {
+        let offset = self.check(index, 1)?;
+        self.memory.own.atomic_u32(offset)
+    }
+}

@@ -1,0 +1,490 @@
+//! Futures of operations that own their buffers, and of waits for counters.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Wake, Waker};
+
+use bytemuck::Pod;
+
+use super::{GlobalPointer, Word};
+use crate::buffer::{JobBuffer, RemoteAddress};
+use crate::context::Context;
+use crate::counter::Counter;
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::handler::{HandlerId, HandlerSet, HandlerTable};
+use crate::task::Target;
+use crate::transfer::AtomicOp;
+use crate::verbs::{AmOptions, GetOptions, OwnedHandle, PutOptions, Returned, RmwHandle};
+
+/// A context as something that many futures of one thread share.
+///
+/// An operation begins when its method is called, not when its future is polled first. A future that is dropped does not end
+/// its operation: the operation keeps its buffer until it is done, and the session frees it then. After the session's end the
+/// context keeps the buffers of what is still under way.
+///
+/// Progress is made inside polls. Under [`block_on`](Self::block_on) a future is polled when something has happened to it,
+/// and the thread sleeps meanwhile. Another executor knows nothing of the fabric: there a future that is not ready makes one
+/// round of progress in each poll, and asks to be polled again.
+///
+/// A round of progress looks at each future under way: meant for up to hundreds of them.
+pub struct Session<'c, F: Fabric, H: HandlerSet = HandlerTable> {
+    context: RefCell<&'c mut Context<F, H>>,
+    slots: RefCell<Slots>,
+    /// Inside `block_on`, which makes the progress.
+    is_driven: Cell<bool>,
+}
+
+impl<F: Fabric, H: HandlerSet> fmt::Debug for Session<'_, F, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let under_way = self.slots.borrow().under_way.len();
+        f.debug_struct("Session").field("under_way", &under_way).field("is_driven", &self.is_driven).finish()
+    }
+}
+
+/// What a future waits for.
+enum Waits {
+    Counter(Counter, u64),
+    Transfer(OwnedHandle),
+    Rmw(RmwHandle),
+}
+
+/// How it ended.
+struct Ended {
+    result: Result<()>,
+    /// Of an rmw: the old value.
+    value: u64,
+    /// Of a transfer.
+    buffer: Option<JobBuffer>,
+}
+
+enum Slot {
+    Free,
+    /// Not ended. A future that was dropped has no say any more.
+    UnderWay {
+        waits: Waits,
+        waker: Option<Waker>,
+        is_dropped: bool,
+    },
+    Ended(Ended),
+}
+
+#[derive(Default)]
+struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    under_way: Vec<usize>,
+}
+
+impl Slots {
+    fn insert(&mut self, slot: Slot) -> usize {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::Free);
+            self.slots.len() - 1
+        });
+        if matches!(slot, Slot::UnderWay { .. }) {
+            self.under_way.push(at);
+        }
+        self.slots[at] = slot;
+        at
+    }
+
+    fn free(&mut self, at: usize) {
+        self.slots[at] = Slot::Free;
+        self.free.push(at);
+    }
+
+    /// Looks what has ended; the wakers of those who wait for it go to `wakers`.
+    fn sweep<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>, wakers: &mut Vec<Waker>) {
+        let Self { slots, free, under_way } = self;
+        under_way.retain(|&at| {
+            let Slot::UnderWay { waits, mut waker, is_dropped } =
+                std::mem::replace(&mut slots[at], Slot::Free)
+            else {
+                return false;
+            };
+            if let Waits::Counter(counter, val) = waits {
+                // Taken off in the poll: a future that is dropped before takes nothing.
+                if context.counter_value(counter).map_or(true, |value| value >= val) {
+                    wakers.extend(waker.take());
+                }
+                slots[at] = Slot::UnderWay { waits, waker, is_dropped };
+                return true;
+            }
+            match look(context, waits) {
+                Err(waits) => {
+                    slots[at] = Slot::UnderWay { waits, waker, is_dropped };
+                    true
+                }
+                Ok(_) if is_dropped => {
+                    free.push(at);
+                    false
+                }
+                Ok(ended) => {
+                    slots[at] = Slot::Ended(ended);
+                    wakers.extend(waker);
+                    false
+                }
+            }
+        });
+    }
+}
+
+/// Whether it has ended. Makes no progress.
+fn look<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, waits: Waits) -> Result<Ended, Waits> {
+    let failed = |error| Ended { result: Err(error), value: 0, buffer: None };
+    match waits {
+        Waits::Counter(counter, val) => match context.counter_value(counter) {
+            Ok(value) if value < val => Err(waits),
+            // It has come so far: the wait only takes the value off.
+            Ok(_) => Ok(Ended { result: context.wait_counter(counter, val), value: 0, buffer: None }),
+            Err(error) => Ok(failed(error)),
+        },
+        Waits::Rmw(handle) => match context.rmw_result(handle) {
+            Ok(Ok(value)) => Ok(Ended { result: Ok(()), value, buffer: None }),
+            Ok(Err(handle)) => Err(Waits::Rmw(handle)),
+            Err(error) => Ok(failed(error)),
+        },
+        Waits::Transfer(handle) => match context.owned_result(handle) {
+            Ok(Ok((buffer, result))) => Ok(Ended { result, value: 0, buffer: Some(buffer) }),
+            Ok(Err(handle)) => Err(Waits::Transfer(handle)),
+            Err(error) => Ok(failed(error)),
+        },
+    }
+}
+
+impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
+    /// A session over `context`, which is out of reach until the session is dropped, except by [`with`](Self::with).
+    #[must_use]
+    pub fn new(context: &'c mut Context<F, H>) -> Self {
+        Self {
+            context: RefCell::new(context),
+            slots: RefCell::new(Slots::default()),
+            is_driven: Cell::new(false),
+        }
+    }
+
+    /// Lends the context for calls that do not wait for a future of this session.
+    ///
+    /// # Panics
+    /// `call` uses the session itself.
+    pub fn with<R>(&self, call: impl FnOnce(&mut Context<F, H>) -> R) -> R {
+        call(&mut self.context.borrow_mut())
+    }
+
+    /// A future that takes `val` off `counter` when it has come so far ([`Context::wait_counter`]). One that is dropped takes
+    /// nothing.
+    pub fn counter(&self, counter: Counter, val: u64) -> CounterFuture<'_, 'c, F, H> {
+        CounterFuture(self.begin(Ok(Waits::Counter(counter, val))))
+    }
+
+    /// Begins to read `into.len()` bytes at `from` ([`Context::get_owned`]).
+    pub fn get(
+        &self,
+        from: RemoteAddress,
+        into: JobBuffer,
+        options: GetOptions,
+    ) -> TransferFuture<'_, 'c, F, H> {
+        self.transfer(|context| context.get_owned(from, into, options))
+    }
+
+    /// Begins to write `bytes` to `to` ([`Context::put_owned`]).
+    pub fn put(
+        &self,
+        to: RemoteAddress,
+        bytes: JobBuffer,
+        options: PutOptions,
+    ) -> TransferFuture<'_, 'c, F, H> {
+        self.transfer(|context| context.put_owned(to, bytes, options))
+    }
+
+    /// Begins to send a message ([`Context::amsend_owned`]); ready when its data may be changed again.
+    pub fn amsend(
+        &self,
+        target: impl Target,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: JobBuffer,
+        options: AmOptions,
+    ) -> TransferFuture<'_, 'c, F, H> {
+        self.transfer(|context| context.amsend_owned(target, handler, uhdr, udata, options))
+    }
+
+    /// Begins an atomic operation on the element at `at`; its old value.
+    pub fn rmw<T: Word>(&self, at: GlobalPointer<T>, operation: AtomicOp) -> RmwFuture<'_, 'c, T, F, H> {
+        let begun = at.check(1).and_then(|()| {
+            self.with(|context| context.rmw_nonblocking(at.address(), T::WIDTH, operation, None))
+        });
+        RmwFuture(self.begin(begun.map(Waits::Rmw).map_err(|error| (error, None))), PhantomData)
+    }
+
+    /// Begins to read the element at `from`.
+    pub fn read<T: Pod>(
+        &self,
+        from: GlobalPointer<T>,
+    ) -> impl Future<Output = Result<T>> + use<'_, 'c, T, F, H> {
+        let begun = from
+            .check(1)
+            .map(|()| self.get(from.address(), JobBuffer::zeroed(size_of::<T>()), GetOptions::default()));
+        async move {
+            let bytes = begun?.await.map_err(|returned| returned.error)?;
+            Ok(bytemuck::pod_read_unaligned(&bytes))
+        }
+    }
+
+    fn transfer(
+        &self,
+        begin: impl FnOnce(&mut Context<F, H>) -> Result<OwnedHandle, Returned>,
+    ) -> TransferFuture<'_, 'c, F, H> {
+        let begun = self.with(begin).map(Waits::Transfer);
+        TransferFuture(self.begin(begun.map_err(|Returned { error, buffer }| (error, Some(buffer)))))
+    }
+
+    fn begin(&self, begun: Result<Waits, (Error, Option<JobBuffer>)>) -> Begun<'_, 'c, F, H> {
+        let slot = match begun {
+            Ok(waits @ Waits::Counter(..)) => Slot::UnderWay { waits, waker: None, is_dropped: false },
+            // Most operations on memory of the same machine have ended when they have begun.
+            Ok(waits) => match look(&mut self.context.borrow_mut(), waits) {
+                Ok(ended) => Slot::Ended(ended),
+                Err(waits) => Slot::UnderWay { waits, waker: None, is_dropped: false },
+            },
+            Err((error, buffer)) => Slot::Ended(Ended { result: Err(error), value: 0, buffer }),
+        };
+        Begun { session: self, slot: Some(self.slots.borrow_mut().insert(slot)) }
+    }
+
+    /// Runs `future` to its end in this thread. Sleeps while nothing comes; a waker that another thread calls is noticed within
+    /// half a second.
+    ///
+    /// # Errors
+    /// What progress reports meanwhile, such as the failure of a task; the future is dropped then.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T> {
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut future = pin!(future);
+        let _driven = Driven::new(&self.is_driven);
+        loop {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+                return Ok(value);
+            }
+            let mut wakers = Vec::new();
+            self.context.borrow_mut().wait_until(|context| {
+                self.slots.borrow_mut().sweep(context, &mut wakers);
+                // Acquire: pairs with the Release of whoever wakes, so that the poll sees what was done before.
+                Ok(!wakers.is_empty() || woken.0.swap(false, Ordering::Acquire))
+            })?;
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// How the operation of `slot` has ended.
+    fn poll(&self, slot: usize, waker: &Waker) -> Poll<Ended> {
+        if !self.is_driven.get()
+            && self.is_under_way(slot)
+            && let Err(error) = self.progress_for(slot)
+        {
+            self.abandon(slot);
+            return Poll::Ready(Ended { result: Err(error), value: 0, buffer: None });
+        }
+        let polled = self.take(slot, waker);
+        if polled.is_pending() && !self.is_driven.get() {
+            waker.wake_by_ref();
+        }
+        polled
+    }
+
+    /// How the operation of `slot` has ended; if it has not, `waker` is kept.
+    fn take(&self, slot: usize, waker: &Waker) -> Poll<Ended> {
+        let mut slots = self.slots.borrow_mut();
+        match std::mem::replace(&mut slots.slots[slot], Slot::Free) {
+            Slot::Ended(ended) => {
+                slots.free.push(slot);
+                Poll::Ready(ended)
+            }
+            Slot::UnderWay { waits, is_dropped, waker: _ } => {
+                match look(&mut self.context.borrow_mut(), waits) {
+                    Ok(ended) => {
+                        slots.under_way.retain(|&at| at != slot);
+                        slots.free.push(slot);
+                        Poll::Ready(ended)
+                    }
+                    Err(waits) => {
+                        let waker = Some(waker.clone());
+                        slots.slots[slot] = Slot::UnderWay { waits, waker, is_dropped };
+                        Poll::Pending
+                    }
+                }
+            }
+            Slot::Free => unreachable!("a future keeps its slot until it has ended"),
+        }
+    }
+
+    fn is_under_way(&self, slot: usize) -> bool {
+        matches!(self.slots.borrow().slots[slot], Slot::UnderWay { .. })
+    }
+
+    /// One round of progress for the future of `slot`. A counter may wait for a task that has failed, so its wait ends with what
+    /// progress reports; transfers and rmws end by themselves, and leave the error to the next call that can report it.
+    fn progress_for(&self, slot: usize) -> Result<()> {
+        let is_counter =
+            matches!(self.slots.borrow().slots[slot], Slot::UnderWay { waits: Waits::Counter(..), .. });
+        let mut wakers = Vec::new();
+        {
+            let mut context = self.context.borrow_mut();
+            if is_counter {
+                context.probe()?;
+            } else {
+                context.progress_in_passing();
+            }
+            self.slots.borrow_mut().sweep(&mut context, &mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    /// Frees the slot of a counter that nobody waits for any more: nothing is taken off it then.
+    fn abandon(&self, slot: usize) {
+        let mut slots = self.slots.borrow_mut();
+        slots.under_way.retain(|&at| at != slot);
+        slots.free(slot);
+    }
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        // Release: pairs with the Acquire in `block_on`.
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Says that `block_on` makes the progress, until it is dropped.
+struct Driven<'a> {
+    flag: &'a Cell<bool>,
+    before: bool,
+}
+
+impl<'a> Driven<'a> {
+    fn new(flag: &'a Cell<bool>) -> Self {
+        Self { flag, before: flag.replace(true) }
+    }
+}
+
+impl Drop for Driven<'_> {
+    fn drop(&mut self) {
+        self.flag.set(self.before);
+    }
+}
+
+/// The share of a future in its session.
+struct Begun<'s, 'c, F: Fabric, H: HandlerSet> {
+    session: &'s Session<'c, F, H>,
+    /// Gone when it has ended.
+    slot: Option<usize>,
+}
+
+impl<F: Fabric, H: HandlerSet> Begun<'_, '_, F, H> {
+    fn poll(&mut self, cx: &std::task::Context<'_>) -> Poll<Ended> {
+        let slot = self.slot.expect("a future is not polled after it was ready");
+        let ended = self.session.poll(slot, cx.waker());
+        if ended.is_ready() {
+            self.slot = None;
+        }
+        ended
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Drop for Begun<'_, '_, F, H> {
+    fn drop(&mut self) {
+        let Some(slot) = self.slot else { return };
+        if let Slot::UnderWay { waits: Waits::Transfer(_) | Waits::Rmw(_), is_dropped, .. } =
+            &mut self.session.slots.borrow_mut().slots[slot]
+        {
+            *is_dropped = true;
+            return;
+        }
+        self.session.abandon(slot);
+    }
+}
+
+/// Ready when the value was taken off the counter ([`Session::counter`]).
+#[must_use = "nothing is taken off the counter unless this is awaited"]
+pub struct CounterFuture<'s, 'c, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>);
+
+/// Ready when a put, get or amsend has ended; gives the buffer back.
+#[must_use = "the buffer comes back when this is awaited"]
+pub struct TransferFuture<'s, 'c, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>);
+
+/// Ready when an rmw has ended; gives the old value ([`Session::rmw`]).
+#[must_use = "the old value comes when this is awaited"]
+pub struct RmwFuture<'s, 'c, T, F: Fabric, H: HandlerSet>(Begun<'s, 'c, F, H>, PhantomData<fn() -> T>);
+
+impl<F: Fabric, H: HandlerSet> Future for CounterFuture<'_, '_, F, H> {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx).map(|ended| ended.result)
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Future for TransferFuture<'_, '_, F, H> {
+    type Output = Result<JobBuffer, Returned>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx).map(|Ended { result, buffer, .. }| {
+            let buffer = buffer.expect("an operation that owns its buffer gives it back");
+            match result {
+                Ok(()) => Ok(buffer),
+                Err(error) => Err(Returned { error, buffer }),
+            }
+        })
+    }
+}
+
+impl<T: Word, F: Fabric, H: HandlerSet> Future for RmwFuture<'_, '_, T, F, H> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx).map(|ended| ended.result.map(|()| T::from_bits(ended.value)))
+    }
+}
+
+macro_rules! debug {
+    ($($future:ident<$($generic:ident),*>;)*) => {$(
+        impl<$($generic,)* F: Fabric, H: HandlerSet> fmt::Debug for $future<'_, '_, $($generic,)* F, H> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($future)).field("slot", &self.0.slot).finish()
+            }
+        }
+    )*};
+}
+
+debug! {
+    CounterFuture<>;
+    TransferFuture<>;
+    RmwFuture<T>;
+}
+
+/// All outputs of `futures`, in their order, when the last one is ready.
+pub async fn join_all<U: Future>(futures: impl IntoIterator<Item = U>) -> Vec<U::Output> {
+    let mut waiting: Vec<Pin<Box<U>>> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<U::Output>> = waiting.iter().map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        let mut all = true;
+        for (future, output) in waiting.iter_mut().zip(&mut outputs).filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(cx) {
+                Poll::Ready(value) => *output = Some(value),
+                Poll::Pending => all = false,
+            }
+        }
+        if all { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}

@@ -1,0 +1,12 @@
+//! A context is out of reach while a session stands for it.
+use am_core::Context;
+use am_core::pgas::Session;
+use am_core::testing::loopback::{Config, network};
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    let counter = context.counter().unwrap();
+    let session = Session::new(&mut context);
+    context.probe().unwrap();
+    drop(session.counter(counter, 1));
+}

@@ -1,0 +1,10 @@
+//! Elements are plain old data: not every byte that a peer may write is a bool, and none is a reference.
+use am_core::Context;
+use am_core::pgas::Segment;
+use am_core::testing::loopback::{Config, network};
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    Segment::<bool>::new(&mut context, 4).unwrap();
+    Segment::<&'static u8>::new(&mut context, 4).unwrap();
+}
