@@ -15,9 +15,10 @@ use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 use bytemuck::{AnyBitPattern, NoUninit};
 
-pub(crate) use data::{Gather, Scatter};
+pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
 
+use crate::datatype::Datatype;
 use crate::request::Scope;
 
 /// The bytes of a slice to be sent.
@@ -36,6 +37,74 @@ pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl F
     // (`protocol::receive`). `AnyBitPattern` says that whatever bytes come make valid elements.
     let raw = unsafe { raw_buffer(to) };
     receive(raw)
+}
+
+/// Refuses elements that do not lie inside of a slice of `len` bytes.
+///
+/// # Errors
+/// [`Error::Outside`](crate::Error::Outside).
+fn check_inside(len: usize, count: u64, datatype: &Datatype) -> crate::Result<()> {
+    let (from, to) = datatype.span(count)?;
+    let is_inside = from >= 0 && usize::try_from(to).is_ok_and(|to| to <= len);
+    if is_inside { Ok(()) } else { Err(crate::Error::Outside { count, from, to, len }) }
+}
+
+/// Elements in a slice, to be sent by an operation that has ended when `send` returns or unwinds: `send` keeps the promise.
+///
+/// # Errors
+/// [`Error::Outside`](crate::Error::Outside), or what `send` returns.
+pub(crate) fn lend_elements<T: NoUninit, R>(
+    memory: &[T],
+    (count, datatype): (u64, &Datatype),
+    send: impl FnOnce(SendData) -> crate::Result<R>,
+) -> crate::Result<R> {
+    check_inside(size_of_val(memory), count, datatype)?;
+    // SAFETY: all bytes of the elements lie inside of `memory` (just checked), which is borrowed until this function returns or
+    // unwinds, and `send` ends the operation before; `NoUninit` says that they are initialised.
+    send(unsafe { SendData::new(memory.as_ptr().cast(), count, datatype) })
+}
+
+/// As [`lend_elements`], to be received.
+///
+/// # Errors
+/// [`Error::Outside`](crate::Error::Outside), or what `receive` returns.
+pub(crate) fn lend_elements_mut<T: AnyBitPattern, R>(
+    memory: &mut [T],
+    (count, datatype): (u64, &Datatype),
+    receive: impl FnOnce(RecvData) -> crate::Result<R>,
+) -> crate::Result<R> {
+    check_inside(size_of_val(memory), count, datatype)?;
+    // SAFETY: as for `lend_elements`; `AnyBitPattern` says that whatever bytes come make valid values, and the borrow is exclusive.
+    receive(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
+}
+
+/// As [`lend_elements`], for an operation of a scope. The scope keeps the promise: see [`lend_bytes`].
+///
+/// # Errors
+/// [`Error::Outside`](crate::Error::Outside).
+pub(crate) fn lend_elements_to_scope<'scope, T: NoUninit, F: Fabric>(
+    _scope: &'scope Scope<'scope, '_, F>,
+    memory: &'scope [T],
+    (count, datatype): (u64, &Datatype),
+) -> crate::Result<SendData> {
+    check_inside(size_of_val(memory), count, datatype)?;
+    // SAFETY: all bytes of the elements lie inside of `memory` (just checked), which is borrowed shared for `'scope`, and that
+    // ends only after the operations of the scope; `NoUninit` says that they are initialised.
+    Ok(unsafe { SendData::new(memory.as_ptr().cast(), count, datatype) })
+}
+
+/// As [`lend_elements_to_scope`], to be received.
+///
+/// # Errors
+/// [`Error::Outside`](crate::Error::Outside).
+pub(crate) fn lend_elements_mut_to_scope<'scope, T: AnyBitPattern, F: Fabric>(
+    _scope: &'scope Scope<'scope, '_, F>,
+    memory: &'scope mut [T],
+    (count, datatype): (u64, &Datatype),
+) -> crate::Result<RecvData> {
+    check_inside(size_of_val(memory), count, datatype)?;
+    // SAFETY: as for `lend_elements_to_scope`, and the borrow is exclusive; any bytes make valid values (`AnyBitPattern`).
+    Ok(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
 }
 
 /// Lends bytes to a send that has ended when `send` returns or unwinds: `send` keeps the promise.
@@ -78,6 +147,23 @@ pub(crate) fn bytes_to_keep<T: NoUninit>(data: &[T]) -> RawBytes {
 pub(crate) fn buffer_to_keep<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     // SAFETY: as for `bytes_to_keep`.
     unsafe { raw_buffer(to) }
+}
+
+/// A part of a vector, other parts of which operations may be writing to. The caller knows that none writes to this one.
+#[expect(clippy::ptr_arg, reason = "a slice would be a borrow of all elements")]
+pub(crate) fn part_of<T>(all: &Vec<T>, start: usize, len: usize) -> &[T] {
+    assert!(start <= all.len() && len <= all.len() - start, "the part lies inside of the vector");
+    // SAFETY: the elements lie inside of the vector (asserted) and are initialised; nobody writes them (the caller's word), and
+    // the vector itself is borrowed as long as the part is. `as_ptr` borrows no element.
+    unsafe { std::slice::from_raw_parts(all.as_ptr().add(start), len) }
+}
+
+/// As [`part_of`], for a part that no operation uses.
+#[expect(clippy::ptr_arg, reason = "a slice would be a borrow of all elements")]
+pub(crate) fn part_of_mut<T>(all: &mut Vec<T>, start: usize, len: usize) -> &mut [T] {
+    assert!(start <= all.len() && len <= all.len() - start, "the part lies inside of the vector");
+    // SAFETY: as for `part_of`, and the borrow of the vector is exclusive.
+    unsafe { std::slice::from_raw_parts_mut(all.as_mut_ptr().add(start), len) }
 }
 
 /// The bytes of a range, for a call that uses them up.
@@ -185,8 +271,9 @@ mod tests {
                 let (bytes, buffer) = unsafe {
                     (RawBytes::new(NonNull::from(out.as_slice()).cast(), len), raw_buffer(&mut got))
                 };
-                let receive = world.irecv_raw(buffer, Source::Any, 0).unwrap();
-                let send = world.isend_raw(mode, bytes, 0, 0).unwrap();
+                let (out_data, data) = (SendData::from_bytes(bytes), RecvData::from_buffer(buffer));
+                let receive = world.irecv_data(&data, Source::Any, 0).unwrap();
+                let send = world.isend_data(mode, &out_data, 0, 0).unwrap();
                 let mut ended = 0;
                 world
                     .wait_all(&[send, receive], |index, status| {

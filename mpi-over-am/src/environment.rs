@@ -9,6 +9,7 @@ use am_via::settings::Completion;
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::protocol::{self, AttachedBuffer};
+use crate::request::Phase;
 use crate::settings::{CompletionVariant, Settings};
 use crate::state::State;
 
@@ -116,7 +117,8 @@ impl<F: Fabric> Environment<F> {
 fn finish<F: Fabric>(state: &mut State<F>) -> Result<()> {
     let flushed = protocol::flush(state);
     for request in state.handlers().requests.unfinished() {
-        if state.handlers().requests.is_receive(request) {
+        let requests = &mut state.handlers().requests;
+        if requests.is_receive(request) || requests.phase(request) == Phase::Parts {
             protocol::end(state, request);
         } else {
             state.wait_over(request)?;

@@ -273,6 +273,63 @@ pub enum Error {
         /// The request's number.
         request: u64,
     },
+    /// A start of a request that cannot be started.
+    #[error(
+        "request {request:#x} cannot be started: it is {}",
+        if *is_persistent { "under way, and must be waited for first" } else { "not persistent" }
+    )]
+    NotStartable {
+        /// The request's number.
+        request: u64,
+        /// It is persistent, but under way.
+        is_persistent: bool,
+    },
+    /// A partition of a partitioned request that does not exist, or is not to be marked (again).
+    #[error("partition {partition} of request {request:#x}, which has {partitions}: {what}")]
+    Partition {
+        /// The request's number.
+        request: u64,
+        /// What was asked for.
+        partition: u64,
+        /// Partitions of the request.
+        partitions: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A matched message that was received before, or belongs to another environment.
+    #[error("matched message {message} does not exist (any more): each is received once")]
+    UnknownMessage {
+        /// The message's number.
+        message: u64,
+    },
+    /// A number that the other representation has no room for.
+    #[error("a value of type {datatype} does not fit into the {bytes} bytes that it has in external32")]
+    Conversion {
+        /// The type.
+        datatype: &'static str,
+        /// Bytes of the other representation.
+        bytes: usize,
+    },
+    /// Fewer packed bytes than the elements need.
+    #[error("{needed} bytes are to be unpacked, and there are {given}")]
+    Packed {
+        /// Bytes that the elements have.
+        needed: u64,
+        /// Bytes that are there.
+        given: u64,
+    },
+    /// Elements that lie outside of the memory that was given.
+    #[error("{count} elements lie in the bytes {from} to {to} of memory that has {len}")]
+    Outside {
+        /// Elements.
+        count: u64,
+        /// The first byte.
+        from: i64,
+        /// The byte behind the last.
+        to: i64,
+        /// Bytes of the memory.
+        len: usize,
+    },
     /// The operation was withdrawn before a message met it.
     #[error("the operation was cancelled before it met its message")]
     Cancelled,
@@ -319,7 +376,11 @@ impl Error {
             }
             Self::Count { .. } | Self::TooLarge { .. } => ErrorClass::Count,
             Self::Array { .. } => ErrorClass::Argument,
-            Self::UnknownRequest { .. } => ErrorClass::Request,
+            Self::UnknownRequest { .. } | Self::NotStartable { .. } | Self::UnknownMessage { .. } => {
+                ErrorClass::Request
+            }
+            Self::Partition { .. } | Self::Outside { .. } | Self::Packed { .. } => ErrorClass::Argument,
+            Self::Conversion { .. } => ErrorClass::Conversion,
             Self::Setting { .. } => ErrorClass::Argument,
             Self::NotReady { .. } | Self::Cancelled | Self::Nested | Self::Finalized => ErrorClass::Other,
             Self::Protocol { .. } => ErrorClass::Intern,
@@ -343,6 +404,12 @@ impl Error {
             | Self::TooLarge { .. }
             | Self::Array { .. }
             | Self::UnknownRequest { .. }
+            | Self::NotStartable { .. }
+            | Self::Partition { .. }
+            | Self::UnknownMessage { .. }
+            | Self::Outside { .. }
+            | Self::Conversion { .. }
+            | Self::Packed { .. }
             | Self::Cancelled
             | Self::Nested
             | Self::Finalized

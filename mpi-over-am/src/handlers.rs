@@ -3,6 +3,8 @@
 //! They are known when the program is compiled and are code of this library, so am-core calls them directly and sets no mark.
 //! A handler never waits and never sends; what it has to tell the sender goes as the completion's answer.
 
+use std::collections::HashMap;
+
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply};
 use am_core::task::Endpoint;
 
@@ -13,7 +15,7 @@ use crate::envelope;
 use crate::error::{Error, Side};
 use crate::matching::{EarlyArrivalQueue, Envelope, PostedQueue};
 use crate::protocol::Room;
-use crate::request::{RequestId, Requests};
+use crate::request::{Partitioned, RequestId, Requests};
 
 /// A message with all its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
@@ -49,6 +51,10 @@ pub(crate) struct MpiHandlers {
     pub(crate) attention: bool,
     /// Errors that belong to no call that is still under way.
     pub(crate) deferred: Vec<Error>,
+    /// Partitioned operations, by the numbers of their requests.
+    pub(crate) partitioned: HashMap<u64, Partitioned>,
+    /// Operations end in context, and have no parts: there is nothing to look after.
+    pub(crate) is_plain: bool,
     num_tasks: u32,
 }
 
@@ -63,8 +69,16 @@ impl MpiHandlers {
             completions: Completions::default(),
             attention: false,
             deferred: Vec::new(),
+            partitioned: HashMap::new(),
+            is_plain: true,
             num_tasks,
         }
+    }
+
+    /// Enters a partitioned operation.
+    pub(crate) fn add_partitioned(&mut self, request: RequestId, parts: Partitioned) {
+        self.partitioned.insert(request.number(), parts);
+        self.is_plain = false;
     }
 
     /// Reports an error with the next call.

@@ -57,8 +57,10 @@ mod environment;
 mod error;
 mod group;
 mod handlers;
+mod layouts;
 pub mod matching;
 pub mod op;
+pub mod packing;
 mod probe;
 mod protocol;
 mod rank;
@@ -77,8 +79,11 @@ pub use communicator::Communicator;
 pub use environment::{Environment, JobFabric};
 pub use error::{Error, ErrorClass, Fault, Result, Side};
 pub use protocol::{BSEND_OVERHEAD_BYTES, Mode};
-pub use rank::{PROC_NULL, Source};
-pub use request::{OwnedRequest, Request, RequestId, Scope, Tested};
+pub use rank::{ANY_SOURCE, PROC_NULL, Source};
+pub use request::{
+    AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestId,
+    Scope, Tested,
+};
 pub use settings::{CompletionVariant, Settings};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};

@@ -7,6 +7,7 @@ use crate::early_message::EarlyMessage;
 use crate::error::Result;
 use crate::matching::{Envelope, Pattern};
 use crate::rank::Source;
+use crate::request::from_nobody;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -17,7 +18,11 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// An unknown rank, a tag out of range, what progress reports.
     pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
-        let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => return from_nobody(source, tag, error).map(Some),
+        };
         let mut state = self.state()?;
         if let Some(status) = look(&mut state, &pattern) {
             return Ok(Some(status));
@@ -36,7 +41,11 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`iprobe`](Self::iprobe).
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
-        let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => return from_nobody(source, tag, error),
+        };
         let mut state = self.state()?;
         let mut found = None;
         state.context.wait_until(|context| {

@@ -9,6 +9,9 @@ pub enum Source {
     Any,
 }
 
+/// The source in a status that belongs to no message.
+pub const ANY_SOURCE: u32 = u32::MAX - 1;
+
 /// Nobody (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to this rank goes nowhere, one from it is empty and there at once.
 pub const PROC_NULL: u32 = u32::MAX;
 

@@ -9,7 +9,7 @@ use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol::AttachedBuffer;
-use crate::request::RequestId;
+use crate::request::{MatchedMessages, Phase, RequestId, drive};
 use crate::settings::Settings;
 
 /// The shared state. One thread at a time: a call borrows it once, for as long as it lasts.
@@ -21,6 +21,8 @@ pub(crate) struct State<F: Fabric> {
     /// The counter that eager messages name, where the receiver counts them.
     pub(crate) target_counter: Option<CounterName>,
     pub(crate) attached: Option<AttachedBuffer>,
+    pub(crate) matched: MatchedMessages,
+    next_partition_tag: i32,
     pub(crate) finalized: bool,
     last_scope: u32,
 }
@@ -39,12 +41,15 @@ impl<F: Fabric> State<F> {
         let handlers = MpiHandlers::new(fabric.num_tasks(), settings.early_arrival_bytes_max);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
+        context.handlers_mut().is_plain = completions.are_in_context();
         context.handlers_mut().completions = completions;
         Ok(Self {
             context,
             target_counter,
             eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
             attached: None,
+            matched: MatchedMessages::default(),
+            next_partition_tag: 0,
             finalized: false,
             last_scope: 0,
         })
@@ -117,6 +122,14 @@ impl<F: Fabric> State<F> {
         Ok(found.expect("the wait ended because one was found"))
     }
 
+    /// Tags for so many partitions, used by no other partitioned send of this task (until 2^32 have been given out).
+    #[expect(clippy::cast_possible_truncation, reason = "tags go around")]
+    pub(crate) fn take_partition_tags(&mut self, partitions: u64) -> i32 {
+        let first = self.next_partition_tag;
+        self.next_partition_tag = first.wrapping_add(partitions as i32);
+        first
+    }
+
     /// A number for a new scope, not used by any other that is open.
     pub(crate) fn next_scope(&mut self) -> u32 {
         self.last_scope = self.last_scope.checked_add(1).unwrap_or(1);
@@ -139,9 +152,20 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
     if context.handlers().requests.is_over(request) {
         return true;
     }
-    if context.handlers().completions.are_in_context() {
+    if context.handlers().is_plain {
         return false;
     }
-    mark_completed(context);
+    is_over_by_now(context, request)
+}
+
+#[cold]
+#[inline(never)]
+fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    if !context.handlers().completions.are_in_context() {
+        mark_completed(context);
+    }
+    if context.handlers().requests.phase(request) == Phase::Parts {
+        drive(context, request);
+    }
     context.handlers().requests.is_over(request)
 }

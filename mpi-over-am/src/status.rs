@@ -1,18 +1,27 @@
 //! What a receive or a probe learns about its message.
 
 use crate::datatype::Datatype;
-use crate::rank::PROC_NULL;
+use crate::rank::{ANY_SOURCE, PROC_NULL};
 use crate::tag::ANY_TAG;
 
-/// The facts of a message that was received or probed (`MPI_Status`). That of a send is empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The facts of a message that was received or probed (`MPI_Status`). That of a send, and of a wait for nothing, is empty: from
+/// [`ANY_SOURCE`], with [`ANY_TAG`], of no byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     pub(crate) source: u32,
     pub(crate) tag: i32,
     pub(crate) len: u64,
 }
 
+impl Default for Status {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl Status {
+    /// That of a wait for nothing (MPI 5.0 section 3.7.3), and of a send.
+    pub(crate) const EMPTY: Self = Self { source: ANY_SOURCE, tag: ANY_TAG, len: 0 };
     /// That of a message from [`PROC_NULL`].
     pub(crate) const OF_NOBODY: Self = Self { source: PROC_NULL, tag: ANY_TAG, len: 0 };
 

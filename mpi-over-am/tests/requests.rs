@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use am_core::testing::loopback::Config;
 use common::{everywhere, job, job_without_finalize, networks, pattern};
-use mpi_over_am::{BSEND_OVERHEAD_BYTES, Error, ErrorClass, Settings, Source, Tag, Tested};
+use mpi_over_am::{BSEND_OVERHEAD_BYTES, Error, ErrorClass, RecvData, Settings, Source, Tag, Tested};
 
 #[test]
 fn requests_are_waited_for_one_by_one_any_or_all() {
@@ -150,7 +150,7 @@ fn a_dropped_owned_send_arrives_all_the_same() {
 fn a_cancelled_receive_takes_no_message() {
     use am_core::buffer::RawBuffer;
     job(Config::new(1), Settings::default(), |_, world| {
-        let request = world.irecv_raw(RawBuffer::EMPTY, 0, 0).unwrap();
+        let request = world.irecv_data(&RecvData::from_buffer(RawBuffer::EMPTY), 0, 0).unwrap();
         assert!(world.cancel(request).unwrap());
         assert!(matches!(world.wait(request), Err(Error::Cancelled)));
         assert!(matches!(world.cancel(request), Err(Error::UnknownRequest { .. })));

@@ -241,7 +241,21 @@ impl RecvData {
 
     /// What receives the elements where they are not in one piece.
     pub(crate) fn scatter(&self) -> Scatter {
-        Scatter { base: self.0.base, layout: self.0.layout() }
+        let layout = self.0.layout();
+        Scatter { base: self.0.base, first: 0, end: layout.size(), layout }
+    }
+
+    /// Room for the packed bytes `offset..offset + len`, as far as there are any.
+    pub(crate) fn window(&self, offset: u64, len: u64) -> Window {
+        let scatter = self.scatter();
+        let first = offset.min(scatter.end);
+        let end = offset.saturating_add(len).min(scatter.end);
+        match self.as_buffer() {
+            Some(buffer) => {
+                Window::Bytes(buffer.part(first as usize, (end - first) as usize).unwrap_or(RawBuffer::EMPTY))
+            }
+            None => Window::Layout(Scatter { first, end, ..scatter }),
+        }
     }
 }
 
@@ -368,18 +382,30 @@ impl Visit for Writing<'_> {
 pub(crate) struct Scatter {
     base: Base,
     layout: Layout,
+    /// The packed bytes that it takes.
+    first: u64,
+    end: u64,
+}
+
+/// Room for a part of the elements.
+#[derive(Debug)]
+pub(crate) enum Window {
+    /// In one piece.
+    Bytes(RawBuffer),
+    /// Not in one piece.
+    Layout(Scatter),
 }
 
 impl Scatter {
     /// Bytes that it has room for.
     pub(crate) fn size(&self) -> u64 {
-        self.layout.size()
+        self.end - self.first
     }
 
     /// Places bytes of the message, as many as fit; how many that were.
     pub(crate) fn place(&self, offset: u64, bytes: Arrived<'_>) -> usize {
-        let start = offset.min(self.layout.size());
-        let end = offset.saturating_add(bytes.len() as u64).min(self.layout.size());
+        let start = self.first.saturating_add(offset).min(self.end);
+        let end = start.saturating_add(bytes.len() as u64).min(self.end);
         self.layout.visit(start, end, &mut Placing { base: self.base, bytes });
         (end - start) as usize
     }

@@ -7,6 +7,7 @@
 mod arrays;
 mod construct;
 mod contents;
+mod external32;
 mod layout;
 mod predefined;
 mod signature;
@@ -195,6 +196,15 @@ impl Datatype {
         }
         let whole = (elements / signature.elements()).checked_mul(self.size())?;
         whole.checked_add(signature.bytes_of(elements % signature.elements()))
+    }
+
+    /// The displacements of the first byte of `count` elements, and behind their last one.
+    ///
+    /// # Errors
+    /// More than 2^63 bytes.
+    pub fn span(&self, count: u64) -> crate::error::Result<(i64, i64)> {
+        let bounds = self.bounds().repeated(count, self.extent())?;
+        Ok((bounds.true_lower, bounds.true_upper))
     }
 
     /// Bytes that `count` elements have when packed (`MPI_Pack_size`).

@@ -134,7 +134,6 @@ impl Signature {
     }
 
     /// Bytes in the representation external32.
-    #[cfg(test)]
     pub(crate) fn external32_bytes(&self) -> u64 {
         match &self.shape {
             Shape::Run(basic) => self.elements.saturating_mul(basic.external32_size()),
@@ -149,7 +148,6 @@ impl Signature {
     ///
     /// # Errors
     /// What `run` returns.
-    #[cfg(test)]
     pub(crate) fn try_each_run<E>(
         &self,
         run: &mut impl FnMut(Predefined, u64) -> Result<(), E>,

@@ -34,8 +34,8 @@ use crate::state::State;
 pub use buffered::BSEND_OVERHEAD_BYTES;
 pub(crate) use buffered::{AttachedBuffer, flush, send_buffered, send_buffered_data};
 pub(crate) use receive::{
-    Receive, Room, end, receive, receive_data, send_receive, send_receive_data, start_receive,
-    start_receive_data,
+    Receive, Room, end, receive, receive_data, receive_data_as, receive_window_as, send_receive,
+    send_receive_data, start_matched, start_receive, start_receive_data, wait_here,
 };
 pub use selection::Mode;
 
@@ -192,7 +192,6 @@ pub(crate) fn start_send<F: Fabric>(
 ///
 /// # Errors
 /// What am-core reports; there is no request then.
-#[inline]
 pub(crate) fn start_send_data<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
@@ -200,26 +199,35 @@ pub(crate) fn start_send_data<F: Fabric>(
     data: &SendData,
     scope: u32,
 ) -> Result<RequestId> {
-    match data.as_bytes() {
-        Some(bytes) => start_send(state, mode, route, bytes, scope),
-        None => start_scattered(state, mode, route, data, scope),
-    }
-}
-
-#[inline(never)]
-fn start_scattered<F: Fabric>(
-    state: &mut State<F>,
-    mode: Mode,
-    route: &Route,
-    data: &SendData,
-    scope: u32,
-) -> Result<RequestId> {
     let request = state.handlers().requests.insert(false, scope);
-    let sent = send(state, mode, route, Scattered { gather: data.gather(), request });
+    let sent = send_data_as(state, mode, route, data, request);
     if sent.is_err() {
         state.handlers().requests.forget(request);
     }
     sent.map(|()| request)
+}
+
+/// As [`start_send_data`], for a request that is there.
+///
+/// # Errors
+/// What am-core reports; the operation was not started then.
+#[inline]
+pub(crate) fn send_data_as<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+    request: RequestId,
+) -> Result<()> {
+    match data.as_bytes() {
+        Some(bytes) => send(state, mode, route, Held { bytes, request }),
+        None => send_scattered(state, mode, route, Scattered { gather: data.gather(), request }),
+    }
+}
+
+#[inline(never)]
+fn send_scattered<F: Fabric>(state: &mut State<F>, mode: Mode, route: &Route, load: Scattered) -> Result<()> {
+    send(state, mode, route, load)
 }
 
 /// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses them any more.

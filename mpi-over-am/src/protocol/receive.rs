@@ -3,18 +3,19 @@
 //! A message that lies in the NIC's queue when its receive is posted is copied once: progress is made after posting, so that
 //! its header handler finds the receive.
 
+use am_core::Context;
 use am_core::buffer::{Arrived, RawBuffer};
 use am_core::fabric::Fabric;
 use am_core::handler::Place;
 use am_core::task::TaskId;
 
 use super::{Borrowed, Mode, Route, send, send_data, start_send_data};
-use crate::buffer::{RecvData, SendData};
+use crate::buffer::{RecvData, SendData, Window};
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
 use crate::handlers::{MpiHandlers, Posted};
 use crate::matching::{Envelope, Pattern};
-use crate::request::{Phase, RequestId};
+use crate::request::{Phase, RequestId, abandon};
 use crate::state::{State, is_over};
 use crate::status::Status;
 
@@ -43,7 +44,7 @@ pub(crate) fn receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> Resu
     const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
-    start_into(ending.state, receive, REQUEST);
+    start_into(&mut ending.state.context, receive, REQUEST);
     ending.state.wait_over(REQUEST)?;
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
     std::mem::forget(ending);
@@ -63,7 +64,7 @@ pub(crate) fn send_receive<F: Fabric>(
     const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
-    start_into(ending.state, receive, REQUEST);
+    start_into(&mut ending.state.context, receive, REQUEST);
     send(ending.state, Mode::Standard, route, Borrowed(bytes))?;
     ending.state.wait_over(REQUEST)?;
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
@@ -123,7 +124,10 @@ pub(super) fn send_and_wait<F: Fabric>(
 }
 
 /// Waits for an operation on memory of this call. When it returns or unwinds, nothing uses the memory any more.
-fn wait_here<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<Status> {
+///
+/// # Errors
+/// The operation's own error; what progress reports.
+pub(crate) fn wait_here<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<Status> {
     let mut abandon = Abandon { state, request: Some(request) };
     abandon.state.wait_over(request)?;
     abandon.request = None;
@@ -172,7 +176,8 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
             state.context.give_up(request.number());
         }
-        Phase::Moving | Phase::Done | Phase::Free => {}
+        Phase::Parts => abandon(state, request),
+        Phase::Moving | Phase::Done | Phase::Inactive | Phase::Free => {}
     }
     state.context.wait_until_ended(|context| is_over(context, request));
 }
@@ -180,7 +185,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
 /// Starts a receive into memory that its request holds.
 pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive, scope: u32) -> RequestId {
     let request = state.handlers().requests.insert(true, scope);
-    start_into(state, receive, request);
+    start_into(&mut state.context, receive, request);
     request
 }
 
@@ -192,23 +197,70 @@ pub(crate) fn start_receive_data<F: Fabric>(
     data: &RecvData,
     scope: u32,
 ) -> RequestId {
+    let request = state.handlers().requests.insert(true, scope);
+    receive_data_as(&mut state.context, pattern, data, request);
+    request
+}
+
+/// As [`start_receive_data`], for a request that is there.
+#[inline]
+pub(crate) fn receive_data_as<F: Fabric>(
+    context: &mut Context<F, MpiHandlers>,
+    pattern: Pattern,
+    data: &RecvData,
+    request: RequestId,
+) {
+    let room = room_for(context, data, request);
+    start_into(context, Receive { pattern, room }, request);
+}
+
+/// Starts a receive into a part of what the caller keeps for the request.
+pub(crate) fn receive_window_as<F: Fabric>(
+    context: &mut Context<F, MpiHandlers>,
+    pattern: Pattern,
+    window: Window,
+    request: RequestId,
+) {
+    let room = match window {
+        Window::Bytes(buffer) => Room::Bytes(buffer),
+        Window::Layout(scatter) => {
+            context.handlers_mut().requests.set_layout(request, scatter);
+            Room::Layout
+        }
+    };
+    start_into(context, Receive { pattern, room }, request);
+}
+
+/// Where a message for these elements goes.
+#[inline]
+fn room_for<F: Fabric>(context: &mut Context<F, MpiHandlers>, data: &RecvData, request: RequestId) -> Room {
     match data.as_buffer() {
-        Some(buffer) => start_receive(state, Receive { pattern, room: Room::Bytes(buffer) }, scope),
+        Some(buffer) => Room::Bytes(buffer),
         None => {
-            let request = state.handlers().requests.insert(true, scope);
-            state.handlers().requests.set_layout(request, data.scatter());
-            start_into(state, Receive { pattern, room: Room::Layout }, request);
-            request
+            context.handlers_mut().requests.set_layout(request, data.scatter());
+            Room::Layout
         }
     }
 }
 
+/// Starts to receive a message that was taken out of the queue before.
+pub(crate) fn start_matched<F: Fabric>(
+    state: &mut State<F>,
+    (envelope, message): (Envelope, EarlyMessage),
+    data: &RecvData,
+) -> RequestId {
+    let request = state.handlers().requests.insert(true, 0);
+    let room = room_for(&mut state.context, data, request);
+    take_early(&mut state.context, room, request, envelope, message);
+    request
+}
+
 /// Starts a receive: takes an early arrival, or posts.
 #[inline(always)]
-fn start_into<F: Fabric>(state: &mut State<F>, receive: Receive, request: RequestId) {
-    let handlers = state.handlers();
+fn start_into<F: Fabric>(context: &mut Context<F, MpiHandlers>, receive: Receive, request: RequestId) {
+    let handlers = context.handlers_mut();
     match handlers.early.take_match(&receive.pattern) {
-        Some((envelope, message)) => take_early(state, receive, request, envelope, message),
+        Some((envelope, message)) => take_early(context, receive.room, request, envelope, message),
         None => {
             let posted = Posted { request, room: receive.room };
             let handle = handlers.posted.post(receive.pattern, posted);
@@ -219,22 +271,22 @@ fn start_into<F: Fabric>(state: &mut State<F>, receive: Receive, request: Reques
 
 #[inline(never)]
 fn take_early<F: Fabric>(
-    state: &mut State<F>,
-    receive: Receive,
+    context: &mut Context<F, MpiHandlers>,
+    room: Room,
     request: RequestId,
     envelope: Envelope,
     message: EarlyMessage,
 ) {
-    let handlers = state.handlers();
+    let handlers = context.handlers_mut();
     handlers.requests.matched(request, &envelope);
     match message {
         EarlyMessage::Short { task, len, bytes } => {
-            let placed = deliver_to(handlers, request, receive.room, &bytes[..usize::from(len)]);
+            let placed = deliver_to(handlers, request, room, &bytes[..usize::from(len)]);
             handlers.budget.received(task, footprint(usize::from(len)));
             handlers.requests.delivered(request, u64::from(len), placed);
         }
         EarlyMessage::Kept { task, len, buffer } => {
-            let placed = deliver_to(handlers, request, receive.room, &buffer[..len as usize]);
+            let placed = deliver_to(handlers, request, room, &buffer[..len as usize]);
             handlers.budget.received(task, footprint(len as usize));
             handlers.buffers.give_back(buffer);
             handlers.requests.delivered(request, u64::from(len), placed);
@@ -245,13 +297,13 @@ fn take_early<F: Fabric>(
             handlers.requests.end(request, Some(error));
         }
         EarlyMessage::Announced { ticket, task, len } => {
-            let (place, room) = match receive.room {
+            let (place, room) = match room {
                 Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
                 Room::Layout => handlers.requests.take_layout(request),
             };
             let completion = handlers.completions.completion(request, (TaskId(task), false), (len, room));
-            if let Err(error) = state.context.accept(ticket, place, completion) {
-                state.handlers().requests.end(request, Some(error.into()));
+            if let Err(error) = context.accept(ticket, place, completion) {
+                context.handlers_mut().requests.end(request, Some(error.into()));
             }
         }
     }

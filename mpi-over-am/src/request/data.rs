@@ -139,7 +139,7 @@ impl<F: Fabric> Communicator<F> {
     }
 
     /// A request of which nothing is left to be done.
-    fn request_that_is_over(&self, is_receive: bool) -> Result<RequestId> {
+    pub(super) fn request_that_is_over(&self, is_receive: bool) -> Result<RequestId> {
         let mut state = self.state()?;
         let requests = &mut state.handlers().requests;
         let request = requests.insert(is_receive, 0);

@@ -1,13 +1,23 @@
 //! Requests: operations that are under way.
 
 mod data;
+mod kept;
+mod matched;
+mod one;
 mod owned;
-mod raw;
+mod partitioned;
+mod persistent;
 mod scope;
+mod several;
 mod slab;
 
 pub(crate) use data::{from_nobody, to_nobody};
+pub use kept::{PartitionedReceive, PartitionedSend, Persistent};
+pub(crate) use matched::MatchedMessages;
+pub use matched::MessageId;
 pub use owned::OwnedRequest;
+pub(crate) use partitioned::{Partitioned, abandon, drive};
 pub use scope::{Request, Scope, Tested};
+pub use several::AnyOver;
 pub use slab::RequestId;
 pub(crate) use slab::{Phase, Requests};

@@ -6,9 +6,11 @@ use std::marker::PhantomData;
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
+use super::data::{from_nobody, to_nobody};
 use super::slab::RequestId;
-use crate::buffer::{lend_buffer, lend_bytes};
+use crate::buffer::{lend_buffer, lend_bytes, lend_elements_mut_to_scope, lend_elements_to_scope};
 use crate::communicator::{Communicator, Space};
+use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::protocol::{self, Mode, Receive, Room};
 use crate::rank::Source;
@@ -187,7 +189,10 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         dest: u32,
         tag: i32,
     ) -> Result<Request<'scope>> {
-        let route = self.communicator.route(Space::PointToPoint, dest, tag)?;
+        let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => route,
+            Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
+        };
         let mut state = self.communicator.state()?;
         let bytes = lend_bytes(self, data);
         let id = protocol::start_send(&mut state, mode, &route, bytes, self.number)?;
@@ -204,11 +209,60 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Request<'scope>> {
-        let pattern = self.communicator.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.communicator.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
+        };
         let mut state = self.communicator.state()?;
         let buffer = lend_buffer(self, buffer);
         let id =
             protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) }, self.number);
+        Ok(self.opened(id))
+    }
+
+    /// Starts a send, in any mode but the buffered one, of elements that a datatype picks from `memory`; see
+    /// [`Communicator::send_layout`].
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend); elements outside of `memory`.
+    pub fn isend_layout<T: NoUninit>(
+        &'scope self,
+        mode: Mode,
+        memory: &'scope [T],
+        elements: (u64, &Datatype),
+        dest: u32,
+        tag: i32,
+    ) -> Result<Request<'scope>> {
+        let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => route,
+            Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
+        };
+        let mut state = self.communicator.state()?;
+        let data = lend_elements_to_scope(self, memory, elements)?;
+        let id = protocol::start_send_data(&mut state, mode, &route, &data, self.number)?;
+        Ok(self.opened(id))
+    }
+
+    /// Starts a receive to the places that a datatype names; see [`Communicator::recv_layout`].
+    ///
+    /// # Errors
+    /// As for [`irecv`](Self::irecv); elements outside of `memory`.
+    pub fn irecv_layout<T: AnyBitPattern>(
+        &'scope self,
+        memory: &'scope mut [T],
+        elements: (u64, &Datatype),
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Request<'scope>> {
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.communicator.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
+        };
+        let mut state = self.communicator.state()?;
+        let data = lend_elements_mut_to_scope(self, memory, elements)?;
+        let id = protocol::start_receive_data(&mut state, pattern, &data, self.number);
         Ok(self.opened(id))
     }
 
@@ -268,6 +322,16 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         let request = requests.remove(index);
         self.open.set(self.open.get() - 1);
         state.handlers().requests.take(request.id).map(|status| Some((index, status)))
+    }
+
+    /// An operation of which nothing is left to be done.
+    fn over(&'scope self, status: Status) -> Result<Request<'scope>> {
+        let mut state = self.communicator.state()?;
+        let requests = &mut state.handlers().requests;
+        let id = requests.insert(false, self.number);
+        requests.set_status(id, status);
+        requests.end(id, None);
+        Ok(self.opened(id))
     }
 
     fn opened(&self, id: RequestId) -> Request<'scope> {

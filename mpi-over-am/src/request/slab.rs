@@ -4,6 +4,7 @@ use std::any::Any;
 
 use am_core::handler::{Delivered, Place};
 
+use super::persistent::Recipe;
 use crate::buffer::Scatter;
 use crate::error::{Error, Result};
 use crate::matching::{Envelope, PostedHandle};
@@ -44,10 +45,14 @@ impl RequestId {
 pub(crate) enum Phase {
     /// The slot is free.
     Free,
+    /// Persistent, and not started: over, for whoever waits.
+    Inactive,
     /// A receive that waits for its message.
     Posted(PostedHandle),
     /// A send, or a receive that has met its message.
     Moving,
+    /// Partitioned: over when all of its messages are.
+    Parts,
     /// Over.
     Done,
 }
@@ -72,6 +77,8 @@ struct Record {
     room: u64,
     /// Memory that belongs to the operation.
     kept: Option<Box<dyn Any>>,
+    /// What a start does, if the request is persistent.
+    recipe: Option<Box<Recipe>>,
 }
 
 impl Record {
@@ -83,11 +90,12 @@ impl Record {
             is_unusual: false,
             detached: false,
             scope: 0,
-            status: Status { source: 0, tag: 0, len: 0 },
+            status: Status::EMPTY,
             failure: None,
             layout: None,
             room: u64::MAX,
             kept: None,
+            recipe: None,
         }
     }
 }
@@ -152,7 +160,7 @@ impl Requests {
     /// Whether the operation is over (or does not exist).
     #[inline(always)]
     pub(crate) fn is_over(&self, id: RequestId) -> bool {
-        self.get(id).is_none_or(|record| record.phase == Phase::Done)
+        self.get(id).is_none_or(|record| matches!(record.phase, Phase::Done | Phase::Inactive))
     }
 
     /// The receive waits in the posted queue.
@@ -298,6 +306,55 @@ impl Requests {
         }
     }
 
+    /// A new persistent request, which is not started.
+    pub(crate) fn insert_persistent(&mut self, is_receive: bool, recipe: Recipe) -> RequestId {
+        let id = self.insert(is_receive, 0);
+        let record = &mut self.records[id.index()];
+        record.phase = Phase::Inactive;
+        record.recipe = Some(Box::new(recipe));
+        id
+    }
+
+    /// What a start of the request does. It is under way from now on.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or under way already.
+    pub(crate) fn begin(&mut self, id: RequestId) -> Result<Recipe> {
+        let record = self.get_mut(id).ok_or_else(|| unknown(id))?;
+        match &record.recipe {
+            Some(recipe) if record.phase == Phase::Inactive => {
+                record.phase = Phase::Moving;
+                Ok(Recipe::clone(recipe))
+            }
+            recipe => Err(Error::NotStartable { request: id.number(), is_persistent: recipe.is_some() }),
+        }
+    }
+
+    /// Whether it is a persistent request whose other side is nobody.
+    pub(crate) fn is_to_nobody(&self, id: RequestId) -> bool {
+        let recipe = self.get(id).and_then(|record| record.recipe.as_deref());
+        matches!(recipe, Some(Recipe::Nobody { .. }))
+    }
+
+    /// Whether a wait for the request waits for anything: it is there, and not a persistent one that is not started.
+    pub(crate) fn is_active(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|record| record.phase != Phase::Inactive)
+    }
+
+    /// The operation has messages of its own.
+    pub(crate) fn in_parts(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id) {
+            record.phase = Phase::Parts;
+        }
+    }
+
+    /// What a wait would tell now, if the operation is over.
+    pub(crate) fn status(&self, id: RequestId) -> Option<Status> {
+        self.get(id)
+            .filter(|record| matches!(record.phase, Phase::Done | Phase::Inactive))
+            .map(|record| record.status)
+    }
+
     /// What a wait will tell.
     pub(crate) fn set_status(&mut self, id: RequestId, status: Status) {
         if let Some(record) = self.get_mut(id) {
@@ -338,7 +395,7 @@ impl Requests {
         if let Some(record) = self.get_mut(id) {
             record.detached = true;
             record.is_unusual = true;
-            if record.phase == Phase::Done {
+            if matches!(record.phase, Phase::Done | Phase::Inactive) {
                 self.remove(id);
             }
         }
@@ -351,7 +408,7 @@ impl Requests {
 
     /// The operations that are not over.
     pub(crate) fn unfinished(&self) -> Vec<RequestId> {
-        self.ids(|record| record.phase != Phase::Done)
+        self.ids(|record| !matches!(record.phase, Phase::Done | Phase::Inactive))
     }
 
     fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
@@ -361,8 +418,15 @@ impl Requests {
             .collect()
     }
 
+    /// Takes the record out. A persistent request stays, as one that is not started.
     fn remove(&mut self, id: RequestId) -> Option<Record> {
-        self.get(id)?;
+        let Record { is_receive, detached, ref mut recipe, .. } = *self.get_mut(id)?;
+        if !detached && recipe.is_some() {
+            let recipe = recipe.take();
+            let inactive =
+                Record { phase: Phase::Inactive, is_receive, recipe, ..Record::free(id.generation) };
+            return Some(std::mem::replace(&mut self.records[id.index()], inactive));
+        }
         // The generation moves on, so that the old number finds nothing.
         let next = Record::free(id.generation.wrapping_add(1));
         self.free.push(id.slot);
@@ -374,7 +438,7 @@ impl Drop for Requests {
     /// Peers may still read the memory of operations that are not over: it is given up, not freed.
     fn drop(&mut self) {
         for record in &mut self.records {
-            if record.phase != Phase::Done {
+            if !matches!(record.phase, Phase::Done | Phase::Inactive) {
                 std::mem::forget(record.kept.take());
             }
         }

@@ -1,0 +1,223 @@
+//! The representation external32 (MPI 5.0 section 14.5.2): packed bytes with the most significant byte first, in sizes that do
+//! not depend on the machine.
+
+use super::predefined::{Kind, Predefined};
+use super::{Datatype, construct};
+use crate::error::{Error, Result};
+
+impl Datatype {
+    /// Bytes that `count` elements have in external32 (`MPI_Pack_external_size`).
+    ///
+    /// # Errors
+    /// More than 2^63 bytes.
+    pub fn external32_len(&self, count: u64) -> Result<u64> {
+        construct::bytes_in_all(self.signature().external32_bytes(), count)
+    }
+
+    /// The packed bytes of whole elements in external32, appended to `to`.
+    ///
+    /// # Errors
+    /// [`Error::Conversion`]: a number that its external form has no room for. `to` holds what came before it.
+    pub fn to_external32(&self, packed: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        let mut rest = packed;
+        self.each_element(packed.len() as u64, self.size(), |basic| {
+            let (element, behind) = rest.split_at(basic.size() as usize);
+            rest = behind;
+            element_out(basic, element, to)
+        })
+    }
+
+    /// The packed bytes of whole elements that `external` holds in external32, appended to `to`.
+    ///
+    /// # Errors
+    /// [`Error::Conversion`]: a number that this machine's type has no room for.
+    pub fn from_external32(&self, external: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        let mut rest = external;
+        self.each_element(external.len() as u64, self.signature().external32_bytes(), |basic| {
+            let (element, behind) = rest.split_at(basic.external32_size() as usize);
+            rest = behind;
+            element_in(basic, element, to)
+        })
+    }
+
+    /// Calls `each` for the basic types of as many whole elements of `size` bytes as there are in `len` bytes.
+    fn each_element(
+        &self,
+        len: u64,
+        size: u64,
+        mut each: impl FnMut(Predefined) -> Result<()>,
+    ) -> Result<()> {
+        let count = len.checked_div(size).unwrap_or(0);
+        (0..count).try_for_each(|_| {
+            self.signature().try_each_run(&mut |basic, count| (0..count).try_for_each(|_| each(basic)))
+        })
+    }
+}
+
+fn element_out(basic: Predefined, native: &[u8], to: &mut Vec<u8>) -> Result<()> {
+    match (basic.kind(), basic) {
+        (Kind::Bytes, _) => to.extend_from_slice(native),
+        (Kind::Complex, _) => {
+            let (real, imaginary) = native.split_at(native.len() / 2);
+            float_out(is_extended(basic), real, to);
+            float_out(is_extended(basic), imaginary, to);
+        }
+        (Kind::Float, _) => float_out(is_extended(basic), native, to),
+        (kind, _) => {
+            let external_len = basic.external32_size() as usize;
+            let (kept, cut) = native.split_at(external_len.min(native.len()));
+            let fill =
+                if kind == Kind::Signed && kept.last().is_some_and(|last| last >> 7 == 1) { 0xff } else { 0 };
+            if cut.iter().any(|&byte| byte != fill) {
+                return Err(Error::Conversion { datatype: basic.name(), bytes: external_len });
+            }
+            to.extend(kept.iter().rev());
+        }
+    }
+    Ok(())
+}
+
+fn element_in(basic: Predefined, external: &[u8], to: &mut Vec<u8>) -> Result<()> {
+    match (basic.kind(), basic) {
+        (Kind::Bytes, _) => to.extend_from_slice(external),
+        (Kind::Complex, _) => {
+            let (real, imaginary) = external.split_at(external.len() / 2);
+            float_in(is_extended(basic), real, to);
+            float_in(is_extended(basic), imaginary, to);
+        }
+        (Kind::Float, _) => float_in(is_extended(basic), external, to),
+        (kind, _) => {
+            let fill = if kind == Kind::Signed && external.first().is_some_and(|first| first >> 7 == 1) {
+                0xff
+            } else {
+                0
+            };
+            to.extend(external.iter().rev());
+            to.extend(std::iter::repeat_n(fill, basic.size() as usize - external.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the type is x86's long double: 64 bits of mantissa in 16 bytes. Elsewhere it is IEEE's binary128, which external32
+/// has too.
+fn is_extended(basic: Predefined) -> bool {
+    use Predefined::{CxxLongDoubleComplex, LongDouble, LongDoubleComplex};
+    cfg!(target_arch = "x86_64") && matches!(basic, LongDouble | LongDoubleComplex | CxxLongDoubleComplex)
+}
+
+fn float_out(is_extended: bool, native: &[u8], to: &mut Vec<u8>) {
+    match <[u8; 16]>::try_from(native) {
+        Ok(native) if is_extended => to.extend(quad_of_extended(u128::from_le_bytes(native)).to_be_bytes()),
+        _ => to.extend(native.iter().rev()),
+    }
+}
+
+fn float_in(is_extended: bool, external: &[u8], to: &mut Vec<u8>) {
+    match <[u8; 16]>::try_from(external) {
+        Ok(external) if is_extended => {
+            to.extend(extended_of_quad(u128::from_be_bytes(external)).to_le_bytes())
+        }
+        _ => to.extend(external.iter().rev()),
+    }
+}
+
+/// Bits of binary128's fraction behind those of an extended number, whose leading one is written out.
+const SHIFT: u32 = 112 - 63;
+const EXPONENT_MAX: u128 = 0x7fff;
+
+/// Both have 15 bits of exponent with the same bias, so every extended number has an equal in binary128.
+fn quad_of_extended(bits: u128) -> u128 {
+    let mantissa = bits & u128::from(u64::MAX);
+    let (sign, exponent) = (bits >> 79 & 1, bits >> 64 & EXPONENT_MAX);
+    // A leading one without an exponent means the smallest exponent.
+    let exponent = if exponent == 0 { mantissa >> 63 } else { exponent };
+    let fraction = (mantissa & (u128::from(u64::MAX) >> 1)) << SHIFT;
+    sign << 127 | exponent << 112 | fraction
+}
+
+/// Rounded to the nearest extended number, to the even one of two.
+fn extended_of_quad(bits: u128) -> u128 {
+    let (sign, exponent) = (bits >> 127, bits >> 112 & EXPONENT_MAX);
+    let fraction = bits & ((1 << 112) - 1);
+    let leading = u128::from(exponent != 0) << 63;
+    let mut mantissa = leading | fraction >> SHIFT;
+    let mut exponent = exponent;
+    if exponent == EXPONENT_MAX {
+        // A number that is none stays one when its bits are cut.
+        mantissa |= u128::from(fraction != 0) << 62;
+    } else {
+        let (rest, half) = (fraction & ((1 << SHIFT) - 1), 1 << (SHIFT - 1));
+        mantissa += u128::from(rest > half || rest == half && mantissa & 1 == 1);
+        if mantissa >> 64 == 1 {
+            (mantissa, exponent) = (1 << 63, exponent + 1);
+        } else if exponent == 0 && mantissa >> 63 == 1 {
+            exponent = 1;
+        }
+    }
+    sign << 79 | exponent << 64 | mantissa
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back(datatype: &Datatype, packed: &[u8]) -> Vec<u8> {
+        let (mut external, mut back) = (Vec::new(), Vec::new());
+        datatype.to_external32(packed, &mut external).unwrap();
+        let count = packed.len() as u64 / datatype.size();
+        assert_eq!(external.len() as u64, datatype.external32_len(count).unwrap());
+        datatype.from_external32(&external, &mut back).unwrap();
+        assert_eq!(back, packed, "{datatype:?}");
+        external
+    }
+
+    #[test]
+    fn numbers_have_their_most_significant_byte_first() {
+        let int = Datatype::predefined(Predefined::Int);
+        assert_eq!(there_and_back(&int, &[1, 2, 3, 4, 5, 6, 7, 8]), [4, 3, 2, 1, 8, 7, 6, 5]);
+        let complex = Datatype::predefined(Predefined::FloatComplex);
+        assert_eq!(there_and_back(&complex, &[1, 2, 3, 4, 5, 6, 7, 8]), [4, 3, 2, 1, 8, 7, 6, 5]);
+        let pair = Datatype::predefined(Predefined::ShortInt);
+        assert_eq!(there_and_back(&pair, &[1, 2, 3, 4, 5, 6]), [2, 1, 6, 5, 4, 3]);
+        let bytes = Datatype::predefined(Predefined::Byte);
+        assert_eq!(there_and_back(&bytes, &[1, 2, 3]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_long_has_four_bytes_outside_and_what_does_not_fit_is_an_error() {
+        let long = Datatype::predefined(Predefined::Long);
+        assert_eq!(there_and_back(&long, &(-2i64).to_le_bytes()), (-2i32).to_be_bytes());
+        let error = long.to_external32(&(1i64 << 31).to_le_bytes(), &mut Vec::new()).unwrap_err();
+        assert_eq!(error.class(), crate::ErrorClass::Conversion);
+        let unsigned = Datatype::predefined(Predefined::UnsignedLong);
+        assert_eq!(there_and_back(&unsigned, &(u64::from(u32::MAX)).to_le_bytes()), [255; 4]);
+    }
+
+    #[test]
+    fn every_predefined_type_comes_back() {
+        for predefined in Predefined::ALL {
+            let datatype = Datatype::predefined(predefined);
+            let small: Vec<u8> = (0..predefined.size()).map(|byte| u8::from(byte == 0) * 77).collect();
+            there_and_back(&datatype, &small);
+        }
+    }
+
+    #[test]
+    fn long_doubles_become_binary128_and_back() {
+        // One: the exponent is the bias, the fraction nothing.
+        let one = 0x3fff_u128 << 64 | 1 << 63;
+        assert_eq!(quad_of_extended(one), 0x3fff_u128 << 112);
+        let smallest_normal = 1_u128 << 64 | 1 << 63;
+        let infinity = EXPONENT_MAX << 64 | 1 << 63;
+        let not_a_number = EXPONENT_MAX << 64 | 3 << 62;
+        for bits in
+            [one, one + 12345, 1 << 79 | one, 0, 1, (1 << 63) - 1, smallest_normal, infinity, not_a_number]
+        {
+            assert_eq!(extended_of_quad(quad_of_extended(bits)), bits, "{bits:#x}");
+        }
+        // Just below two rounds up to it.
+        let two = 0x4000_u128 << 64 | 1 << 63;
+        assert_eq!(extended_of_quad((0x4000_u128 << 112) - 1), two);
+    }
+}

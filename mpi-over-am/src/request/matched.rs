@@ -1,0 +1,137 @@
+//! Matched probes and receives (MPI 5.0 sections 3.8.2 and 3.8.3): a message is taken out of the queue by one call and received by
+//! another, so that nobody can take it in between.
+
+use std::collections::HashMap;
+
+use am_core::fabric::Fabric;
+use bytemuck::AnyBitPattern;
+
+use super::data::from_nobody;
+use super::slab::RequestId;
+use crate::buffer::{RecvData, lend_to_receive};
+use crate::communicator::{Communicator, Space};
+use crate::early_message::EarlyMessage;
+use crate::error::{Error, Result};
+use crate::matching::{Envelope, Pattern};
+use crate::protocol;
+use crate::rank::Source;
+use crate::state::State;
+use crate::status::Status;
+use crate::tag::Tag;
+
+/// A message that was matched by a probe and waits to be received (`MPI_Message`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MessageId(u64);
+
+impl MessageId {
+    /// The message from [`PROC_NULL`](crate::PROC_NULL) (`MPI_MESSAGE_NO_PROC`): empty, and there as often as wanted.
+    pub const NO_PROC: Self = Self(0);
+}
+
+/// The messages that were matched and not received yet.
+#[derive(Debug, Default)]
+pub(crate) struct MatchedMessages {
+    messages: HashMap<u64, (Envelope, EarlyMessage)>,
+    last: u64,
+}
+
+impl MatchedMessages {
+    fn put(&mut self, envelope: Envelope, message: EarlyMessage) -> (MessageId, Status) {
+        let status = Status::new(envelope.source(), envelope.tag(), message.len());
+        self.last += 1;
+        self.messages.insert(self.last, (envelope, message));
+        (MessageId(self.last), status)
+    }
+
+    fn take(&mut self, id: MessageId) -> Result<(Envelope, EarlyMessage)> {
+        self.messages.remove(&id.0).ok_or(Error::UnknownMessage { message: id.0 })
+    }
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// Takes the message that a receive from `source` with `tag` would take now, if there is one (`MPI_Improbe`). Makes
+    /// progress.
+    ///
+    /// # Errors
+    /// An unknown rank, a tag out of range, what progress reports.
+    pub fn improbe(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Option<(MessageId, Status)>> {
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                return from_nobody(source, tag, error).map(|status| Some((MessageId::NO_PROC, status)));
+            }
+        };
+        let mut state = self.state()?;
+        loop {
+            if let Some(found) = take_match(&mut state, &pattern) {
+                return Ok(Some(found));
+            }
+            // All that has arrived: a message behind the first could be the one.
+            if !state.context.probe()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for a message that a receive from `source` with `tag` would take, and takes it (`MPI_Mprobe`).
+    ///
+    /// # Errors
+    /// As for [`improbe`](Self::improbe).
+    pub fn mprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<(MessageId, Status)> {
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => pattern,
+            Err(error) => return from_nobody(source, tag, error).map(|status| (MessageId::NO_PROC, status)),
+        };
+        let mut state = self.state()?;
+        state
+            .context
+            .wait_until(|context| Ok(context.handlers_mut().early.peek_match(&pattern).is_some()))?;
+        Ok(take_match(&mut state, &pattern).expect("the wait ended because it was found"))
+    }
+
+    /// Receives a matched message into `buffer` (`MPI_Mrecv`).
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv); [`Error::UnknownMessage`].
+    pub fn mrecv<T: AnyBitPattern>(&self, buffer: &mut [T], message: MessageId) -> Result<Status> {
+        lend_to_receive(buffer, |buffer| self.mrecv_data(&RecvData::from_buffer(buffer), message))
+    }
+
+    /// As [`mrecv`](Self::mrecv), for elements of a datatype.
+    ///
+    /// # Errors
+    /// As for [`mrecv`](Self::mrecv).
+    pub fn mrecv_data(&self, data: &RecvData, message: MessageId) -> Result<Status> {
+        if message == MessageId::NO_PROC {
+            return Ok(Status::OF_NOBODY);
+        }
+        let mut state = self.state()?;
+        let taken = state.matched.take(message)?;
+        let request = protocol::start_matched(&mut state, taken, data);
+        protocol::wait_here(&mut state, request)
+    }
+
+    /// Starts to receive a matched message (`MPI_Imrecv`).
+    ///
+    /// # Errors
+    /// As for [`mrecv`](Self::mrecv).
+    pub fn imrecv_data(&self, data: &RecvData, message: MessageId) -> Result<RequestId> {
+        if message == MessageId::NO_PROC {
+            return self.request_that_is_over(true);
+        }
+        let mut state = self.state()?;
+        let taken = state.matched.take(message)?;
+        Ok(protocol::start_matched(&mut state, taken, data))
+    }
+}
+
+fn take_match<F: Fabric>(state: &mut State<F>, pattern: &Pattern) -> Option<(MessageId, Status)> {
+    let (envelope, message) = state.handlers().early.take_match(pattern)?;
+    Some(state.matched.put(envelope, message))
+}

@@ -1,0 +1,71 @@
+//! The end of one operation: waiting, testing, withdrawing, letting go (MPI 5.0 sections 3.7.3 and 3.8.4).
+
+use am_core::fabric::Fabric;
+
+use super::partitioned::abandon;
+use super::slab::{Phase, RequestId};
+use crate::communicator::Communicator;
+use crate::error::Result;
+use crate::protocol;
+use crate::state::State;
+use crate::status::Status;
+
+impl<F: Fabric> Communicator<F> {
+    /// Waits until the operation is over.
+    ///
+    /// # Errors
+    /// Its own error; a request that does not exist; what progress reports, and then the operation is still under way.
+    pub fn wait(&self, request: RequestId) -> Result<Status> {
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        state.wait_over(request)?;
+        state.handlers().requests.take(request)
+    }
+
+    /// Makes progress; the status if the operation is over, and then the request is gone.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn test(&self, request: RequestId) -> Result<Option<Status>> {
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        if !state.is_over_after_progress(request)? {
+            return Ok(None);
+        }
+        state.handlers().requests.take(request).map(Some)
+    }
+
+    /// Withdraws a receive that has not met its message (`MPI_Cancel`): it is over then, with
+    /// [`Error::Cancelled`](crate::Error::Cancelled). Anything else goes on. Whether it was withdrawn.
+    ///
+    /// # Errors
+    /// A request that does not exist.
+    pub fn cancel(&self, request: RequestId) -> Result<bool> {
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        let is_posted = matches!(state.handlers().requests.phase(request), Phase::Posted(_));
+        if is_posted {
+            protocol::end(&mut state, request);
+        }
+        Ok(is_posted)
+    }
+
+    /// Lets the operation go on without a wait (`MPI_Request_free`).
+    ///
+    /// # Errors
+    /// A request that does not exist.
+    pub fn free(&self, request: RequestId) -> Result<()> {
+        let mut state = self.state()?;
+        state.handlers().requests.check(request)?;
+        free(&mut state, request);
+        Ok(())
+    }
+}
+
+/// Lets an operation go on without a wait.
+pub(super) fn free<F: Fabric>(state: &mut State<F>, request: RequestId) {
+    if state.handlers().requests.phase(request) == Phase::Inactive {
+        abandon(state, request);
+    }
+    state.handlers().requests.detach(request);
+}

@@ -1,0 +1,107 @@
+//! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept to be started again and again.
+
+use am_core::fabric::Fabric;
+
+use super::data::{from_nobody, to_nobody};
+use super::partitioned;
+use super::slab::RequestId;
+use crate::buffer::{RecvData, SendData};
+use crate::communicator::{Communicator, Space};
+use crate::error::Result;
+use crate::matching::Pattern;
+use crate::protocol::{self, Mode, Route};
+use crate::rank::Source;
+use crate::state::State;
+use crate::status::Status;
+use crate::tag::Tag;
+
+/// What a start does.
+#[derive(Clone, Debug)]
+pub(crate) enum Recipe {
+    /// Sends.
+    Send { mode: Mode, route: Route, data: SendData },
+    /// Receives.
+    Receive { pattern: Pattern, data: RecvData },
+    /// Nothing: the other side is nobody.
+    Nobody { status: Status },
+    /// Starts a round of a partitioned operation.
+    Parts,
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// A persistent send in any mode (`MPI_Send_init` and its like). The memory must keep its promise for every start.
+    ///
+    /// # Errors
+    /// As the typed sends.
+    pub fn send_init_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
+        let recipe = match self.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => Recipe::Send { mode, route, data: data.clone() },
+            Err(error) => {
+                to_nobody(dest, tag, error)?;
+                Recipe::Nobody { status: Status::EMPTY }
+            }
+        };
+        Ok(self.state()?.handlers().requests.insert_persistent(false, recipe))
+    }
+
+    /// A persistent receive (`MPI_Recv_init`). The memory must keep its promise for every start.
+    ///
+    /// # Errors
+    /// As the typed receives.
+    pub fn recv_init_data(
+        &self,
+        data: &RecvData,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<RequestId> {
+        let (source, tag) = (source.into(), tag.into());
+        let recipe = match self.pattern(Space::PointToPoint, source, tag) {
+            Ok(pattern) => Recipe::Receive { pattern, data: data.clone() },
+            Err(error) => Recipe::Nobody { status: from_nobody(source, tag, error)? },
+        };
+        Ok(self.state()?.handlers().requests.insert_persistent(true, recipe))
+    }
+
+    /// Starts a persistent request (`MPI_Start`). A wait or a test ends the operation; the request stays, to be started again,
+    /// until it is [freed](Self::free).
+    ///
+    /// # Errors
+    /// A request that is not persistent, or is under way; as the operation's own start. It is not under way then.
+    pub fn start(&self, request: RequestId) -> Result<()> {
+        let mut state = self.state()?;
+        let recipe = state.handlers().requests.begin(request)?;
+        let started = start(&mut state, request, recipe);
+        if started.is_err() {
+            state.handlers().requests.forget(request);
+        }
+        started
+    }
+
+    /// Starts them all (`MPI_Startall`).
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start), for the first one that fails; those before it are under way.
+    pub fn start_all(&self, requests: &[RequestId]) -> Result<()> {
+        requests.iter().try_for_each(|&request| self.start(request))
+    }
+}
+
+fn start<F: Fabric>(state: &mut State<F>, request: RequestId, recipe: Recipe) -> Result<()> {
+    match recipe {
+        Recipe::Send { mode: Mode::Buffered, route, data } => {
+            protocol::send_buffered_data(state, &route, &data)?;
+            state.handlers().requests.end(request, None);
+        }
+        Recipe::Send { mode, route, data } => protocol::send_data_as(state, mode, &route, &data, request)?,
+        Recipe::Receive { pattern, data } => {
+            protocol::receive_data_as(&mut state.context, pattern, &data, request);
+        }
+        Recipe::Nobody { status } => {
+            let requests = &mut state.handlers().requests;
+            requests.set_status(request, status);
+            requests.end(request, None);
+        }
+        Recipe::Parts => partitioned::start(state, request),
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Messages of random datatypes, in every mode and of every size, over friendly and hostile networks: they arrive as packing and
+//! unpacking say.
+
+mod common;
+
+use am_core::testing::Random;
+use am_core::testing::loopback::Config;
+use common::{all_settings, job, pattern};
+use mpi_over_am::datatype::{Datatype, Order, Predefined};
+use mpi_over_am::packing::{pack, pack_external32, unpack, unpack_external32};
+use mpi_over_am::{Error, ErrorClass, Mode, Settings, Source, Tag};
+
+const BASICS: [Predefined; 6] = [
+    Predefined::Byte,
+    Predefined::Short,
+    Predefined::Int,
+    Predefined::Double,
+    Predefined::DoubleInt,
+    Predefined::LongDoubleComplex,
+];
+
+/// A random type none of whose elements lie upon each other, so that it can be received.
+fn random_type(random: &mut Random, depth: u32) -> Datatype {
+    if depth == 0 {
+        return Datatype::predefined(BASICS[random.below(BASICS.len())]);
+    }
+    let old = random_type(random, depth - 1);
+    let some = |random: &mut Random| 1 + random.below(5) as u64;
+    let mut gap = 0;
+    let mut next = |random: &mut Random, len: u64| {
+        gap += random.below(4) as i64;
+        let at = gap;
+        gap += len.cast_signed();
+        at
+    };
+    let lens: Vec<u64> = (0..some(random)).map(|_| some(random)).collect();
+    match random.below(7) {
+        0 => Datatype::contiguous(some(random) * 3, &old),
+        1 => {
+            let len = some(random);
+            Datatype::vector(some(random) * 4, len, len.cast_signed() + random.below(3) as i64, &old)
+        }
+        2 => {
+            let places: Vec<_> = lens.iter().map(|&len| next(random, len)).collect();
+            Datatype::indexed(&lens, &places, &old)
+        }
+        3 => {
+            let places: Vec<_> = (0..some(random)).map(|_| next(random, 2)).collect();
+            Datatype::indexed_block(2, &places, &old)
+        }
+        4 => {
+            let types: Vec<_> = lens.iter().map(|_| random_type(random, depth - 1)).collect();
+            let mut at = 0;
+            let mut places = Vec::new();
+            for (datatype, &len) in types.iter().zip(&lens) {
+                at += random.below(9) as i64;
+                places.push(at);
+                at += datatype.span(len).unwrap().1.max(datatype.extent() * len.cast_signed());
+            }
+            Datatype::structure(&lens, &places, &types)
+        }
+        5 => Datatype::resized(&old, old.lower_bound(), old.extent() + random.below(40) as i64),
+        _ => {
+            let order = if random.one_in(2) { Order::C } else { Order::Fortran };
+            Datatype::subarray(&[6, 3, 5], &[some(random), 2, some(random)], &[1, 1, 0], order, &old)
+        }
+    }
+    .unwrap()
+}
+
+fn run(seed: u64, config: Config, settings: Settings) {
+    println!("seed {seed} over {config:?} with {settings:?}");
+    job(config, settings, |environment, world| {
+        environment.attach_buffer(vec![0; 64 << 20]).unwrap();
+        let mut random = Random::new(seed);
+        for number in 0..8 {
+            let depth = 1 + random.below(3) as u32;
+            let (datatype, count) = (random_type(&mut random, depth), 1 + random.below(20) as u64);
+            let mode = [Mode::Standard, Mode::Synchronous, Mode::Buffered, Mode::Ready][random.below(4)];
+            let (from, to) = datatype.span(count).unwrap();
+            assert!(from >= 0, "{datatype:?}");
+            let memory = pattern(seed + number, usize::try_from(to).unwrap());
+            let packed = pack(&memory, (count, &datatype)).unwrap();
+            assert_eq!(packed.len() as u64, datatype.packed_len(count).unwrap());
+            let mut expected = vec![0xee; memory.len()];
+            unpack(&packed, &mut expected, (count, &datatype)).unwrap();
+            let elements = (count, &datatype);
+            if world.rank() == 0 {
+                if mode == Mode::Ready {
+                    world.recv::<u8>(&mut [], 1, 9).unwrap();
+                }
+                world.send_layout(mode, &memory, elements, 1, 1).unwrap();
+                world.send_layout(Mode::Standard, &memory, elements, 1, 2).unwrap();
+                world.send(&packed, 1, 3).unwrap();
+            } else {
+                let mut got = vec![0xee; memory.len()];
+                let mut bytes = vec![0; packed.len()];
+                let mut again = vec![0xee; memory.len()];
+                if random.one_in(2) {
+                    // All of them early, in the order in which they were not sent.
+                    world
+                        .scope(|s| {
+                            let first = s.irecv_layout(&mut got, elements, 0, 1)?;
+                            if mode == Mode::Ready {
+                                world.send::<u8>(&[], 0, 9)?;
+                            }
+                            let last = s.irecv_layout(&mut again, elements, 0, 3)?;
+                            world.recv(&mut bytes, 0, 2)?;
+                            let status = s.wait(last)?;
+                            assert_eq!(status.len(), packed.len() as u64);
+                            s.wait(first)
+                        })
+                        .unwrap();
+                } else {
+                    world
+                        .scope(|s| {
+                            let first = s.irecv_layout(&mut got, elements, Source::Any, 1)?;
+                            if mode == Mode::Ready {
+                                world.send::<u8>(&[], 0, 9)?;
+                            }
+                            s.wait(first)
+                        })
+                        .unwrap();
+                    world.recv(&mut bytes, 0, 2).unwrap();
+                    let status = world.recv_layout(&mut again, elements, 0, Tag::Any).unwrap();
+                    assert_eq!((status.tag(), status.count_of(&datatype)), (3, Some(count)));
+                    assert_eq!(status.elements_of(&datatype), Some(count * datatype.elements()));
+                }
+                assert!(bytes == packed, "message {number} of {datatype:?}");
+                assert!(got == expected, "message {number} of {datatype:?}");
+                assert!(again == expected, "message {number} of {datatype:?}");
+            }
+            random = Random::new(seed * 1000 + number);
+        }
+    });
+}
+
+#[test]
+fn random_datatypes_arrive_as_they_were_sent() {
+    for seed in 1..5 {
+        for (number, settings) in (0..).zip(all_settings()) {
+            run(seed * 100 + number, Config::hostile(2, seed), settings);
+        }
+        run(seed, Config::new(2), Settings::default());
+    }
+}
+
+#[test]
+fn a_message_longer_than_its_elements_is_cut_and_said_so() {
+    for settings in all_settings() {
+        job(Config::new(2), settings, |_, world| {
+            let column = Datatype::vector(1000, 1, 3, &Datatype::predefined(Predefined::Int)).unwrap();
+            for (tag, count) in [(0, 20), (1, 5000)] {
+                if world.rank() == 0 {
+                    world.send(&vec![7u32; count], 1, tag).unwrap();
+                } else {
+                    let mut got = vec![0u32; 3 * 1000];
+                    let short = Datatype::vector(10, 1, 3, &Datatype::predefined(Predefined::Int)).unwrap();
+                    let elements = if tag == 0 { (1, &short) } else { (1, &column) };
+                    let room = if tag == 0 { 40 } else { 4000 };
+                    let error = world.recv_layout(&mut got, elements, 0, tag).unwrap_err();
+                    assert_eq!(error.class(), ErrorClass::Truncate);
+                    let sent = 4 * count as u64;
+                    assert!(
+                        matches!(error, Error::Truncated { source_rank: 0, tag: t, sent: s, room: r }
+                            if t == tag && s == sent && r == room),
+                        "{error}"
+                    );
+                    let filled = room as usize / 4;
+                    assert!(got.iter().step_by(3).take(filled).all(|&value| value == 7));
+                    assert_eq!(got.iter().filter(|&&value| value == 7).count(), filled);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn elements_outside_of_the_memory_are_refused() {
+    job(Config::new(1), Settings::default(), |_, world| {
+        let int = Datatype::predefined(Predefined::Int);
+        let column = Datatype::vector(3, 1, 3, &int).unwrap();
+        let mut memory = [0u32; 7];
+        assert!(pack(&memory, (1, &column)).is_ok());
+        let behind = Datatype::hindexed(&[1], &[-4], &int).unwrap();
+        for elements in [(2, &column), (1, &behind)] {
+            for error in [
+                pack(&memory, elements).map(|_| ()).unwrap_err(),
+                unpack(&[0; 100], &mut memory, elements).map(|_| ()).unwrap_err(),
+                world.send_layout(Mode::Standard, &memory, elements, 0, 0).unwrap_err(),
+                world.recv_layout(&mut memory, elements, 0, 0).map(|_| ()).unwrap_err(),
+            ] {
+                assert!(matches!(error, Error::Outside { len: 28, .. }), "{error}");
+                assert_eq!(error.class(), ErrorClass::Argument);
+            }
+        }
+        let error = unpack(&[0; 11], &mut memory, (1, &column)).unwrap_err();
+        assert!(matches!(error, Error::Packed { needed: 12, given: 11 }), "{error}");
+    });
+}
+
+#[test]
+fn external32_comes_back_through_any_layout() {
+    for seed in 1..200 {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let (datatype, count) = (random_type(&mut random, 2), 1 + random.below(3) as u64);
+        let to = usize::try_from(datatype.span(count).unwrap().1).unwrap();
+        let memory = vec![0x11u8; to];
+        let external = pack_external32(&memory, (count, &datatype)).unwrap();
+        assert_eq!(external.len() as u64, datatype.external32_len(count).unwrap());
+        let (mut got, mut expected) = (vec![0xee; to], vec![0xee; to]);
+        unpack_external32(&external, &mut got, (count, &datatype)).unwrap();
+        unpack(&pack(&memory, (count, &datatype)).unwrap(), &mut expected, (count, &datatype)).unwrap();
+        // A long double has bytes that carry nothing.
+        if datatype.basic() != Some(Predefined::LongDoubleComplex) && !has_long_double(&datatype) {
+            assert_eq!(got, expected);
+        }
+        let error = unpack_external32(&external[1..], &mut got, (count, &datatype)).unwrap_err();
+        assert!(matches!(error, Error::Packed { .. }), "{error}");
+    }
+}
+
+fn has_long_double(datatype: &Datatype) -> bool {
+    match datatype.contents() {
+        None => datatype.as_predefined() == Some(Predefined::LongDoubleComplex),
+        Some(contents) => contents.datatypes.iter().any(has_long_double),
+    }
+}
