@@ -8,7 +8,7 @@ mod data;
 use std::ptr::NonNull;
 
 use am_core::buffer::{RawBuffer, RawBytes};
-use am_core::error::{Outcome, Result};
+use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::handler::{HandlerId, HandlerSet};
 use am_core::task::TaskId;
@@ -19,6 +19,7 @@ pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
 
 use crate::datatype::Datatype;
+use crate::error::{Error, Result};
 use crate::request::Scope;
 
 /// The bytes of a slice to be sent.
@@ -42,22 +43,22 @@ pub(crate) fn lend_to_receive<T: AnyBitPattern, R>(to: &mut [T], receive: impl F
 /// Refuses elements that do not lie inside of a slice of `len` bytes.
 ///
 /// # Errors
-/// [`Error::Outside`](crate::Error::Outside).
-fn check_inside(len: usize, count: u64, datatype: &Datatype) -> crate::Result<()> {
+/// [`Error::Outside`].
+fn check_inside(len: usize, count: u64, datatype: &Datatype) -> Result<()> {
     let (from, to) = datatype.span(count)?;
     let is_inside = from >= 0 && usize::try_from(to).is_ok_and(|to| to <= len);
-    if is_inside { Ok(()) } else { Err(crate::Error::Outside { count, from, to, len }) }
+    if is_inside { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
 }
 
 /// Elements in a slice, to be sent by an operation that has ended when `send` returns or unwinds: `send` keeps the promise.
 ///
 /// # Errors
-/// [`Error::Outside`](crate::Error::Outside), or what `send` returns.
+/// [`Error::Outside`], or what `send` returns.
 pub(crate) fn lend_elements<T: NoUninit, R>(
     memory: &[T],
     (count, datatype): (u64, &Datatype),
-    send: impl FnOnce(SendData) -> crate::Result<R>,
-) -> crate::Result<R> {
+    send: impl FnOnce(SendData) -> Result<R>,
+) -> Result<R> {
     check_inside(size_of_val(memory), count, datatype)?;
     // SAFETY: all bytes of the elements lie inside of `memory` (just checked), which is borrowed until this function returns or
     // unwinds, and `send` ends the operation before; `NoUninit` says that they are initialised.
@@ -67,12 +68,12 @@ pub(crate) fn lend_elements<T: NoUninit, R>(
 /// As [`lend_elements`], to be received.
 ///
 /// # Errors
-/// [`Error::Outside`](crate::Error::Outside), or what `receive` returns.
+/// [`Error::Outside`], or what `receive` returns.
 pub(crate) fn lend_elements_mut<T: AnyBitPattern, R>(
     memory: &mut [T],
     (count, datatype): (u64, &Datatype),
-    receive: impl FnOnce(RecvData) -> crate::Result<R>,
-) -> crate::Result<R> {
+    receive: impl FnOnce(RecvData) -> Result<R>,
+) -> Result<R> {
     check_inside(size_of_val(memory), count, datatype)?;
     // SAFETY: as for `lend_elements`; `AnyBitPattern` says that whatever bytes come make valid values, and the borrow is exclusive.
     receive(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
@@ -81,12 +82,12 @@ pub(crate) fn lend_elements_mut<T: AnyBitPattern, R>(
 /// As [`lend_elements`], for an operation of a scope. The scope keeps the promise: see [`lend_bytes`].
 ///
 /// # Errors
-/// [`Error::Outside`](crate::Error::Outside).
+/// [`Error::Outside`].
 pub(crate) fn lend_elements_to_scope<'scope, T: NoUninit, F: Fabric>(
     _scope: &'scope Scope<'scope, '_, F>,
     memory: &'scope [T],
     (count, datatype): (u64, &Datatype),
-) -> crate::Result<SendData> {
+) -> Result<SendData> {
     check_inside(size_of_val(memory), count, datatype)?;
     // SAFETY: all bytes of the elements lie inside of `memory` (just checked), which is borrowed shared for `'scope`, and that
     // ends only after the operations of the scope; `NoUninit` says that they are initialised.
@@ -96,12 +97,12 @@ pub(crate) fn lend_elements_to_scope<'scope, T: NoUninit, F: Fabric>(
 /// As [`lend_elements_to_scope`], to be received.
 ///
 /// # Errors
-/// [`Error::Outside`](crate::Error::Outside).
+/// [`Error::Outside`].
 pub(crate) fn lend_elements_mut_to_scope<'scope, T: AnyBitPattern, F: Fabric>(
     _scope: &'scope Scope<'scope, '_, F>,
     memory: &'scope mut [T],
     (count, datatype): (u64, &Datatype),
-) -> crate::Result<RecvData> {
+) -> Result<RecvData> {
     check_inside(size_of_val(memory), count, datatype)?;
     // SAFETY: as for `lend_elements_to_scope`, and the borrow is exclusive; any bytes make valid values (`AnyBitPattern`).
     Ok(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
@@ -159,7 +160,6 @@ pub(crate) fn part_of<T>(all: &Vec<T>, start: usize, len: usize) -> &[T] {
 }
 
 /// As [`part_of`], for a part that no operation uses.
-#[expect(clippy::ptr_arg, reason = "a slice would be a borrow of all elements")]
 pub(crate) fn part_of_mut<T>(all: &mut Vec<T>, start: usize, len: usize) -> &mut [T] {
     assert!(start <= all.len() && len <= all.len() - start, "the part lies inside of the vector");
     // SAFETY: as for `part_of`, and the borrow of the vector is exclusive.
@@ -193,7 +193,7 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     bytes: RawBytes,
     options: AmOptions,
     request: Option<u64>,
-) -> Result<Outcome> {
+) -> am_core::error::Result<Outcome> {
     // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until
     // this returns Done or an error, or the request is reported.
     unsafe { context.amsend_raw(target, handler, uhdr, bytes, options, request) }
@@ -255,7 +255,7 @@ mod tests {
     use am_core::testing::loopback::{Config, network};
 
     use super::*;
-    use crate::{Environment, Error, Mode, Settings, Source};
+    use crate::{Environment, Mode, Settings, Source};
 
     #[test]
     fn raw_calls_do_what_typed_ones_do() {

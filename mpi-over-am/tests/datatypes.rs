@@ -1,6 +1,8 @@
 //! Messages of random datatypes, in every mode and of every size, over friendly and hostile networks: they arrive as packing and
 //! unpacking say.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
+
 mod common;
 
 use am_core::testing::Random;
@@ -74,7 +76,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
         environment.attach_buffer(vec![0; 64 << 20]).unwrap();
         let mut random = Random::new(seed);
         for number in 0..8 {
-            let depth = 1 + random.below(3) as u32;
+            let depth = [1, 2, 3][random.below(3)];
             let (datatype, count) = (random_type(&mut random, depth), 1 + random.below(20) as u64);
             let mode = [Mode::Standard, Mode::Synchronous, Mode::Buffered, Mode::Ready][random.below(4)];
             let (from, to) = datatype.span(count).unwrap();
@@ -166,7 +168,7 @@ fn a_message_longer_than_its_elements_is_cut_and_said_so() {
                             if t == tag && s == sent && r == room),
                         "{error}"
                     );
-                    let filled = room as usize / 4;
+                    let filled = usize::try_from(room).unwrap() / 4;
                     assert!(got.iter().step_by(3).take(filled).all(|&value| value == 7));
                     assert_eq!(got.iter().filter(|&&value| value == 7).count(), filled);
                 }

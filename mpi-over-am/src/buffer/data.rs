@@ -1,5 +1,10 @@
 //! User memory that a datatype describes: what it holds, as a gatherer and as a sink.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "lengths are u64 in messages and usize in memory, which is the same here (am-core asserts it)"
+)]
+
 use std::ptr::NonNull;
 
 use am_core::buffer::{Arrived, RawBuffer, RawBytes, Room};

@@ -1,6 +1,11 @@
 //! The representation external32 (MPI 5.0 section 14.5.2): packed bytes with the most significant byte first, in sizes that do
 //! not depend on the machine.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "lengths are u64 in messages and usize in memory, which is the same here (am-core asserts it)"
+)]
+
 use super::predefined::{Kind, Predefined};
 use super::{Datatype, construct};
 use crate::error::{Error, Result};

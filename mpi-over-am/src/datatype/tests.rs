@@ -140,6 +140,7 @@ fn random_type(random: &mut Random, depth: u32) -> (Datatype, Oracle) {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
 fn random_array(random: &mut Random, old: &Datatype, oracle: &Oracle) -> (Datatype, Oracle) {
     let order = if random.one_in(2) { Order::C } else { Order::Fortran };
     let dimensions = 1 + random.below(3);

@@ -4,15 +4,13 @@ use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::slab::RequestId;
-use crate::buffer::{buffer_to_keep, bytes_to_keep, part_of, part_of_mut};
-use crate::collective::Datum;
+use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep, part_of, part_of_mut};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::protocol::Mode;
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
-use crate::{RecvData, SendData};
 
 /// A persistent operation and its buffer (MPI 5.0 section 3.9). It is started, and waited for, as often as wanted; in between the
 /// buffer is the program's. Dropped while it is under way, it goes on by itself.
@@ -75,7 +73,7 @@ impl<F: Fabric> Communicator<F> {
     ///
     /// # Errors
     /// An unknown rank, a tag out of range, parts that are not equally long.
-    pub fn psend_init<T: Datum>(
+    pub fn psend_init<T: NoUninit + AnyBitPattern>(
         &self,
         data: Vec<T>,
         partitions: usize,
@@ -94,7 +92,7 @@ impl<F: Fabric> Communicator<F> {
     ///
     /// # Errors
     /// An unknown rank, a tag out of range, parts that are not equally long.
-    pub fn precv_init<T: Datum>(
+    pub fn precv_init<T: NoUninit + AnyBitPattern>(
         &self,
         mut buffer: Vec<T>,
         partitions: usize,

@@ -259,7 +259,18 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "mpi-over-am",
         called: "calls",
-        places: &["communicator", "handlers", "state", "completion", "send", "receive", "sendrecv", "probe"],
+        places: &[
+            "communicator",
+            "handlers",
+            "state",
+            "completion",
+            "send",
+            "receive",
+            "sendrecv",
+            "layouts",
+            "packing",
+            "probe",
+        ],
         may: &[
             "am-core",
             "environment",
