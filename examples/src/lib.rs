@@ -2,9 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
+pub mod alltoallv;
 pub mod arguments;
 pub mod failure;
+pub mod kernel;
 pub mod progress;
+pub mod random;
 pub mod statistics;
 pub mod text;
 pub mod word_table;

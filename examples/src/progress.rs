@@ -14,7 +14,7 @@ const REDRAWS_A_SECOND: u8 = 10;
 /// The environment variable by which a launcher says that its standard error is a terminal, though that of the task is not.
 const TERMINAL_VARIABLE: &str = "AM_TERMINAL";
 
-/// How much is done of something, in bytes. Shown when it lasts, on a terminal, and nowhere else.
+/// How much is done of something, in bytes or in items. Shown when it lasts, on a terminal, and nowhere else.
 #[derive(Debug)]
 pub struct Progress {
     total: u64,
@@ -29,13 +29,23 @@ impl Progress {
     /// Nothing of `total` bytes is done. Only one task of a job should be the one that shows it.
     #[must_use]
     pub fn new(total: u64, shown: bool) -> Self {
-        let bar = shown.then(|| new_bar(total));
+        Self::with_template(total, shown, "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
+    }
+
+    /// The same for `total` items.
+    #[must_use]
+    pub fn count(total: u64, shown: bool) -> Self {
+        Self::with_template(total, shown, "{bar:40} {human_pos}/{human_len} {per_sec} {eta}")
+    }
+
+    fn with_template(total: u64, shown: bool, template: &str) -> Self {
+        let bar = shown.then(|| new_bar(total, template));
         Self { total, done: 0, started: Instant::now(), bar, decided: false }
     }
 
-    /// `bytes` more are done.
-    pub fn advance(&mut self, bytes: u64) {
-        self.done += bytes;
+    /// So many bytes or items more are done.
+    pub fn advance(&mut self, more: u64) {
+        self.done += more;
         let Some(bar) = &self.bar else { return };
         bar.set_position(self.done);
         if !self.decided && self.started.elapsed() >= SHOWN_AFTER {
@@ -62,8 +72,8 @@ impl Drop for Progress {
     }
 }
 
-fn new_bar(total: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+fn new_bar(total: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template);
     ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
         .with_style(style.expect("the template names known fields"))
 }

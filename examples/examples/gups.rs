@@ -1,0 +1,262 @@
+//! RandomAccess of the HPC Challenge: every task changes random words of a table that fills the memory of all tasks.
+//!
+//! What it teaches: the smallest remote update there is, at the highest rate. Each is an exclusive or of a pseudo-random number
+//! into the word that its low bits name: as an atomic operation in the target's memory, as a message of its own, or as a share
+//! of an aggregated message. The rules allow a task to look at most 1024 updates ahead, so that is what the aggregated way holds
+//! back, for all targets together.
+//!
+//! ```text
+//! cargo amrun -n 4 --example gups
+//! cargo amrun -n 4 --example gups -- --log-table 24 --by aggregated
+//! ```
+//!
+//! You should see a line for each way with GUP/s (giga-updates a second, of all tasks together), and as the last line
+//! `verified`: each task has drawn the whole sequence again, has undone the updates of its own words, and has found no word wrong.
+//! The rules would allow one in a hundred; updates that are atomic or executed by their owner have none.
+//!
+//! After the HPC Challenge benchmark: the table has a power of two of 64-bit words, word i begins as i, there are four updates
+//! a word, and the sequence is the one of the polynomial x^63 + x^2 + x + 1 over GF(2), in which each task begins at its own place.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "numbers of tasks and places in memory that this machine has"
+)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use am_core::handler::{Answer, HandlerId};
+use am_core::pgas::Segment;
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context};
+use am_examples::aggregate::{self, Aggregator};
+use am_examples::failure::{agree, exit_code};
+use am_examples::progress::Progress;
+use am_examples::{Failure, arguments, kernel};
+use am_via::{ShmFabric, Task};
+use clap::{Parser, ValueEnum};
+
+/// RandomAccess of the HPC Challenge: random updates of a table that lies over all tasks.
+#[derive(Parser)]
+#[command(name = PROGRAM)]
+struct Arguments {
+    /// How an update gets to its word.
+    #[arg(long, value_enum, default_value_t = By::All)]
+    by: By,
+    /// The whole table has 2 to this power words of 8 bytes.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..=40))]
+    log_table: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// By an atomic exclusive or in the target's memory.
+    Rmw,
+    /// By a message for each update.
+    Amsend,
+    /// By messages of many updates.
+    Aggregated,
+    /// One after the other.
+    All,
+}
+
+const PROGRAM: &str = "gups";
+/// What is fed back into the shift register.
+const POLYNOMIAL: u64 = 7;
+/// After so many numbers the sequence begins again.
+const PERIOD: u64 = 1_317_624_576_693_539_401;
+/// Updates that a task may hold back, by the rules.
+const LOOK_AHEAD: usize = 1024;
+const UPDATES_A_WORD: u64 = 4;
+
+fn main() -> ExitCode {
+    let task = match Task::join() {
+        Ok(task) => task,
+        Err(error) => return Failure::from(error).report(PROGRAM),
+    };
+    match arguments::parse(task.number()) {
+        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
+        Err(code) => code,
+    }
+}
+
+/// The number after `number` in the sequence.
+#[inline(always)]
+fn next(number: u64) -> u64 {
+    number << 1 ^ if number >> 63 == 1 { POLYNOMIAL } else { 0 }
+}
+
+/// Number `at` of the sequence; number 0 is 1.
+fn start(at: u64) -> u64 {
+    let at = at % PERIOD;
+    if at == 0 {
+        return 1;
+    }
+    // Squaring is linear over GF(2): bit i of a number contributes x^(2i) to its square.
+    let mut power = 1;
+    let squares: [u64; 64] = std::array::from_fn(|_| {
+        let square = power;
+        power = next(next(power));
+        square
+    });
+    let mut number = 2;
+    for bit in (0..u64::BITS - 1 - at.leading_zeros()).rev() {
+        number = (0..64).filter(|i| number >> i & 1 == 1).fold(0, |square, i| square ^ squares[i]);
+        if at >> bit & 1 == 1 {
+            number = next(number);
+        }
+    }
+    number
+}
+
+/// Where the words are: 2^`log` of them over `tasks` tasks, each with a share of words that follow each other.
+#[derive(Clone, Copy)]
+struct Layout {
+    log: u32,
+    tasks: u64,
+}
+
+impl Layout {
+    fn words(self) -> u64 {
+        1 << self.log
+    }
+
+    /// Whose word a number changes, and its place there.
+    #[inline(always)]
+    fn owner(self, number: u64) -> (TaskId, u64) {
+        let index = number & (self.words() - 1);
+        let (task, place) = kernel::owner_of(self.words(), self.tasks, index);
+        (TaskId(task as u32), place)
+    }
+}
+
+fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
+    let mut context = task.context()?;
+    let layout = Layout { log: arguments.log_table, tasks: u64::from(context.num_tasks()) };
+    // The first share is the longest.
+    let (_, words_max) = kernel::share(layout.words(), layout.tasks, 0);
+    let table = Segment::<u64>::new(&mut context, words_max).map_err(Failure::from);
+    let table = Arc::new(agree(&mut context, PROGRAM, table)?);
+    let own = u64::from(task.number());
+    let (first_word, words) = kernel::share(layout.words(), layout.tasks, own);
+    let handlers = register(&mut context, &table)?;
+    if own == 0 {
+        let (words, tasks) = (layout.words(), layout.tasks);
+        println!("tasks: {tasks}, words: {words}, updates: {}", words * UPDATES_A_WORD);
+    }
+    for (by, name) in [(By::Rmw, "rmw"), (By::Amsend, "amsend"), (By::Aggregated, "aggregated")] {
+        if arguments.by != by && arguments.by != By::All {
+            continue;
+        }
+        for place in 0..words {
+            table.set(place, first_word + place)?;
+        }
+        let ((), seconds) =
+            kernel::timed(&mut context, |context| update(context, layout, &table, handlers, by))?;
+        let mut found = table.to_vec();
+        undo(&context, layout, &mut found);
+        let wrong =
+            (first_word..first_word + words).zip(&found).filter(|(index, found)| index != *found).count();
+        kernel::no_errors(&mut context, wrong as u64, &format!("words of the table are wrong by {name}"))?;
+        if own == 0 {
+            let updates = (layout.words() * UPDATES_A_WORD) as f64;
+            println!("by {name}: {:.6} GUP/s, {seconds:.4} s, 0 errors", updates / seconds / 1e9);
+        }
+    }
+    if own == 0 {
+        println!("verified");
+    }
+    Ok(())
+}
+
+/// The handlers for one number and for many.
+fn register(context: &mut Context<ShmFabric>, table: &Arc<Segment<u64>>) -> Result<[HandlerId; 2], Failure> {
+    // A wrong place is nobody's: messages are claims. Handlers of a task run one at a time, and nobody else writes meanwhile,
+    // so that load and store will do.
+    let change = |table: &Segment<u64>, place, number| {
+        if let Ok(word) = table.atomic(place) {
+            word.store(word.load(Ordering::Relaxed) ^ number, Ordering::Relaxed);
+        }
+    };
+    let one = Arc::clone(table);
+    let one = context.register_handler(move |message| {
+        let [place, number] = aggregate::words(message.uhdr);
+        change(&one, place, number);
+        Answer::discard()
+    })?;
+    let (many, mut scratch) = (Arc::clone(table), Vec::new());
+    let many = context.register_handler(move |message| {
+        aggregate::items(message, &mut scratch, |[place, number]| change(&many, place, number));
+        Answer::discard()
+    })?;
+    Ok([one, many])
+}
+
+/// Makes this task's share of the updates.
+fn update(
+    context: &mut Context<ShmFabric>,
+    layout: Layout,
+    table: &Segment<u64>,
+    [one, many]: [HandlerId; 2],
+    by: By,
+) -> Result<(), Failure> {
+    let own = u64::from(context.task().0);
+    let (first, updates) = kernel::share(layout.words() * UPDATES_A_WORD, layout.tasks, own);
+    let one_way = AmOptions { one_way: true, ..AmOptions::default() };
+    let words_a_message = 2 * LOOK_AHEAD / usize::try_from(layout.tasks).unwrap_or(1);
+    let mut aggregator = Aggregator::new(context, many, words_a_message.max(2));
+    let mut progress = Progress::count(updates, own == 0);
+    let mut number = start(first);
+    let mut left = updates;
+    while left > 0 {
+        let some = left.min(LOOK_AHEAD as u64);
+        for _ in 0..some {
+            number = next(number);
+            let (target, place) = layout.owner(number);
+            match by {
+                By::Rmw => {
+                    table.at(target, place)?.fetch_xor(context, number)?;
+                }
+                By::Amsend => {
+                    let mut uhdr = [0; 16];
+                    uhdr[..8].copy_from_slice(&place.to_le_bytes());
+                    uhdr[8..].copy_from_slice(&number.to_le_bytes());
+                    context.amsend(target, one, &uhdr, &[], one_way)?;
+                }
+                By::Aggregated | By::All => aggregator.push(context, target, [place, number])?,
+            }
+        }
+        left -= some;
+        progress.advance(some);
+    }
+    Ok(aggregator.flush(context)?)
+}
+
+/// Undoes all tasks' updates of this task's words, without asking anybody.
+fn undo(context: &Context<ShmFabric>, layout: Layout, words: &mut [u64]) {
+    let mut number = start(0);
+    for _ in 0..layout.words() * UPDATES_A_WORD {
+        number = next(number);
+        let (owner, place) = layout.owner(number);
+        if owner == context.task() {
+            words[place as usize] ^= number;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_begins_where_the_one_before_it_ends() {
+        let mut number = 1;
+        for at in 0..1000 {
+            assert_eq!(start(at), number, "number {at}");
+            number = next(number);
+        }
+        let far = 123_456_789;
+        assert_eq!(next(start(far)), start(far + 1));
+    }
+}

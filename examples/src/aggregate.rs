@@ -1,0 +1,115 @@
+//! Many small items in one message: what turns a rate of messages into a rate of bytes.
+
+use am_core::error::Result;
+use am_core::fabric::Fabric;
+use am_core::handler::{HandlerId, HandlerSet, Message};
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context};
+
+/// What the head of a packet and a user header may take of it.
+const HEAD_BYTES: usize = 128;
+
+/// A buffer of words for each task, sent as one message when it is full. Its messages fit into one packet, so that the
+/// handler has all words at once ([`words`]).
+#[derive(Debug)]
+pub struct Aggregator {
+    handler: HandlerId,
+    words_max: usize,
+    buffers: Vec<Vec<u8>>,
+    messages: u64,
+}
+
+impl Aggregator {
+    /// For messages to `handler` of at most `words_max` words, fewer if a packet is shorter.
+    #[must_use]
+    pub fn new<F: Fabric, H: HandlerSet>(
+        context: &Context<F, H>,
+        handler: HandlerId,
+        words_max: usize,
+    ) -> Self {
+        let packet_words = context.limits().packet_bytes_max.saturating_sub(HEAD_BYTES) / 8;
+        let words_max = words_max.min(packet_words).max(1);
+        let buffers = (0..context.num_tasks()).map(|_| Vec::with_capacity(words_max * 8)).collect();
+        Self { handler, words_max, buffers, messages: 0 }
+    }
+
+    /// Adds an item of some words for `target`; sends what there is, if the item does not fit any more.
+    ///
+    /// # Errors
+    /// As for [`Context::amsend`].
+    #[inline]
+    pub fn push<const WORDS: usize, F: Fabric, H: HandlerSet>(
+        &mut self,
+        context: &mut Context<F, H>,
+        target: TaskId,
+        item: [u64; WORDS],
+    ) -> Result<()> {
+        if self.buffers[target.index()].len() + WORDS * 8 > self.words_max * 8 {
+            self.send(context, target)?;
+        }
+        let buffer = &mut self.buffers[target.index()];
+        for word in item {
+            buffer.extend_from_slice(&word.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// Sends what there is for `target`.
+    ///
+    /// # Errors
+    /// As for [`Context::amsend`].
+    pub fn send<F: Fabric, H: HandlerSet>(
+        &mut self,
+        context: &mut Context<F, H>,
+        target: TaskId,
+    ) -> Result<()> {
+        let buffer = &mut self.buffers[target.index()];
+        if !buffer.is_empty() {
+            let options = AmOptions { one_way: true, ..AmOptions::default() };
+            context.amsend(target, self.handler, &[], buffer, options)?;
+            buffer.clear();
+            self.messages += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends everything. It has been handled behind the next `gfence`.
+    ///
+    /// # Errors
+    /// As for [`Context::amsend`].
+    pub fn flush<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> Result<()> {
+        // Each task begins with the one behind it: not all with the first.
+        let (own, tasks) = (context.task().0, context.num_tasks());
+        (1..=tasks).try_for_each(|distance| self.send(context, TaskId((own + distance) % tasks)))
+    }
+
+    /// Messages sent so far.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+}
+
+/// Runs `take` on each item of a message of an [`Aggregator`].
+#[inline(always)]
+pub fn items<const WORDS: usize>(
+    message: &Message<'_>,
+    scratch: &mut Vec<u8>,
+    mut take: impl FnMut([u64; WORDS]),
+) {
+    let Some(here) = &message.here else { return };
+    scratch.resize(here.len(), 0);
+    here.copy_to(scratch);
+    for item in scratch.chunks_exact(WORDS * 8) {
+        let (words, _) = item.as_chunks::<8>();
+        take(std::array::from_fn(|at| u64::from_le_bytes(words[at])));
+    }
+}
+
+/// Two words of a user header, or zeroes where it is too short for them.
+#[inline(always)]
+#[must_use]
+pub fn words<const WORDS: usize>(uhdr: &[u8]) -> [u64; WORDS] {
+    let (words, _) = uhdr.as_chunks::<8>();
+    std::array::from_fn(|at| words.get(at).map_or(0, |word| u64::from_le_bytes(*word)))
+}

@@ -1,0 +1,101 @@
+//! What programs that measure themselves do alike: time a part that all tasks run together, and agree on sums.
+
+use std::time::Instant;
+
+use am_core::Context;
+use am_core::fabric::Fabric;
+use am_core::handler::HandlerSet;
+
+use crate::Failure;
+
+/// Collective: runs `body` between two fences of all tasks; what it returns, and the seconds of the slowest task.
+///
+/// # Errors
+/// What `body` returns; a failed fence.
+pub fn timed<T, F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    body: impl FnOnce(&mut Context<F, H>) -> Result<T, Failure>,
+) -> Result<(T, f64), Failure> {
+    context.gfence()?;
+    let started = Instant::now();
+    let value = body(context)?;
+    context.gfence()?;
+    let nanoseconds = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let slowest = gather(context, nanoseconds)?.into_iter().max().unwrap_or(0);
+    Ok((value, slowest.max(1) as f64 / 1e9))
+}
+
+/// Collective: the number that each task gives, by task.
+///
+/// # Errors
+/// A failed exchange.
+pub fn gather<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, own: u64) -> Result<Vec<u64>, Failure> {
+    let all = context.exchange(&own.to_le_bytes())?;
+    Ok(all.iter().map(|bytes| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))).collect())
+}
+
+/// Collective: the sum of what all tasks give.
+///
+/// # Errors
+/// A failed exchange.
+pub fn sum<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, own: u64) -> Result<u64, Failure> {
+    Ok(gather(context, own)?.into_iter().fold(0, u64::wrapping_add))
+}
+
+/// Collective: whether no task has found anything wrong. The first task says how much was, in `what`.
+///
+/// # Errors
+/// [`Failure::Wrong`] if any task has; a failed exchange.
+pub fn no_errors<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    own_errors: u64,
+    what: &str,
+) -> Result<(), Failure> {
+    match (sum(context, own_errors)?, context.task().0) {
+        (0, _) => Ok(()),
+        // One voice is enough.
+        (errors, 0) => Err(Failure::Wrong(format!("{errors} {what}"))),
+        _ => Err(Failure::Elsewhere),
+    }
+}
+
+/// Where the share `number` of `of` begins, and how long it is; the first ones take what is left over.
+#[must_use]
+pub fn share(total: u64, of: u64, number: u64) -> (u64, u64) {
+    let (each, left) = (total / of, total % of);
+    (number * each + number.min(left), each + u64::from(number < left))
+}
+
+/// Whose share element `index` is in, and its place there: the other way round of [`share`].
+#[inline(always)]
+#[must_use]
+pub fn owner_of(total: u64, of: u64, index: u64) -> (u64, u64) {
+    let (each, left) = (total / of, total % of);
+    let long = left * (each + 1);
+    if index < long {
+        (index / (each + 1), index % (each + 1))
+    } else {
+        (left + (index - long) / each, (index - long) % each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_the_whole_and_know_their_owner() {
+        for (total, of) in [(10, 3), (9, 3), (1, 1), (100, 7), (3, 5)] {
+            let mut index = 0;
+            for number in 0..of {
+                let (start, len) = share(total, of, number);
+                assert_eq!(start, index);
+                for place in 0..len {
+                    assert_eq!(owner_of(total, of, index), (number, place));
+                    index += 1;
+                }
+            }
+            assert_eq!(index, total);
+        }
+    }
+}
