@@ -10,12 +10,16 @@ use crate::shm::ring::{Entry, LINE_PAYLOAD_WORDS, Lines, Payload, RingReader, Ri
 use crate::shm::segment::{Mapping, Shared};
 use crate::shm::wait::{Doorbell, SleepBarrier};
 
+/// Bytes of a slot that a poll asks for in advance: two lines, as many as short messages have.
+const PREFETCH_BYTES: usize = 128;
+
 /// A VI slot, mapped.
 #[derive(Debug)]
 pub struct ViSlot {
     mapping: Arc<Mapping>,
     header: Shared<ViHeader>,
-    layout: ControlLayout,
+    slot_bytes: usize,
+    stride: usize,
 }
 
 impl ViSlot {
@@ -23,7 +27,8 @@ impl ViSlot {
     #[must_use]
     pub fn new(mapping: Arc<Mapping>, layout: ControlLayout) -> Option<Self> {
         let header = mapping.atomics(0)?;
-        (mapping.len() >= layout.vi_slot_bytes()).then_some(Self { mapping, header, layout })
+        let (slot_bytes, stride) = (layout.packet_bytes as usize, layout.area_stride());
+        (mapping.len() >= layout.vi_slot_bytes()).then_some(Self { mapping, header, slot_bytes, stride })
     }
 
     /// The header.
@@ -39,8 +44,8 @@ impl ViSlot {
     /// The first `len` bytes (cut to the slot's size) of an area slot.
     #[inline(always)]
     fn area(&self, slot: u32, len: usize) -> CheckedRange<'_> {
-        let offset = ControlLayout::area_offset() + self.layout.area_stride() * (slot % RING_LINES) as usize;
-        let len = len.min(self.layout.packet_bytes as usize);
+        let offset = ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize;
+        let len = len.min(self.slot_bytes);
         let at = self
             .mapping
             .range(offset, len)
@@ -199,10 +204,19 @@ impl Connection {
     }
 
     /// The next entry and the area slot that belongs to it; its payload is copied to `payload`.
+    ///
+    /// Who waits for an entry wants its bytes too: a poll that finds nothing asks for the first lines of the slot, so that
+    /// they come with the entry and not after it.
     #[inline(always)]
     pub fn poll(&mut self, payload: &mut Payload) -> Option<(Entry, u32)> {
         let slot = self.reader.consumed();
-        self.reader.poll(payload).map(|entry| (entry, slot))
+        match self.reader.poll(payload) {
+            Some(entry) => Some((entry, slot)),
+            None => {
+                self.own.area(slot, PREFETCH_BYTES).prefetch();
+                None
+            }
+        }
     }
 
     /// Whether an entry waits.
