@@ -12,12 +12,15 @@
 mod arrived;
 mod exposed;
 mod lend;
+mod pieces;
 mod raw;
 
 pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
-pub use exposed::{Access, BlockOwner, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
+pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
 pub(crate) use lend::lend_in_scope;
 pub use lend::{Loans, lend, lend_mut};
+pub(crate) use lend::{lend_pieces, lend_pieces_mut};
+pub(crate) use pieces::RawPieces;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use raw::body_to_vec;
 pub use raw::{RawBuffer, RawBytes, Room};

@@ -1,7 +1,7 @@
 //! A context: one opened instance of the layer (`LAPI_Init`), used by one thread at a time.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::buffer::{InlineBytes, JobBuffer};
 use crate::counter::{Counter, CounterName};
@@ -40,6 +40,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     stashed: VecDeque<Error>,
     /// Whether the program goes on after the failure of a task.
     go_on: bool,
+    /// How long a wait for a counter may see nothing arrive.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// What a context allows (`LAPI_Qenv`).
@@ -108,6 +110,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             thread: None,
             stashed: VecDeque::new(),
             go_on: false,
+            timeout: None,
         }
     }
 
@@ -224,7 +227,34 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline]
     pub fn wait_counter(&mut self, counter: Counter, val: u64) -> Result<()> {
         in_handler::check("wait_counter")?;
+        if self.timeout.is_some() {
+            return self.wait_counter_timed(counter, val);
+        }
         self.wait_until(|context| context.engine.counters.try_take(counter, val))
+    }
+
+    /// Ends when nothing has arrived for as long as the time-out says.
+    #[cold]
+    #[inline(never)]
+    fn wait_counter_timed(&mut self, counter: Counter, val: u64) -> Result<()> {
+        let limit = self.timeout.unwrap_or(Duration::MAX);
+        let mut idle_since = Instant::now();
+        let mut polls = 0;
+        while !self.engine.counters.try_take(counter, val)? {
+            if self.engine.attention {
+                self.attend()?;
+            }
+            if self.progress()? {
+                (polls, idle_since) = (0, Instant::now());
+                continue;
+            }
+            let Some(left) = limit.checked_sub(idle_since.elapsed()) else {
+                return Err(Error::TimedOut { what: "a wait for a counter", limit });
+            };
+            polls += 1;
+            self.fabric.wait(polls, self.sleep_max().min(left));
+        }
+        Ok(())
     }
 
     /// One round of progress (`LAPI_Probe`): handles what has arrived; whether anything had. Never blocks.
@@ -272,6 +302,32 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 self.fabric.wait(polls, self.sleep_max());
             }
         }
+    }
+
+    /// As [`wait_until`](Self::wait_until), and gives up when `left` has no time left for the next sleep.
+    pub(crate) fn wait_until_or(
+        &mut self,
+        mut done: impl FnMut(&mut Self) -> Result<bool>,
+        left: impl Fn(&Self) -> Option<Duration>,
+    ) -> Result<()> {
+        let mut polls = 0;
+        while !done(self)? {
+            if self.engine.attention {
+                self.attend()?;
+            }
+            let moved = self.progress()?;
+            let Some(left) = left(self) else {
+                done(self)?;
+                return Ok(());
+            };
+            if moved {
+                polls = 0;
+            } else {
+                polls += 1;
+                self.fabric.wait(polls, self.sleep_max().min(left));
+            }
+        }
+        Ok(())
     }
 
     /// Makes progress until `done` says so, and returns in no other case, whatever else goes wrong: for ending an operation that

@@ -3,7 +3,10 @@
 //! A counter belongs to a context. It only grows by completions, and a wait for `val` subtracts `val`, so that several
 //! completions can pile up and be waited for one by one (`LAPI_Waitcntr`).
 
+use std::collections::HashMap;
+
 use crate::error::{Error, Result};
+use crate::task::TaskId;
 
 /// A counter of this context. Copy it freely; it stays valid until [`Counters::remove`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +51,19 @@ impl Counter {
     }
 }
 
+/// What has become of the messages to one destination of a counter (`LAPI_Setcntr_wstatus`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DestinationStatus {
+    /// Nothing has come back yet (`LAPI_MSG_INITIAL`).
+    Initial,
+    /// It has acknowledged a message (`LAPI_MSG_RECVD`).
+    Received,
+    /// Operations with it were purged, or it has died, before it has acknowledged one (`LAPI_MSG_PURGED`).
+    Purged,
+    /// The same, after it had (`LAPI_MSG_PURGED_RCVD`).
+    PurgedReceived,
+}
+
 #[derive(Debug)]
 struct Slot {
     name: CounterName,
@@ -60,6 +76,8 @@ struct Slot {
 pub struct Counters {
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// Of counters with destinations: what became of each.
+    watched: HashMap<CounterName, Vec<(TaskId, DestinationStatus)>>,
 }
 
 impl Counters {
@@ -102,6 +120,7 @@ impl Counters {
             && slot.name == counter.0
         {
             slot.live = false;
+            self.watched.remove(&counter.0);
             self.free.push(counter.0.slot());
         }
     }
@@ -142,6 +161,61 @@ impl Counters {
         self.slot_mut(counter.0).map(|slot| slot.value = value).ok_or_else(|| unknown(counter))
     }
 
+    /// Sets the counter to 0 and watches what becomes of the messages to `destinations` (`LAPI_Setcntr_wstatus`).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCounter`] for a removed counter.
+    pub fn watch(&mut self, counter: Counter, destinations: &[TaskId]) -> Result<()> {
+        self.set(counter, 0)?;
+        let all = destinations.iter().map(|&task| (task, DestinationStatus::Initial)).collect();
+        self.watched.insert(counter.0, all);
+        Ok(())
+    }
+
+    /// What became of the messages to each destination, in the order in which they were given; `None` for a counter that is not
+    /// watched.
+    #[must_use]
+    pub fn destinations(&self, counter: Counter) -> Option<&[(TaskId, DestinationStatus)]> {
+        self.watched.get(&counter.0).map(Vec::as_slice)
+    }
+
+    /// A bump of this counter came from `task`.
+    #[inline]
+    pub(crate) fn note_received(&mut self, name: Option<CounterName>, task: TaskId) {
+        if !self.watched.is_empty() {
+            self.note(name, task, |status| match status {
+                DestinationStatus::Initial => DestinationStatus::Received,
+                other => other,
+            });
+        }
+    }
+
+    /// Nothing will come from `task` any more.
+    pub(crate) fn note_purged(&mut self, task: TaskId) {
+        for name in self.watched.keys().copied().collect::<Vec<_>>() {
+            self.note(Some(name), task, |status| match status {
+                DestinationStatus::Initial => DestinationStatus::Purged,
+                DestinationStatus::Received => DestinationStatus::PurgedReceived,
+                other => other,
+            });
+        }
+    }
+
+    #[cold]
+    fn note(
+        &mut self,
+        name: Option<CounterName>,
+        task: TaskId,
+        change: fn(DestinationStatus) -> DestinationStatus,
+    ) {
+        let Some(all) = name.and_then(|name| self.watched.get_mut(&name)) else { return };
+        for (destination, status) in all {
+            if *destination == task {
+                *status = change(*status);
+            }
+        }
+    }
+
     /// Takes `val` off the counter if it has reached that (`LAPI_Waitcntr`'s last step); whether it had.
     ///
     /// # Errors
@@ -179,6 +253,30 @@ mod tests {
         assert_eq!(counters.value(counter), Some(3));
         assert!(!counters.try_take(counter, 4).unwrap());
         assert_eq!(counters.value(counter), Some(3));
+    }
+
+    #[test]
+    fn a_watched_counter_tells_its_destinations_apart() {
+        use DestinationStatus::{Initial, Purged, PurgedReceived, Received};
+        let mut counters = Counters::default();
+        let counter = counters.insert().unwrap();
+        let states = |counters: &Counters| {
+            counters
+                .destinations(counter)
+                .map(|all| all.iter().map(|&(_, status)| status).collect::<Vec<_>>())
+        };
+        assert_eq!(states(&counters), None);
+        counters.watch(counter, &[TaskId(4), TaskId(2), TaskId(3)]).unwrap();
+        assert_eq!(states(&counters), Some(vec![Initial; 3]));
+        counters.note_received(Some(counter.name()), TaskId(2));
+        counters.note_received(Some(counter.name()), TaskId(9));
+        assert_eq!(states(&counters), Some(vec![Initial, Received, Initial]));
+        counters.note_purged(TaskId(2));
+        counters.note_purged(TaskId(3));
+        counters.note_received(Some(counter.name()), TaskId(3));
+        assert_eq!(states(&counters), Some(vec![Initial, PurgedReceived, Purged]));
+        counters.remove(counter);
+        assert_eq!(states(&counters), None);
     }
 
     #[test]

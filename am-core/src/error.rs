@@ -117,6 +117,61 @@ pub enum Error {
         /// The region's length, in bytes.
         region_len: u64,
     },
+    /// A layout of data that can't be (`LAPI_ERR_STRIDE` and its like).
+    #[error("a layout that can't be: {0}")]
+    Layout(LayoutFault),
+    /// Two sides of a transfer of different length (`LAPI_ERR_VEC_LEN_DIFF`).
+    #[error("the layout here has {here} bytes and the one at the other side {there}: they must agree")]
+    LengthsDiffer {
+        /// Bytes at this side.
+        here: u64,
+        /// Bytes at the other.
+        there: u64,
+    },
+    /// An accumulation that its element type does not have (`LAPI_ERR_RMW_OP`).
+    #[error("{operation} of elements of type {element}: bits are combined of integers only")]
+    NoSuchOperation {
+        /// What was asked for.
+        operation: &'static str,
+        /// Of what.
+        element: &'static str,
+    },
+    /// A query or setting that there is not, or a value that it can't have (`LAPI_ERR_QUERY_TYPE`, `LAPI_ERR_SET_VAL`).
+    #[error("{name} can't be set to {value}: {why}")]
+    Setting {
+        /// Which.
+        name: &'static str,
+        /// The value.
+        value: u64,
+        /// What would be right.
+        why: &'static str,
+    },
+    /// Nothing arrived for as long as the time-out allows (`LAPI_ERR_TIMEOUT`).
+    #[error(
+        "{what} saw nothing arrive for {limit:?}: a peer does not answer; ask for its state, raise TIMEOUT, or purge it"
+    )]
+    TimedOut {
+        /// What waited.
+        what: &'static str,
+        /// How long it was to wait.
+        limit: std::time::Duration,
+    },
+    /// Several threads wait for one counter without polling (`LAPI_ERR_MULTIPLE_WAITERS`).
+    #[error(
+        "counter {counter:#x} has a waiter already: one thread at a time may wait for it without polling"
+    )]
+    MultipleWaiters {
+        /// The counter's number on the wire.
+        counter: u32,
+    },
+    /// The program has given up all operations with a task (`LAPI_ERR_TGT_PURGED`).
+    #[error("operations with {task} were purged by {by}: new ones are refused until this task resumes it")]
+    Purged {
+        /// The other side.
+        task: TaskId,
+        /// Who gave them up.
+        by: TaskId,
+    },
     /// An address that is not a multiple of the operand's size.
     #[error("an atomic operation of {size} bytes at offset {offset:#x}, which is not a multiple of {size}")]
     Misaligned {
@@ -126,11 +181,11 @@ pub enum Error {
         size: u64,
     },
     /// A task died; what was under way to it is over (VIP_ERROR_CONN_LOST, LAPI_ERR_TGT_PURGED).
-    #[error("{task} has failed{what}: operations to it have ended, and new ones are refused")]
+    #[error("{task} has failed{how}: operations to it have ended, and new ones are refused", how = in_brackets(what))]
     PeerFailed {
         /// Who died.
         task: TaskId,
-        /// How, if known, beginning with a colon.
+        /// How; empty if not known.
         what: String,
     },
     /// A message of a peer that no correct peer sends.
@@ -214,6 +269,27 @@ pub enum Error {
         doing: &'static str,
         /// What the system said.
         source: io::Error,
+    },
+}
+
+/// Why a layout can't be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutFault {
+    /// Blocks would overlap.
+    #[error("a stride of {stride} bytes is shorter than its block of {block} bytes")]
+    StrideTooShort {
+        /// Bytes of a block.
+        block: u64,
+        /// Bytes from block to block.
+        stride: u64,
+    },
+    /// Its end has no number.
+    #[error("{len} bytes from offset {offset} on end beyond 2^64")]
+    TooLong {
+        /// Where it begins.
+        offset: u64,
+        /// Bytes.
+        len: u64,
     },
 }
 
@@ -319,6 +395,10 @@ impl Refusal {
     }
 }
 
+fn in_brackets(what: &str) -> String {
+    if what.is_empty() { String::new() } else { format!(" ({what})") }
+}
+
 /// The rights that [`RangeFault::Access`] names.
 const READ: &str = "read";
 const WRITE: &str = "write";
@@ -335,6 +415,12 @@ impl Error {
             | Self::RemoteRange { .. }
             | Self::LocalRange { .. }
             | Self::Misaligned { .. }
+            | Self::Layout(_)
+            | Self::LengthsDiffer { .. }
+            | Self::NoSuchOperation { .. }
+            | Self::Setting { .. }
+            | Self::MultipleWaiters { .. }
+            | Self::Purged { .. }
             | Self::UnknownCounter { .. }
             | Self::NotAnswerable { .. }
             | Self::UnknownTicket { .. }
@@ -348,6 +434,7 @@ impl Error {
             Self::Refused { .. }
             | Self::UnknownHandler { .. }
             | Self::PeerFailed { .. }
+            | Self::TimedOut { .. }
             | Self::Protocol { .. } => Fault::Peer,
             Self::Exhausted { .. } => Fault::Resource,
             Self::Job { .. } | Self::System { .. } => Fault::System,

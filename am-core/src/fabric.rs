@@ -71,6 +71,15 @@ pub struct Limits {
     pub requests_max: u32,
 }
 
+/// What passed between this endpoint and another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets that came and were released.
+    pub packets_received: u64,
+}
+
 /// What [`Fabric::waker`] returns: wakes the fabric's owner, from any thread.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
@@ -151,6 +160,9 @@ pub trait Fabric: fmt::Debug {
 
     /// Whether `task` is known to have died, and how.
     fn failure(&self, task: TaskId) -> Option<String>;
+
+    /// What passed between this endpoint and `peer` so far.
+    fn traffic(&self, peer: Endpoint) -> Traffic;
 
     /// Marks this task as failed, so that every peer sees it: called when it unwinds out of an operation.
     fn fail(&mut self, why: &str);

@@ -4,6 +4,8 @@
 //! to be done when they are there. It gets nothing that can communicate, and a communicating call inside a handler is
 //! refused: the engine is not re-entrant, and a handler that waited could wait for itself.
 
+mod scatter;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +14,8 @@ use crate::buffer::{Arrived, ExposedRange, JobBuffer, RawBuffer};
 use crate::counter::{Counter, CounterName};
 use crate::error::Error;
 use crate::task::Endpoint;
+
+pub use scatter::Scatter;
 
 /// The number of a registered header handler: the same in every task that registers the same handlers in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +82,12 @@ impl Answer {
         Self { place: Place::Owned(buffer), completion }
     }
 
+    /// The data go to several places; then `completion`.
+    #[must_use]
+    pub fn scatter(scatter: Scatter, completion: Completion) -> Self {
+        Self { place: Place::Scatter(Box::new(scatter)), completion }
+    }
+
     /// The place will be named later, by `Context::accept` with the message's ticket.
     #[inline(always)]
     #[must_use]
@@ -99,6 +109,8 @@ pub enum Place {
     Owned(JobBuffer),
     /// Through a sink, straight from the NIC's buffer (LAPI's DGSP).
     Sink(Box<dyn Sink>),
+    /// To several places: see [`Scatter`].
+    Scatter(Box<Scatter>),
     /// Not known yet: the message waits until its ticket is accepted. If its data are already here, they are kept.
     Later,
 }

@@ -130,9 +130,13 @@ pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transfer;
+pub mod vector;
 mod verbs;
 
 const _: () = assert!(usize::BITS == 64, "am-core counts bytes of memory in 64 bits");
 
 pub use context::{Context, Limits};
-pub use verbs::{AmOptions, GetOptions, OwnedHandle, PollReason, PutOptions, Returned, RmwHandle, Scope};
+pub use verbs::{
+    Accumulation, AmOptions, Element, GetOptions, Group, OwnedHandle, PeerStatistics, PollReason, PutOptions,
+    Query, Returned, RmwHandle, Scope,
+};

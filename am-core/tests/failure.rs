@@ -52,7 +52,7 @@ fn register_everywhere(
 fn assert_names(error: &Error, dead: TaskId) {
     assert!(matches!(error, Error::PeerFailed { task, .. } if *task == dead), "{error}");
     assert_eq!(error.fault(), Fault::Peer);
-    assert!(error.to_string().contains("task 1 has failed: it was killed"), "{error}");
+    assert!(error.to_string().contains("task 1 has failed (it was killed): operations"), "{error}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::raw::{RawBuffer, copy_small};
 use crate::error::{Error, Result};
-use crate::task::TaskId;
+use crate::task::{ContextNumber, Endpoint, TaskId};
 
 /// Who takes a block back when its last user drops it.
 pub trait BlockOwner: Send + Sync + fmt::Debug {
@@ -164,16 +164,38 @@ impl Grant {
     }
 }
 
+/// Who carries out rmws and accumulations on the words of a region. Fixed when it is exposed; its addresses say it, so that all tasks
+/// go the same way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Executor {
+    /// Whoever can reach the words, and the owner for those who can't: the least delay.
+    #[default]
+    Anyone,
+    /// The owner, at its next progress, from messages: words that are updated often stay in its cache, and a whole array comes in
+    /// one message.
+    Owner,
+}
+
 /// A place in another task's exposed memory: what `LAPI_Address_init` exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
     /// Whose memory.
     pub task: TaskId,
+    /// Which of its contexts has exposed it: that one serves what must be asked for, and has the counters of puts and gets.
+    pub context: ContextNumber,
+    /// Who carries out atomic operations on it.
+    pub executor: Executor,
     /// Which region of it.
     pub grant: Grant,
     /// Bytes from the region's start.
     pub offset: u64,
 }
+
+/// The first word of an encoded address: task, context, executor.
+const TASK_BITS: u32 = (1 << CONTEXT_SHIFT) - 1;
+const CONTEXT_SHIFT: u32 = 24;
+const CONTEXT_BITS: u32 = 0xF << CONTEXT_SHIFT;
+const OWNER_BIT: u32 = 1 << 31;
 
 impl RemoteAddress {
     /// Bytes of the encoded form.
@@ -185,11 +207,20 @@ impl RemoteAddress {
         Self { offset: self.offset.wrapping_add(bytes), ..self }
     }
 
-    /// The encoded form, to be sent.
+    /// The context that has exposed it.
+    #[inline(always)]
+    #[must_use]
+    pub fn owner(self) -> Endpoint {
+        Endpoint::new(self.task, self.context)
+    }
+
+    /// The encoded form, to be sent. A task number takes 24 bits of it.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[0..4].copy_from_slice(&self.task.0.to_le_bytes());
+        let owner = if self.executor == Executor::Owner { OWNER_BIT } else { 0 };
+        let context = u32::from(self.context.0) << CONTEXT_SHIFT & CONTEXT_BITS;
+        bytes[0..4].copy_from_slice(&(self.task.0 & TASK_BITS | context | owner).to_le_bytes());
         bytes[4..8].copy_from_slice(&self.grant.region.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.grant.generation.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.offset.to_le_bytes());
@@ -201,7 +232,9 @@ impl RemoteAddress {
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Self {
-            task: TaskId(word(0)),
+            task: TaskId(word(0) & TASK_BITS),
+            context: ContextNumber(((word(0) & CONTEXT_BITS) >> CONTEXT_SHIFT) as u8),
+            executor: if word(0) & OWNER_BIT == 0 { Executor::Anyone } else { Executor::Owner },
             grant: Grant { region: word(4), generation: word(8) },
             offset: u64::from(word(12)) | u64::from(word(16)) << 32,
         }
@@ -226,14 +259,15 @@ pub struct ExposedRange {
 #[derive(Debug)]
 pub struct Exposed {
     buffer: std::mem::ManuallyDrop<JobBuffer>,
-    task: TaskId,
+    owner: Endpoint,
+    executor: Executor,
     grant: Grant,
 }
 
 impl Exposed {
-    /// `buffer`, which the fabric has just granted as `grant`.
-    pub(crate) fn new(buffer: JobBuffer, task: TaskId, grant: Grant) -> Self {
-        Self { buffer: std::mem::ManuallyDrop::new(buffer), task, grant }
+    /// `buffer`, which the fabric of `owner` has just granted as `grant`.
+    pub(crate) fn new(buffer: JobBuffer, owner: Endpoint, executor: Executor, grant: Grant) -> Self {
+        Self { buffer: std::mem::ManuallyDrop::new(buffer), owner, executor, grant }
     }
 
     /// The buffer again, after the fabric has revoked the grant.
@@ -262,7 +296,8 @@ impl Exposed {
     /// The address of byte `offset`, for other tasks.
     #[must_use]
     pub fn address(&self, offset: u64) -> RemoteAddress {
-        RemoteAddress { task: self.task, grant: self.grant, offset }
+        let Endpoint { task, context } = self.owner;
+        RemoteAddress { task, context, executor: self.executor, grant: self.grant, offset }
     }
 
     /// The part `offset..offset + len` as a place for arriving data.
@@ -360,7 +395,9 @@ mod tests {
     use super::*;
 
     fn exposed() -> Exposed {
-        Exposed::new(JobBuffer::from(vec![0; 64]), TaskId(3), Grant { region: 1, generation: 2 })
+        let owner = Endpoint::new(TaskId(3), ContextNumber(15));
+        let grant = Grant { region: 1, generation: 2 };
+        Exposed::new(JobBuffer::from(vec![0; 64]), owner, Executor::Owner, grant)
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct RawBuffer {
 
 // SAFETY: the promise of the constructor is not bound to a thread.
 unsafe impl Send for RawBytes {}
+// SAFETY: as above, and it is only read.
+unsafe impl Sync for RawBytes {}
 // SAFETY: as above.
 unsafe impl Send for RawBuffer {}
 
@@ -193,7 +195,16 @@ fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
         AtomicOp::FetchOr(value) => word.fetch_or(value, Ordering::AcqRel),
         AtomicOp::FetchAnd(value) => word.fetch_and(value, Ordering::AcqRel),
         AtomicOp::FetchXor(value) => word.fetch_xor(value, Ordering::AcqRel),
+        AtomicOp::FetchMin(value) => word.fetch_min(value, Ordering::AcqRel),
+        AtomicOp::FetchMax(value) => word.fetch_max(value, Ordering::AcqRel),
         AtomicOp::Swap(value) => word.swap(value, Ordering::AcqRel),
+        AtomicOp::FetchMinSigned(_)
+        | AtomicOp::FetchMaxSigned(_)
+        | AtomicOp::FetchAddFloat(_)
+        | AtomicOp::FetchMinFloat(_)
+        | AtomicOp::FetchMaxFloat(_) => word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u64(old)))
+            .unwrap_or_else(|found| found),
         AtomicOp::CompareSwap { expected, new } => word
             .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire)
             .unwrap_or_else(|found| found),
@@ -207,7 +218,16 @@ fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
         AtomicOp::FetchOr(value) => word.fetch_or(value as u32, Ordering::AcqRel),
         AtomicOp::FetchAnd(value) => word.fetch_and(value as u32, Ordering::AcqRel),
         AtomicOp::FetchXor(value) => word.fetch_xor(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMin(value) => word.fetch_min(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMax(value) => word.fetch_max(value as u32, Ordering::AcqRel),
         AtomicOp::Swap(value) => word.swap(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMinSigned(_)
+        | AtomicOp::FetchMaxSigned(_)
+        | AtomicOp::FetchAddFloat(_)
+        | AtomicOp::FetchMinFloat(_)
+        | AtomicOp::FetchMaxFloat(_) => word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u32(old)))
+            .unwrap_or_else(|found| found),
         AtomicOp::CompareSwap { expected, new } => word
             .compare_exchange(expected as u32, new as u32, Ordering::AcqRel, Ordering::Acquire)
             .unwrap_or_else(|found| found),

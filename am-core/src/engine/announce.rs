@@ -6,9 +6,9 @@ use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_
 use super::reassembly::{Incoming, Ranges, Stage, Tail, room_of};
 use super::statistics::Statistics;
 use super::{Cold, Due, Engine, Grants, Lower, Packet, PacketBytes, malformed};
-use crate::buffer::{Access, Arrived, ExposedRange, Grant, JobBuffer, RemoteAddress};
+use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
 use crate::error::{Error, Refusal, Result};
-use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Ticket};
+use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Scatter, Ticket};
 use crate::task::Endpoint;
 use crate::transfer::{Class, OpId, Transfer};
 
@@ -226,7 +226,7 @@ impl Engine {
                 }
                 return Ok(true);
             }
-            let through_sink = matches!(incoming.place, Place::Sink(_));
+            let through_sink = matches!(incoming.place, Place::Sink(_) | Place::Scatter(_));
             if in_flight >= if through_sink { 1 } else { READS_AT_ONCE } {
                 return Ok(true);
             }
@@ -243,7 +243,13 @@ impl Engine {
                 });
             }
             let (Some(grant), source) = (incoming.grant, incoming.source) else { return Ok(true) };
-            let from = RemoteAddress { task: source.task, grant, offset: issued };
+            let from = RemoteAddress {
+                task: source.task,
+                context: source.context,
+                executor: Executor::Anyone,
+                grant,
+                offset: issued,
+            };
             let started = match incoming.part(&*lower, issued, len) {
                 Ok(Some(to)) => lower.read(from, to, OpId(next)),
                 Ok(None) => Err(Error::LocalRange { offset: issued, len, region_len: incoming.room }),
@@ -253,7 +259,7 @@ impl Engine {
                 Ok(Transfer::Done) => {
                     incoming.stage = Stage::Fetching { issued: issued + len, in_flight };
                     if through_sink {
-                        incoming.failed = through_bounce(incoming, issued, len).err().map(Box::new);
+                        incoming.failed = through_bounce(&*lower, incoming, issued, len).err().map(Box::new);
                     }
                     *budget -= len;
                 }
@@ -287,13 +293,21 @@ impl Engine {
     }
 
     /// A read that was posted for a message has ended.
-    pub(crate) fn handle_fetched_part(&mut self, key: u32, len: u64, result: Result<u64>) {
+    pub(crate) fn handle_fetched_part<G: Grants>(
+        &mut self,
+        grants: &G,
+        key: u32,
+        len: u64,
+        result: Result<u64>,
+    ) {
         let Some(incoming) = self.incoming.get_mut(key) else { return };
         if let Stage::Fetching { issued, in_flight } = &mut incoming.stage {
             *in_flight -= 1;
             let offset = *issued - len;
             let taken = match result {
-                Ok(_) if matches!(incoming.place, Place::Sink(_)) => through_bounce(incoming, offset, len),
+                Ok(_) if matches!(incoming.place, Place::Sink(_) | Place::Scatter(_)) => {
+                    through_bounce(grants, incoming, offset, len)
+                }
                 result => result.map(|_| ()),
             };
             if let Err(error) = taken {
@@ -365,6 +379,7 @@ impl Engine {
         let Incoming { source, len, room, place, completion, tail, failed, .. } = incoming;
         let buffer = match place {
             Place::Owned(buffer) => Some(buffer),
+            Place::Scatter(scatter) => scatter.into_buffer(),
             _ => None,
         };
         let (placed, outcome) = match failed {
@@ -437,11 +452,13 @@ pub(crate) fn keep_whole(
     }))
 }
 
-/// A fetched part in the bounce buffer goes into the sink.
-fn through_bounce(incoming: &mut Incoming, offset: u64, len: u64) -> Result<()> {
-    let Place::Sink(sink) = &mut incoming.place else { return Ok(()) };
-    let bytes = incoming.bounce.as_ref().and_then(|bounce| bounce.get(..len as usize)).unwrap_or(&[]);
-    super::user_code(incoming.source, "sink", || sink.take(offset, Arrived::private(bytes)))
+/// A fetched part in the bounce buffer goes where its place has the bytes.
+fn through_bounce<G: Grants>(grants: &G, incoming: &mut Incoming, offset: u64, len: u64) -> Result<()> {
+    let Some(bounce) = incoming.bounce.take() else { return Ok(()) };
+    let bytes = bounce.get(..len as usize).unwrap_or(&[]);
+    let put = incoming.put(grants, offset, Arrived::private(bytes));
+    incoming.bounce = Some(bounce);
+    put
 }
 
 /// A put that comes as a message: its place is what it names, if that is exposed for writing.
@@ -452,8 +469,34 @@ fn place_of_put<G: Grants>(grants: &G, packet: &Packet<'_>, uhdr: &[u8], len: u6
     };
     let grant = Grant { region, generation };
     super::for_programs(packet, grant, offset, len)?;
-    grants.granted(grant, offset, len, Access::WRITE)?;
-    Ok(Answer { place: Place::Exposed(ExposedRange { grant, offset, len }), completion: Completion::None })
+    let range = ExposedRange { grant, offset, len };
+    let place = match fields.u64() {
+        None => {
+            grants.granted(grant, offset, len, Access::WRITE)?;
+            Place::Exposed(range)
+        }
+        Some(code) if packet::scattered_layout(code, fields).is_none() => {
+            grants.granted(grant, offset, len, Access::WRITE)?;
+            let operation = u16::try_from(code).ok().and_then(|code| super::ask::atomic_of(code, 0, 0));
+            let Some((width, operation)) = operation else {
+                return Err(malformed(packet.from, "an accumulation with an unknown operation"));
+            };
+            if !len.is_multiple_of(width.bytes()) || !offset.is_multiple_of(width.bytes()) {
+                return Err(malformed(packet.from, "an accumulation of cut words"));
+            }
+            Place::Scatter(Box::new(Scatter::words(range, width, operation)?))
+        }
+        Some(code) => {
+            let Some(layout) = packet::scattered_layout(code, fields).filter(|layout| layout.len() == len)
+            else {
+                return Err(malformed(packet.from, "a put whose layout is not as long as its data"));
+            };
+            let span = layout.span();
+            grants.granted(grant, offset, span, Access::WRITE)?;
+            Place::Scatter(Box::new(Scatter::exposed(ExposedRange { len: span, ..range }, layout)?))
+        }
+    };
+    Ok(Answer { place, completion: Completion::None })
 }
 
 /// The parts of a piece: number, offset, bytes.

@@ -5,6 +5,7 @@ use super::packet::{self, FIRST, Fields, Kind, pack};
 use super::segment::Stream;
 use super::statistics::Statistics;
 use super::{Cold, Due, Engine, Lower, Packet, PacketBytes, malformed};
+use crate::counter::CounterName;
 use crate::error::{Error, Refusal, Result};
 use crate::task::Endpoint;
 use crate::transfer::Class;
@@ -17,6 +18,7 @@ impl Engine {
             return Err(malformed(packet.from, "an acknowledgement without its counter"));
         };
         let second = fields.u32().unwrap_or(0);
+        self.counters.note_received(CounterName::from_wire(first), packet.from.task);
         let bumped = self.bump_claimed(first);
         self.bump_claimed(second)?;
         bumped.map(|()| Due::Nothing)
@@ -32,6 +34,7 @@ impl Engine {
             Some(State::Announced { .. }) => {}
             _ => return Err(malformed(packet.from, "an answer to a message that was not announced")),
         }
+        self.counters.note_received(CounterName::from_wire(first), packet.from.task);
         let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
         let due = self.later(Cold::EndOp { op, result: Ok(0) });
         bumped.map(|()| due)

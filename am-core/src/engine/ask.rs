@@ -8,7 +8,10 @@ use crate::buffer::{Access, Grant};
 use crate::error::{Error, Result};
 use crate::transfer::{AtomicOp, Class, Width};
 
-/// The handler field of an Ask for an rmw.
+/// In the code of an rmw, less 1: its word has 64 bits.
+const BITS_64: u16 = 16;
+
+/// The handler field of an Ask for an rmw, and the code of an accumulation.
 pub(crate) fn atomic_code(width: Width, operation: AtomicOp) -> u16 {
     let operation = match operation {
         AtomicOp::FetchAdd(_) => 0,
@@ -17,8 +20,15 @@ pub(crate) fn atomic_code(width: Width, operation: AtomicOp) -> u16 {
         AtomicOp::FetchXor(_) => 3,
         AtomicOp::Swap(_) => 4,
         AtomicOp::CompareSwap { .. } => 5,
+        AtomicOp::FetchMin(_) => 6,
+        AtomicOp::FetchMax(_) => 7,
+        AtomicOp::FetchMinSigned(_) => 8,
+        AtomicOp::FetchMaxSigned(_) => 9,
+        AtomicOp::FetchAddFloat(_) => 10,
+        AtomicOp::FetchMinFloat(_) => 11,
+        AtomicOp::FetchMaxFloat(_) => 12,
     };
-    1 + operation + if width == Width::Bits64 { 8 } else { 0 }
+    1 + operation + if width == Width::Bits64 { BITS_64 } else { 0 }
 }
 
 /// The operands as they travel.
@@ -28,21 +38,35 @@ pub(crate) fn operands(operation: AtomicOp) -> (u64, u64) {
         | AtomicOp::FetchOr(value)
         | AtomicOp::FetchAnd(value)
         | AtomicOp::FetchXor(value)
+        | AtomicOp::FetchMin(value)
+        | AtomicOp::FetchMax(value)
+        | AtomicOp::FetchMinSigned(value)
+        | AtomicOp::FetchMaxSigned(value)
+        | AtomicOp::FetchAddFloat(value)
+        | AtomicOp::FetchMinFloat(value)
+        | AtomicOp::FetchMaxFloat(value)
         | AtomicOp::Swap(value) => (value, 0),
         AtomicOp::CompareSwap { expected, new } => (expected, new),
     }
 }
 
-fn atomic_of(code: u16, first: u64, second: u64) -> Option<(Width, AtomicOp)> {
-    let code = code.checked_sub(1).filter(|&code| code < 16)?;
-    let width = if code & 8 != 0 { Width::Bits64 } else { Width::Bits32 };
-    let operation = match code & 7 {
+pub(super) fn atomic_of(code: u16, first: u64, second: u64) -> Option<(Width, AtomicOp)> {
+    let code = code.checked_sub(1).filter(|&code| code < 2 * BITS_64)?;
+    let width = if code & BITS_64 != 0 { Width::Bits64 } else { Width::Bits32 };
+    let operation = match code & (BITS_64 - 1) {
         0 => AtomicOp::FetchAdd(first),
         1 => AtomicOp::FetchOr(first),
         2 => AtomicOp::FetchAnd(first),
         3 => AtomicOp::FetchXor(first),
         4 => AtomicOp::Swap(first),
         5 => AtomicOp::CompareSwap { expected: first, new: second },
+        6 => AtomicOp::FetchMin(first),
+        7 => AtomicOp::FetchMax(first),
+        8 => AtomicOp::FetchMinSigned(first),
+        9 => AtomicOp::FetchMaxSigned(first),
+        10 => AtomicOp::FetchAddFloat(first),
+        11 => AtomicOp::FetchMinFloat(first),
+        12 => AtomicOp::FetchMaxFloat(first),
         _ => return None,
     };
     Some((width, operation))
@@ -135,6 +159,13 @@ mod tests {
                 AtomicOp::FetchOr(7),
                 AtomicOp::FetchAnd(7),
                 AtomicOp::FetchXor(7),
+                AtomicOp::FetchMin(7),
+                AtomicOp::FetchMax(7),
+                AtomicOp::FetchMinSigned(7),
+                AtomicOp::FetchMaxSigned(7),
+                AtomicOp::FetchAddFloat(7),
+                AtomicOp::FetchMinFloat(7),
+                AtomicOp::FetchMaxFloat(7),
                 AtomicOp::Swap(7),
                 AtomicOp::CompareSwap { expected: 7, new: 8 },
             ] {
@@ -143,7 +174,7 @@ mod tests {
             }
         }
         assert_eq!(atomic_of(0, 0, 0), None);
-        assert_eq!(atomic_of(7, 0, 0), None);
+        assert_eq!(atomic_of(14, 0, 0), None);
         assert_eq!(atomic_of(4000, 0, 0), None);
     }
 }

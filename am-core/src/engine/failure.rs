@@ -25,6 +25,7 @@ impl Engine {
         }
         self.failed.push((task, how));
         self.attention = true;
+        self.counters.note_purged(task);
         let mut result = Ok(());
         drop(self.pending.drop_where(|endpoint| endpoint.task == task));
         self.drop_streams(|endpoint| endpoint.task == task);
@@ -92,11 +93,7 @@ impl Engine {
 
     fn failure_of(&self, task: TaskId) -> Error {
         let how = self.failed.iter().find(|(dead, _)| *dead == task).map(|(_, how)| how.as_str());
-        let what = match how {
-            None | Some("") => String::new(),
-            Some(how) => format!(": {how}"),
-        };
-        Error::PeerFailed { task, what }
+        Error::PeerFailed { task, what: how.unwrap_or_default().to_owned() }
     }
 }
 

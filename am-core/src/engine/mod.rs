@@ -13,6 +13,7 @@ mod cold;
 pub mod collective;
 mod due_handlers;
 mod failure;
+mod group;
 mod outstanding;
 pub mod packet;
 mod pending;
@@ -279,6 +280,11 @@ impl Engine {
             num_tasks: world.num_tasks,
             limits: PacketLimits { packet_bytes_max: world.packet_bytes_max },
         }
+    }
+
+    /// Messages of `peer` that are not finished here.
+    pub(crate) fn unfinished_from(&self, peer: Endpoint) -> u64 {
+        self.unfinished_from.of(peer) as u64
     }
 
     /// This context.
@@ -607,6 +613,13 @@ fn settle<G: Grants>(
         Place::Sink(mut sink) => {
             user_code(source, "sink", || sink.take(0, here))?;
             here.len()
+        }
+        Place::Scatter(mut scatter) => {
+            let len = here.len().min(usize::try_from(scatter.len()).unwrap_or(usize::MAX));
+            let owned = |grant, offset, len| grants.granted(grant, offset, len, Access::OWNER);
+            scatter.put(owned, 0, here.take(len))?;
+            buffer = scatter.into_buffer();
+            len
         }
         Place::Later => {
             *due = Some(announce::keep_whole(source, class, head, here, completion));

@@ -44,6 +44,8 @@ pub(crate) struct End {
     pub(crate) completion: Option<Counter>,
     /// Reported by `HandlerSet::complete_request`, well or not.
     pub(crate) request: Option<u64>,
+    /// It is a part of this operation, which learns of its end instead.
+    pub(crate) part_of: Option<u32>,
     /// Somebody will take the result.
     pub(crate) held: bool,
     /// Memory that belongs to the operation until it ends.
@@ -86,6 +88,9 @@ pub(crate) enum State {
     Asked { to: RawBuffer, received: Ranges, told: bool },
     /// An rmw: that the fabric carries, or the owner.
     Atomic { at: RemoteAddress, width: Width, operation: AtomicOp, posted: bool },
+    /// Several operations that end together: those not ended yet, the first error, and the target's counter that is bumped
+    /// when all have ended well.
+    Group { left: u64, failed: Option<Box<Error>>, notify: u32 },
     /// A fence.
     Fence,
     /// A piece of an incoming message that is being fetched: this task is the target.
@@ -205,11 +210,11 @@ impl Outstanding {
         }
         let op = self.ops.get_mut(key).filter(|op| !matches!(op.state, State::Ended(_)))?;
         let ended = State::Ended(result.map_err(Box::new));
-        let End { origin, completion, request, held, .. } = op.end;
+        let End { origin, completion, request, part_of, held, .. } = op.end;
         let was = Op {
             peer: op.peer,
             len: op.len,
-            end: End { origin, completion, request, held, keep: None },
+            end: End { origin, completion, request, part_of, held, keep: None },
             state: std::mem::replace(&mut op.state, ended),
         };
         self.uncount(&was);
@@ -247,7 +252,8 @@ impl Op {
     pub(crate) fn is_posted(&self) -> bool {
         match self.state {
             State::Write { posted, .. } | State::Read { posted, .. } | State::Atomic { posted, .. } => posted,
-            State::Fetch { .. } => true,
+            // A group is held by its parts.
+            State::Fetch { .. } | State::Group { .. } => true,
             _ => false,
         }
     }
@@ -275,6 +281,10 @@ impl Engine {
         if ended_well {
             self.bump_own(op.end.origin);
             self.bump_own(op.end.completion);
+            self.counters.note_received(op.end.completion.map(Counter::name), op.peer.task);
+        }
+        if let Some(group) = op.end.part_of {
+            return self.end_part(group, result.unwrap_or(Ok(0)), lower, handlers);
         }
         match (op.end.request, result) {
             (_, None) => Ok(()),
@@ -298,6 +308,12 @@ impl Engine {
     pub(crate) fn give_up<L: Lower, H: HandlerSet>(&mut self, key: u32, lower: &mut L, handlers: &mut H) {
         let Some(op) = self.ops.get(key) else { return };
         let peer = op.peer;
+        if let State::Group { .. } = op.state {
+            for part in self.ops.keys(|op| op.end.part_of == Some(key)) {
+                self.give_up(part, lower, handlers);
+            }
+            return;
+        }
         let withdrawn = || Err(Error::Refused { target: peer, why: Refusal::Withdrawn });
         match op.state {
             State::Queued(_) => {

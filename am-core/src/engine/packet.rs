@@ -6,7 +6,9 @@
 //! kind        bytes of the packet                                                   class
 //! Message     fixed uhdr udata                a whole message in one packet         OneWay, Request, or Answer (a reply)
 //! Request     fixed len(8) op(4) region(4) generation(4) uhdr                       Request
-//!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target
+//!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target, and for an
+//!             accumulation the code of its operation(8), which is that of an rmw;
+//!             0x100(8) block(8) stride(8) count(8), or 0x101(8) and for each block offset(8) length(8): several places
 //! Put         region(4) generation(4) offset(8) target counter(4) spare(4) bytes    OneWay: placed by the target
 //! Notify      counter(4)                      a put or get that its origin has done  OneWay
 //! CounterAck  counter(4) counter(4)           for the origin of a whole message     Answer, OneWay
@@ -28,13 +30,14 @@
 //! ```
 //!
 //! The number after a kind (Piece 0, Ask 1) travels where others have their handler. The length of the user data of a
-//! Message is what remains of the packet: it is not sent twice. An rmw's handler field is 1 + operation + 8 x (64 bit).
+//! Message is what remains of the packet: it is not sent twice. An rmw's handler field is 1 + operation + 16 x (64 bit).
 //! A region with number 0xFFFF_FFFF in a Request means that nothing is granted: the target has to ask for pieces.
 //! `op` is the origin's number of an operation, `incoming` the target's number of a message; 0 is nobody's.
 
-use crate::buffer::{Grant, InlineBytes};
+use crate::buffer::{Grant, InlineBytes, RemoteAddress};
 use crate::counter::CounterName;
 use crate::handler::HandlerId;
+use crate::vector::{Block, Layout};
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +223,53 @@ pub const FIRST: HandlerId = HandlerId(0);
 pub const SECOND: HandlerId = HandlerId(1);
 /// Bytes before the data of a Piece.
 pub const PIECE_HEAD_BYTES: usize = 12;
+
+/// Instead of the code of an accumulation: a strided place; a list of blocks.
+const PLACE_STRIDED: u64 = 0x100;
+const PLACE_LIST: u64 = 0x101;
+
+/// The place of the bytes of a put from `position` of `layout` on, in at most `bytes_max` bytes, and how many bytes of the put have
+/// their place in it.
+pub(crate) fn scattered_place(
+    to: RemoteAddress,
+    layout: &Layout,
+    position: u64,
+    bytes_max: usize,
+) -> (Vec<u8>, u64) {
+    let mut place = Vec::with_capacity(bytes_max);
+    let mut push = |word: u64| place.extend_from_slice(&word.to_le_bytes());
+    push(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32);
+    if let Some((offset, block, stride, count)) = layout.as_strided().filter(|_| position == 0) {
+        push(to.offset.wrapping_add(offset));
+        [PLACE_STRIDED, block, stride, count].into_iter().for_each(&mut push);
+        return (place, layout.len());
+    }
+    push(to.offset);
+    push(PLACE_LIST);
+    let mut len = 0;
+    for _ in 0..bytes_max.saturating_sub(24) / 16 {
+        let Some(block) = layout.block_at(position + len) else { break };
+        push(block.offset);
+        push(block.len);
+        len += block.len;
+    }
+    (place, len)
+}
+
+/// What follows the code in such a place; `None` if it is no layout.
+pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layout> {
+    match code {
+        PLACE_STRIDED => {
+            let (block, stride, count) = (fields.u64()?, fields.u64()?, fields.u64()?);
+            Layout::strided(0, block, stride, count).ok()
+        }
+        PLACE_LIST => {
+            let blocks = std::iter::from_fn(|| Some(Block { offset: fields.u64()?, len: fields.u64()? }));
+            Layout::list(blocks).ok()
+        }
+        _ => None,
+    }
+}
 
 /// Packs up to 40 bytes.
 ///

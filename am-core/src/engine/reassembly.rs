@@ -133,6 +133,10 @@ impl Incoming {
                 let to = grants.granted(*grant, at, bytes.len() as u64, Access::OWNER)?;
                 bytes.copy_to_buffer(to);
             }
+            Place::Scatter(scatter) => {
+                let owned = |grant, offset, len| grants.granted(grant, offset, len, Access::OWNER);
+                scatter.put(owned, offset, bytes)?;
+            }
             Place::Sink(sink) => super::user_code(self.source, "sink", || sink.take(offset, bytes))?,
         }
         Ok(())
@@ -150,7 +154,9 @@ impl Incoming {
             Place::Exposed(ExposedRange { grant, offset: start, .. }) => {
                 Some(grants.granted(*grant, start.wrapping_add(offset), len, Access::OWNER)?)
             }
-            Place::Sink(_) => self.bounce.as_ref().and_then(|bounce| bounce.raw().part(0, len as usize)),
+            Place::Sink(_) | Place::Scatter(_) => {
+                self.bounce.as_ref().and_then(|bounce| bounce.raw().part(0, len as usize))
+            }
         })
     }
 
@@ -164,7 +170,11 @@ impl Incoming {
 
     /// Whether its place is a part of this grant.
     pub(crate) fn is_into(&self, own: Grant) -> bool {
-        matches!(&self.place, Place::Exposed(range) if range.grant == own)
+        match &self.place {
+            Place::Exposed(range) => range.grant == own,
+            Place::Scatter(scatter) => scatter.is_into(own),
+            _ => false,
+        }
     }
 }
 
@@ -175,6 +185,7 @@ pub(crate) fn room_of(place: &Place, len: u64) -> u64 {
         Place::Raw(to) => len.min(to.len() as u64),
         Place::Owned(to) => len.min(to.len() as u64),
         Place::Exposed(range) => len.min(range.len),
+        Place::Scatter(scatter) => len.min(scatter.len()),
         Place::Sink(_) | Place::Later => len,
     }
 }

@@ -69,7 +69,8 @@ impl Engine {
     }
 
     fn piece_bytes(&self) -> u64 {
-        (self.limits.packet_bytes_max - PIECE_HEAD_BYTES) as u64
+        // Whole words, so that no operand of an accumulation is cut.
+        (self.limits.packet_bytes_max - PIECE_HEAD_BYTES) as u64 & !7
     }
 
     /// The last piece is a request: the target has to answer that the message is whole.

@@ -9,7 +9,8 @@ use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX, Lower};
 use smallvec::SmallVec;
 
-use crate::buffer::{Access, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{Access, Executor, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
+use crate::counter::Counter;
 use crate::error::{Error, Outcome, Result};
 use crate::handler::{HandlerId, HandlerSet};
 use crate::task::Endpoint;
@@ -189,7 +190,7 @@ impl Engine {
         completion_counter: u32,
         end: End,
     ) -> Result<Begun> {
-        let (peer, len) = (self.peer(to.task), bytes.len() as u64);
+        let (peer, len) = (to.owner(), bytes.len() as u64);
         self.check_target(peer)?;
         refuse_operation_grant(to, len)?;
         let key = self.ops.reserve()?;
@@ -198,6 +199,7 @@ impl Engine {
             self.notify(lower, peer, notify)?;
             self.bump_own(end.origin);
             self.bump_own(end.completion);
+            self.counters.note_received(end.completion.map(Counter::name), peer.task);
             return Ok(Begun::Done);
         }
         let state = State::Write { bytes, to, notify, completion_counter, posted: false };
@@ -218,7 +220,7 @@ impl Engine {
         notify: u32,
         end: End,
     ) -> Result<Begun> {
-        let (peer, len) = (self.peer(from.task), to.len() as u64);
+        let (peer, len) = (from.owner(), to.len() as u64);
         self.check_target(peer)?;
         refuse_operation_grant(from, len)?;
         self.begin(lower, Op { peer, len, end, state: State::Read { from, to, notify, posted: false } })
@@ -236,7 +238,7 @@ impl Engine {
         operation: AtomicOp,
         end: End,
     ) -> Result<Begun> {
-        let (peer, size) = (self.peer(at.task), width.bytes());
+        let (peer, size) = (at.owner(), width.bytes());
         self.check_target(peer)?;
         refuse_operation_grant(at, size)?;
         if !at.offset.is_multiple_of(size) {
@@ -258,6 +260,7 @@ impl Engine {
             Started::Over(value) => {
                 self.bump_own(op.end.origin);
                 self.bump_own(op.end.completion);
+                self.counters.note_received(op.end.completion.map(Counter::name), op.peer.task);
                 // Only an rmw has a value that somebody will ask for.
                 match op.state {
                     State::Atomic { .. } if op.end.held => {
@@ -268,10 +271,8 @@ impl Engine {
             }
             Started::Ongoing => self.ops.insert(op).map(Begun::Ongoing),
             Started::NoRoom => {
-                Statistics::add(&mut self.statistics.retries, 1);
                 let key = self.ops.insert(op)?;
-                self.retries.push_back(key);
-                self.busy = true;
+                self.retry_later(key);
                 Ok(Begun::Ongoing(key))
             }
         }
@@ -310,7 +311,11 @@ impl Engine {
                 }
             },
             State::Atomic { at, width, operation, ref mut posted } => {
-                match lower.atomic(at, width, operation, OpId(key))? {
+                let started = match at.executor {
+                    Executor::Anyone => lower.atomic(at, width, operation, OpId(key))?,
+                    Executor::Owner => Atomic::AtOwner,
+                };
+                match started {
                     Atomic::Done(value) => Ok(Started::Over(value)),
                     Atomic::Posted => {
                         *posted = true;
@@ -359,7 +364,15 @@ impl Engine {
                 Ok(Started::Ongoing)
             }
             Transfer::Retry => Ok(Started::NoRoom),
-            Transfer::Staged => self.announce_put(lower, key, op, bytes, to, notify, completion_counter),
+            Transfer::Staged => {
+                let place = pack([
+                    &to.grant.region.to_le_bytes(),
+                    &to.grant.generation.to_le_bytes(),
+                    &to.offset.to_le_bytes(),
+                ]);
+                let counters = (notify, completion_counter);
+                self.announce_placed(lower, key, op, Data::Bytes(bytes), place.as_slice(), counters)
+            }
         }
     }
 
@@ -374,43 +387,45 @@ impl Engine {
         Ok(Started::Ongoing)
     }
 
-    /// A put to memory that there is no way into becomes a message that the engine at the target places.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one put, taken out of its record")]
-    fn announce_put<L: Lower>(
+    /// A put to memory that there is no way into, or an accumulation for the owner, becomes a message that the engine at the
+    /// target places: `place` says where.
+    pub(super) fn announce_placed<L: Lower>(
         &mut self,
         lower: &mut L,
         key: u32,
         op: &mut Op,
-        bytes: RawBytes,
-        to: RemoteAddress,
-        target_counter: u32,
-        completion_counter: u32,
+        data: Data,
+        place: &[u8],
+        (target_counter, completion_counter): (u32, u32),
     ) -> Result<Started> {
-        let place = pack([
-            &to.grant.region.to_le_bytes(),
-            &to.grant.generation.to_le_bytes(),
-            &to.offset.to_le_bytes(),
-        ]);
-        let grant = if bytes.is_empty() {
-            None
-        } else {
-            Some(lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?)
+        let grant = match &data {
+            Data::Bytes(bytes) if !bytes.is_empty() => {
+                Some(lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?)
+            }
+            _ => None,
         };
         let head = MessageHead { uhdr_len: place.len() as u16, target_counter, completion_counter };
-        let announcement = Announcement { len: bytes.len() as u64, op: key, grant };
+        let announcement = Announcement { len: data.len(), op: key, grant };
         let mut front = FrontBytes::default();
-        front.fill(head, &announcement.to_bytes(), place.as_slice(), FRONT_BYTES_MAX)?;
+        front.fill(head, &announcement.to_bytes(), place, FRONT_BYTES_MAX)?;
         let label = packet::label(Kind::Request, PUT_BY_PIECES);
         // The target tells when it is in place: the answer bumps the completion counter.
         op.end.completion = None;
-        op.state = State::Announced { data: Data::Bytes(bytes), grant, pieces: None };
+        op.state = State::Announced { data, grant, pieces: None };
         let front = Front::Packet(front.as_slice().into());
         self.touched.mark(op.peer);
         self.queue(op.peer, Queued { class: Class::Request, label, front, op: 0 });
         Ok(Started::Ongoing)
     }
 
-    fn notify<L: Lower>(&mut self, lower: &mut L, target: Endpoint, counter: u32) -> Result<()> {
+    /// An operation that found no room is tried again.
+    pub(super) fn retry_later(&mut self, key: u32) {
+        Statistics::add(&mut self.statistics.retries, 1);
+        self.retries.push_back(key);
+        self.busy = true;
+    }
+
+    pub(super) fn notify<L: Lower>(&mut self, lower: &mut L, target: Endpoint, counter: u32) -> Result<()> {
         if counter == 0 {
             return Ok(());
         }
@@ -468,7 +483,7 @@ impl Engine {
         match record.state {
             State::Fetch { incoming, len } => {
                 drop(self.ops.forget(op.0));
-                self.handle_fetched_part(incoming, len, result);
+                self.handle_fetched_part(&*lower, incoming, len, result);
                 Ok(())
             }
             State::Read { notify, .. } => {
@@ -504,7 +519,7 @@ impl Engine {
     }
 }
 
-enum Started {
+pub(super) enum Started {
     Over(u64),
     Ongoing,
     NoRoom,
@@ -587,6 +602,6 @@ fn post_body<L: Lower>(
 }
 
 /// Programs may not name a grant that was given for one operation.
-fn refuse_operation_grant(at: RemoteAddress, len: u64) -> Result<()> {
+pub(super) fn refuse_operation_grant(at: RemoteAddress, len: u64) -> Result<()> {
     if at.grant.is_for_operation() { Err(super::stale(at.task, at.grant, at.offset, len)) } else { Ok(()) }
 }

@@ -22,6 +22,10 @@ impl Tally {
         }
     }
 
+    pub(crate) fn of(&self, endpoint: Endpoint) -> usize {
+        self.0.get(&endpoint).copied().unwrap_or(0)
+    }
+
     pub(crate) fn has(&self, endpoint: Endpoint) -> bool {
         self.0.contains_key(&endpoint)
     }

@@ -43,7 +43,7 @@ impl<T> Eq for GlobalPointer<T> {}
 
 impl<T> fmt::Debug for GlobalPointer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RemoteAddress { task, grant, offset } = self.address;
+        let RemoteAddress { task, grant, offset, .. } = self.address;
         let kind = std::any::type_name::<T>();
         write!(f, "{} x {kind} in {task}, region {} at {offset:#x}", self.count, grant.region)
     }
@@ -118,7 +118,7 @@ impl<T: Pod> GlobalPointer<T> {
     #[inline(never)]
     fn beyond(self, count: u64) -> Error {
         let size = size_of::<T>() as u64;
-        let RemoteAddress { task, grant, offset } = self.address;
+        let RemoteAddress { task, grant, offset, .. } = self.address;
         Error::RemoteRange {
             task,
             region: grant.region,

@@ -19,6 +19,7 @@ mod memory;
 mod pgas;
 mod put_get;
 mod rmw;
+mod vector;
 
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ pub fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     checks.extend(completions::checks());
     checks.extend(put_get::checks());
     checks.extend(rmw::checks());
+    checks.extend(vector::checks());
     checks.extend(fences::checks());
     checks.extend(memory::checks());
     checks.extend(flow::checks());

@@ -20,9 +20,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{
+    Access, Arrived, Executor, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
+};
 use crate::error::{Error, Outcome, Result};
-use crate::fabric::{Arrival, Event, Fabric, Limits, Payload, Waker};
+use crate::fabric::{Arrival, Event, Fabric, Limits, Payload, Traffic, Waker};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -251,7 +253,13 @@ impl Fabric for Loopback {
     }
 
     fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
-        let address = RemoteAddress { task: self.own, grant, offset };
+        let address = RemoteAddress {
+            task: self.own,
+            context: ContextNumber(0),
+            executor: Executor::Anyone,
+            grant,
+            offset,
+        };
         self.network.lock().range(address, len, access)
     }
 
@@ -273,6 +281,10 @@ impl Fabric for Loopback {
 
     fn failure(&self, task: TaskId) -> Option<String> {
         self.network.lock().failure(task)
+    }
+
+    fn traffic(&self, peer: Endpoint) -> Traffic {
+        self.network.lock().traffic(self.own, peer.task)
     }
 
     fn fail(&mut self, why: &str) {

@@ -17,8 +17,8 @@ use crate::progress::Port;
 pub struct GetOptions {
     /// Bumped here when the bytes are here (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Bumped at the target when the bytes have left (`tgt_cntr`). It belongs to the target's context with the number of
-    /// this one.
+    /// Bumped at the target when the bytes have left (`tgt_cntr`). It belongs to the context that has exposed
+    /// the memory.
     pub target: Option<CounterName>,
 }
 
@@ -42,7 +42,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         })?;
         self.progress_in_passing();
         // The notice for the target counter may still wait for room.
-        self.wait_sent(self.engine.peer(from.task))
+        self.wait_sent(from.owner())
     }
 
     pub(crate) fn begin_get(

@@ -1,6 +1,6 @@
 //! Memory: allocated where peers reach it fastest, exposed to them, taken back.
 
-use crate::buffer::{Access, Exposed, JobBuffer};
+use crate::buffer::{Access, Executor, Exposed, JobBuffer};
 use crate::context::Context;
 use crate::error::{Outcome, Result};
 use crate::fabric::Fabric;
@@ -22,10 +22,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// Too many regions, or the system's limits.
     pub fn expose(&mut self, buffer: JobBuffer, access: Access) -> Result<Exposed> {
+        self.expose_with(buffer, access, Executor::Anyone)
+    }
+
+    /// As [`expose`](Self::expose), and says who carries out the atomic operations of peers on the region.
+    ///
+    /// # Errors
+    /// As for [`expose`](Self::expose).
+    pub fn expose_with(&mut self, buffer: JobBuffer, access: Access, executor: Executor) -> Result<Exposed> {
         in_handler::check("expose")?;
         let access = Access { for_operation: false, ..access };
         let grant = self.fabric.grant(buffer.raw(), access)?;
-        Ok(Exposed::new(buffer, self.task(), grant))
+        Ok(Exposed::new(buffer, self.endpoint(), executor, grant))
     }
 
     /// Closes a region: from now on its address is refused. Waits, with progress, until nobody is copying.

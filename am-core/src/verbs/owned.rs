@@ -79,7 +79,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Begins an operation as one whose result is held, then gives it the buffer to keep: the block stays where it is.
-    fn begin_owned(
+    pub(super) fn begin_owned(
         &mut self,
         call: &'static str,
         buffer: JobBuffer,

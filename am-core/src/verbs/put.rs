@@ -18,8 +18,8 @@ use crate::progress::Port;
 pub struct PutOptions {
     /// Bumped here when the source may be changed again (`org_cntr`).
     pub origin: Option<Counter>,
-    /// Bumped at the target when the bytes are in place (`tgt_cntr`). It belongs to the target's context with the number of
-    /// this one.
+    /// Bumped at the target when the bytes are in place (`tgt_cntr`). It belongs to the context that has exposed
+    /// the memory.
     pub target: Option<CounterName>,
     /// Bumped here when the bytes are in place (`cmpl_cntr`).
     pub completion: Option<Counter>,
@@ -39,7 +39,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             && push_head(&mut inline, to, CounterName::to_wire(Some(counter)))
             && inline.push(bytes)
         {
-            let target = self.engine.peer(to.task);
+            let target = to.owner();
             let label = packet::label(Kind::Put, packet::FIRST);
             self.engine.touched.mark(target);
             if self.fabric.post_inline(target, Class::OneWay, label, &inline)? == Outcome::Retry {
@@ -67,7 +67,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         };
         lend(self, bytes, start, |context| op.take().map_or(Ok(()), |op| context.wait_op(op).0.map(|_| ())))?;
         // The notice for the target counter may still wait for room.
-        self.wait_sent(self.engine.peer(to.task))
+        self.wait_sent(to.owner())
     }
 
     pub(crate) fn begin_put(

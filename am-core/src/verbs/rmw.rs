@@ -45,6 +45,23 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.begin_rmw(at, width, operation, origin)
     }
 
+    /// As [`rmw`](Self::rmw), and nobody asks for the old value: nothing is to be taken, and nothing waited for. `origin` is bumped
+    /// when it is done.
+    ///
+    /// # Errors
+    /// As for [`rmw`](Self::rmw). What the owner refuses is reported by the next call that waits or probes.
+    pub fn rmw_nonfetching(
+        &mut self,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        origin: Option<Counter>,
+    ) -> Result<()> {
+        in_handler::check("rmw_nonfetching")?;
+        let end = End { origin, ..End::default() };
+        self.engine.atomic(&mut Port(&mut self.fabric), at, width, operation, end).map(|_| ())
+    }
+
     fn begin_rmw(
         &mut self,
         at: RemoteAddress,

@@ -13,6 +13,7 @@ use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::progress::Port;
 use crate::task::Target;
+use crate::vector::{Layout, Pieces, PiecesMut};
 
 /// Inside [`Context::scope`]: operations on memory that is borrowed until the scope's end. It stands for the context
 /// meanwhile; the context itself is out of reach, since the scope must wait on the one that it began with.
@@ -103,6 +104,61 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     pub fn get(&mut self, from: RemoteAddress, to: &'env mut [u8], options: GetOptions) -> Result<()> {
         let to = self.loans.lend_mut(to);
         let begun = self.context.begin_get(from, to, options, End::held())?;
+        self.note(begun);
+        Ok(())
+    }
+
+    /// As [`Context::putv`], without waiting.
+    ///
+    /// # Errors
+    /// As for [`Context::putv`].
+    pub fn putv(
+        &mut self,
+        to: RemoteAddress,
+        layout: &Layout,
+        from: Pieces<'env>,
+        options: PutOptions,
+    ) -> Result<()> {
+        let from = self.loans.lend_pieces(from)?;
+        let begun = self.context.begin_putv((to, layout), from, options, End::held())?;
+        self.note(begun);
+        Ok(())
+    }
+
+    /// As [`Context::getv`], without waiting.
+    ///
+    /// # Errors
+    /// As for [`Context::getv`].
+    pub fn getv(
+        &mut self,
+        from: RemoteAddress,
+        layout: &Layout,
+        to: PiecesMut<'env>,
+        options: GetOptions,
+    ) -> Result<()> {
+        let to = self.loans.lend_pieces_mut(to)?;
+        let begun = self.context.begin_getv((from, layout), &to, options, End::held())?;
+        self.note(begun);
+        Ok(())
+    }
+
+    /// As [`Context::amsendv`], without waiting.
+    ///
+    /// # Errors
+    /// As for [`Context::amsendv`].
+    pub fn amsendv(
+        &mut self,
+        target: impl Target,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: Pieces<'env>,
+        options: AmOptions,
+    ) -> Result<()> {
+        let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
+        let source = Source::Gather(self.loans.lend_pieces(udata)?);
+        let end = End { origin: options.origin, ..End::held() };
+        let Context { engine, fabric, .. } = &mut *self.context;
+        let begun = engine.send_message(&mut Port(fabric), outgoing, source, end)?;
         self.note(begun);
         Ok(())
     }

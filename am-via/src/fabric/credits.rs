@@ -7,6 +7,7 @@
 //! Two places for credit returns are enough: one is sent only when half of all credits are owed, and the peer must have read
 //! it to send beyond the other half, so a third can't be on its way while two are unread.
 
+use am_core::fabric::Traffic;
 use am_core::transfer::Class;
 
 use super::packets::{Immediate, RETURNED_MAX};
@@ -50,6 +51,8 @@ pub(super) struct Credits {
     owed: u32,
     /// Requests of the peer that will not be answered, and whose places were not given back yet.
     owed_unused: u32,
+    /// Packets so far, in each direction.
+    traffic: Traffic,
 }
 
 impl Credits {
@@ -63,7 +66,13 @@ impl Credits {
             may_answer: 0,
             owed: 0,
             owed_unused: 0,
+            traffic: Traffic::default(),
         }
+    }
+
+    /// Packets so far.
+    pub(super) fn traffic(&self) -> Traffic {
+        self.traffic
     }
 
     /// Whether there is room for a packet of this class.
@@ -85,6 +94,7 @@ impl Credits {
     /// A packet of this class was posted, with the word that [`immediate`](Self::immediate) made.
     #[inline(always)]
     pub(super) fn sent(&mut self, class: Class) {
+        self.traffic.packets_sent += 1;
         self.owed -= self.owed.min(RETURNED_MAX);
         self.owed_unused -= self.owed_unused.min(RETURNED_MAX);
         match class {
@@ -109,6 +119,7 @@ impl Credits {
     /// A packet of the peer was consumed.
     #[inline(always)]
     pub(super) fn consumed(&mut self, class: Class) {
+        self.traffic.packets_received += 1;
         match class {
             Class::OneWay => self.owed += 1,
             Class::Request => {

@@ -14,9 +14,11 @@ mod peers;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use am_core::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use am_core::buffer::{
+    Access, Arrived, Executor, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
+};
 use am_core::error::{Error, Outcome, RangeFault, Result};
-use am_core::fabric::{Arrival, Event, Fabric, Limits, Payload, Waker};
+use am_core::fabric::{Arrival, Event, Fabric, Limits, Payload, Traffic, Waker};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -246,7 +248,7 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
         }
         DeviceError::System { doing, source } => Error::System { doing, source },
         DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
-            Error::PeerFailed { task: peer.task, what: ": its connection is closed".to_owned() }
+            Error::PeerFailed { task: peer.task, what: "its connection is closed".to_owned() }
         }
         other => Error::Protocol { peer, what: other.to_string() },
     }
@@ -254,6 +256,10 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
 
 fn remote(at: RemoteAddress) -> RemoteMemory {
     RemoteMemory { task: at.task.0, handle: handle(at.grant), offset: at.offset, ptag: 0 }
+}
+
+fn own_address(Endpoint { task, context }: Endpoint, grant: Grant, offset: u64) -> RemoteAddress {
+    RemoteAddress { task, context, executor: Executor::Anyone, grant, offset }
 }
 
 fn handle(grant: Grant) -> MemHandle {
@@ -305,6 +311,13 @@ fn update(operation: AtomicOp) -> WordUpdate {
         AtomicOp::FetchOr(value) => WordUpdate::Or(value),
         AtomicOp::FetchAnd(value) => WordUpdate::And(value),
         AtomicOp::FetchXor(value) => WordUpdate::Xor(value),
+        AtomicOp::FetchMin(value) => WordUpdate::Min(value),
+        AtomicOp::FetchMax(value) => WordUpdate::Max(value),
+        AtomicOp::FetchMinSigned(value) => WordUpdate::MinSigned(value),
+        AtomicOp::FetchMaxSigned(value) => WordUpdate::MaxSigned(value),
+        AtomicOp::FetchAddFloat(value) => WordUpdate::AddFloat(value),
+        AtomicOp::FetchMinFloat(value) => WordUpdate::MinFloat(value),
+        AtomicOp::FetchMaxFloat(value) => WordUpdate::MaxFloat(value),
         AtomicOp::Swap(value) => WordUpdate::Swap(value),
         AtomicOp::CompareSwap { expected, new } => WordUpdate::CompareSwap { expected, new },
     }
@@ -438,7 +451,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
             Ok(Posted::Done) => Ok(Outcome::Done),
             Ok(Posted::Retry) => Ok(Outcome::Retry),
             Err(error) => {
-                let at = RemoteAddress { task: self.endpoint.task, grant, offset: 0 };
+                let at = own_address(self.endpoint, grant, 0);
                 Err(refused(at, 0, error))
             }
         }
@@ -449,7 +462,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
         match self.nic.registered(handle(grant), offset, len, mem_attributes(access)) {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
-                let at = RemoteAddress { task: self.endpoint.task, grant, offset };
+                let at = own_address(self.endpoint, grant, offset);
                 Err(refused(at, len, fault.into()))
             }
         }
@@ -486,6 +499,10 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn failure(&self, task: TaskId) -> Option<String> {
         self.nic.failure(task.0)
+    }
+
+    fn traffic(&self, peer: Endpoint) -> Traffic {
+        self.peers.get(peer).map_or_else(Traffic::default, |peer| peer.credits.traffic())
     }
 
     fn fail(&mut self, why: &str) {

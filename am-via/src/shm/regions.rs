@@ -84,6 +84,20 @@ pub enum WordUpdate {
     And(u64),
     /// Bitwise exclusive or.
     Xor(u64),
+    /// The smaller of two numbers without sign.
+    Min(u64),
+    /// The larger of two numbers without sign.
+    Max(u64),
+    /// The smaller of two numbers with sign.
+    MinSigned(u64),
+    /// The larger of two numbers with sign.
+    MaxSigned(u64),
+    /// Adds a floating-point number of the word's size.
+    AddFloat(u64),
+    /// The smaller of two floating-point numbers.
+    MinFloat(u64),
+    /// The larger of two floating-point numbers.
+    MaxFloat(u64),
     /// Replaces.
     Swap(u64),
     /// Replaces if the old value is `expected`.
@@ -481,6 +495,17 @@ pub fn update_word(word: CheckedRange<'_>, update: WordUpdate) -> Result<u64, Cl
     }
 }
 
+/// What no single instruction does: tried until nobody came between.
+fn modify_u64(cell: &AtomicU64, change: impl Fn(u64) -> u64) -> u64 {
+    let mut old = cell.load(Ordering::Acquire);
+    loop {
+        match cell.compare_exchange(old, change(old), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(old) => return old,
+            Err(found) => old = found,
+        }
+    }
+}
+
 fn update_u64(cell: &AtomicU64, update: WordUpdate) -> u64 {
     const ORDER: Ordering = Ordering::AcqRel;
     match update {
@@ -488,9 +513,37 @@ fn update_u64(cell: &AtomicU64, update: WordUpdate) -> u64 {
         WordUpdate::Or(value) => cell.fetch_or(value, ORDER),
         WordUpdate::And(value) => cell.fetch_and(value, ORDER),
         WordUpdate::Xor(value) => cell.fetch_xor(value, ORDER),
+        WordUpdate::Min(value) => modify_u64(cell, |old| old.min(value)),
+        WordUpdate::Max(value) => modify_u64(cell, |old| old.max(value)),
+        WordUpdate::MinSigned(value) => {
+            modify_u64(cell, |old| old.cast_signed().min(value.cast_signed()).cast_unsigned())
+        }
+        WordUpdate::MaxSigned(value) => {
+            modify_u64(cell, |old| old.cast_signed().max(value.cast_signed()).cast_unsigned())
+        }
+        WordUpdate::AddFloat(value) => {
+            modify_u64(cell, |old| (f64::from_bits(old) + f64::from_bits(value)).to_bits())
+        }
+        WordUpdate::MinFloat(value) => {
+            modify_u64(cell, |old| f64::from_bits(old).min(f64::from_bits(value)).to_bits())
+        }
+        WordUpdate::MaxFloat(value) => {
+            modify_u64(cell, |old| f64::from_bits(old).max(f64::from_bits(value)).to_bits())
+        }
         WordUpdate::Swap(value) => cell.swap(value, ORDER),
         WordUpdate::CompareSwap { expected, new } => {
             cell.compare_exchange(expected, new, ORDER, Ordering::Acquire).unwrap_or_else(|old| old)
+        }
+    }
+}
+
+/// What no single instruction does: tried until nobody came between.
+fn modify_u32(cell: &AtomicU32, change: impl Fn(u32) -> u32) -> u32 {
+    let mut old = cell.load(Ordering::Acquire);
+    loop {
+        match cell.compare_exchange(old, change(old), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(old) => return old,
+            Err(found) => old = found,
         }
     }
 }
@@ -502,6 +555,23 @@ fn update_u32(cell: &AtomicU32, update: WordUpdate) -> u32 {
         WordUpdate::Or(value) => cell.fetch_or(value as u32, ORDER),
         WordUpdate::And(value) => cell.fetch_and(value as u32, ORDER),
         WordUpdate::Xor(value) => cell.fetch_xor(value as u32, ORDER),
+        WordUpdate::Min(value) => modify_u32(cell, |old| old.min(value as u32)),
+        WordUpdate::Max(value) => modify_u32(cell, |old| old.max(value as u32)),
+        WordUpdate::MinSigned(value) => {
+            modify_u32(cell, |old| old.cast_signed().min((value as u32).cast_signed()).cast_unsigned())
+        }
+        WordUpdate::MaxSigned(value) => {
+            modify_u32(cell, |old| old.cast_signed().max((value as u32).cast_signed()).cast_unsigned())
+        }
+        WordUpdate::AddFloat(value) => {
+            modify_u32(cell, |old| (f32::from_bits(old) + f32::from_bits(value as u32)).to_bits())
+        }
+        WordUpdate::MinFloat(value) => {
+            modify_u32(cell, |old| f32::from_bits(old).min(f32::from_bits(value as u32)).to_bits())
+        }
+        WordUpdate::MaxFloat(value) => {
+            modify_u32(cell, |old| f32::from_bits(old).max(f32::from_bits(value as u32)).to_bits())
+        }
         WordUpdate::Swap(value) => cell.swap(value as u32, ORDER),
         WordUpdate::CompareSwap { expected, new } => cell
             .compare_exchange(expected as u32, new as u32, ORDER, Ordering::Acquire)

@@ -111,7 +111,7 @@ pub enum VipError {
         last: u32,
     },
     /// The peer is dead.
-    #[error("task {task} has died{how}")]
+    #[error("task {task} has died{}", if how.is_empty() { String::new() } else { format!(" ({how})") })]
     PeerFailed {
         /// Which.
         task: u32,

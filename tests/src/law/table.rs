@@ -55,7 +55,17 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "am-core",
         called: "nouns",
-        places: &["buffer", "config", "counter", "error", "handler", "in_handler", "task", "transfer"],
+        places: &[
+            "buffer",
+            "config",
+            "counter",
+            "error",
+            "handler",
+            "in_handler",
+            "task",
+            "transfer",
+            "vector",
+        ],
         may: &[],
         must_not: &["engine", "fabric", "verbs", "context", "std::env", "std::thread"],
         why: "what all others speak in",

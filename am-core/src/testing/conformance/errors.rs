@@ -2,12 +2,12 @@
 
 use super::Check;
 use super::common::{Shared, new_counter, next, previous, register, until};
-use crate::buffer::{Access, Grant, RemoteAddress};
+use crate::buffer::{Access, Executor, Grant, RemoteAddress};
 use crate::context::Context;
 use crate::error::{Error, Fault, RangeFault, Refusal};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::{Answer, HandlerId, Place, Ticket};
-use crate::task::{Endpoint, TaskId};
+use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::{AmOptions, GetOptions, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
@@ -52,8 +52,13 @@ fn unknown_task<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, |_| Answer::discard());
     let tasks = context.num_tasks();
     for task in [tasks, tasks + 1, u32::MAX] {
-        let address =
-            RemoteAddress { task: TaskId(task), grant: Grant { region: 0, generation: 0 }, offset: 0 };
+        let address = RemoteAddress {
+            task: TaskId(task),
+            context: ContextNumber(0),
+            executor: Executor::Anyone,
+            grant: Grant { region: 0, generation: 0 },
+            offset: 0,
+        };
         let long = vec![0; context.limits().packet_bytes_max];
         let completion = new_counter(context);
         let target = Some(completion.name());

@@ -1,18 +1,24 @@
 //! Atomic operations: each does what it says, and none is lost under contention.
 
 use super::Check;
-use super::common::{everyone, new_counter};
-use crate::buffer::{Access, RemoteAddress};
+use super::common::{everyone, new_counter, next};
+use crate::buffer::{Access, Executor, RemoteAddress};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::task::TaskId;
+use crate::{Accumulation, Element, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
         ("rmw_every_operation", every_operation),
         ("rmw_contention_loses_nothing", contention),
         ("rmw_nonblocking", nonblocking),
+        ("rmw_nonfetching", nonfetching),
+        ("rmw_at_the_owner", at_the_owner),
+        ("accumulate_every_type_and_operation", accumulate_every),
+        ("accumulate_contention_loses_nothing", accumulate_contention),
+        ("accumulate_errors", accumulate_errors),
     ]
 }
 
@@ -62,15 +68,196 @@ fn one_by_one<F: Fabric>(context: &mut Context<F>, at: RemoteAddress) {
     assert_eq!(rmw(AtomicOp::FetchXor(1 << 63)), 0xF1);
     assert_eq!(rmw(AtomicOp::CompareSwap { expected: 0, new: 5 }), 1 << 63 | 0xF1);
     assert_eq!(rmw(AtomicOp::CompareSwap { expected: 1 << 63 | 0xF1, new: 5 }), 1 << 63 | 0xF1);
-    assert_eq!(rmw(AtomicOp::Swap(old)), 5);
+    let negative = (-3_i64).cast_unsigned();
+    assert_eq!(rmw(AtomicOp::FetchMin(4)), 5);
+    assert_eq!(rmw(AtomicOp::FetchMax(negative)), 4);
+    assert_eq!(rmw(AtomicOp::FetchMaxSigned(2)), negative);
+    assert_eq!(rmw(AtomicOp::FetchMinSigned(negative)), 2);
+    assert_eq!(rmw(AtomicOp::Swap(2.5_f64.to_bits())), negative);
+    assert_eq!(rmw(AtomicOp::add_f64(0.25)), 2.5_f64.to_bits());
+    assert_eq!(rmw(AtomicOp::FetchMinFloat((-1.0_f64).to_bits())), 2.75_f64.to_bits());
+    assert_eq!(rmw(AtomicOp::FetchMaxFloat(f64::NAN.to_bits())), (-1.0_f64).to_bits());
+    assert_eq!(rmw(AtomicOp::FetchMaxFloat(7.0_f64.to_bits())), (-1.0_f64).to_bits());
+    assert_eq!(rmw(AtomicOp::Swap(old)), 7.0_f64.to_bits());
     let at = at.plus(12);
     let mut rmw = |operation| context.rmw(at, Width::Bits32, operation).expect("rmw");
     assert_eq!(rmw(AtomicOp::Swap(0xFFFF_FFFF)), 0);
     assert_eq!(rmw(AtomicOp::FetchAdd(2)), 0xFFFF_FFFF, "wraps inside its 32 bits");
     assert_eq!(rmw(AtomicOp::CompareSwap { expected: 1, new: 3 }), 1);
-    assert_eq!(rmw(AtomicOp::FetchXor(3)), 3);
+    assert_eq!(rmw(AtomicOp::FetchXor(1)), 3);
+    assert_eq!(rmw(AtomicOp::FetchMin(u64::from(u32::MAX) + 2)), 2, "the low half counts");
+    assert_eq!(rmw(AtomicOp::FetchMinSigned(u64::from(u32::MAX))), 1);
+    assert_eq!(rmw(AtomicOp::FetchMaxSigned(1)), u64::from(u32::MAX));
+    assert_eq!(rmw(AtomicOp::FetchMax(u64::from(u32::MAX))), 1);
+    assert_eq!(rmw(AtomicOp::Swap(u64::from(1.5_f32.to_bits()))), u64::from(u32::MAX));
+    assert_eq!(rmw(AtomicOp::add_f32(-2.0)), u64::from(1.5_f32.to_bits()));
+    assert_eq!(rmw(AtomicOp::FetchMinFloat(u64::from(9_f32.to_bits()))), u64::from((-0.5_f32).to_bits()));
+    assert_eq!(rmw(AtomicOp::Swap(0)), u64::from((-0.5_f32).to_bits()));
     let error = context.rmw(at.plus(2), Width::Bits32, AtomicOp::FetchAdd(1)).expect_err("misaligned");
     assert!(matches!(error, Error::Misaligned { offset: 14, size: 4 }), "{error}");
+}
+
+fn nonfetching<F: Fabric>(context: &mut Context<F>) {
+    with_words(context, |context, own, all| {
+        let (done, tasks) = (new_counter(context), u64::from(context.num_tasks()));
+        let sum = AtomicOp::add_f64(0.5);
+        for target in everyone(context) {
+            let at = all[target.task.index()];
+            for _ in 0..20 {
+                context.rmw_nonfetching(at, Width::Bits64, sum, Some(done)).expect("rmw");
+                context
+                    .rmw_nonfetching(at.plus(8), Width::Bits32, AtomicOp::FetchAdd(3), Some(done))
+                    .expect("rmw");
+            }
+        }
+        context.wait_counter(done, 40 * tasks).expect("done");
+        context.gfence().expect("gfence");
+        assert_eq!(f64::from_bits(own.load_u64(0).expect("load")), 10.0 * tasks as f64);
+        assert_eq!(own.load_u64(8).expect("load"), 60 * tasks);
+        context.remove_counter(done);
+    });
+}
+
+/// The owner carries them out, whatever others could reach.
+fn at_the_owner<F: Fabric>(context: &mut Context<F>) {
+    let buffer = context.alloc(64).expect("alloc");
+    let own = context.expose_with(buffer, Access::READ_WRITE, Executor::Owner).expect("expose");
+    let all = context.address_init(own.address(0)).expect("address_init");
+    assert!(all.iter().all(|address| address.executor == Executor::Owner));
+    for target in everyone(context) {
+        for turn in everyone(context) {
+            if turn == context.endpoint() {
+                one_by_one(context, all[target.task.index()]);
+            }
+            context.gfence().expect("gfence");
+        }
+    }
+    let tasks = u64::from(context.num_tasks());
+    for _ in 0..100 {
+        context.rmw(all[0].plus(32), Width::Bits64, AtomicOp::FetchAdd(1)).expect("rmw");
+        context
+            .accumulate(all[0].plus(40), &[1u64, 2], Accumulation::Add, PutOptions::default())
+            .expect("accumulate");
+    }
+    context.gfence().expect("gfence");
+    if context.task() == TaskId(0) {
+        let found = [32, 40, 48].map(|at| own.load_u64(at).expect("load"));
+        assert_eq!(found, [100 * tasks, 100 * tasks, 200 * tasks]);
+    }
+    context.gfence().expect("gfence");
+    drop(context.unexpose(own).expect("unexpose"));
+}
+
+/// Each task combines its numbers with those of the next, on top of what that one has there.
+fn accumulate_one<F: Fabric, T: Element + PartialEq + std::fmt::Debug>(
+    context: &mut Context<F>,
+    how: Accumulation,
+    executor: Executor,
+    make: impl Fn(u64) -> T,
+    wanted: impl Fn(T, T) -> T,
+    bytes_of: impl Fn(T) -> Vec<u8>,
+) {
+    // More than a packet holds, and not a whole number of packets.
+    let count = 3001;
+    let first: Vec<T> = (0..count).map(|i| make(i * 7 % 100)).collect();
+    let second: Vec<T> = (0..count).map(|i| make(i * 13 % 90)).collect();
+    let bytes = |values: &[T]| values.iter().flat_map(|&value| bytes_of(value)).collect::<Vec<u8>>();
+    let (arrived, completed) = (new_counter(context), new_counter(context));
+    let buffer = context.alloc(bytes(&first).len() + 16).expect("alloc");
+    let own = context.expose_with(buffer, Access::READ_WRITE, executor).expect("expose");
+    own.write(8, &bytes(&first)).expect("inside");
+    let all = context.address_init(own.address(8)).expect("address_init");
+    let at = all[next(context).task.index()];
+    let options =
+        PutOptions { target: Some(arrived.name()), completion: Some(completed), ..PutOptions::default() };
+    context.accumulate(at, &second, how, options).expect("accumulate");
+    context.wait_counter(completed, 1).expect("once");
+    context.wait_counter(arrived, 1).expect("once");
+    let result: Vec<T> = first.iter().zip(&second).map(|(&a, &b)| wanted(a, b)).collect();
+    let mut found = vec![0; bytes(&first).len()];
+    own.read(8, &mut found).expect("inside");
+    assert!(found == bytes(&result), "{how:?} of {} by {executor:?}", std::any::type_name::<T>());
+    assert_eq!(own.load_u64(0).expect("load"), 0, "the word before is untouched");
+    context.gfence().expect("gfence");
+    drop(context.unexpose(own).expect("unexpose"));
+    [arrived, completed].into_iter().for_each(|counter| context.remove_counter(counter));
+}
+
+fn accumulate_every<F: Fabric>(context: &mut Context<F>) {
+    use Accumulation::{Add, And, Max, Min, Or, Replace, Xor};
+    for executor in [Executor::Anyone, Executor::Owner] {
+        macro_rules! check {
+            ($type:ty, $how:expr, $wanted:expr) => {
+                let make = |i: u64| (i as $type) - (40 as $type);
+                accumulate_one::<F, $type>(context, $how, executor, make, $wanted, |v| {
+                    v.to_le_bytes().to_vec()
+                });
+            };
+        }
+        check!(i64, Add, |a, b| a + b);
+        check!(i64, Min, i64::min);
+        check!(i64, Max, i64::max);
+        check!(i32, Min, i32::min);
+        check!(i32, Max, i32::max);
+        check!(f64, Add, |a, b| a + b);
+        check!(f64, Min, f64::min);
+        check!(f64, Max, f64::max);
+        check!(f32, Add, |a, b| a + b);
+        check!(f32, Max, f32::max);
+        check!(i32, Replace, |_, b| b);
+        macro_rules! check_unsigned {
+            ($type:ty, $how:expr, $wanted:expr) => {
+                let make = |i: u64| (i * 1_000_003) as $type;
+                accumulate_one::<F, $type>(context, $how, executor, make, $wanted, |v| {
+                    v.to_le_bytes().to_vec()
+                });
+            };
+        }
+        check_unsigned!(u32, Add, |a, b| a.wrapping_add(b));
+        check_unsigned!(u64, And, |a, b| a & b);
+        check_unsigned!(u64, Or, |a, b| a | b);
+        check_unsigned!(u32, Xor, |a, b| a ^ b);
+        check_unsigned!(u64, Min, u64::min);
+        check_unsigned!(u32, Max, u32::max);
+    }
+}
+
+fn accumulate_contention<F: Fabric>(context: &mut Context<F>) {
+    with_words(context, |context, own, all| {
+        let tasks = u64::from(context.num_tasks());
+        for _ in 0..50 {
+            context
+                .accumulate(all[0], &[1u64, 2, 3], Accumulation::Add, PutOptions::default())
+                .expect("accumulate");
+            context.rmw(all[0].plus(8), Width::Bits64, AtomicOp::FetchAdd(1)).expect("rmw");
+        }
+        context.gfence().expect("gfence");
+        if context.task() == TaskId(0) {
+            let found = [0, 8, 16].map(|at| own.load_u64(at).expect("load"));
+            assert_eq!(found, [50 * tasks, 150 * tasks, 150 * tasks]);
+        }
+    });
+}
+
+fn accumulate_errors<F: Fabric>(context: &mut Context<F>) {
+    let buffer = context.alloc(64).expect("alloc");
+    let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
+    let at = own.address(0);
+    let no_bits =
+        context.accumulate(at, &[1f32], Accumulation::Or, PutOptions::default()).expect_err("of floats");
+    assert!(matches!(no_bits, Error::NoSuchOperation { element: "f32", .. }), "{no_bits}");
+    let odd =
+        context.accumulate(at.plus(4), &[1u64], Accumulation::Add, PutOptions::default()).expect_err("odd");
+    assert!(matches!(odd, Error::Misaligned { offset: 4, size: 8 }), "{odd}");
+    let long =
+        context.accumulate(at, &[1u64; 9], Accumulation::Add, PutOptions::default()).expect_err("72 bytes");
+    for error in [no_bits, odd, long] {
+        assert_eq!(error.fault(), Fault::Caller, "{error}");
+    }
+    context.gfence().expect("gfence");
+    while context.probe().is_err() {}
+    context.gfence().expect("gfence");
+    drop(context.unexpose(own).expect("unexpose"));
 }
 
 fn contention<F: Fabric>(context: &mut Context<F>) {

@@ -9,7 +9,7 @@ use super::{Config, Reach, endpoint, unknown};
 use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
 use crate::engine::packet::Kind;
 use crate::error::{Error, Outcome, Result};
-use crate::fabric::Event;
+use crate::fabric::{Event, Traffic};
 use crate::task::{Endpoint, TaskId};
 use crate::testing::Random;
 use crate::transfer::{Atomic, AtomicOp, Class, OpId, Transfer, Width};
@@ -108,6 +108,10 @@ struct Flow {
     unanswered: u32,
     /// Places of its own receive queue that are reserved for answers.
     reserved: u32,
+    /// Its packets so far.
+    sent: u64,
+    /// Those that the target has released.
+    released: u64,
 }
 
 #[derive(Debug)]
@@ -196,7 +200,7 @@ impl State {
 
     fn check_alive(&self, task: TaskId) -> Result<()> {
         match &self.tasks[task.index()].dead {
-            Some(how) => Err(Error::PeerFailed { task, what: format!(": {how}") }),
+            Some(how) => Err(Error::PeerFailed { task, what: how.clone() }),
             None => Ok(()),
         }
     }
@@ -230,6 +234,7 @@ impl State {
                 flow.reserved += 1;
             }
         }
+        self.tasks[own.index()].flows[to.index()].sent += 1;
         let target = &mut self.tasks[to.index()];
         if !target.gone {
             target.inbox[own.index()].push_back(Packet { class, label, bytes });
@@ -250,7 +255,15 @@ impl State {
         flow.reserved = flow.reserved.saturating_sub(1);
     }
 
+    pub(super) fn traffic(&self, own: TaskId, peer: TaskId) -> Traffic {
+        Traffic {
+            packets_sent: self.tasks[own.index()].flows[peer.index()].sent,
+            packets_received: self.tasks[peer.index()].flows[own.index()].released,
+        }
+    }
+
     pub(super) fn release(&mut self, own: TaskId, from: TaskId, class: Class) {
+        self.tasks[from.index()].flows[own.index()].released += 1;
         match class {
             Class::Answer => self.tasks[own.index()].flows[from.index()].reserved -= 1,
             Class::OneWay | Class::Request => self.tasks[from.index()].flows[own.index()].unreleased -= 1,

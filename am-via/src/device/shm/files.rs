@@ -62,11 +62,16 @@ impl Files {
             return None;
         }
         let first = self.job.failure().filter(|failure| failure.task == task);
-        Some(first.map_or_else(String::new, |failure| format!(": {failure}")))
+        Some(first.map_or_else(String::new, |failure| failure.to_string()))
     }
 
     pub(super) fn fail(&self, why: &str) {
-        self.job.set_last_words(why);
+        if std::thread::panicking() {
+            // The end of the process tells it, with its own cause and the panic's words.
+            self.job.set_last_words(why);
+        } else {
+            self.job.mark_failed(why);
+        }
     }
 
     /// The head of a task's control file, with its layout checked.

@@ -397,7 +397,7 @@ impl Device for Wire {
     }
 
     fn failure(&self, task: u32) -> Option<String> {
-        self.network.lock().failure(task).map(|why| format!(": {why}"))
+        self.network.lock().failure(task).map(str::to_owned)
     }
 
     fn fail(&mut self, why: &str) {

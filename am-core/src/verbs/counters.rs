@@ -1,0 +1,54 @@
+//! What counters offer beyond waiting: a limit on the wait, and what became of each destination (`LAPI_Setcntr_wstatus`).
+
+use std::time::{Duration, Instant};
+
+use crate::context::Context;
+use crate::counter::{Counter, CounterName, DestinationStatus};
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::in_handler;
+use crate::task::{ContextNumber, Endpoint, TaskId};
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// As [`wait_counter`](Self::wait_counter), for at most `limit`: whether the counter has reached `val` in that time. If not,
+    /// nothing is taken off it. Looks at least once, also with a limit of 0.
+    ///
+    /// # Errors
+    /// As for [`wait_counter`](Self::wait_counter).
+    pub fn wait_counter_for(&mut self, counter: Counter, val: u64, limit: Duration) -> Result<bool> {
+        in_handler::check("wait_counter_for")?;
+        let begun = Instant::now();
+        let mut is_reached = false;
+        self.wait_until_or(
+            |context| {
+                is_reached = context.engine.counters.try_take(counter, val)?;
+                Ok(is_reached)
+            },
+            |_| limit.checked_sub(begun.elapsed()),
+        )?;
+        Ok(is_reached)
+    }
+
+    /// Sets the counter to 0, and watches from now on what becomes of the operations to `destinations` that name it as their
+    /// completion counter (`LAPI_Setcntr_wstatus`).
+    ///
+    /// # Errors
+    /// A removed counter, or a task that the job does not have.
+    pub fn set_counter_watched(&mut self, counter: Counter, destinations: &[TaskId]) -> Result<()> {
+        let num_tasks = self.num_tasks();
+        if let Some(&task) = destinations.iter().find(|task| task.0 >= num_tasks) {
+            return Err(Error::UnknownTask { endpoint: Endpoint::new(task, ContextNumber(0)), num_tasks });
+        }
+        self.engine.counters.watch(counter, destinations)
+    }
+
+    /// What became of them, in the order in which the destinations were given. Makes no progress.
+    ///
+    /// # Errors
+    /// A counter that is not watched ([`set_counter_watched`](Self::set_counter_watched)).
+    pub fn counter_destinations(&self, counter: Counter) -> Result<Vec<(TaskId, DestinationStatus)>> {
+        let all = self.engine.counters.destinations(counter).map(<[_]>::to_vec);
+        all.ok_or(Error::UnknownCounter { counter: CounterName::to_wire(Some(counter.name())) })
+    }
+}

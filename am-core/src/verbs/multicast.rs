@@ -1,0 +1,85 @@
+//! `LAPI_Group_create` and multicast (`LAPI_MC_XFER`): one message to several tasks.
+
+use std::cell::RefCell;
+
+use super::AmOptions;
+use crate::buffer::{RawBytes, lend};
+use crate::context::Context;
+use crate::engine::{Begun, End, NoGatherer, Source};
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::handler::{HandlerId, HandlerSet};
+use crate::in_handler;
+use crate::progress::Port;
+use crate::task::{Endpoint, TaskId};
+
+/// Tasks that a message is sent to together. A list of this task's own: nobody else learns of it, and dropping it frees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    members: Box<[Endpoint]>,
+}
+
+impl Group {
+    /// The members, each once, in rising order.
+    #[must_use]
+    pub fn members(&self) -> &[Endpoint] {
+        &self.members
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// A group of `tasks`, by their contexts of this one's number (`LAPI_Group_create`). A task that is named twice is in it once;
+    /// this task may be in it.
+    ///
+    /// # Errors
+    /// A task that the job does not have.
+    pub fn group(&self, tasks: &[TaskId]) -> Result<Group> {
+        let num_tasks = self.num_tasks();
+        let mut members: Vec<_> =
+            tasks.iter().map(|&task| Endpoint::new(task, self.endpoint().context)).collect();
+        if let Some(&endpoint) = members.iter().find(|member| member.task.0 >= num_tasks) {
+            return Err(Error::UnknownTask { endpoint, num_tasks });
+        }
+        members.sort_unstable();
+        members.dedup();
+        Ok(Group { members: members.into() })
+    }
+
+    /// Sends one message to every member of `group` (`LAPI_MC_XFER`); returns when `udata` may be changed again. The origin counter
+    /// is bumped once, the completion counter once for each member. The members are served from here, one after the other,
+    /// without waiting for one before the next.
+    ///
+    /// # Errors
+    /// The first error; the others are served all the same.
+    pub fn multicast(
+        &mut self,
+        group: &Group,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: &[u8],
+        options: AmOptions,
+    ) -> Result<()> {
+        in_handler::check("multicast")?;
+        let begun = RefCell::new(Vec::new());
+        let mut first_error = Ok(());
+        let start = |context: &mut Self, udata: RawBytes| {
+            for &member in &group.members {
+                let outgoing = options.outgoing(member, handler, uhdr);
+                let source = Source::<NoGatherer>::Bytes(udata);
+                let port = &mut Port(&mut context.fabric);
+                match context.engine.send_message(port, outgoing, source, End::held()) {
+                    Ok(Begun::Ongoing(op)) => begun.borrow_mut().push(op),
+                    Ok(Begun::Done) => {}
+                    Err(error) => first_error = std::mem::replace(&mut first_error, Ok(())).and(Err(error)),
+                }
+            }
+            Ok(())
+        };
+        let ended = lend(self, udata, start, |context| {
+            begun.take().into_iter().map(|op| context.wait_op(op).0.map(|_| ())).fold(Ok(()), Result::and)
+        });
+        first_error.and(ended)?;
+        self.bump_if(options.origin);
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! `LAPI_Qenv` and `LAPI_Senv`: facts and settings of a context, under LAPI's names.
+
+use std::time::Duration;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Traffic};
+use crate::handler::HandlerSet;
+use crate::task::Endpoint;
+
+/// What can be asked of a context, and for some of it, set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Query {
+    /// This task's number (`TASK_ID`).
+    TaskId,
+    /// Tasks in the job (`NUM_TASKS`).
+    NumTasks,
+    /// This context's number in its task (LAPI's `instance_no`).
+    Instance,
+    /// Contexts that a task may have (`MAX_PORTS`).
+    MaxPorts,
+    /// Bytes of the longest user header (`MAX_UHDR_SZ`).
+    MaxUhdrSize,
+    /// Bytes of the longest user data (`MAX_DATA_SZ`).
+    MaxDataSize,
+    /// Bytes of a packet (`MAX_PKT_SZ`).
+    MaxPacketSize,
+    /// Handlers that can be registered (`LOC_ADDRTBL_SZ`).
+    LocalAddressTableSize,
+    /// Packets that one task may have under way to another (`MAX_PKTS_OUT`).
+    MaxPacketsOut,
+    /// Whether calls are checked (`ERROR_CHK`): always 1.
+    ErrorCheck,
+    /// Seconds after which a wait for a counter in which nothing at all arrives ends with
+    /// [`Error::TimedOut`] (`TIMEOUT`); 0, the default: never. May be set.
+    Timeout,
+    /// The least time-out (`MIN_TIMEOUT`).
+    MinTimeout,
+    /// The greatest time-out (`MAX_TIMEOUT`).
+    MaxTimeout,
+    /// Packets after which credits go back by themselves (`ACK_THRESHOLD`).
+    AckThreshold,
+}
+
+/// Seconds of the longest time-out that can be set.
+const TIMEOUT_MAX: u64 = 86_400;
+
+impl Query {
+    /// LAPI's name for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TaskId => "TASK_ID",
+            Self::NumTasks => "NUM_TASKS",
+            Self::Instance => "INSTANCE_NO",
+            Self::MaxPorts => "MAX_PORTS",
+            Self::MaxUhdrSize => "MAX_UHDR_SZ",
+            Self::MaxDataSize => "MAX_DATA_SZ",
+            Self::MaxPacketSize => "MAX_PKT_SZ",
+            Self::LocalAddressTableSize => "LOC_ADDRTBL_SZ",
+            Self::MaxPacketsOut => "MAX_PKTS_OUT",
+            Self::ErrorCheck => "ERROR_CHK",
+            Self::Timeout => "TIMEOUT",
+            Self::MinTimeout => "MIN_TIMEOUT",
+            Self::MaxTimeout => "MAX_TIMEOUT",
+            Self::AckThreshold => "ACK_THRESHOLD",
+        }
+    }
+}
+
+/// What passed between this context and one other (`QUERY_STATISTICS`, for one peer).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerStatistics {
+    /// Packets sent to it.
+    pub packets_sent: u64,
+    /// Packets that came from it and were handled.
+    pub packets_received: u64,
+    /// Whether operations with it have not ended.
+    pub operations_under_way: bool,
+    /// Whether packets to it wait for room.
+    pub packets_waiting: bool,
+    /// Messages of it that are not whole yet, or have no place yet.
+    pub messages_unfinished: u64,
+}
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// A fact or setting (`LAPI_Qenv`).
+    #[must_use]
+    pub fn query(&self, query: Query) -> u64 {
+        let limits = self.limits();
+        match query {
+            Query::TaskId => u64::from(self.task().0),
+            Query::NumTasks => u64::from(self.num_tasks()),
+            Query::Instance => u64::from(self.endpoint().context.0),
+            Query::MaxPorts => 16,
+            Query::MaxUhdrSize => limits.uhdr_bytes_max as u64,
+            Query::MaxDataSize => i64::MAX.cast_unsigned(),
+            Query::MaxPacketSize => limits.packet_bytes_max as u64,
+            Query::LocalAddressTableSize => limits.handlers_max as u64,
+            Query::MaxPacketsOut => u64::from(limits.credits),
+            Query::ErrorCheck => 1,
+            Query::Timeout => self.timeout.map_or(0, |timeout| timeout.as_secs()),
+            Query::MinTimeout => 1,
+            Query::MaxTimeout => TIMEOUT_MAX,
+            Query::AckThreshold => u64::from(limits.credits.div_ceil(2)),
+        }
+    }
+
+    /// Changes a setting (`LAPI_Senv`).
+    ///
+    /// # Errors
+    /// Something that is a fact, or a value that the setting can't have.
+    pub fn set(&mut self, setting: Query, value: u64) -> Result<()> {
+        let why = match setting {
+            Query::Timeout if value <= TIMEOUT_MAX => {
+                self.timeout = (value > 0).then(|| Duration::from_secs(value));
+                return Ok(());
+            }
+            Query::Timeout => "0 is no time-out, and a day the longest",
+            Query::ErrorCheck if value == 1 => return Ok(()),
+            Query::ErrorCheck => "calls are always checked",
+            Query::MaxPacketSize | Query::MaxPacketsOut | Query::AckThreshold => {
+                "it is a setting of the whole job, given when that starts"
+            }
+            _ => "it is a fact",
+        };
+        Err(Error::Setting { name: setting.name(), value, why })
+    }
+
+    /// What passed between this context and `peer` so far.
+    ///
+    /// # Errors
+    /// A task that the job does not have.
+    pub fn peer_statistics(&self, peer: Endpoint) -> Result<PeerStatistics> {
+        if peer.task.0 >= self.num_tasks() {
+            return Err(Error::UnknownTask { endpoint: peer, num_tasks: self.num_tasks() });
+        }
+        let Traffic { packets_sent, packets_received } = self.fabric.traffic(peer);
+        Ok(PeerStatistics {
+            packets_sent,
+            packets_received,
+            operations_under_way: self.engine.ops.is_busy(peer),
+            packets_waiting: self.engine.pending.has(peer),
+            messages_unfinished: self.engine.unfinished_from(peer),
+        })
+    }
+}
