@@ -42,10 +42,10 @@ pub fn sum<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, own: u64) -> R
     Ok(gather(context, own)?.into_iter().fold(0, u64::wrapping_add))
 }
 
-/// Collective: whether no task has found anything wrong. The first task says how much was, in `what`.
+/// Collective: whether no task has found anything wrong. If one has, the first task says how much was, in `what`.
 ///
 /// # Errors
-/// [`Failure::Wrong`] if any task has; a failed exchange.
+/// [`Failure::Wrong`] in the first task; a failed exchange.
 pub fn no_errors<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     own_errors: u64,
@@ -55,7 +55,11 @@ pub fn no_errors<F: Fabric, H: HandlerSet>(
         (0, _) => Ok(()),
         // One voice is enough.
         (errors, 0) => Err(Failure::Wrong(format!("{errors} {what}"))),
-        _ => Err(Failure::Elsewhere),
+        _ => {
+            // The first task leaves, which ends the job. Who left before it would be taken for the cause.
+            let _ = context.gfence();
+            Err(Failure::Elsewhere)
+        }
     }
 }
 

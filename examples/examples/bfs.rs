@@ -1,0 +1,500 @@
+//! Breadth-first search of the Graph500 benchmark, on a graph that lies over all tasks.
+//!
+//! What it teaches: irregular traffic. A task that reaches a vertex of another one sends its name; the owner's handler looks
+//! whether the vertex is new, and only it writes there: no lock, no atomic operation over the network. Names are collected and go
+//! many in a message. A level ends with a fence of all tasks, behind which every handler has run, and a sum.
+//!
+//! ```text
+//! cargo amrun -n 4 --example bfs
+//! cargo amrun -n 4 --example bfs -- --scale 18
+//! ```
+//!
+//! You should see the size of the graph, the times and rates of the searches with the harmonic mean in TEPS (traversed edges
+//! a second), and as the last line `verified`: each search was checked by the five rules of the benchmark.
+//!
+//! After the specification of Graph500: Kronecker graph (A, B, C = 0.57, 0.19, 0.19), edge factor 16, 64 random roots that have
+//! edges, each search validated. The rules: (1) the tree has no cycle and one root; (2) levels along its edges differ by one;
+//! (3) levels along edges of the graph differ by at most one, or neither end was reached; (4) the tree spans the root's component;
+//! (5) a vertex and its parent are joined by an edge of the graph.
+
+#![expect(clippy::cast_possible_truncation, reason = "numbers of tasks and vertices, which have 32 bits")]
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use am_core::handler::{Answer, HandlerId};
+use am_core::pgas::Segment;
+use am_core::task::TaskId;
+use am_core::{Context, GetOptions};
+use am_examples::aggregate::{self, Aggregator};
+use am_examples::failure::{agree, exit_code};
+use am_examples::kronecker::{Components, Kronecker};
+use am_examples::progress::Progress;
+use am_examples::{Failure, arguments, kernel, random};
+use am_via::{ShmFabric, Task};
+use clap::Parser;
+
+/// Breadth-first search of the Graph500 benchmark, on a graph that lies over all tasks.
+#[derive(Parser)]
+#[command(name = PROGRAM)]
+struct Arguments {
+    /// The graph has 2 to this power vertices.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=31))]
+    scale: u32,
+    /// Edges for each vertex.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
+    edge_factor: u64,
+    /// Searches, each from another root.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=64))]
+    roots: u64,
+    /// Another number gives another graph.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+const PROGRAM: &str = "bfs";
+/// Vertices in a message, at most.
+const BATCH: usize = 1024;
+/// Edges between two looks at the progress bar.
+const SHOWN_EVERY: u64 = 4096;
+/// Vertices among which roots are looked for, in all and in one exchange of bits.
+const CANDIDATES: usize = 1 << 14;
+const CANDIDATES_A_ROUND: usize = 256;
+/// What a search has to say of a vertex that it has not reached.
+const UNREACHED: u64 = u64::MAX;
+
+fn main() -> ExitCode {
+    let task = match Task::join() {
+        Ok(task) => task,
+        Err(error) => return Failure::from(error).report(PROGRAM),
+    };
+    match arguments::parse(task.number()) {
+        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
+        Err(code) => code,
+    }
+}
+
+fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
+    let mut context = task.context()?;
+    let Arguments { scale, edge_factor, seed, .. } = *arguments;
+    let graph = Kronecker { scale, edge_factor, seed };
+    let places = graph.vertices().div_ceil(u64::from(context.num_tasks()));
+    let reached = Segment::new(&mut context, places).map_err(Failure::from);
+    let reached = Arc::new(agree(&mut context, PROGRAM, reached)?);
+    let inbox = Arc::new(Inbox::default());
+    let handlers = Handlers::register(&mut context, &reached, &inbox)?;
+    let own = task.number();
+    let (mut part, seconds) =
+        kernel::timed(&mut context, |context| Part::build(context, graph, handlers, reached, inbox))?;
+    if own == 0 {
+        let (tasks, vertices, edges) = (context.num_tasks(), graph.vertices(), graph.edges());
+        println!(
+            "tasks: {tasks}, scale: {scale}, vertices: {vertices}, edges: {edges}, built in {seconds:.3} s"
+        );
+    }
+    let mut validator = Validator::new(&mut context, graph)?;
+    let roots = part.roots(&mut context, arguments)?;
+    let mut progress = Progress::count(roots.len() as u64, own == 0);
+    let mut searches = Vec::new();
+    for root in roots {
+        part.forget(&mut context)?;
+        let (levels, seconds) = kernel::timed(&mut context, |context| part.search(context, root))?;
+        let edges = validator.check(&mut context, &part, root)?;
+        searches.push(Search { levels, seconds, edges });
+        progress.advance(1);
+    }
+    drop(progress);
+    if own == 0 {
+        report(&mut searches)?;
+        println!("verified");
+    }
+    Ok(())
+}
+
+/// What came out of one search.
+struct Search {
+    levels: u32,
+    seconds: f64,
+    /// Edges of the list inside the component, with loops and repetitions.
+    edges: u64,
+}
+
+fn report(searches: &mut [Search]) -> Result<(), Failure> {
+    let teps = |search: &Search| search.edges as f64 / search.seconds;
+    searches.sort_by(|a, b| teps(a).total_cmp(&teps(b)));
+    let (Some(slowest), Some(fastest)) = (searches.first(), searches.last()) else {
+        return Err(Failure::Wrong("no search was made".to_owned()));
+    };
+    let median = &searches[searches.len() / 2];
+    let seconds: f64 = searches.iter().map(|search| search.seconds).sum();
+    let levels = searches.iter().map(|search| search.levels).max().unwrap_or(0);
+    let harmonic = searches.len() as f64 / searches.iter().map(|search| 1.0 / teps(search)).sum::<f64>();
+    println!("searches: {}, seconds: {seconds:.4}, levels: {levels} at most", searches.len());
+    println!(
+        "TEPS: slowest {:.4e}, median {:.4e}, fastest {:.4e}, harmonic mean {harmonic:.4e}",
+        teps(slowest),
+        teps(median),
+        teps(fastest)
+    );
+    Ok(())
+}
+
+/// A vertex's task and its place there.
+#[inline(always)]
+fn owner(vertex: u32, tasks: u32) -> (TaskId, u32) {
+    (TaskId(vertex % tasks), vertex / tasks)
+}
+
+/// Two numbers of 32 bits in one word: what is said of which place.
+#[inline(always)]
+fn pack(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+#[inline(always)]
+fn unpack(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+/// What handlers have taken in for the program. They run in its thread, inside its calls; the locks are never waited for.
+#[derive(Default)]
+struct Inbox {
+    /// Ends of edges: place of the own one, name of the other.
+    edges: Mutex<Vec<u64>>,
+    /// Places that were reached in this level.
+    reached: Mutex<Vec<u32>>,
+    /// The level that is being reached.
+    level: AtomicU32,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone, Copy)]
+struct Handlers {
+    edges: HandlerId,
+    visit: HandlerId,
+}
+
+impl Handlers {
+    fn register(
+        context: &mut Context<ShmFabric>,
+        reached: &Arc<Segment<u64>>,
+        inbox: &Arc<Inbox>,
+    ) -> Result<Self, Failure> {
+        let (into, mut scratch) = (Arc::clone(inbox), Vec::new());
+        let edges = context.register_handler(move |message| {
+            let mut edges = lock(&into.edges);
+            aggregate::items(message, &mut scratch, |[edge]| edges.push(edge));
+            Answer::discard()
+        })?;
+        let (reached, into, mut scratch) = (Arc::clone(reached), Arc::clone(inbox), Vec::new());
+        let visit = context.register_handler(move |message| {
+            let mut next = lock(&into.reached);
+            let level = into.level.load(Ordering::Relaxed);
+            aggregate::items(message, &mut scratch, |[visit]| {
+                let (place, parent) = unpack(visit);
+                if reach(&reached, place, parent, level) {
+                    next.push(place);
+                }
+            });
+            Answer::discard()
+        })?;
+        Ok(Self { edges, visit })
+    }
+}
+
+/// Notes who has reached the vertex at `place`, if nobody has before; a wrong place is nobody's.
+#[inline(always)]
+fn reach(reached: &Segment<u64>, place: u32, parent: u32, level: u32) -> bool {
+    match reached.get(u64::from(place)) {
+        Ok(UNREACHED) => reached.set(u64::from(place), pack(level, parent)).is_ok(),
+        _ => false,
+    }
+}
+
+/// This task's vertices and their edges.
+struct Part {
+    graph: Kronecker,
+    handlers: Handlers,
+    /// Level and parent of each vertex, for others to read when the search is over.
+    reached: Arc<Segment<u64>>,
+    inbox: Arc<Inbox>,
+    /// Where the neighbours of each place begin.
+    starts: Vec<usize>,
+    neighbours: Vec<u32>,
+    /// Vertices that this task has tried to reach in this search: one bit each.
+    seen: Vec<u64>,
+}
+
+impl Part {
+    /// Draws this task's share of the edges, and sends both ends of each to their owners.
+    fn build(
+        context: &mut Context<ShmFabric>,
+        graph: Kronecker,
+        handlers: Handlers,
+        reached: Arc<Segment<u64>>,
+        inbox: Arc<Inbox>,
+    ) -> Result<Self, Failure> {
+        let tasks = context.num_tasks();
+        let mut aggregator = Aggregator::new(context, handlers.edges, BATCH);
+        for (from, to) in edges_of(context, graph, context.task().0 == 0) {
+            if from == to {
+                continue;
+            }
+            for (one, other) in [(from, to), (to, from)] {
+                let (task, place) = owner(one, tasks);
+                aggregator.push(context, task, [pack(place, other)])?;
+            }
+        }
+        aggregator.flush(context)?;
+        context.gfence()?;
+        let edges = std::mem::take(&mut *lock(&inbox.edges));
+        let mut starts = vec![0; reached.count() as usize + 1];
+        for &edge in &edges {
+            starts[unpack(edge).0 as usize + 1] += 1;
+        }
+        for place in 1..starts.len() {
+            starts[place] += starts[place - 1];
+        }
+        let (mut ends, mut neighbours) = (starts.clone(), vec![0; edges.len()]);
+        for edge in edges {
+            let (place, other) = unpack(edge);
+            neighbours[ends[place as usize]] = other;
+            ends[place as usize] += 1;
+        }
+        let seen = vec![0; graph.vertices().div_ceil(64) as usize];
+        Ok(Self { graph, handlers, reached, inbox, starts, neighbours, seen })
+    }
+
+    fn neighbours(&self, place: u32) -> &[u32] {
+        &self.neighbours[self.starts[place as usize]..self.starts[place as usize + 1]]
+    }
+
+    /// Different random vertices with edges, the same in every task.
+    fn roots(&self, context: &mut Context<ShmFabric>, arguments: &Arguments) -> Result<Vec<u32>, Failure> {
+        let seed = random::stream(arguments.seed, u64::from(u32::MAX));
+        let candidate =
+            |number: usize| random::below(random::at(seed, number as u64), self.graph.vertices()) as u32;
+        let wanted = usize::try_from(arguments.roots).unwrap_or(usize::MAX);
+        let mut roots = Vec::new();
+        for first in (0..CANDIDATES).step_by(CANDIDATES_A_ROUND) {
+            // A bit for each candidate of this task's that has an edge.
+            let mut fit = [0_u8; CANDIDATES_A_ROUND / 8];
+            for number in 0..CANDIDATES_A_ROUND {
+                let (task, place) = owner(candidate(first + number), context.num_tasks());
+                if task == context.task() && !self.neighbours(place).is_empty() {
+                    fit[number / 8] |= 1 << (number % 8);
+                }
+            }
+            let all = context.exchange(&fit)?;
+            for number in 0..CANDIDATES_A_ROUND {
+                let vertex = candidate(first + number);
+                let is_fit = all.iter().any(|fit| fit[number / 8] >> (number % 8) & 1 == 1);
+                if is_fit && roots.len() < wanted && !roots.contains(&vertex) {
+                    roots.push(vertex);
+                }
+            }
+            if roots.len() == wanted {
+                break;
+            }
+        }
+        let none = "no vertex that was looked at has an edge: ask for another --seed or more --edge-factor";
+        let found = if roots.is_empty() { Err(Failure::Input(none.to_owned())) } else { Ok(roots) };
+        agree(context, PROGRAM, found)
+    }
+
+    /// Nothing is reached.
+    fn forget(&mut self, context: &mut Context<ShmFabric>) -> Result<(), Failure> {
+        // Others may still be reading what the last search has reached.
+        context.gfence()?;
+        self.reached.write(0, &vec![UNREACHED; self.reached.count() as usize])?;
+        self.seen.fill(0);
+        Ok(())
+    }
+
+    /// Searches from `root`; the number of levels.
+    fn search(&mut self, context: &mut Context<ShmFabric>, root: u32) -> Result<u32, Failure> {
+        let tasks = context.num_tasks();
+        let mut aggregator = Aggregator::new(context, self.handlers.visit, BATCH);
+        let mut frontier = Vec::new();
+        let (task, place) = owner(root, tasks);
+        if task == context.task() && reach(&self.reached, place, root, 0) {
+            frontier.push(place);
+        }
+        let mut level = 1;
+        loop {
+            self.inbox.level.store(level, Ordering::Relaxed);
+            // Nobody sends for this level before everybody knows its number.
+            context.gfence()?;
+            let mut next = Vec::new();
+            for place in frontier {
+                let parent = place * tasks + context.task().0;
+                let neighbours = self.starts[place as usize]..self.starts[place as usize + 1];
+                for &vertex in &self.neighbours[neighbours] {
+                    // Most neighbours were seen before: one look at one bit, wherever they are.
+                    let (word, bit) = (&mut self.seen[(vertex / 64) as usize], 1 << (vertex % 64));
+                    if *word & bit != 0 {
+                        continue;
+                    }
+                    *word |= bit;
+                    let (task, place) = owner(vertex, tasks);
+                    if task != context.task() {
+                        aggregator.push(context, task, [pack(place, parent)])?;
+                    } else if reach(&self.reached, place, parent, level) {
+                        next.push(place);
+                    }
+                }
+            }
+            aggregator.flush(context)?;
+            // Behind it, what others have reached of this task's is in.
+            context.gfence()?;
+            next.append(&mut lock(&self.inbox.reached));
+            if kernel::sum(context, next.len() as u64)? == 0 {
+                return Ok(level);
+            }
+            frontier = next;
+            level += 1;
+        }
+    }
+}
+
+/// This task's share of the edge list.
+fn edges_of(
+    context: &Context<ShmFabric>,
+    graph: Kronecker,
+    shown: bool,
+) -> impl Iterator<Item = (u32, u32)> + use<> {
+    let (tasks, own) = (u64::from(context.num_tasks()), u64::from(context.task().0));
+    let (start, count) = kernel::share(graph.edges(), tasks, own);
+    let mut progress = Progress::count(count, shown);
+    (start..start + count).map(move |number| {
+        if (number - start) % SHOWN_EVERY == SHOWN_EVERY - 1 {
+            progress.advance(SHOWN_EVERY);
+        }
+        graph.edge(number)
+    })
+}
+
+/// Checks searches against the edge list, of which each task looks at its share, and against components that each task has
+/// found by itself.
+struct Validator {
+    edges: Vec<(u32, u32)>,
+    components: Components,
+    /// One bit for each vertex that this task has seen an edge to its parent of.
+    joined: Segment<u64>,
+}
+
+impl Validator {
+    fn new(context: &mut Context<ShmFabric>, graph: Kronecker) -> Result<Self, Failure> {
+        let joined = Segment::new(context, graph.vertices().div_ceil(64)).map_err(Failure::from);
+        let joined = agree(context, PROGRAM, joined)?;
+        Ok(Self {
+            edges: edges_of(context, graph, false).collect(),
+            components: Components::of(graph),
+            joined,
+        })
+    }
+
+    /// Edges of the list inside the component of `root`, if the search was right.
+    fn check(&mut self, context: &mut Context<ShmFabric>, part: &Part, root: u32) -> Result<u64, Failure> {
+        let tasks = context.num_tasks();
+        let mut reached = vec![UNREACHED; (part.reached.count() * u64::from(tasks)) as usize];
+        let mut theirs = vec![0; part.reached.count() as usize];
+        for task in 0..tasks {
+            part.reached.at(TaskId(task), 0)?.get(context, &mut theirs, GetOptions::default())?;
+            for (place, &word) in theirs.iter().enumerate() {
+                reached[place * tasks as usize + task as usize] = word;
+            }
+        }
+        reached.truncate(1 << part.graph.scale);
+        let level = |vertex: u32| match reached[vertex as usize] {
+            UNREACHED => None,
+            word => Some(unpack(word).0),
+        };
+        let parent = |vertex: u32| unpack(reached[vertex as usize]).1;
+        let own: Vec<u32> =
+            (0..1 << part.graph.scale).filter(|vertex| vertex % tasks == context.task().0).collect();
+        let tree = || own.iter().copied().filter(|&vertex| level(vertex).is_some());
+
+        // From each vertex, the way up ends at the root before it could have seen all vertices. Levels that fall on the way
+        // (rule 2) make it short.
+        let ends_at_root = |vertex: u32| {
+            let mut at = vertex;
+            for _ in 0..reached.len() {
+                if at == root {
+                    return parent(root) == root;
+                }
+                if at as usize >= reached.len() || level(at).is_none() {
+                    return false;
+                }
+                at = parent(at);
+            }
+            false
+        };
+        let wrong = tree().filter(|&vertex| !ends_at_root(vertex)).count();
+        self.rule(context, 1, wrong, "vertices from which no way leads up to the root")?;
+
+        let is_below = |vertex: u32| match level(vertex) {
+            Some(0) => vertex == root,
+            own => own == level(parent(vertex)).map(|above| above + 1),
+        };
+        let wrong = tree().filter(|&vertex| !is_below(vertex)).count();
+        self.rule(context, 2, wrong, "vertices that are not one level below their parent")?;
+
+        let is_short = |(from, to): &(u32, u32)| match (level(*from), level(*to)) {
+            (Some(from), Some(to)) => from.abs_diff(to) <= 1,
+            (None, None) => true,
+            _ => false,
+        };
+        let wrong = self.edges.iter().filter(|edge| !is_short(edge)).count();
+        self.rule(context, 3, wrong, "edges between vertices whose levels are not next to each other")?;
+
+        let component = self.components.find(root);
+        let mut wrong = 0;
+        for &vertex in &own {
+            wrong += usize::from((self.components.find(vertex) == component) != level(vertex).is_some());
+        }
+        self.rule(
+            context,
+            4,
+            wrong,
+            "vertices that are reached and not in the root's component, or the other way round",
+        )?;
+
+        let mut joined = vec![0_u64; self.joined.count() as usize];
+        for &(from, to) in &self.edges {
+            for (vertex, other) in [(from, to), (to, from)] {
+                if level(vertex).is_some() && parent(vertex) == other {
+                    joined[(vertex / 64) as usize] |= 1 << (vertex % 64);
+                }
+            }
+        }
+        self.joined.write(0, &joined)?;
+        context.gfence()?;
+        let mut theirs = vec![0; joined.len()];
+        for task in 0..tasks {
+            self.joined.at(TaskId(task), 0)?.get(context, &mut theirs, GetOptions::default())?;
+            joined.iter_mut().zip(&theirs).for_each(|(word, more)| *word |= more);
+        }
+        let is_joined =
+            |vertex: u32| vertex == root || joined[(vertex / 64) as usize] >> (vertex % 64) & 1 == 1;
+        let wrong = tree().filter(|&vertex| !is_joined(vertex)).count();
+        self.rule(context, 5, wrong, "vertices without an edge to their parent")?;
+
+        let inside = self.edges.iter().filter(|edge| level(edge.0).is_some()).count();
+        kernel::sum(context, inside as u64)
+    }
+
+    fn rule(
+        &self,
+        context: &mut Context<ShmFabric>,
+        rule: u32,
+        wrong: usize,
+        what: &str,
+    ) -> Result<(), Failure> {
+        kernel::no_errors(context, wrong as u64, &format!("{what} (rule {rule} of Graph500)"))
+    }
+}
