@@ -19,14 +19,14 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::settings::Settings;
-use crate::shm::atomics::Ordering;
+use crate::shm::atomics::{AtomicBool, Ordering};
 use crate::shm::layout::{CONTEXTS_MAX, DOORBELL_OFFSET};
 use crate::shm::layout_job::{
     self, JOB_MAGIC, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
 };
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::os::process::PidFd;
-use crate::shm::os::sched;
+use crate::shm::os::{sched, signal};
 use crate::shm::segment::{Mapping, Shared};
 use crate::shm::wait::Doorbell;
 
@@ -190,6 +190,14 @@ impl Job {
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
         self.num_tasks
+    }
+
+    /// Notes SIGUSR2 from now on, which the launcher passes on to tasks that catch it: the flag becomes true when it comes.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn note_usr2(&self) -> io::Result<&'static AtomicBool> {
+        signal::flag(signal::USR2)
     }
 
     /// The settings, the same in all tasks of the job.

@@ -5,8 +5,12 @@
 
 #![deny(unsafe_code)]
 
+mod older;
+
 use std::fmt;
 use std::ops::RangeInclusive;
+
+pub use older::{OLDER, Older};
 
 /// Declares [`Settings`], its defaults and [`SETTINGS`] from one line a setting:
 /// meaning, name, type, default, environment variable, and for numbers the range.
@@ -61,6 +65,16 @@ settings! {
     early_arrival_bytes_max: u64 = 64 << 20, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
     /// How an MPI receive learns that its message is there: marked in context, by target counters, or by the handler thread.
     completion: Completion = Completion::InContext, "AM_COMPLETION";
+    /// Messages that came eagerly before their receive, at most; beyond them senders ask first. auto: as many as the memory holds.
+    early_arrivals_max: Auto<u64> = Auto::Auto, "AM_EARLY_ARRIVALS_MAX", 1..=1 << 46;
+    /// Non-blocking MPI receives that one task may have posted at once; one more is an error. auto: any number.
+    posted_receives_max: Auto<u64> = Auto::Auto, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
+    /// Non-blocking MPI sends of one task that may be under way at once; one more long one is an error. auto: any number.
+    long_sends_max: Auto<u64> = Auto::Auto, "AM_LONG_SENDS_MAX", 1..=1 << 46;
+    /// Each task says on its standard error with what MPI starts, and what it has done at its end.
+    debug: bool = false, "AM_DEBUG";
+    /// On SIGUSR2 each task prints its queues to its standard error, at its next wait. amrun passes the signal to all tasks.
+    dump_queues: bool = false, "AM_DUMP_QUEUES";
     /// Polls before a waiting task begins to give its processor up. auto: none where there are more tasks than processors.
     spin_polls_max: Auto<u32> = Auto::Auto, "AM_SPIN_POLLS_MAX", 0..=1 << 31;
 }
@@ -142,7 +156,7 @@ pub struct SettingError {
 }
 
 impl Settings {
-    /// The defaults, changed by what `variable` says of each environment variable.
+    /// The defaults, changed by what `variable` says of each environment variable, and of [older names](OLDER).
     ///
     /// # Errors
     /// A value that a setting cannot take.
@@ -153,6 +167,7 @@ impl Settings {
                 setting.store(&mut settings, &text)?;
             }
         }
+        settings.change_by_older(variable)?;
         Ok(settings)
     }
 
@@ -261,6 +276,26 @@ impl Value for u32 {
 
     fn number(&self) -> Option<u64> {
         Some(u64::from(*self))
+    }
+}
+
+impl Value for bool {
+    const FORM: &'static str = "on or off";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "on" | "1" | "true" | "yes" => Ok(true),
+            "off" | "0" | "false" | "no" => Ok(false),
+            _ => Err("it is neither on nor off".to_owned()),
+        }
+    }
+
+    fn show(&self) -> String {
+        if *self { "on" } else { "off" }.to_owned()
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
     }
 }
 

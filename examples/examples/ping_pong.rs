@@ -114,7 +114,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         return Err("it takes two: start it with `cargo amrun -n 2 --bind core --example ping_pong`".into());
     }
     let mut context = task.context()?;
-    let settings = Settings::default().changed_by(|name| std::env::var(name).ok())?;
+    let settings = Settings::from(task.job().settings());
     let environment = Environment::with_fabric(task.fabric(1)?, &settings)?;
     let own = context.alloc(BYTES_MAX)?;
     let own = context.expose(own, Access::READ_WRITE)?;

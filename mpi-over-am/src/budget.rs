@@ -36,24 +36,27 @@ struct Peer {
 pub(crate) struct Budget {
     /// Bytes that this task may have at another.
     window: u64,
+    /// What each message takes beside the buffer for its data.
+    entry_bytes: u64,
     peers: Box<[Peer]>,
 }
 
 impl Budget {
-    /// Accounts with `num_tasks` tasks, each of which gives `bytes_max` bytes to all senders together.
-    pub(crate) fn new(num_tasks: u32, bytes_max: u64) -> Self {
+    /// Accounts with `num_tasks` tasks, each of which gives `bytes_max` bytes to all senders together. A message takes
+    /// `entry_bytes` beside the buffer for its data.
+    pub(crate) fn new(num_tasks: u32, bytes_max: u64, entry_bytes: u64) -> Self {
         let window = bytes_max / u64::from(num_tasks.max(1));
         let peer = Peer { attention_at: window / 2, ..Peer::default() };
-        Self { window, peers: vec![peer; num_tasks as usize].into_boxed_slice() }
+        Self { window, entry_bytes, peers: vec![peer; num_tasks as usize].into_boxed_slice() }
     }
 
-    /// Whether a message of this footprint may be sent eagerly to `task`, and if so, charges it.
+    /// Whether a message with a buffer of `footprint` bytes may be sent eagerly to `task`, and if so, charges it.
     #[inline(always)]
     pub(crate) fn charge(&mut self, task: u32, footprint: u64) -> Verdict {
         let Some(peer) = self.peers.get_mut(task as usize) else {
             return Verdict { eager: true, ask: false };
         };
-        let sent = peer.sent + footprint;
+        let sent = peer.sent + footprint + self.entry_bytes;
         if sent > peer.attention_at {
             return look_closer(peer, sent, self.window);
         }
@@ -65,7 +68,7 @@ impl Budget {
     #[inline(always)]
     pub(crate) fn received(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
-            peer.received += footprint;
+            peer.received += footprint + self.entry_bytes;
         }
     }
 
@@ -105,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_sender_asks_half_way_and_announces_beyond_its_window() {
-        let mut budget = Budget::new(2, 2000);
+        let mut budget = Budget::new(2, 2000, 0);
         let send = |budget: &mut Budget| budget.charge(1, 100);
         for _ in 0..5 {
             assert_eq!(send(&mut budget), Verdict { eager: true, ask: false });
@@ -124,13 +127,13 @@ mod tests {
 
     #[test]
     fn no_window_means_no_eager_message_and_no_question() {
-        let mut budget = Budget::new(4, 3);
+        let mut budget = Budget::new(4, 3, 0);
         assert_eq!(budget.charge(3, 128), Verdict { eager: false, ask: false });
     }
 
     #[test]
     fn a_report_is_a_claim() {
-        let mut budget = Budget::new(1, 1000);
+        let mut budget = Budget::new(1, 1000, 0);
         for _ in 0..10 {
             assert!(budget.charge(0, 100).eager);
         }
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_outstanding_never_exceeds_the_window() {
-        let mut budget = Budget::new(1, 10_000);
+        let mut budget = Budget::new(1, 10_000, 0);
         let (mut sent, mut received) = (0u64, 0u64);
         let mut random = 12345u64;
         let mut asks = 0;

@@ -6,7 +6,7 @@ use am_core::handler::Ticket;
 /// Bytes kept inside the queue's own entry.
 const INLINE_BYTES: usize = 16;
 /// What a kept message costs beside its data: its entry in the queue and in the queue's tables.
-const ENTRY_BYTES: u64 = 128;
+pub(crate) const ENTRY_BYTES: u64 = 128;
 /// The smallest buffer.
 const BUFFER_BYTES_MIN: usize = 64;
 /// Sizes of buffers: the length of a kept message is a u32.
@@ -38,10 +38,11 @@ impl EarlyMessage {
     }
 }
 
-/// Memory that an eager message of `len` bytes takes if it comes early: what the sender charges and the receiver reports.
+/// Memory that an eager message of `len` bytes takes beside its entry if it comes early: what the sender charges and the receiver
+/// reports.
 #[inline(always)]
 pub(crate) fn footprint(len: usize) -> u64 {
-    if len <= INLINE_BYTES { ENTRY_BYTES } else { ENTRY_BYTES + buffer_bytes(len) as u64 }
+    if len <= INLINE_BYTES { 0 } else { buffer_bytes(len) as u64 }
 }
 
 fn buffer_bytes(len: usize) -> usize {
@@ -114,7 +115,7 @@ mod tests {
                 EarlyMessage::Kept { buffer, .. } => buffer.len() as u64,
                 _ => 0,
             };
-            assert_eq!(footprint(len), ENTRY_BYTES + taken, "at length {len}");
+            assert_eq!(footprint(len), taken, "at length {len}");
             if let EarlyMessage::Kept { buffer, .. } = kept {
                 buffers.give_back(buffer);
             }

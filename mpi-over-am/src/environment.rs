@@ -2,16 +2,41 @@
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 use am_core::fabric::Fabric;
-use am_via::settings::Completion;
+use am_via::settings::{Auto, Completion};
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::protocol::{self, AttachedBuffer};
+use crate::queues;
 use crate::request::Phase;
 use crate::settings::{CompletionVariant, Settings};
 use crate::state::State;
+
+impl From<&am_via::settings::Settings> for Settings {
+    fn from(job: &am_via::settings::Settings) -> Self {
+        let fixed = |number| match number {
+            Auto::Auto => None,
+            Auto::Fixed(number) => Some(number),
+        };
+        Self {
+            eager_limit_bytes: usize::try_from(job.eager_limit_bytes).unwrap_or(usize::MAX),
+            early_arrival_bytes_max: job.early_arrival_bytes_max,
+            completion: match job.completion {
+                Completion::InContext => CompletionVariant::InContext,
+                Completion::Counter => CompletionVariant::Counter,
+                Completion::Thread => CompletionVariant::Thread,
+            },
+            early_arrivals_max: fixed(job.early_arrivals_max),
+            posted_receives_max: fixed(job.posted_receives_max),
+            long_sends_max: fixed(job.long_sends_max),
+            debug: job.debug,
+            dump_queues: job.dump_queues,
+        }
+    }
+}
 
 /// The fabric of a task that runs in a job on this machine.
 pub type JobFabric = am_via::ShmFabric;
@@ -20,6 +45,7 @@ pub type JobFabric = am_via::ShmFabric;
 #[derive(Debug)]
 pub struct Environment<F: Fabric = JobFabric> {
     shared: Rc<RefCell<State<F>>>,
+    is_talkative: bool,
 }
 
 impl Environment {
@@ -29,18 +55,12 @@ impl Environment {
     /// The job's memory cannot be reached, a setting makes no sense.
     pub fn init() -> Result<Self> {
         let task = am_via::Task::join()?;
-        let job = task.job().settings();
-        let settings = Settings {
-            eager_limit_bytes: usize::try_from(job.eager_limit_bytes).unwrap_or(usize::MAX),
-            early_arrival_bytes_max: job.early_arrival_bytes_max,
-            completion: match job.completion {
-                Completion::InContext => CompletionVariant::InContext,
-                Completion::Counter => CompletionVariant::Counter,
-                Completion::Thread => CompletionVariant::Thread,
-            },
-        };
-        let settings = settings.changed_by(|name| std::env::var(name).ok())?;
-        Self::with_fabric(task.fabric(0)?, &settings)
+        let settings = Settings::from(task.job().settings());
+        let environment = Self::with_fabric(task.fabric(0)?, &settings)?;
+        if settings.dump_queues {
+            environment.show_queues_when(task.job().note_usr2().map_err(|error| Error::Signal { error })?);
+        }
+        Ok(environment)
     }
 }
 
@@ -50,7 +70,32 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// Too many tasks for the variant of completion that the settings name.
     pub fn with_fabric(fabric: F, settings: &Settings) -> Result<Self> {
-        Ok(Self { shared: Rc::new(RefCell::new(State::new(fabric, settings)?)) })
+        let state = State::new(fabric, settings)?;
+        if settings.debug {
+            let (task, tasks) = (state.context.task(), state.context.num_tasks());
+            eprintln!(
+                "{task} of {tasks}: MPI starts with {settings:?}; eager up to {}",
+                state.eager_limit_bytes
+            );
+        }
+        Ok(Self { shared: Rc::new(RefCell::new(state)), is_talkative: settings.debug })
+    }
+
+    /// What waits in this task's queues: posted receives, messages without a receive, operations under way. For a person.
+    ///
+    /// # Errors
+    /// As any call: a call from inside another one, an error that an earlier one has left.
+    pub fn queues(&self) -> Result<String> {
+        Ok(queues::show(&self.state()?.context))
+    }
+
+    /// Prints the queues to standard error when `wanted` has become true, at the next wait or test.
+    pub(crate) fn show_queues_when(&self, wanted: &'static AtomicBool) {
+        if let Ok(mut state) = self.shared.try_borrow_mut() {
+            let handlers = state.handlers();
+            handlers.show_queues = Some(wanted);
+            handlers.is_plain = false;
+        }
     }
 
     /// The communicator of all tasks (`MPI_COMM_WORLD`).
@@ -102,6 +147,9 @@ impl<F: Fabric> Environment<F> {
         state.finalized = true;
         state.handlers().attention = true;
         let ended = finish(&mut state);
+        if self.is_talkative {
+            eprintln!("{}: MPI has ended; {:?}", state.context.task(), state.context.statistics());
+        }
         let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
         ended.and(left)
     }

@@ -235,6 +235,18 @@ pub enum Error {
         /// Bytes of the buffer.
         attached: u64,
     },
+    /// More operations under way than a setting allows.
+    #[error(
+        "{max} {what} are under way, and the setting {setting} allows no more: wait for some first, or raise it"
+    )]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// As many are allowed.
+        max: u64,
+        /// The setting.
+        setting: &'static str,
+    },
     /// A second buffer was attached.
     #[error("a buffer of {attached} bytes is attached already: detach it first")]
     BufferAttached {
@@ -339,15 +351,11 @@ pub enum Error {
     /// A call after [`Environment::finalize`](crate::Environment::finalize).
     #[error("the environment has been finalized: no call is possible any more")]
     Finalized,
-    /// A setting whose value makes no sense.
-    #[error("setting {name} is `{value}`: it takes {expected}")]
-    Setting {
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-        /// What is possible.
-        expected: &'static str,
+    /// SIGUSR2 cannot be caught.
+    #[error("SIGUSR2 is to print the queues (AM_DUMP_QUEUES), and cannot be caught: {error}")]
+    Signal {
+        /// The system's error.
+        error: std::io::Error,
     },
     /// A message that no correct peer sends.
     #[error("task {peer} broke the protocol: {what}")]
@@ -381,8 +389,12 @@ impl Error {
             }
             Self::Partition { .. } | Self::Outside { .. } | Self::Packed { .. } => ErrorClass::Argument,
             Self::Conversion { .. } => ErrorClass::Conversion,
-            Self::Setting { .. } => ErrorClass::Argument,
-            Self::NotReady { .. } | Self::Cancelled | Self::Nested | Self::Finalized => ErrorClass::Other,
+            Self::Signal { .. } => ErrorClass::Other,
+            Self::TooMany { .. }
+            | Self::NotReady { .. }
+            | Self::Cancelled
+            | Self::Nested
+            | Self::Finalized => ErrorClass::Other,
             Self::Protocol { .. } => ErrorClass::Intern,
             Self::Core(error) => match error.fault() {
                 Fault::Caller => ErrorClass::Intern,
@@ -413,11 +425,11 @@ impl Error {
             | Self::Cancelled
             | Self::Nested
             | Self::Finalized
-            | Self::Setting { .. }
             | Self::Truncated { .. }
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
-            Self::BufferExhausted { .. } => Fault::Resource,
+            Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,
+            Self::Signal { .. } => Fault::System,
             Self::Core(error) => error.fault(),
         }
     }

@@ -4,18 +4,20 @@
 //! A handler never waits and never sends; what it has to tell the sender goes as the completion's answer.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply};
 use am_core::task::Endpoint;
 
 use crate::budget::Budget;
 use crate::completion::Completions;
-use crate::early_message::{EarlyBuffers, EarlyMessage, footprint};
+use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::matching::{EarlyArrivalQueue, Envelope, PostedQueue};
 use crate::protocol::Room;
 use crate::request::{Partitioned, RequestId, Requests};
+use crate::settings::Settings;
 
 /// A message with all its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
@@ -53,23 +55,30 @@ pub(crate) struct MpiHandlers {
     pub(crate) deferred: Vec<Error>,
     /// Partitioned operations, by the numbers of their requests.
     pub(crate) partitioned: HashMap<u64, Partitioned>,
-    /// Operations end in context, and have no parts: there is nothing to look after.
+    /// Becomes true when somebody wants to see the queues.
+    pub(crate) show_queues: Option<&'static AtomicBool>,
+    /// Operations end in context and have no parts, and nobody asks for the queues: there is nothing to look after.
     pub(crate) is_plain: bool,
     num_tasks: u32,
 }
 
 impl MpiHandlers {
-    pub(crate) fn new(num_tasks: u32, early_arrival_bytes_max: u64) -> Self {
+    pub(crate) fn new(num_tasks: u32, settings: &Settings) -> Self {
+        let bytes_max = settings.early_arrival_bytes_max;
+        // So many messages, and no more, take all of the memory.
+        let by_number = settings.early_arrivals_max.map_or(0, |messages| bytes_max.div_ceil(messages.max(1)));
+
         Self {
             posted: PostedQueue::new(),
             early: EarlyArrivalQueue::new(),
             requests: Requests::default(),
-            budget: Budget::new(num_tasks, early_arrival_bytes_max),
+            budget: Budget::new(num_tasks, bytes_max, by_number.max(ENTRY_BYTES)),
             buffers: EarlyBuffers::default(),
             completions: Completions::default(),
             attention: false,
             deferred: Vec::new(),
             partitioned: HashMap::new(),
+            show_queues: None,
             is_plain: true,
             num_tasks,
         }

@@ -63,6 +63,7 @@ pub mod op;
 pub mod packing;
 mod probe;
 mod protocol;
+mod queues;
 mod rank;
 mod receive;
 mod request;

@@ -1,5 +1,7 @@
 //! What all communicators of an environment share: the am-core context with MPI's handlers in it.
 
+use std::sync::atomic::Ordering;
+
 use am_core::Context;
 use am_core::counter::CounterName;
 use am_core::fabric::Fabric;
@@ -9,6 +11,7 @@ use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol::AttachedBuffer;
+use crate::queues;
 use crate::request::{MatchedMessages, Phase, RequestId, drive};
 use crate::settings::Settings;
 
@@ -23,6 +26,8 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) attached: Option<AttachedBuffer>,
     pub(crate) matched: MatchedMessages,
     next_partition_tag: i32,
+    posted_receives_max: usize,
+    long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
     last_scope: u32,
 }
@@ -38,7 +43,7 @@ impl<F: Fabric> State<F> {
     pub(crate) fn new(fabric: F, settings: &Settings) -> Result<Self> {
         let packet_room =
             fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES + envelope::BYTES);
-        let handlers = MpiHandlers::new(fabric.num_tasks(), settings.early_arrival_bytes_max);
+        let handlers = MpiHandlers::new(fabric.num_tasks(), settings);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         context.handlers_mut().is_plain = completions.are_in_context();
@@ -50,6 +55,10 @@ impl<F: Fabric> State<F> {
             attached: None,
             matched: MatchedMessages::default(),
             next_partition_tag: 0,
+            posted_receives_max: settings
+                .posted_receives_max
+                .map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX)),
+            long_sends_max: settings.long_sends_max,
             finalized: false,
             last_scope: 0,
         })
@@ -122,6 +131,46 @@ impl<F: Fabric> State<F> {
         Ok(found.expect("the wait ended because one was found"))
     }
 
+    /// Refuses one more non-blocking receive than the settings allow.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    #[inline(always)]
+    pub(crate) fn check_receives(&mut self) -> Result<()> {
+        let max = self.posted_receives_max;
+        if self.handlers().posted.len() >= max {
+            return Err(Error::TooMany {
+                what: "non-blocking receives",
+                max: max as u64,
+                setting: "AM_POSTED_RECEIVES_MAX",
+            });
+        }
+        Ok(())
+    }
+
+    /// Refuses one more long non-blocking send than the settings allow.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    #[inline(always)]
+    pub(crate) fn check_sends(&mut self, len: u64) -> Result<()> {
+        match self.long_sends_max {
+            Some(max) if len > self.eager_limit_bytes as u64 => self.check_long_sends(max),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_long_sends(&mut self, max: u64) -> Result<()> {
+        let requests = &self.context.handlers().requests;
+        let is_send = |request: &&RequestId| !requests.is_receive(**request);
+        if requests.unfinished().iter().filter(is_send).count() as u64 >= max {
+            return Err(Error::TooMany { what: "non-blocking sends", max, setting: "AM_LONG_SENDS_MAX" });
+        }
+        Ok(())
+    }
+
     /// Tags for so many partitions, used by no other partitioned send of this task (until 2^32 have been given out).
     #[expect(clippy::cast_possible_truncation, reason = "tags go around")]
     pub(crate) fn take_partition_tags(&mut self, partitions: u64) -> i32 {
@@ -161,6 +210,12 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
 #[cold]
 #[inline(never)]
 fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    if let Some(wanted) = context.handlers().show_queues {
+        // Ordering: the flag publishes nothing but itself.
+        if wanted.swap(false, Ordering::Relaxed) {
+            eprint!("{}", queues::show(context));
+        }
+    }
     if !context.handlers().completions.are_in_context() {
         mark_completed(context);
     }

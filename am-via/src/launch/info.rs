@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::settings::{SETTINGS, SettingError, Settings};
+use crate::settings::{OLDER, SETTINGS, SettingError, Settings};
 use crate::shm::os::limits::{self, Limit, Resource};
 use crate::shm::os::{membarrier, private_memory, sched};
 
@@ -71,6 +71,9 @@ fn write_settings(text: &mut String, settings: &Settings) -> std::fmt::Result {
         let origin = if value == default { "default".to_owned() } else { format!("default {default}") };
         writeln!(text, "  {} = {value}  ({origin}; {}: {})", setting.name, setting.env, setting.form())?;
         writeln!(text, "     {}", setting.meaning.trim())?;
+        for older in OLDER.iter().filter(|older| older.own == setting.name) {
+            writeln!(text, "     also {}: {}", older.env, older.meaning)?;
+        }
     }
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! The one switch between the machine's atomics and loom's.
 
+/// For flags that signal handlers set: loom models no signals.
+pub use core::sync::atomic::AtomicBool;
+
 #[cfg(not(loom))]
 pub use core::hint::spin_loop;
 #[cfg(not(loom))]

@@ -180,6 +180,7 @@ pub(crate) fn start_send<F: Fabric>(
     bytes: RawBytes,
     scope: u32,
 ) -> Result<RequestId> {
+    state.check_sends(bytes.len() as u64)?;
     let request = state.handlers().requests.insert(false, scope);
     let sent = send(state, mode, route, Held { bytes, request });
     if sent.is_err() {
@@ -199,6 +200,7 @@ pub(crate) fn start_send_data<F: Fabric>(
     data: &SendData,
     scope: u32,
 ) -> Result<RequestId> {
+    state.check_sends(data.packed_len())?;
     let request = state.handlers().requests.insert(false, scope);
     let sent = send_data_as(state, mode, route, data, request);
     if sent.is_err() {

@@ -56,7 +56,9 @@ impl<F: Fabric> Communicator<F> {
                 return self.request_that_is_over(true);
             }
         };
-        Ok(protocol::start_receive_data(&mut *self.state()?, pattern, data, 0))
+        let mut state = self.state()?;
+        state.check_receives()?;
+        Ok(protocol::start_receive_data(&mut state, pattern, data, 0))
     }
 
     /// Sends in any mode, and returns when the memory is free again.

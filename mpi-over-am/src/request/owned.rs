@@ -54,6 +54,7 @@ impl<F: Fabric> Communicator<F> {
     ) -> Result<OwnedRequest<'_, T, F>> {
         let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
         let mut state = self.state()?;
+        state.check_receives()?;
         let raw = buffer_to_keep(&mut buffer);
         let id = protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(raw) }, 0);
         state.handlers().requests.keep(id, Box::new(buffer));

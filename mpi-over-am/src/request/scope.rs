@@ -215,6 +215,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
             Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
         };
         let mut state = self.communicator.state()?;
+        state.check_receives()?;
         let buffer = lend_buffer(self, buffer);
         let id =
             protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) }, self.number);
@@ -261,6 +262,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
             Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
         };
         let mut state = self.communicator.state()?;
+        state.check_receives()?;
         let data = lend_elements_mut_to_scope(self, memory, elements)?;
         let id = protocol::start_receive_data(&mut state, pattern, &data, self.number);
         Ok(self.opened(id))

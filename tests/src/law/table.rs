@@ -279,6 +279,7 @@ pub const TABLE: &[Row] = &[
             "sendrecv",
             "layouts",
             "packing",
+            "queues",
             "probe",
         ],
         may: &[

@@ -1,0 +1,142 @@
+//! MPI's settings, by the names that they have elsewhere too: limits that are kept, and what a task says of itself.
+
+use std::process::Command;
+
+use am_tests::harness::{Outcome, job};
+use mpi_over_am::{Communicator, Environment, Error, ErrorClass, Fault};
+
+fn as_a_task(body: impl FnOnce(&Environment, &Communicator)) {
+    let environment = Environment::init().expect("the launcher made a job");
+    body(&environment, &environment.world());
+    environment.finalize().expect("nothing was left to go wrong");
+}
+
+#[test]
+fn sigusr2_prints_the_queues_of_each_task() {
+    let body = |environment: &Environment, world: &Communicator| {
+        let other = 1 - world.rank();
+        world.send(&[1u8; 100], other, 5).expect("it is short");
+        world.barrier().expect("both are there");
+        let mut late = [0u8; 4];
+        let queues = world.scope(|s| {
+            let posted = s.irecv(&mut late, other, 77)?;
+            let queues = environment.queues()?;
+            let own = std::process::id().to_string();
+            let sent = Command::new("kill").args(["-USR2", &own]).status();
+            assert!(sent.is_ok_and(|status| status.success()));
+            // Printed at the next wait.
+            world.barrier()?;
+            world.send(&[2u8; 4], other, 77)?;
+            s.wait(posted)?;
+            Ok(queues)
+        });
+        let queues = queues.expect("the messages fit");
+        assert!(queues.contains("1 receives are posted, 1 messages wait"), "{queues}");
+        world.recv(&mut [0u8; 100], other, 5).expect("it has been sent");
+    };
+    for name in ["AM_DUMP_QUEUES", "MPI_DUMP_QUEUES"] {
+        job("sigusr2_prints_the_queues_of_each_task").tasks(2).env(name, "1").run_and_judge(
+            || as_a_task(body),
+            |outcome: &Outcome| {
+                assert!(outcome.is_success);
+                for (task, other) in [(0, 1), (1, 0)] {
+                    let said = &outcome.tasks[task].stderr;
+                    let expected = format!("task {task}:   early: from rank {other} with tag 5");
+                    assert!(said.contains(&expected) && said.contains("77"), "task {task} said: {said}");
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn no_more_receives_are_posted_than_the_setting_says() {
+    job("no_more_receives_are_posted_than_the_setting_says").env("MPI_IRECV_MAX", "2").run(|| {
+        as_a_task(|_, world| {
+            let mut buffers = [[0u8; 4]; 3];
+            let [first, second, third] = &mut buffers;
+            let error = world.scope(|s| {
+                let (_first, _second) = (s.irecv(first, 0, 1)?, s.irecv(second, 0, 2)?);
+                s.irecv(third, 0, 3).map(|_| ())
+            });
+            let error = error.expect_err("the third is one too many");
+            assert!(matches!(error, Error::TooMany { max: 2, .. }), "{error}");
+            assert_eq!((error.class(), error.fault()), (ErrorClass::Other, Fault::Resource));
+            assert!(error.to_string().contains("AM_POSTED_RECEIVES_MAX"), "{error}");
+        });
+    });
+}
+
+#[test]
+fn no_more_long_sends_are_under_way_than_the_setting_says() {
+    job("no_more_long_sends_are_under_way_than_the_setting_says").env("MPI_LONG_MAX", "1").run(|| {
+        as_a_task(|_, world| {
+            let (long, short) = (vec![1u8; 100_000], [1u8; 8]);
+            let error = world.scope(|s| {
+                let _first = s.isend(&long, 0, 1)?;
+                let _short_ones_go = s.isend(&short, 0, 2)?;
+                s.isend(&long, 0, 3).map(|_| ())
+            });
+            let error = error.expect_err("the second is one too many");
+            assert!(matches!(error, Error::TooMany { max: 1, .. }), "{error}");
+            world.recv(&mut [0u8; 8], 0, 2).expect("the short one was sent");
+        });
+    });
+}
+
+#[test]
+fn early_messages_beyond_the_setting_wait_at_their_sender() {
+    const COUNT: i32 = 100;
+    job("early_messages_beyond_the_setting_wait_at_their_sender").tasks(2).env("MPI_UNEX_MAX", "8").run(
+        || {
+            as_a_task(|environment, world| {
+                if world.rank() == 0 {
+                    let bytes = [7u8; 8];
+                    let sent = world.scope(|s| {
+                        let requests: Result<Vec<_>, _> =
+                            (0..COUNT).map(|tag| s.isend(&bytes, 1, tag)).collect();
+                        let requests = requests?;
+                        world.send::<u8>(&[], 1, COUNT)?;
+                        s.wait_all(requests).map(|_| ())
+                    });
+                    sent.expect("all are received");
+                } else {
+                    world.recv::<u8>(&mut [], 0, COUNT).expect("it is the last one");
+                    let queues = environment.queues().expect("nothing went wrong");
+                    let here = queues.lines().filter(|line| line.ends_with("here")).count();
+                    assert!((1..=8).contains(&here), "{queues}");
+                    assert!(queues.contains("still at its sender"), "{queues}");
+                    for tag in (0..COUNT).rev() {
+                        world.recv(&mut [0u8; 8], 0, tag).expect("each was sent");
+                    }
+                }
+            });
+        },
+    );
+}
+
+#[test]
+fn a_talkative_task_says_how_it_starts_and_what_it_has_done() {
+    job("a_talkative_task_says_how_it_starts_and_what_it_has_done").env("MPI_DEBUG", "1").run_and_judge(
+        || as_a_task(|_, world| world.barrier().expect("it is alone")),
+        |outcome: &Outcome| {
+            let said = &outcome.tasks[0].stderr;
+            assert!(
+                outcome.is_success && said.contains("MPI starts") && said.contains("MPI has ended"),
+                "{said}"
+            );
+        },
+    );
+}
+
+#[test]
+fn an_older_name_with_a_senseless_value_is_refused() {
+    // Without a launcher: it is the task that reads the variable.
+    job("an_older_name_with_a_senseless_value_is_refused")
+        .env("MP_EAGER_LIMIT", "many")
+        .without_launcher()
+        .run(|| {
+            let error = Environment::init().expect_err("many is no number").to_string();
+            assert!(error.contains("MP_EAGER_LIMIT") && error.contains("many"), "{error}");
+        });
+}
