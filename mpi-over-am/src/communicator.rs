@@ -1,60 +1,181 @@
 //! Communicators: who talks to whom, and which messages are theirs.
 
-use std::cell::{RefCell, RefMut};
-use std::rc::Rc;
+mod create;
+mod inter;
+mod state_of;
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::{Rc, Weak};
 
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 
+use crate::attribute::Attributes;
+use crate::context_id;
 use crate::environment::JobFabric;
 use crate::error::{Error, Result};
+use crate::error_handler::ErrorHandler;
 use crate::group::Group;
+use crate::info::Info;
 use crate::matching::{ContextId, Envelope, Pattern};
 use crate::protocol::Route;
 use crate::rank::Source;
 use crate::state::State;
 use crate::tag::{self, Tag};
+use crate::topology::Topology;
 
-/// A group of tasks with a message space of its own (MPI 4.1 chapter 7).
+pub use create::{PendingCommunicator, SplitType};
+pub use state_of::{ANY_RANK, NAME_BYTES_MAX};
+
+/// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two of them that talk
+/// to each other.
 ///
-/// All calls borrow it shared; it belongs to one thread. Calls that send take tags from 0 to [`TAG_UB`](crate::TAG_UB).
+/// All calls borrow it shared; it belongs to one thread. Clones are handles on the same communicator. Calls that send take tags
+/// from 0 to [`TAG_UB`](crate::TAG_UB).
 #[derive(Debug)]
 pub struct Communicator<F: Fabric = JobFabric> {
     shared: Rc<RefCell<State<F>>>,
-    /// The context id of point-to-point messages. That of collectives is the next one.
+    /// The context id of point-to-point messages; those of the other spaces follow.
     context_id: u32,
-    group: Group,
     rank: u32,
     size: u32,
+    /// Peers below this rank are the tasks with the same numbers: all of the world's.
+    direct: u32,
+    /// How many ranks messages can go to: of an inter-communicator, those of the other group.
+    peers: u32,
+    common: Rc<Common<F>>,
 }
 
-/// Which half of a communicator's message space.
+/// What all handles on a communicator have in common.
+#[derive(Debug)]
+struct Common<F: Fabric> {
+    shared: Weak<RefCell<State<F>>>,
+    context_id: u32,
+    group: Group,
+    /// Of an inter-communicator.
+    other: Option<OtherSide<F>>,
+    topology: Option<Topology>,
+    /// The number under which the layer above knows it.
+    handle: Cell<u64>,
+    name: RefCell<String>,
+    info: RefCell<Info>,
+    error_handler: RefCell<ErrorHandler>,
+    attributes: RefCell<Attributes>,
+}
+
+/// What an inter-communicator has more than others.
+#[derive(Debug)]
+struct OtherSide<F: Fabric> {
+    group: Group,
+    /// The tasks of this side among themselves.
+    local: Communicator<F>,
+}
+
+/// Which part of a communicator's message space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     PointToPoint = 0,
     Collective = 1,
+    /// What the library has to arrange: new communicators, windows.
+    Management = 3,
 }
 
-/// Context ids come in pairs; the world has the first.
-const WORLD_CONTEXT_ID: u32 = 0;
+/// What a new communicator starts with.
+#[derive(Debug)]
+struct Beginnings<F: Fabric> {
+    other: Option<OtherSide<F>>,
+    topology: Option<Topology>,
+    name: String,
+    info: Info,
+    error_handler: ErrorHandler,
+    attributes: Attributes,
+}
+
+impl<F: Fabric> Default for Beginnings<F> {
+    fn default() -> Self {
+        Self {
+            other: None,
+            topology: None,
+            name: String::new(),
+            info: Info::new(),
+            error_handler: ErrorHandler::default(),
+            attributes: Attributes::new(),
+        }
+    }
+}
+
+impl<F: Fabric> Clone for Communicator<F> {
+    fn clone(&self) -> Self {
+        Self { shared: Rc::clone(&self.shared), common: Rc::clone(&self.common), ..*self }
+    }
+}
+
+impl<F: Fabric> Drop for Common<F> {
+    /// The context id may rest. What is still under way on it goes on.
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade()
+            && let Ok(mut state) = shared.try_borrow_mut()
+        {
+            state.context_ids.end(self.context_id);
+        }
+    }
+}
 
 impl<F: Fabric> Communicator<F> {
     /// All tasks of the job.
     pub(crate) fn world(shared: &Rc<RefCell<State<F>>>) -> Self {
-        let (rank, size) = {
+        let (own, size) = {
             let state = shared.borrow();
-            (state.context.task().0, state.context.num_tasks())
+            (state.context.task(), state.context.num_tasks())
         };
-        Self { shared: Rc::clone(shared), context_id: WORLD_CONTEXT_ID, group: Group::World, rank, size }
+        let beginnings = Beginnings { name: "MPI_COMM_WORLD".to_owned(), ..Beginnings::default() };
+        Self::new(shared, context_id::WORLD, Group::first_tasks(size, own), own.0, beginnings)
     }
 
-    /// This task's rank.
+    /// This task alone.
+    pub(crate) fn alone(shared: &Rc<RefCell<State<F>>>) -> Self {
+        let (own, context_id) = {
+            let state = shared.borrow();
+            (state.context.task(), state.context_ids.of_self())
+        };
+        let beginnings = Beginnings { name: "MPI_COMM_SELF".to_owned(), ..Beginnings::default() };
+        Self::new(shared, context_id, Group::of_tasks(vec![own.0], own), 0, beginnings)
+    }
+
+    fn new(
+        shared: &Rc<RefCell<State<F>>>,
+        context_id: u32,
+        group: Group,
+        rank: u32,
+        beginnings: Beginnings<F>,
+    ) -> Self {
+        let Beginnings { other, topology, name, info, error_handler, attributes } = beginnings;
+        let size = group.size();
+        let reached = other.as_ref().map_or(&group, |other| &other.group);
+        let (direct, peers) = (reached.direct_ranks(), reached.size());
+        let common = Rc::new(Common {
+            shared: Rc::downgrade(shared),
+            context_id,
+            group,
+            other,
+            topology,
+            handle: Cell::new(0),
+            name: RefCell::new(name),
+            info: RefCell::new(info),
+            error_handler: RefCell::new(error_handler),
+            attributes: RefCell::new(attributes),
+        });
+        Self { shared: Rc::clone(shared), context_id, rank, size, direct, peers, common }
+    }
+
+    /// This task's rank (of an inter-communicator: in its own group).
     #[inline]
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// How many ranks there are (of an inter-communicator: in this task's group).
     #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -83,10 +204,7 @@ impl<F: Fabric> Communicator<F> {
     /// [`Error::UnknownRank`], [`Error::TagOutOfRange`].
     #[inline(always)]
     pub(crate) fn route(&self, space: Space, dest: u32, tag: i32) -> Result<Route> {
-        if dest >= self.size {
-            return Err(self.unknown_rank(dest));
-        }
-        let task = self.group.task_of(dest);
+        let task = if dest < self.direct { TaskId(dest) } else { self.task_of(dest)? };
         let envelope = Envelope::new(self.context_id(space), self.rank, tag::check(tag)?);
         Ok(Route { task, destination: dest, envelope })
     }
@@ -98,7 +216,7 @@ impl<F: Fabric> Communicator<F> {
     #[inline(always)]
     pub(crate) fn pattern(&self, space: Space, source: Source, tag: Tag) -> Result<Pattern> {
         let source = match source {
-            Source::Rank(rank) if rank >= self.size => return Err(self.unknown_rank(rank)),
+            Source::Rank(rank) if rank >= self.peers => return Err(self.unknown_rank(rank)),
             Source::Rank(rank) => Some(rank),
             Source::Any => None,
         };
@@ -114,9 +232,20 @@ impl<F: Fabric> Communicator<F> {
         ContextId(self.context_id + space as u32)
     }
 
+    /// The task that messages to this rank go to.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRank`].
+    #[inline(never)]
+    pub(crate) fn task_of(&self, rank: u32) -> Result<TaskId> {
+        let other = self.common.other.as_ref();
+        let reached = other.map_or(&self.common.group, |other| &other.group);
+        reached.task_of(rank).ok_or_else(|| self.unknown_rank(rank))
+    }
+
     #[cold]
     #[inline(never)]
     fn unknown_rank(&self, rank: u32) -> Error {
-        Error::UnknownRank { rank, size: self.size }
+        Error::UnknownRank { rank, size: self.peers }
     }
 }

@@ -9,9 +9,12 @@ use am_via::settings::{Auto, Completion};
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
+use crate::error_handler::ErrorHandler;
+use crate::info::Info;
 use crate::protocol::{self, AttachedBuffer};
 use crate::queues;
 use crate::request::Phase;
+use crate::session::Session;
 use crate::settings::{CompletionVariant, Settings};
 use crate::state::State;
 
@@ -46,6 +49,8 @@ pub type JobFabric = am_via::ShmFabric;
 pub struct Environment<F: Fabric = JobFabric> {
     shared: Rc<RefCell<State<F>>>,
     is_talkative: bool,
+    world: Communicator<F>,
+    alone: Communicator<F>,
 }
 
 impl Environment {
@@ -78,7 +83,9 @@ impl<F: Fabric> Environment<F> {
                 state.eager_limit_bytes
             );
         }
-        Ok(Self { shared: Rc::new(RefCell::new(state)), is_talkative: settings.debug })
+        let shared = Rc::new(RefCell::new(state));
+        let (world, alone) = (Communicator::world(&shared), Communicator::alone(&shared));
+        Ok(Self { shared, is_talkative: settings.debug, world, alone })
     }
 
     /// What waits in this task's queues: posted receives, messages without a receive, operations under way. For a person.
@@ -101,7 +108,27 @@ impl<F: Fabric> Environment<F> {
     /// The communicator of all tasks (`MPI_COMM_WORLD`).
     #[must_use]
     pub fn world(&self) -> Communicator<F> {
-        Communicator::world(&self.shared)
+        self.world.clone()
+    }
+
+    /// The communicator of this task alone (`MPI_COMM_SELF`). Its attributes are deleted before MPI ends, the last one first.
+    #[must_use]
+    pub fn alone(&self) -> Communicator<F> {
+        self.alone.clone()
+    }
+
+    /// A session on this environment (`MPI_Session_init`).
+    #[must_use]
+    pub fn session(&self, info: &Info, error_handler: ErrorHandler) -> Session<F> {
+        Session::new(self.world.clone(), info.clone(), error_handler)
+    }
+
+    /// What is known of how the program was started (`MPI_INFO_ENV`).
+    #[must_use]
+    pub fn start_info() -> Info {
+        let arguments: Vec<String> =
+            std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        Info::of_start(&arguments, |name| std::env::var(name).ok())
     }
 
     /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes its length and at most
@@ -143,6 +170,7 @@ impl<F: Fabric> Environment<F> {
     /// An error that an earlier call has left, such as a ready-mode message without its receive; what progress reports. MPI
     /// has ended all the same.
     pub fn finalize(self) -> Result<()> {
+        let deleted = self.alone.delete_attributes();
         let mut state = self.state()?;
         state.finalized = true;
         state.handlers().attention = true;
@@ -151,7 +179,7 @@ impl<F: Fabric> Environment<F> {
             eprintln!("{}: MPI has ended; {:?}", state.context.task(), state.context.statistics());
         }
         let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
-        ended.and(left)
+        ended.and(left).and(deleted)
     }
 
     fn state(&self) -> Result<RefMut<'_, State<F>>> {

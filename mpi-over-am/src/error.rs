@@ -279,6 +279,40 @@ pub enum Error {
         /// What was given.
         values: [u64; 3],
     },
+    /// A rank that a group does not have.
+    #[error("rank {rank} is not in the group, which has {size} ranks from 0 on")]
+    NotInGroup {
+        /// What was asked for.
+        rank: i64,
+        /// Ranks of the group.
+        size: u32,
+    },
+    /// A rank that stands in a list twice.
+    #[error("rank {rank} is named twice: a group has each task once")]
+    TwiceInGroup {
+        /// Which.
+        rank: i64,
+    },
+    /// An argument that the call cannot do anything with.
+    #[error("{call}: {what} (the value is {value})")]
+    Refused {
+        /// The error class.
+        class: ErrorClass,
+        /// The call.
+        call: &'static str,
+        /// What is wrong, and what to do.
+        what: &'static str,
+        /// What was given.
+        value: i64,
+    },
+    /// A callback of the program has failed: an attribute's, for instance.
+    #[error("{call}: the program's callback has failed with code {code}")]
+    Callback {
+        /// The call.
+        call: &'static str,
+        /// The callback's own code.
+        code: i32,
+    },
     /// A request that was waited for before, or belongs to another environment.
     #[error("request {request:#x} does not exist (any more): each request is waited for once")]
     UnknownRequest {
@@ -371,11 +405,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// An argument that `call` cannot do anything with.
+    #[cold]
+    pub(crate) fn refused(class: ErrorClass, call: &'static str, what: &'static str, value: i64) -> Self {
+        Self::Refused { class, call, what, value }
+    }
+
     /// The MPI error class.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::UnknownRank { .. } => ErrorClass::Rank,
+            Self::UnknownRank { .. } | Self::NotInGroup { .. } | Self::TwiceInGroup { .. } => {
+                ErrorClass::Rank
+            }
+            Self::Refused { class, .. } => *class,
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
             Self::Truncated { .. } => ErrorClass::Truncate,
@@ -394,7 +437,8 @@ impl Error {
             | Self::NotReady { .. }
             | Self::Cancelled
             | Self::Nested
-            | Self::Finalized => ErrorClass::Other,
+            | Self::Finalized
+            | Self::Callback { .. } => ErrorClass::Other,
             Self::Protocol { .. } => ErrorClass::Intern,
             Self::Core(error) => match error.fault() {
                 Fault::Caller => ErrorClass::Intern,
@@ -415,6 +459,10 @@ impl Error {
             | Self::Count { .. }
             | Self::TooLarge { .. }
             | Self::Array { .. }
+            | Self::NotInGroup { .. }
+            | Self::TwiceInGroup { .. }
+            | Self::Refused { .. }
+            | Self::Callback { .. }
             | Self::UnknownRequest { .. }
             | Self::NotStartable { .. }
             | Self::Partition { .. }

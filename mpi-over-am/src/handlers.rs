@@ -15,6 +15,7 @@ use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::matching::{EarlyArrivalQueue, Envelope, PostedQueue};
+use crate::notes::Notes;
 use crate::protocol::Room;
 use crate::request::{Partitioned, RequestId, Requests};
 use crate::settings::Settings;
@@ -31,7 +32,9 @@ pub(crate) const NOT_READY: HandlerId = HandlerId(3);
 pub(crate) const ASK_REPORT: HandlerId = HandlerId(4);
 /// How many bytes of the asker's eager messages have been received.
 pub(crate) const REPORT: HandlerId = HandlerId(5);
-const COUNT: usize = 6;
+/// Two words for whoever asks for them.
+pub(crate) const NOTE: HandlerId = HandlerId(6);
+const COUNT: usize = 7;
 
 /// A receive in the posted queue.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,7 @@ pub(crate) struct MpiHandlers {
     pub(crate) budget: Budget,
     pub(crate) buffers: EarlyBuffers,
     pub(crate) completions: Completions,
+    pub(crate) notes: Notes,
     /// Something is to be looked at before the next call: an error of an earlier one, or that there may be no next call.
     pub(crate) attention: bool,
     /// Errors that belong to no call that is still under way.
@@ -75,6 +79,7 @@ impl MpiHandlers {
             budget: Budget::new(num_tasks, bytes_max, by_number.max(ENTRY_BYTES)),
             buffers: EarlyBuffers::default(),
             completions: Completions::default(),
+            notes: Notes::default(),
             attention: false,
             deferred: Vec::new(),
             partitioned: HashMap::new(),
@@ -166,6 +171,14 @@ impl MpiHandlers {
         }
     }
 
+    fn note(&mut self, message: &Message<'_>) -> Answer {
+        let Ok(words) = message.uhdr.try_into() else { return self.malformed(message) };
+        if let Some(request) = self.notes.arrived(message.source.task, words) {
+            self.requests.end(request, None);
+        }
+        Answer::discard()
+    }
+
     #[inline(always)]
     fn matched(
         &mut self,
@@ -236,6 +249,7 @@ impl MpiHandlers {
             NOT_READY => self.not_ready(message),
             ASK_REPORT => self.ask_report(message),
             REPORT => self.report(message),
+            NOTE => self.note(message),
             _ => return None,
         })
     }

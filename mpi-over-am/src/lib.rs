@@ -44,21 +44,26 @@
 
 #![deny(unsafe_code)]
 
+pub mod attribute;
 mod budget;
 #[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
 mod buffer;
 mod collective;
 mod communicator;
 mod completion;
+mod context_id;
 pub mod datatype;
 mod early_message;
 mod envelope;
 mod environment;
 mod error;
+mod error_handler;
 mod group;
 mod handlers;
+mod info;
 mod layouts;
 pub mod matching;
+mod notes;
 pub mod op;
 pub mod packing;
 mod probe;
@@ -69,22 +74,28 @@ mod receive;
 mod request;
 mod send;
 mod sendrecv;
+mod session;
 mod settings;
 mod state;
 mod status;
 mod tag;
+pub mod topology;
 
 pub use buffer::{RecvData, SendData};
 pub use collective::Datum;
-pub use communicator::Communicator;
+pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{Environment, JobFabric};
 pub use error::{Error, ErrorClass, Fault, Result, Side};
+pub use error_handler::{ErrorFunction, ErrorHandler};
+pub use group::{Comparison, Group, RankRange};
+pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
 pub use protocol::{BSEND_OVERHEAD_BYTES, Mode};
 pub use rank::{ANY_SOURCE, PROC_NULL, Source};
 pub use request::{
     AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestId,
     Scope, Tested,
 };
+pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Settings};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};

@@ -7,6 +7,7 @@ use am_core::counter::CounterName;
 use am_core::fabric::Fabric;
 
 use crate::completion::{Completions, mark_completed};
+use crate::context_id::ContextIds;
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -29,6 +30,7 @@ pub(crate) struct State<F: Fabric> {
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
+    pub(crate) context_ids: ContextIds,
     last_scope: u32,
 }
 
@@ -48,8 +50,10 @@ impl<F: Fabric> State<F> {
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
         context.handlers_mut().is_plain = completions.are_in_context();
         context.handlers_mut().completions = completions;
+        let context_ids = ContextIds::new(context.task(), context.num_tasks());
         Ok(Self {
             context,
+            context_ids,
             target_counter,
             eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
             attached: None,

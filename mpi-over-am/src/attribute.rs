@@ -1,0 +1,285 @@
+//! Attributes: values that a program or a library hangs onto communicators, windows and datatypes (MPI 5.0 section 7.7).
+//!
+//! A value is 64 bits: a pointer of C, or whatever a Rust program makes of it. Copying and deleting are closures that know the
+//! object by the number that the layer above gave it, so that one store serves Rust and C.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// What may be cached with a key: a keyval is made for one kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// `MPI_Comm_create_keyval`
+    Communicator,
+    /// `MPI_Type_create_keyval`
+    Datatype,
+    /// `MPI_Win_create_keyval`
+    Window,
+}
+
+/// Called when an object is duplicated: its number, the keyval, the value. The value that the duplicate gets, or `None` if it
+/// gets none.
+pub type CopyFunction = dyn Fn(u64, &Keyval, u64) -> Result<Option<u64>> + Send + Sync;
+
+/// Called when an attribute is deleted or its object freed: the object's number, the keyval, the value. An error stops the
+/// deletion.
+pub type DeleteFunction = dyn Fn(u64, &Keyval, u64) -> Result<()> + Send + Sync;
+
+/// A key for attributes (`MPI_Comm_create_keyval` and its like). Clones are the same key.
+#[derive(Clone)]
+pub struct Keyval(Arc<Inner>);
+
+struct Inner {
+    number: u64,
+    kind: ObjectKind,
+    copy: Box<CopyFunction>,
+    delete: Box<DeleteFunction>,
+    freed: AtomicBool,
+}
+
+static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
+
+impl Keyval {
+    /// A new key for one kind of object, with what is to be done when such an object is duplicated, and when a value goes.
+    #[must_use]
+    pub fn new(
+        kind: ObjectKind,
+        copy: impl Fn(u64, &Self, u64) -> Result<Option<u64>> + Send + Sync + 'static,
+        delete: impl Fn(u64, &Self, u64) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        // Ordering: the number publishes nothing; it only has to be another one each time.
+        let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
+        Self(Arc::new(Inner {
+            number,
+            kind,
+            copy: Box::new(copy),
+            delete: Box::new(delete),
+            freed: AtomicBool::new(false),
+        }))
+    }
+
+    /// A key whose values go to duplicates as they are (`MPI_COMM_DUP_FN`, `MPI_COMM_NULL_DELETE_FN`).
+    #[must_use]
+    pub fn duplicated(kind: ObjectKind) -> Self {
+        Self::new(kind, |_, _, value| Ok(Some(value)), |_, _, _| Ok(()))
+    }
+
+    /// A key whose values do not go to duplicates (`MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN`).
+    #[must_use]
+    pub fn private(kind: ObjectKind) -> Self {
+        Self::new(kind, |_, _, _| Ok(None), |_, _, _| Ok(()))
+    }
+
+    /// A number that no other key of this process has.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn kind(&self) -> ObjectKind {
+        self.0.kind
+    }
+
+    /// No new value gets the key (`MPI_Comm_free_keyval`); those that have it keep it, and their callbacks.
+    ///
+    /// # Errors
+    /// A key that was freed before.
+    pub fn free(&self) -> Result<()> {
+        // Ordering: a mark of its own; nothing else is read because of it.
+        if self.0.freed.swap(true, Ordering::Relaxed) { Err(self.unusable("Keyval::free")) } else { Ok(()) }
+    }
+
+    fn unusable(&self, call: &'static str) -> Error {
+        let what = "the keyval was freed, or is for another kind of object";
+        Error::refused(ErrorClass::Keyval, call, what, i64::try_from(self.0.number).unwrap_or(i64::MAX))
+    }
+}
+
+impl PartialEq for Keyval {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.number == other.0.number
+    }
+}
+
+impl Eq for Keyval {}
+
+impl fmt::Debug for Keyval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyval").field("number", &self.0.number).field("kind", &self.0.kind).finish()
+    }
+}
+
+/// The attributes of one object. `object` in its calls is the number under which the layer above knows it.
+///
+/// The callbacks may use the object, so whoever keeps this value in a cell works on a clone while they run:
+/// [`delete`](Self::delete) and the like therefore say what is to be called, and the change is made apart.
+#[derive(Clone, Debug, Default)]
+pub struct Attributes {
+    values: Vec<(Keyval, u64)>,
+}
+
+/// A callback of an attribute that is to go, with its value.
+#[derive(Clone, Debug)]
+#[must_use = "the callback is still to be run"]
+pub struct Deletion {
+    keyval: Keyval,
+    value: u64,
+}
+
+impl Deletion {
+    /// Runs the callback.
+    ///
+    /// # Errors
+    /// The callback's own: the attribute then stays.
+    pub fn run(&self, object: u64) -> Result<()> {
+        (self.keyval.0.delete)(object, &self.keyval, self.value)
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn keyval(&self) -> &Keyval {
+        &self.keyval
+    }
+}
+
+impl Attributes {
+    /// No attribute.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { values: Vec::new() }
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// A key for another kind of object.
+    pub fn get(&self, kind: ObjectKind, keyval: &Keyval) -> Result<Option<u64>> {
+        if keyval.kind() != kind {
+            return Err(keyval.unusable("get_attribute"));
+        }
+        Ok(self.values.iter().find(|(known, _)| known == keyval).map(|&(_, value)| value))
+    }
+
+    /// Gives a key a value. An older value has been deleted before ([`deletion`](Self::deletion)).
+    ///
+    /// # Errors
+    /// A key that was freed, or is for another kind of object.
+    pub fn set(&mut self, kind: ObjectKind, keyval: &Keyval, value: u64) -> Result<()> {
+        // Ordering: as in `free`.
+        if keyval.kind() != kind || keyval.0.freed.load(Ordering::Relaxed) {
+            return Err(keyval.unusable("set_attribute"));
+        }
+        self.remove(keyval);
+        self.values.push((keyval.clone(), value));
+        Ok(())
+    }
+
+    /// What is to be run before the value of this key goes; `None` if there is none.
+    pub fn deletion(&self, keyval: &Keyval) -> Option<Deletion> {
+        let (keyval, value) = self.values.iter().find(|(known, _)| known == keyval)?;
+        Some(Deletion { keyval: keyval.clone(), value: *value })
+    }
+
+    /// What is to be run before all go: the last one that came first (MPI 5.0 section 11.2.3).
+    pub fn deletions(&self) -> Vec<Deletion> {
+        let deletion = |(keyval, value): &(Keyval, u64)| Deletion { keyval: keyval.clone(), value: *value };
+        self.values.iter().rev().map(deletion).collect()
+    }
+
+    /// Drops the value of a key.
+    pub fn remove(&mut self, keyval: &Keyval) {
+        self.values.retain(|(known, _)| known != keyval);
+    }
+
+    /// The attributes of a duplicate, as the copy callbacks say.
+    ///
+    /// # Errors
+    /// A callback's own.
+    pub fn duplicate(&self, object: u64) -> Result<Self> {
+        let mut values = Vec::new();
+        for (keyval, value) in &self.values {
+            if let Some(copied) = (keyval.0.copy)(object, keyval, *value)? {
+                values.push((keyval.clone(), copied));
+            }
+        }
+        Ok(Self { values })
+    }
+}
+
+/// The attributes that every communicator has (MPI 5.0 section 9.1.2), and those of the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PredefinedAttribute {
+    /// The largest tag (`MPI_TAG_UB`).
+    TagUb,
+    /// Rank of the host process, which there is none of (`MPI_HOST`).
+    Host,
+    /// Who can do input and output: everybody (`MPI_IO`).
+    Io,
+    /// Whether the clocks of all tasks agree: yes, they are one machine's (`MPI_WTIME_IS_GLOBAL`).
+    WtimeIsGlobal,
+    /// The last error code in use (`MPI_LASTUSEDCODE`): that of the layer above, which has codes.
+    LastUsedCode,
+    /// How many tasks the job has (`MPI_UNIVERSE_SIZE`).
+    UniverseSize,
+    /// Which of the job's programs this is: the first (`MPI_APPNUM`).
+    AppNum,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const KIND: ObjectKind = ObjectKind::Communicator;
+
+    #[test]
+    fn values_come_and_go_with_their_callbacks() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (copies, deletes) = (Arc::clone(&log), Arc::clone(&log));
+        let keyval = Keyval::new(
+            KIND,
+            move |object, _, value| {
+                copies.lock().unwrap().push(("copy", object, value));
+                Ok(Some(value + 1))
+            },
+            move |object, _, value| {
+                deletes.lock().unwrap().push(("delete", object, value));
+                if value == 13 { Err(Error::Callback { call: "delete", code: 13 }) } else { Ok(()) }
+            },
+        );
+        let private = Keyval::private(KIND);
+        let mut attributes = Attributes::new();
+        attributes.set(KIND, &private, 1).unwrap();
+        attributes.set(KIND, &keyval, 5).unwrap();
+        let copy = attributes.duplicate(70).unwrap();
+        assert_eq!(copy.get(KIND, &keyval).unwrap(), Some(6));
+        assert_eq!(copy.get(KIND, &private).unwrap(), None);
+        let order: Vec<_> = attributes.deletions().iter().map(|d| d.keyval().number()).collect();
+        assert_eq!(order, [keyval.number(), private.number()]);
+        attributes.deletion(&keyval).unwrap().run(70).unwrap();
+        attributes.remove(&keyval);
+        assert!(attributes.deletion(&keyval).is_none());
+        attributes.set(KIND, &keyval, 13).unwrap();
+        assert!(attributes.deletion(&keyval).unwrap().run(70).is_err());
+        assert_eq!(*log.lock().unwrap(), [("copy", 70, 5), ("delete", 70, 5), ("delete", 70, 13)]);
+    }
+
+    #[test]
+    fn keys_are_for_one_kind_and_until_they_are_freed() {
+        let keyval = Keyval::duplicated(ObjectKind::Window);
+        let mut attributes = Attributes::new();
+        assert_eq!(attributes.set(KIND, &keyval, 1).unwrap_err().class(), ErrorClass::Keyval);
+        assert_eq!(attributes.get(KIND, &keyval).unwrap_err().class(), ErrorClass::Keyval);
+        attributes.set(ObjectKind::Window, &keyval, 1).unwrap();
+        keyval.free().unwrap();
+        assert_eq!(keyval.free().unwrap_err().class(), ErrorClass::Keyval);
+        assert_eq!(attributes.set(ObjectKind::Window, &keyval, 2).unwrap_err().class(), ErrorClass::Keyval);
+        assert_eq!(attributes.get(ObjectKind::Window, &keyval).unwrap(), Some(1));
+    }
+}

@@ -1,0 +1,459 @@
+//! New communicators of one group (MPI 5.0 section 7.4.2).
+//!
+//! One member takes a context id of its own ([`crate::context_id`]) and tells the others with a note, so a duplicate costs one
+//! short message to each member and no round of agreement; that is also why it can go on by itself.
+
+use std::rc::Rc;
+
+use am_core::fabric::Fabric;
+
+use super::{Beginnings, Communicator, Space};
+use crate::context_id::SPACES;
+use crate::error::{Error, ErrorClass, Result};
+use crate::error_handler::ErrorHandler;
+use crate::group::Group;
+use crate::info::Info;
+use crate::notes::{self, Key, Slot, Words};
+use crate::op;
+use crate::request::RequestId;
+use crate::tag;
+use crate::topology::Topology;
+
+/// By what [`Communicator::split_type`] splits (MPI 5.0 section 7.4.2). All tasks of a job run on one machine here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitType {
+    /// Tasks that can share memory: all (`MPI_COMM_TYPE_SHARED`).
+    Shared,
+    /// Tasks that share the resource that the hint `mpi_hw_resource_type` names (`MPI_COMM_TYPE_HW_GUIDED`):
+    /// `mpi_shared_memory` is known.
+    HardwareGuided,
+    /// Tasks that share the next smaller resource (`MPI_COMM_TYPE_HW_UNGUIDED`): none is known.
+    HardwareUnguided,
+    /// As guided, and by the hint `mpi_pset_name` (`MPI_COMM_TYPE_RESOURCE_GUIDED`).
+    ResourceGuided,
+}
+
+/// Notes about new communicators that all members of a parent make, in the order of the calls.
+const BY_ALL: i32 = -1;
+/// The context id of notes about communicators without a parent. No communicator has it.
+const WITHOUT_PARENT: u32 = u32::MAX;
+
+/// A duplicate that is being made (`MPI_Comm_idup`).
+#[derive(Debug)]
+#[must_use = "the communicator comes by a wait"]
+pub struct PendingCommunicator<F: Fabric> {
+    parent: Communicator<F>,
+    request: RequestId,
+    slot: Slot,
+    beginnings: Beginnings<F>,
+}
+
+impl<F: Fabric> PendingCommunicator<F> {
+    /// The operation, to be waited for among others. Afterwards [`wait`](Self::wait) does not wait any more.
+    #[must_use]
+    pub fn request(&self) -> RequestId {
+        self.request
+    }
+
+    /// Makes progress, and says whether the communicator is there.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub fn is_over(&self) -> Result<bool> {
+        Ok(self.slot.get().is_some() || self.parent.state()?.is_over_after_progress(self.request)?)
+    }
+
+    /// Waits for the communicator.
+    ///
+    /// # Errors
+    /// What progress reports, and then there is none; all context ids are in use.
+    pub fn wait(self) -> Result<Communicator<F>> {
+        let mut state = self.parent.state()?;
+        state.wait_over(self.request)?;
+        state.handlers().requests.forget(self.request);
+        drop(state);
+        let what = "the request was cancelled";
+        let words = self.slot.get().ok_or_else(|| Error::refused(ErrorClass::Request, "idup", what, 0))?;
+        let remote = self.parent.remote_group().ok();
+        self.parent.begin(words, (self.parent.group(), remote), self.beginnings)
+    }
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// A communicator of the same tasks, with a message space of its own and the attributes that their callbacks let through
+    /// (`MPI_Comm_dup`). Collective; hints do not come along.
+    ///
+    /// # Errors
+    /// A callback's own; the death of a task.
+    pub fn dup(&self) -> Result<Self> {
+        self.idup()?.wait()
+    }
+
+    /// As [`dup`](Self::dup), with hints (`MPI_Comm_dup_with_info`).
+    ///
+    /// # Errors
+    /// As for [`dup`](Self::dup).
+    pub fn dup_with_info(&self, info: &Info) -> Result<Self> {
+        self.idup_with_info(info)?.wait()
+    }
+
+    /// Starts a [`dup`](Self::dup) (`MPI_Comm_idup`).
+    ///
+    /// # Errors
+    /// As for [`dup`](Self::dup).
+    pub fn idup(&self) -> Result<PendingCommunicator<F>> {
+        self.idup_with_info(&Info::new())
+    }
+
+    /// As [`idup`](Self::idup), with hints (`MPI_Comm_idup_with_info`).
+    ///
+    /// # Errors
+    /// As for [`dup`](Self::dup).
+    pub fn idup_with_info(&self, info: &Info) -> Result<PendingCommunicator<F>> {
+        // The note is sent or awaited in any case, so that the others find what they wait for and later notes their readers.
+        let (request, slot) = self.start_agreement()?;
+        let attributes = match self.attributes_for_duplicate() {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                self.state()?.handlers().requests.detach(request);
+                return Err(error);
+            }
+        };
+        let topology = self.common.topology.clone();
+        let beginnings = Beginnings { topology, info: info.clone(), attributes, ..self.heirloom() };
+        Ok(PendingCommunicator { parent: self.clone(), request, slot, beginnings })
+    }
+
+    /// What every new communicator has from its parent.
+    pub(super) fn heirloom(&self) -> Beginnings<F> {
+        Beginnings { error_handler: self.error_handler(), ..Beginnings::default() }
+    }
+
+    /// The leader takes numbers and tells all others; they start to wait for them.
+    fn start_agreement(&self) -> Result<(RequestId, Slot)> {
+        let own = self.group();
+        let remote = self.remote_group().unwrap_or(Group::EMPTY);
+        let leader = own.tasks().chain(remote.tasks()).min_by_key(|task| {
+            // The lower one of the two first ranks.
+            let is_first = own.rank_of(*task) == Some(0) || remote.rank_of(*task) == Some(0);
+            (!is_first, task.0)
+        });
+        let leader = leader.expect("this task is a member");
+        let mut state = self.state()?;
+        if state.context.task() != leader {
+            let key = Key { context_id: self.context_id, tag: BY_ALL, from: leader.0 };
+            return Ok(notes::start_receive(&mut state, key));
+        }
+        let words = take_numbers(&mut state)?;
+        for task in own.tasks().chain(remote.tasks()).filter(|&task| task != leader) {
+            notes::send(&mut state, task, (self.context_id, BY_ALL), words)?;
+        }
+        let request = state.handlers().requests.insert(true, 0);
+        state.handlers().requests.end(request, None);
+        let slot = Slot::default();
+        slot.set(Some(words));
+        Ok((request, slot))
+    }
+
+    /// The new communicator, whose numbers are known: of one group, or with a remote one of two.
+    pub(super) fn begin(
+        &self,
+        [number, local_number]: Words,
+        (group, remote): (Group, Option<Group>),
+        beginnings: Beginnings<F>,
+    ) -> Result<Self> {
+        let (number, local_number) = (checked(number)?, checked(local_number)?);
+        let rank = group.rank().expect("only members begin a communicator");
+        let Some(remote) = remote else {
+            self.state()?.context_ids.begin(number)?;
+            return Ok(Self::new(&self.shared, number, group, rank, beginnings));
+        };
+        let mut state = self.state()?;
+        state.context_ids.begin(number)?;
+        state.context_ids.begin(local_number)?;
+        drop(state);
+        let local = Self::new(&self.shared, local_number, group.clone(), rank, Beginnings::default());
+        let other = Some(super::OtherSide { group: remote, local });
+        Ok(Self::new(&self.shared, number, group, rank, Beginnings { other, ..beginnings }))
+    }
+
+    /// A communicator of some of the tasks of this one, which is not an inter-communicator; all of its tasks call this with the
+    /// same group. `None` for the others.
+    pub(crate) fn create_with(&self, group: &Group, topology: Option<Topology>) -> Result<Option<Self>> {
+        let beginnings = Beginnings { topology, ..self.heirloom() };
+        let leader = self.group().task_of(0).expect("this task is a member");
+        let mut state = self.state()?;
+        let is_member = group.rank().is_some();
+        let words = if state.context.task() == leader {
+            let words = take_numbers(&mut state)?;
+            for task in group.tasks().filter(|&task| task != leader) {
+                notes::send(&mut state, task, (self.context_id, BY_ALL), words)?;
+            }
+            words
+        } else if is_member {
+            let key = Key { context_id: self.context_id, tag: BY_ALL, from: leader.0 };
+            notes::receive(&mut state, key)?
+        } else {
+            [0; 2]
+        };
+        drop(state);
+        if is_member { self.begin(words, (group.clone(), None), beginnings).map(Some) } else { Ok(None) }
+    }
+
+    /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Groups of
+    /// different tasks may differ if they do not overlap. Of an inter-communicator: each side names some of its own tasks, and
+    /// there is none if one side names nobody.
+    ///
+    /// # Errors
+    /// A group with tasks that this communicator does not have; the death of a task.
+    pub fn create(&self, group: &Group) -> Result<Option<Self>> {
+        self.check_part("create", group)?;
+        if self.is_inter() { self.create_inter(group) } else { self.create_disjoint(group) }
+    }
+
+    /// Groups may differ, so the leader tells everybody, members or not.
+    fn create_disjoint(&self, group: &Group) -> Result<Option<Self>> {
+        let (request, slot) = self.start_agreement()?;
+        let mut state = self.state()?;
+        state.wait_over(request)?;
+        state.handlers().requests.forget(request);
+        drop(state);
+        let words = slot.get().unwrap_or([0; 2]);
+        match group.rank() {
+            Some(_) => self.begin(words, (group.clone(), None), self.heirloom()).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn check_part(&self, call: &'static str, group: &Group) -> Result<()> {
+        let outside = group.difference(&self.common.group).size();
+        if outside == 0 {
+            return Ok(());
+        }
+        let what = "the group has tasks that the communicator does not have; the value is how many";
+        Err(Error::refused(ErrorClass::Group, call, what, i64::from(outside)))
+    }
+
+    /// A communicator of the tasks of `group`, which all call this, and no others (`MPI_Comm_create_group`). `None` for a task
+    /// that calls it all the same.
+    ///
+    /// # Errors
+    /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; the death of a
+    /// task.
+    pub fn create_group(&self, group: &Group, tag: i32) -> Result<Option<Self>> {
+        tag::check(tag)?;
+        self.check_part("create_group", group)?;
+        if self.is_inter() {
+            let what = "it is an inter-communicator";
+            return Err(Error::refused(ErrorClass::Communicator, "create_group", what, i64::from(tag)));
+        }
+        if group.rank().is_none() {
+            return Ok(None);
+        }
+        let words = self.told_by_first(&[group], (self.context_id, tag))?;
+        self.begin(words, (group.clone(), None), self.heirloom()).map(Some)
+    }
+
+    /// The first rank of the first group tells numbers to all tasks of the groups.
+    pub(super) fn told_by_first(&self, groups: &[&Group], key: (u32, i32)) -> Result<Words> {
+        let leader = groups[0].task_of(0).expect("the group is not empty");
+        let mut state = self.state()?;
+        if state.context.task() != leader {
+            return notes::receive(&mut state, Key { context_id: key.0, tag: key.1, from: leader.0 });
+        }
+        let words = take_numbers(&mut state)?;
+        for task in groups.iter().flat_map(|group| group.tasks()).filter(|&task| task != leader) {
+            notes::send(&mut state, task, key, words)?;
+        }
+        Ok(words)
+    }
+
+    /// See [`Session::create_from_group`](crate::Session::create_from_group).
+    pub(crate) fn create_from_group(
+        &self,
+        group: &Group,
+        tag: &str,
+        (info, error_handler): (&Info, ErrorHandler),
+    ) -> Result<Option<Self>> {
+        if group.rank().is_none() {
+            return Ok(None);
+        }
+        let words = self.told_by_first(&[group], (WITHOUT_PARENT, name_number(tag, 0)))?;
+        let beginnings = Beginnings { info: info.clone(), error_handler, ..Beginnings::default() };
+        self.begin(words, (group.clone(), None), beginnings).map(Some)
+    }
+
+    /// See [`Session::inter_from_groups`](crate::Session::inter_from_groups).
+    pub(crate) fn inter_from_groups(
+        &self,
+        (local, remote): (&Group, &Group),
+        tag: &str,
+        (info, error_handler): (&Info, ErrorHandler),
+    ) -> Result<Self> {
+        super::inter::check_apart("create_from_groups", local, remote)?;
+        // Both sides name the same leader: the lower one of the two first ranks.
+        let is_local_first = local.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
+        let groups = if is_local_first { [local, remote] } else { [remote, local] };
+        let words = self.told_by_first(&groups, (WITHOUT_PARENT, name_number(tag, 1)))?;
+        let beginnings = Beginnings { info: info.clone(), error_handler, ..Beginnings::default() };
+        self.begin(words, (local.clone(), Some(remote.clone())), beginnings)
+    }
+
+    /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None`
+    /// without a colour (`MPI_UNDEFINED`). Of an inter-communicator: both sides of each colour, if it has both.
+    ///
+    /// # Errors
+    /// A negative colour; the death of a task.
+    pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Self>> {
+        if let Some(color) = color.filter(|&color| color < 0) {
+            let what = "a colour is 0 or more; no colour is None";
+            return Err(Error::refused(ErrorClass::Argument, "split", what, i64::from(color)));
+        }
+        let own = Choice { color: color.map(i32::cast_unsigned), key };
+        if self.is_inter() {
+            return self.split_inter(own);
+        }
+        let is_leader = self.rank() == 0;
+        let numbers = if is_leader { take_numbers(&mut *self.state()?)? } else { [0; 2] };
+        let all = self.gather_words(&[own.to_word(), numbers[0], numbers[1]])?;
+        let numbers = [all[0][1], all[0][2]];
+        let choices: Vec<_> = all.iter().map(|words| Choice::from_word(words[0])).collect();
+        let Some(group) = own.group_of(&choices, &self.common.group) else { return Ok(None) };
+        self.begin(numbers, (group, None), self.heirloom()).map(Some)
+    }
+
+    /// Splits by what the tasks share (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or where
+    /// nothing of the kind is known.
+    ///
+    /// # Errors
+    /// As for [`split`](Self::split).
+    pub fn split_type(&self, split_type: Option<SplitType>, key: i32, info: &Info) -> Result<Option<Self>> {
+        let hint = |key| Ok::<_, Error>(info.get(key)?.map(str::to_owned));
+        let shares_memory = match split_type {
+            None | Some(SplitType::HardwareUnguided) => false,
+            Some(SplitType::Shared) => true,
+            Some(SplitType::HardwareGuided) => {
+                hint("mpi_hw_resource_type")?.as_deref() == Some("mpi_shared_memory")
+            }
+            Some(SplitType::ResourceGuided) => {
+                hint("mpi_hw_resource_type")?.as_deref() == Some("mpi_shared_memory")
+                    || hint("mpi_pset_name")?.as_deref() == Some(crate::session::WORLD_SET)
+            }
+        };
+        let new = self.split(shares_memory.then_some(0), key)?;
+        if let Some(new) = &new {
+            new.set_info(info);
+        }
+        Ok(new)
+    }
+
+    /// The same new communicator with a topology. Nobody else has a handle on it yet.
+    pub(crate) fn with_topology(self, topology: Topology) -> Self {
+        let Self { mut common, shared, .. } = self;
+        let state = Rc::get_mut(&mut common).expect("it has just been made");
+        state.topology = Some(topology);
+        Self { shared, common, ..self }
+    }
+
+    /// What each task of this side has to say, by rank. All give equally many words.
+    pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+        let local = self.local();
+        let mut all = vec![0; own.len() * local.size() as usize];
+        all[own.len() * local.rank() as usize..][..own.len()].copy_from_slice(own);
+        local.allreduce_in_place(&mut all, op::BitwiseOr)?;
+        Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
+    }
+
+    /// As [`gather_words`](Self::gather_words), where each task may give another number of words.
+    pub(crate) fn gather_lists(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+        let local = self.local();
+        let lengths: Vec<usize> = self
+            .gather_words(&[own.len() as u64])?
+            .into_iter()
+            .map(|words| usize::try_from(words[0]).map_err(|_| Error::TooLarge { call: "a list of words" }))
+            .collect::<Result<_>>()?;
+        let before: usize = lengths[..local.rank() as usize].iter().sum();
+        let mut all = vec![0; lengths.iter().sum()];
+        all[before..][..own.len()].copy_from_slice(own);
+        local.allreduce_in_place(&mut all, op::BitwiseOr)?;
+        let mut rest = all.as_slice();
+        Ok(lengths
+            .into_iter()
+            .map(|len| {
+                let (list, others) = rest.split_at(len);
+                rest = others;
+                list.to_vec()
+            })
+            .collect())
+    }
+}
+
+/// A number for a new communicator, and one for the sides of an inter-communicator.
+pub(super) fn take_numbers<F: Fabric>(state: &mut crate::state::State<F>) -> Result<Words> {
+    Ok([u64::from(state.context_ids.take()?), u64::from(state.context_ids.take()?)])
+}
+
+/// A context id that another task has named.
+fn checked(number: u64) -> Result<u32> {
+    let valid = u32::try_from(number).ok().filter(|number| number % SPACES == 0);
+    valid.ok_or(Error::Protocol { peer: u32::MAX, what: "a context id that cannot be one" })
+}
+
+/// A number for a name that tasks without a communicator agree by (FNV-1a).
+fn name_number(name: &str, seed: u32) -> i32 {
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    name.bytes().fold(0x811c_9dc5 ^ seed, mix).cast_signed()
+}
+
+/// What a task says when a communicator is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    color: Option<u32>,
+    key: i32,
+}
+
+impl Choice {
+    /// No colour is all zeroes in the colour's half; the others are one more than they are.
+    pub(super) fn to_word(self) -> u64 {
+        let color = self.color.map_or(0, |color| u64::from(color) + 1);
+        color << 32 | u64::from(self.key.cast_unsigned())
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the word are meant")]
+    pub(super) fn from_word(word: u64) -> Self {
+        Self { color: ((word >> 32) as u32).checked_sub(1), key: (word as u32).cast_signed() }
+    }
+
+    /// The tasks with the same colour, in the order of their keys.
+    pub(super) fn group_of(self, choices: &[Self], group: &Group) -> Option<Group> {
+        let color = self.color?;
+        let mut chosen: Vec<(i32, u32)> = choices
+            .iter()
+            .zip(0..)
+            .filter(|(choice, _)| choice.color == Some(color))
+            .map(|(choice, rank)| (choice.key, rank))
+            .collect();
+        chosen.sort_unstable();
+        let ranks: Vec<u32> = chosen.into_iter().map(|(_, rank)| rank).collect();
+        Some(group.incl(&ranks).expect("each rank gave one word"))
+    }
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// Sends words to a peer and gets as many from it, on the space of the library.
+    pub(super) fn exchange_words(&self, peer: u32, tag: i32, out: &[u64], into: &mut [u64]) -> Result<()> {
+        let route = self.route(Space::Management, peer, tag)?;
+        let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;
+        let mut state = self.state()?;
+        let room = size_of_val(into) as u64;
+        let status = crate::buffer::lend_to_receive(into, |buffer| {
+            let room = crate::protocol::Room::Bytes(buffer);
+            let receive = crate::protocol::Receive { pattern, room };
+            crate::protocol::send_receive(&mut state, &route, crate::buffer::bytes_of(out), receive)
+        })?;
+        if status.len() == room {
+            return Ok(());
+        }
+        Err(Error::Protocol { peer, what: "a list of another length than it announced" })
+    }
+}

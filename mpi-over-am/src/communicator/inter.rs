@@ -1,0 +1,164 @@
+//! Inter-communicators: two groups that talk to each other (MPI 5.0 section 7.6).
+//!
+//! Both sides send and receive with one context id: a task is on one side only, so it gets messages of the other side only.
+//! The tasks of each side have a communicator of their own for what they must arrange among themselves; both sides may use one
+//! number for that, since nobody is on both.
+
+use am_core::fabric::Fabric;
+
+use super::create::{Choice, take_numbers};
+use super::{Beginnings, Communicator};
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+
+/// The tag of lists that leaders exchange on the library's own space.
+const LISTS: i32 = 0;
+
+/// The two sides of an inter-communicator have no task in common, and none is empty.
+///
+/// # Errors
+/// As said.
+pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> Result<()> {
+    let common = local.intersection(remote).size();
+    if common > 0 {
+        let what = "the two groups have tasks in common; the value is how many";
+        return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(common)));
+    }
+    if local.rank().is_none() || remote.size() == 0 {
+        let what = "this task is not in the local group, or the other one is empty; the value is its size";
+        return Err(Error::refused(ErrorClass::Group, call, what, i64::from(remote.size())));
+    }
+    Ok(())
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// An inter-communicator between this communicator's tasks and those of another (`MPI_Intercomm_create`). Collective over
+    /// both. `bridge`, which has both leaders and counts at them only, is where the leaders meet: `remote_leader` is the other
+    /// side's leader there.
+    ///
+    /// # Errors
+    /// An unknown leader, a leader without a bridge, groups that overlap, an inter-communicator; the death of a task.
+    pub fn create_inter_with(
+        &self,
+        local_leader: u32,
+        bridge: Option<&Self>,
+        remote_leader: u32,
+        tag: i32,
+    ) -> Result<Self> {
+        const CALL: &str = "create_inter_with";
+        if self.is_inter() {
+            let what = "the local communicator is an inter-communicator";
+            return Err(Error::refused(ErrorClass::Communicator, CALL, what, i64::from(self.size())));
+        }
+        if local_leader >= self.size() {
+            return Err(Error::UnknownRank { rank: local_leader, size: self.size() });
+        }
+        let own: Vec<u64> = self.group().tasks().map(|task| u64::from(task.0)).collect();
+        let met = if self.rank() == local_leader {
+            let what = "the local leader has to give the communicator where it meets the other one";
+            let bridge =
+                bridge.ok_or_else(|| Error::refused(ErrorClass::Communicator, CALL, what, i64::from(tag)));
+            bridge.and_then(|bridge| self.meet(bridge, remote_leader, tag, &own))
+        } else {
+            Ok(Vec::new())
+        };
+        // If the leader has failed, the others learn it by an empty list.
+        let list = self.broadcast_list(local_leader, met.as_deref().unwrap_or_default());
+        let list = met.and(list)?;
+        let [first, second, remote @ ..] = list.as_slice() else {
+            let what = "the local leader could not meet the other one; the value is its rank";
+            return Err(Error::refused(ErrorClass::Other, CALL, what, i64::from(local_leader)));
+        };
+        let group = self.group();
+        let remote = self.group_of_numbers(remote);
+        check_apart(CALL, &group, &remote)?;
+        self.begin([*first, *second], (group, Some(remote)), self.heirloom())
+    }
+
+    /// The leaders exchange what they have: the numbers that the lower task takes, then the list.
+    fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
+        let [first, second] = take_numbers(&mut *self.state()?)?;
+        let own_task = self.state()?.context.task();
+        let out = [list.len() as u64, first, second, u64::from(own_task.0)];
+        let mut into = [0; 4];
+        bridge.exchange_words(leader, tag, &out, &mut into)?;
+        let [len, their_first, their_second, their_task] = into;
+        let len = usize::try_from(len).ok().filter(|&len| len < u32::MAX as usize);
+        let len = len.ok_or(Error::Protocol { peer: leader, what: "a list that is too long" })?;
+        let mut remote = vec![0; len];
+        bridge.exchange_words(leader, tag, list, &mut remote)?;
+        let is_lower = u64::from(own_task.0) < their_task;
+        let mut met = if is_lower { vec![first, second] } else { vec![their_first, their_second] };
+        met.append(&mut remote);
+        Ok(met)
+    }
+
+    /// A list that one task of this side has.
+    fn broadcast_list(&self, root: u32, list: &[u64]) -> Result<Vec<u64>> {
+        let local = self.local();
+        let mut len = [list.len() as u64];
+        local.broadcast(&mut len, root)?;
+        let len = usize::try_from(len[0]).map_err(|_| Error::TooLarge { call: "a list of tasks" })?;
+        let mut all = if local.rank() == root { list.to_vec() } else { vec![0; len] };
+        local.broadcast(&mut all, root)?;
+        Ok(all)
+    }
+
+    /// What the first ranks of both sides have: numbers for something new, and the other side's list.
+    fn exchange_lists(&self, list: &[u64]) -> Result<([u64; 2], Vec<u64>)> {
+        let met = if self.rank() == 0 { self.meet(self, 0, LISTS, list)? } else { Vec::new() };
+        let mut all = self.broadcast_list(0, &met)?;
+        let list = all.split_off(2);
+        Ok(([all[0], all[1]], list))
+    }
+
+    fn group_of_numbers(&self, tasks: &[u64]) -> Group {
+        let tasks = tasks.iter().map(|&task| u32::try_from(task).unwrap_or(u32::MAX)).collect();
+        let own = self.group().task_of(self.rank()).expect("this task is a member");
+        Group::of_tasks(tasks, own)
+    }
+
+    /// Both sides in one communicator (`MPI_Intercomm_merge`): the side that says `high` comes second; if both say the same, the
+    /// one whose first rank is the lower task comes first. Collective.
+    ///
+    /// # Errors
+    /// It is not an inter-communicator; the death of a task.
+    pub fn merge(&self, high: bool) -> Result<Self> {
+        let remote = self.remote_group()?;
+        let group = self.group();
+        let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;
+        // Everybody goes by what the first rank of the side said.
+        let mut own = [u64::from(high)];
+        self.local().broadcast(&mut own, 0)?;
+        let lower = group.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
+        let is_first = if theirs[..] == own { lower } else { own[0] == 0 };
+        let all = if is_first { group.union(&remote) } else { remote.union(&group) };
+        self.begin(numbers, (all, None), self.heirloom())
+    }
+
+    pub(super) fn create_inter(&self, group: &Group) -> Result<Option<Self>> {
+        let own: Vec<u64> = group.tasks().map(|task| u64::from(task.0)).collect();
+        let (numbers, theirs) = self.exchange_lists(&own)?;
+        let remote = self.group_of_numbers(&theirs);
+        self.begin_part(numbers, group.clone(), remote)
+    }
+
+    fn begin_part(&self, numbers: [u64; 2], group: Group, remote: Group) -> Result<Option<Self>> {
+        if group.rank().is_none() || remote.size() == 0 {
+            return Ok(None);
+        }
+        let beginnings: Beginnings<F> = self.heirloom();
+        self.begin(numbers, (group, Some(remote)), beginnings).map(Some)
+    }
+
+    pub(super) fn split_inter(&self, own: Choice) -> Result<Option<Self>> {
+        let words: Vec<u64> =
+            self.gather_words(&[own.to_word()])?.into_iter().map(|words| words[0]).collect();
+        let (numbers, theirs) = self.exchange_lists(&words)?;
+        let choices = |words: &[u64]| words.iter().map(|&word| Choice::from_word(word)).collect::<Vec<_>>();
+        let (own_side, other_side) = (choices(&words), choices(&theirs));
+        let Some(group) = own.group_of(&own_side, &self.group()) else { return Ok(None) };
+        let Some(remote) = own.group_of(&other_side, &self.remote_group()?) else { return Ok(None) };
+        self.begin_part(numbers, group, remote)
+    }
+}

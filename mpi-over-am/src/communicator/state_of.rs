@@ -1,0 +1,250 @@
+//! What a communicator is, has and remembers: groups, name, info, attributes, error handler, its end.
+
+use std::rc::Rc;
+
+use am_core::fabric::Fabric;
+
+use super::Communicator;
+use crate::attribute::{Attributes, Keyval, ObjectKind, PredefinedAttribute};
+use crate::error::{Error, ErrorClass, Result};
+use crate::error_handler::ErrorHandler;
+use crate::group::{Comparison, Group};
+use crate::info::Info;
+use crate::tag::TAG_UB;
+use crate::topology::Topology;
+
+/// The longest name of an object, in bytes (`MPI_MAX_OBJECT_NAME`, less the zero that C needs).
+pub const NAME_BYTES_MAX: usize = 127;
+
+/// The value of [`PredefinedAttribute::Io`] that means everybody; the layer above has its own number for it.
+pub const ANY_RANK: i64 = -1;
+
+impl<F: Fabric> Communicator<F> {
+    /// The tasks, by rank (`MPI_Comm_group`). Of an inter-communicator: those of this side.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        self.common.group.clone()
+    }
+
+    /// The tasks of the other side (`MPI_Comm_remote_group`).
+    ///
+    /// # Errors
+    /// It is not an inter-communicator.
+    pub fn remote_group(&self) -> Result<Group> {
+        let other = self.common.other.as_ref().ok_or_else(|| self.not_inter("remote_group"))?;
+        Ok(other.group.clone())
+    }
+
+    /// How many tasks the other side has (`MPI_Comm_remote_size`).
+    ///
+    /// # Errors
+    /// It is not an inter-communicator.
+    pub fn remote_size(&self) -> Result<u32> {
+        if self.is_inter() { Ok(self.peers) } else { Err(self.not_inter("remote_size")) }
+    }
+
+    /// Whether it is an inter-communicator (`MPI_Comm_test_inter`).
+    #[must_use]
+    pub fn is_inter(&self) -> bool {
+        self.common.other.is_some()
+    }
+
+    /// The communicator of the tasks that collectives of the library may use among themselves: of an inter-communicator, this
+    /// side's own; otherwise itself.
+    pub(crate) fn local(&self) -> &Self {
+        self.common.other.as_ref().map_or(self, |other| &other.local)
+    }
+
+    pub(super) fn not_inter(&self, call: &'static str) -> Error {
+        let what = "it is not an inter-communicator; the value is its size";
+        Error::refused(ErrorClass::Communicator, call, what, i64::from(self.size))
+    }
+
+    /// Whether two are the same communicator, or have the same groups (`MPI_Comm_compare`).
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Comparison {
+        if Rc::ptr_eq(&self.common, &other.common) {
+            return Comparison::Identical;
+        }
+        let own_side = self.common.group.compare(&other.common.group);
+        let other_side = match (&self.common.other, &other.common.other) {
+            (None, None) => Comparison::Identical,
+            (Some(own), Some(other)) => own.group.compare(&other.group),
+            _ => Comparison::Unequal,
+        };
+        match (own_side, other_side) {
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
+            (Comparison::Similar, _) | (_, Comparison::Similar) => Comparison::Similar,
+            _ => Comparison::Congruent,
+        }
+    }
+
+    /// Its name; empty if it has none (`MPI_Comm_get_name`).
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.common.name.borrow().clone()
+    }
+
+    /// Gives it a name, for people to read (`MPI_Comm_set_name`). What is beyond [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX)
+    /// bytes is cut.
+    pub fn set_name(&self, name: &str) {
+        let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
+        let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);
+        name[..len].clone_into(&mut self.common.name.borrow_mut());
+    }
+
+    /// The hints that are in use (`MPI_Comm_get_info`).
+    #[must_use]
+    pub fn info(&self) -> Info {
+        self.common.info.borrow().clone()
+    }
+
+    /// Gives hints (`MPI_Comm_set_info`): they are kept, and nothing depends on them so far.
+    pub fn set_info(&self, info: &Info) {
+        info.clone_into(&mut self.common.info.borrow_mut());
+    }
+
+    /// The virtual topology, if it has one (`MPI_Topo_test` and the inquiries).
+    #[must_use]
+    pub fn topology(&self) -> Option<&Topology> {
+        self.common.topology.as_ref()
+    }
+
+    /// The number under which the layer above knows it: callbacks get it. 0 at first.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.common.handle.get()
+    }
+
+    /// Tells the number under which the layer above knows it.
+    pub fn set_handle(&self, handle: u64) {
+        self.common.handle.set(handle);
+    }
+
+    /// The error handler (`MPI_Comm_get_errhandler`).
+    #[must_use]
+    pub fn error_handler(&self) -> ErrorHandler {
+        self.common.error_handler.borrow().clone()
+    }
+
+    /// Sets the error handler (`MPI_Comm_set_errhandler`).
+    pub fn set_error_handler(&self, handler: ErrorHandler) {
+        *self.common.error_handler.borrow_mut() = handler;
+    }
+
+    /// Runs the error handler if a call has failed (`MPI_Comm_call_errhandler`), and gives the result back if the handler lets
+    /// the program go on. Calls of Rust never run a handler by themselves: errors are values.
+    ///
+    /// # Errors
+    /// Those of `result`.
+    pub fn handled<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| {
+            if self.error_handler().run(self.handle(), error) {
+                self.end_job(&format!("rank {} of {}: {error}", self.rank, self.described()), 1);
+            }
+        })
+    }
+
+    /// Ends the job (`MPI_Abort`): this task at once, with this code, and the others by their launcher. No memory of the job
+    /// stays behind.
+    pub fn abort(&self, code: i32) -> ! {
+        self.end_job(
+            &format!("rank {} of {} called abort with code {code}", self.rank, self.described()),
+            code,
+        )
+    }
+
+    fn end_job(&self, why: &str, code: i32) -> ! {
+        eprintln!("{why}");
+        if let Some(mut state) = self.state_to_end() {
+            state.context.fail(why);
+        }
+        std::process::exit(if code == 0 { 1 } else { code })
+    }
+
+    fn described(&self) -> String {
+        match self.common.name.borrow().as_str() {
+            "" => format!("a communicator of {} tasks", self.size),
+            name => name.to_owned(),
+        }
+    }
+
+    /// The value of an attribute (`MPI_Comm_get_attr`).
+    ///
+    /// # Errors
+    /// A keyval for another kind of object.
+    pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
+        self.common.attributes.borrow().get(ObjectKind::Communicator, keyval)
+    }
+
+    /// Gives an attribute a value (`MPI_Comm_set_attr`); the delete callback runs for an older one.
+    ///
+    /// # Errors
+    /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
+    pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
+        let older = self.common.attributes.borrow().deletion(keyval);
+        older.map_or(Ok(()), |older| older.run(self.handle()))?;
+        self.common.attributes.borrow_mut().set(ObjectKind::Communicator, keyval, value)
+    }
+
+    /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`).
+    ///
+    /// # Errors
+    /// There is no such attribute; the callback's own, and then it stays.
+    pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
+        let deletion = self.common.attributes.borrow().deletion(keyval).ok_or_else(|| {
+            let what = "the communicator has no attribute with this keyval";
+            let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
+            Error::refused(ErrorClass::Keyval, "delete_attribute", what, number)
+        })?;
+        deletion.run(self.handle())?;
+        self.common.attributes.borrow_mut().remove(keyval);
+        Ok(())
+    }
+
+    /// Deletes all attributes, the last one first; the first error of a callback, which does not keep the others from going.
+    pub(crate) fn delete_attributes(&self) -> Result<()> {
+        let deletions = self.common.attributes.borrow().deletions();
+        let mut result = Ok(());
+        for deletion in deletions {
+            result = result.and(deletion.run(self.handle()));
+            self.common.attributes.borrow_mut().remove(deletion.keyval());
+        }
+        result
+    }
+
+    /// The attributes for a duplicate.
+    pub(super) fn attributes_for_duplicate(&self) -> Result<Attributes> {
+        let attributes = self.common.attributes.borrow().clone();
+        attributes.duplicate(self.handle())
+    }
+
+    /// The value of an attribute that the library sets; `None` for one that does not exist.
+    #[must_use]
+    pub fn predefined_attribute(&self, attribute: PredefinedAttribute) -> Option<i64> {
+        match attribute {
+            PredefinedAttribute::TagUb => Some(i64::from(TAG_UB)),
+            PredefinedAttribute::Io => Some(ANY_RANK),
+            PredefinedAttribute::WtimeIsGlobal => Some(1),
+            PredefinedAttribute::AppNum => Some(0),
+            PredefinedAttribute::UniverseSize => {
+                self.state_to_end().map(|state| i64::from(state.context.num_tasks()))
+            }
+            PredefinedAttribute::Host | PredefinedAttribute::LastUsedCode => None,
+        }
+    }
+
+    /// Frees the communicator (`MPI_Comm_free`): the delete callbacks of its attributes run now. Other handles on it, and what is
+    /// under way, go on; the last of them takes it away.
+    ///
+    /// # Errors
+    /// The world and the task's own communicator stay; a callback's own error, and the communicator is gone all the same.
+    pub fn close(self) -> Result<()> {
+        let of_self = self.state()?.context_ids.of_self();
+        if self.context_id == crate::context_id::WORLD || self.context_id == of_self {
+            let what = "the communicators of the world and of the task alone cannot be freed";
+            return Err(Error::refused(ErrorClass::Communicator, "close", what, i64::from(self.context_id)));
+        }
+        self.delete_attributes()
+    }
+}

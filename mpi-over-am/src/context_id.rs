@@ -1,0 +1,125 @@
+//! Who gives the context ids out: each task has a part of the numbers for itself, so that a new communicator needs no search for
+//! a number that is free everywhere. One of its members takes a number of its own and tells the others.
+//!
+//! ```text
+//! task, in as many bits as the job needs | count | space (2)
+//! ```
+//!
+//! Numbers are used in turn, so that one which was given back rests as long as possible: a task that still has receives under
+//! way on a communicator which others have freed does not meet the next user of the number.
+
+use std::collections::HashSet;
+
+use am_core::task::TaskId;
+
+use crate::error::{Error, ErrorClass, Result};
+
+/// Message spaces of a communicator: each has a context id for each of them.
+pub(crate) const SPACES: u32 = 4;
+/// That of the world.
+pub(crate) const WORLD: u32 = 0;
+/// Counts from here on are given out; the others are the world's, and that of the task alone.
+const FIRST_COUNT: u32 = 2;
+
+/// The numbers of a task, and those that it uses.
+#[derive(Debug)]
+pub(crate) struct ContextIds {
+    own: u32,
+    counts: u32,
+    next: u32,
+    used: HashSet<u32>,
+}
+
+impl ContextIds {
+    pub(crate) fn new(own: TaskId, num_tasks: u32) -> Self {
+        let counts = (u32::MAX / SPACES + 1) / num_tasks.next_power_of_two();
+        Self { own: own.0, counts, next: FIRST_COUNT, used: HashSet::new() }
+    }
+
+    /// That of the communicator of this task alone.
+    pub(crate) fn of_self(&self) -> u32 {
+        self.number(1)
+    }
+
+    fn number(&self, count: u32) -> u32 {
+        (self.own * self.counts + count) * SPACES
+    }
+
+    /// A number that no other communicator of the job has.
+    ///
+    /// # Errors
+    /// All are in use.
+    pub(crate) fn take(&mut self) -> Result<u32> {
+        for _ in FIRST_COUNT..self.counts {
+            let number = self.number(self.next);
+            self.next = if self.next + 1 < self.counts { self.next + 1 } else { FIRST_COUNT };
+            if !self.used.contains(&number) {
+                return Ok(number);
+            }
+        }
+        Err(Error::refused(
+            ErrorClass::Other,
+            "a new communicator",
+            "all context ids are in use: free communicators that are not needed any more",
+            i64::from(self.counts),
+        ))
+    }
+
+    /// A communicator with this number, of whatever task, exists here now.
+    ///
+    /// # Errors
+    /// Another one has it, which its giver has freed and this task has not.
+    pub(crate) fn begin(&mut self, number: u32) -> Result<()> {
+        if self.used.insert(number) {
+            return Ok(());
+        }
+        Err(Error::refused(
+            ErrorClass::Communicator,
+            "a new communicator",
+            "its context id belongs to a communicator that other tasks have freed: free it here too",
+            i64::from(number),
+        ))
+    }
+
+    /// The communicator is gone.
+    pub(crate) fn end(&mut self, number: u32) {
+        self.used.remove(&number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_never_give_the_same_number() {
+        for num_tasks in [1, 2, 3, 8, 1000, 1 << 20] {
+            let mut seen = HashSet::from([WORLD]);
+            for task in [0, num_tasks / 2, num_tasks - 1].into_iter().collect::<HashSet<_>>() {
+                let mut ids = ContextIds::new(TaskId(task), num_tasks);
+                assert!(seen.insert(ids.of_self()));
+                for _ in 0..100 {
+                    let number = ids.take().unwrap();
+                    assert_eq!(number % SPACES, 0);
+                    assert!(seen.insert(number), "{number} twice, with {num_tasks} tasks");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_rest_and_run_out() {
+        let mut ids = ContextIds::new(TaskId(3), 1 << 27);
+        let count = ids.counts - FIRST_COUNT;
+        let first = ids.take().unwrap();
+        ids.begin(first).unwrap();
+        assert!(ids.begin(first).is_err());
+        for _ in 1..count {
+            let number = ids.take().unwrap();
+            ids.begin(number).unwrap();
+        }
+        assert_eq!(ids.take().unwrap_err().class(), ErrorClass::Other);
+        ids.end(first);
+        assert_eq!(ids.take().unwrap(), first);
+    }
+}

@@ -1,0 +1,68 @@
+//! Error handlers: what happens when a call has failed (MPI 5.0 section 9.3).
+//!
+//! In Rust errors are values, so the handler of a new environment is [`ErrorHandler::Return`], and a handler runs only where the
+//! program asks for it ([`Communicator::handle`](crate::Communicator::handle)). The C interface asks after each call.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Error;
+
+/// A handler of the program: it gets the number under which the layer above knows the object, and the error.
+pub type ErrorFunction = dyn Fn(u64, &Error) + Send + Sync;
+
+/// What happens when a call has failed. A state of each communicator, window, session and file.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum ErrorHandler {
+    /// The whole job ends (`MPI_ERRORS_ARE_FATAL`).
+    Fatal,
+    /// The tasks of the object end (`MPI_ERRORS_ABORT`); here they take the job with them.
+    Abort,
+    /// The call returns the error (`MPI_ERRORS_RETURN`).
+    #[default]
+    Return,
+    /// A function of the program runs, and then the call returns the error (`MPI_Comm_create_errhandler`).
+    User(Arc<ErrorFunction>),
+}
+
+impl ErrorHandler {
+    /// A handler from a function.
+    #[must_use]
+    pub fn user(function: impl Fn(u64, &Error) + Send + Sync + 'static) -> Self {
+        Self::User(Arc::new(function))
+    }
+
+    /// Runs the handler. Whether the job is to end: that is the caller's to do.
+    pub(crate) fn run(&self, object: u64, error: &Error) -> bool {
+        match self {
+            Self::Fatal | Self::Abort => true,
+            Self::Return => false,
+            Self::User(function) => {
+                function(object, error);
+                false
+            }
+        }
+    }
+}
+
+impl PartialEq for ErrorHandler {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fatal, Self::Fatal) | (Self::Abort, Self::Abort) | (Self::Return, Self::Return) => true,
+            (Self::User(own), Self::User(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for ErrorHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fatal => "Fatal",
+            Self::Abort => "Abort",
+            Self::Return => "Return",
+            Self::User(_) => "User",
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Sessions: a way to communicators without the world (MPI 5.0 section 11.3).
+//!
+//! A session names sets of tasks; a group of one of them makes a communicator. All sessions of a task stand on its one
+//! environment.
+
+use std::cell::RefCell;
+
+use am_core::fabric::Fabric;
+
+use crate::communicator::Communicator;
+use crate::environment::JobFabric;
+use crate::error::{Error, ErrorClass, Result};
+use crate::error_handler::ErrorHandler;
+use crate::group::Group;
+use crate::info::Info;
+
+/// The set of all tasks of the job.
+pub const WORLD_SET: &str = "mpi://WORLD";
+/// The set of this task alone.
+pub const SELF_SET: &str = "mpi://SELF";
+
+/// A session (`MPI_Session`). Dropping it ends it.
+#[derive(Debug)]
+pub struct Session<F: Fabric = JobFabric> {
+    world: Communicator<F>,
+    info: Info,
+    error_handler: RefCell<ErrorHandler>,
+}
+
+impl<F: Fabric> Session<F> {
+    pub(crate) fn new(world: Communicator<F>, info: Info, error_handler: ErrorHandler) -> Self {
+        Self { world, info, error_handler: RefCell::new(error_handler) }
+    }
+
+    /// The names of the sets of tasks (`MPI_Session_get_num_psets`, `MPI_Session_get_nth_pset`).
+    #[must_use]
+    pub fn sets(&self) -> [&'static str; 2] {
+        [WORLD_SET, SELF_SET]
+    }
+
+    /// What is known of a set: its size, as `mpi_size` (`MPI_Session_get_pset_info`).
+    ///
+    /// # Errors
+    /// There is no such set.
+    pub fn set_info(&self, set: &str) -> Result<Info> {
+        let mut info = Info::new();
+        info.set("mpi_size", &self.group(set)?.size().to_string())?;
+        Ok(info)
+    }
+
+    /// The tasks of a set (`MPI_Group_from_session_pset`).
+    ///
+    /// # Errors
+    /// There is no such set.
+    pub fn group(&self, set: &str) -> Result<Group> {
+        let all = self.world.group();
+        match set {
+            WORLD_SET => Ok(all),
+            SELF_SET => all.incl(&[self.world.rank()]),
+            _ => {
+                let what = "there is no such set; there are mpi://WORLD and mpi://SELF";
+                let len = i64::try_from(set.len()).unwrap_or(i64::MAX);
+                Err(Error::refused(ErrorClass::Argument, "Session::group", what, len))
+            }
+        }
+    }
+
+    /// The hints that it was given (`MPI_Session_get_info`).
+    #[must_use]
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// The error handler (`MPI_Session_get_errhandler`).
+    #[must_use]
+    pub fn error_handler(&self) -> ErrorHandler {
+        self.error_handler.borrow().clone()
+    }
+
+    /// Sets the error handler (`MPI_Session_set_errhandler`).
+    pub fn set_error_handler(&self, handler: ErrorHandler) {
+        *self.error_handler.borrow_mut() = handler;
+    }
+
+    /// A communicator of the tasks of `group`, which all call this with the same `tag` (`MPI_Comm_create_from_group`). `None`
+    /// for a task that is not in it.
+    ///
+    /// # Errors
+    /// The death of a task.
+    pub fn create_from_group(
+        &self,
+        group: &Group,
+        tag: &str,
+        info: &Info,
+        error_handler: ErrorHandler,
+    ) -> Result<Option<Communicator<F>>> {
+        self.world.create_from_group(group, tag, (info, error_handler))
+    }
+
+    /// An inter-communicator of the tasks of two groups, which all call this with the same `tag`
+    /// (`MPI_Intercomm_create_from_groups`).
+    ///
+    /// # Errors
+    /// Groups that overlap, a task that is not in the local one; the death of a task.
+    pub fn inter_from_groups(
+        &self,
+        local: &Group,
+        remote: &Group,
+        tag: &str,
+        info: &Info,
+        error_handler: ErrorHandler,
+    ) -> Result<Communicator<F>> {
+        self.world.inter_from_groups((local, remote), tag, (info, error_handler))
+    }
+}

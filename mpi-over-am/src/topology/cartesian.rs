@@ -1,0 +1,252 @@
+//! Grids (MPI 5.0 sections 8.5.1 and 8.5.5 to 8.5.7).
+
+use std::rc::Rc;
+
+use am_core::fabric::Fabric;
+
+use super::Topology;
+use crate::communicator::Communicator;
+use crate::error::{Error, ErrorClass, Result};
+
+/// A grid of tasks, row by row: the last dimension runs fastest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cartesian {
+    dimensions: Vec<u32>,
+    periods: Vec<bool>,
+}
+
+/// Who is one way and who the other (`MPI_Cart_shift`); `None` is nobody, beyond the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shift {
+    /// From whom a task gets what is shifted.
+    pub source: Option<u32>,
+    /// To whom it gives it.
+    pub destination: Option<u32>,
+}
+
+impl Cartesian {
+    /// A grid of these sizes, round where `periods` says so. No dimension is one task.
+    ///
+    /// # Errors
+    /// A size of 0, more tasks than there can be, another number of periods than of sizes.
+    pub fn new(dimensions: &[u32], periods: &[bool]) -> Result<Self> {
+        if dimensions.len() != periods.len() {
+            let (given, expected) = (periods.len(), dimensions.len());
+            return Err(Error::Count { call: "a grid's periods", given, expected });
+        }
+        let tasks = dimensions
+            .iter()
+            .try_fold(1u32, |all, &size| all.checked_mul(size).filter(|&all| all > 0 && all < u32::MAX));
+        if tasks.is_none() {
+            let what =
+                "each dimension has 1 task or more, and all together less than 2^32; the value is how many";
+            return Err(Error::refused(ErrorClass::Dimensions, "a grid", what, length(dimensions.len())));
+        }
+        Ok(Self { dimensions: dimensions.to_vec(), periods: periods.to_vec() })
+    }
+
+    /// The sizes (`MPI_Cart_get`).
+    #[must_use]
+    pub fn dimensions(&self) -> &[u32] {
+        &self.dimensions
+    }
+
+    /// Which dimensions are round (`MPI_Cart_get`).
+    #[must_use]
+    pub fn periods(&self) -> &[bool] {
+        &self.periods
+    }
+
+    /// How many tasks it has.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.dimensions.iter().product()
+    }
+
+    /// The task at a place (`MPI_Cart_rank`); around the end where the dimension is round.
+    ///
+    /// # Errors
+    /// A place outside of the grid, another number of coordinates than of dimensions.
+    pub fn rank(&self, coordinates: &[i32]) -> Result<u32> {
+        if coordinates.len() != self.dimensions.len() {
+            let (given, expected) = (coordinates.len(), self.dimensions.len());
+            return Err(Error::Count { call: "Cartesian::rank", given, expected });
+        }
+        let mut rank = 0;
+        for ((&at, &size), &is_round) in coordinates.iter().zip(&self.dimensions).zip(&self.periods) {
+            let at = place(i64::from(at), size, is_round).ok_or_else(|| {
+                let what = "the coordinate is outside of a dimension that is not round";
+                Error::refused(ErrorClass::Argument, "Cartesian::rank", what, i64::from(at))
+            })?;
+            rank = rank * size + at;
+        }
+        Ok(rank)
+    }
+
+    /// The place of a task (`MPI_Cart_coords`).
+    ///
+    /// # Errors
+    /// A rank that the grid does not have.
+    pub fn coordinates(&self, rank: u32) -> Result<Vec<u32>> {
+        if rank >= self.size() {
+            return Err(Error::UnknownRank { rank, size: self.size() });
+        }
+        let mut rest = rank;
+        let mut places: Vec<u32> = self
+            .dimensions
+            .iter()
+            .rev()
+            .map(|&size| {
+                let at = rest % size;
+                rest /= size;
+                at
+            })
+            .collect();
+        places.reverse();
+        Ok(places)
+    }
+
+    /// Who is `distance` up and down a dimension from `rank` (`MPI_Cart_shift`).
+    ///
+    /// # Errors
+    /// A dimension or a rank that the grid does not have.
+    pub fn shift(&self, rank: u32, dimension: usize, distance: i32) -> Result<Shift> {
+        let places = self.coordinates(rank)?;
+        let Some((&size, &is_round)) = self.dimensions.get(dimension).zip(self.periods.get(dimension)) else {
+            let what = "there is no such dimension";
+            return Err(Error::refused(ErrorClass::Dimensions, "Cartesian::shift", what, length(dimension)));
+        };
+        let stride: u32 = self.dimensions[dimension + 1..].iter().product();
+        let here = places[dimension];
+        let at = |distance: i64| {
+            let there = place(i64::from(here) + distance, size, is_round)?;
+            Some(rank - here * stride + there * stride)
+        };
+        Ok(Shift { source: at(-i64::from(distance)), destination: at(i64::from(distance)) })
+    }
+}
+
+fn place(at: i64, size: u32, is_round: bool) -> Option<u32> {
+    let at = if is_round { at.rem_euclid(i64::from(size)) } else { at };
+    u32::try_from(at).ok().filter(|&at| at < size)
+}
+
+fn length(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// A communicator whose first tasks are a grid (`MPI_Cart_create`); `None` for the others. Collective.
+    ///
+    /// # Errors
+    /// A grid of more tasks than there are; an inter-communicator; as for [`Cartesian::new`].
+    pub fn create_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<Self>> {
+        let grid = Cartesian::new(dimensions, periods)?;
+        let group = self.first_ranks("create_cartesian", grid.size())?;
+        self.create_with(&group, Some(Topology::Cartesian(Rc::new(grid))))
+    }
+
+    /// The grid.
+    ///
+    /// # Errors
+    /// The communicator has none.
+    pub fn cartesian(&self) -> Result<&Cartesian> {
+        match self.topology() {
+            Some(Topology::Cartesian(grid)) => Ok(grid),
+            _ => {
+                let what = "the communicator is not a grid; the value is its size";
+                let size = i64::from(self.size());
+                Err(Error::refused(ErrorClass::Topology, "cartesian", what, size))
+            }
+        }
+    }
+
+    /// The rank that a task would have in a grid, if its creation could choose (`MPI_Cart_map`): its own, or `None` beyond the
+    /// grid.
+    ///
+    /// # Errors
+    /// As for [`create_cartesian`](Self::create_cartesian).
+    pub fn map_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<u32>> {
+        let grid = Cartesian::new(dimensions, periods)?;
+        self.first_ranks("map_cartesian", grid.size())?;
+        Ok((self.rank() < grid.size()).then_some(self.rank()))
+    }
+
+    /// The slice of the grid through this task along the dimensions that remain (`MPI_Cart_sub`). Collective.
+    ///
+    /// # Errors
+    /// The communicator is no grid; another number of choices than of dimensions.
+    pub fn sub_cartesian(&self, remains: &[bool]) -> Result<Self> {
+        let grid = self.cartesian()?;
+        if remains.len() != grid.dimensions.len() {
+            let (given, expected) = (remains.len(), grid.dimensions.len());
+            return Err(Error::Count { call: "sub_cartesian", given, expected });
+        }
+        let kept = |values: Vec<u32>| {
+            values.into_iter().zip(remains).filter(|(_, remain)| **remain).map(|(v, _)| v).collect()
+        };
+        let (mut color, mut key) = (0, 0);
+        for ((&size, at), &remain) in grid.dimensions.iter().zip(grid.coordinates(self.rank())?).zip(remains)
+        {
+            let part = if remain { &mut key } else { &mut color };
+            *part = *part * size + at;
+        }
+        let (color, key) = (i32::try_from(color), i32::try_from(key));
+        let (Ok(color), Ok(key)) = (color, key) else {
+            return Err(Error::TooLarge { call: "sub_cartesian" });
+        };
+        let dimensions: Vec<u32> = kept(grid.dimensions.clone());
+        let periods: Vec<bool> = grid
+            .periods
+            .iter()
+            .zip(remains)
+            .filter(|(_, remain)| **remain)
+            .map(|(&period, _)| period)
+            .collect();
+        let slice = Cartesian::new(&dimensions, &periods)?;
+        let part = self.split(Some(color), key)?.expect("a colour was given");
+        Ok(part.with_topology(Topology::Cartesian(Rc::new(slice))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_ranks_are_each_others_reverse() {
+        let grid = Cartesian::new(&[3, 1, 4], &[true, false, false]).unwrap();
+        assert_eq!(grid.size(), 12);
+        for rank in 0..12 {
+            let places: Vec<i32> =
+                grid.coordinates(rank).unwrap().iter().map(|at| at.cast_signed()).collect();
+            assert_eq!(grid.rank(&places).unwrap(), rank);
+        }
+        assert_eq!(grid.rank(&[-1, 0, 3]).unwrap(), 11);
+        assert_eq!(grid.rank(&[0, 0, 4]).unwrap_err().class(), ErrorClass::Argument);
+        assert_eq!(grid.rank(&[0, 0]).unwrap_err().class(), ErrorClass::Count);
+        assert_eq!(grid.coordinates(12).unwrap_err().class(), ErrorClass::Rank);
+    }
+
+    #[test]
+    fn shifts_stop_at_edges_and_go_round() {
+        let grid = Cartesian::new(&[3, 4], &[true, false]).unwrap();
+        assert_eq!(grid.shift(1, 0, 1).unwrap(), Shift { source: Some(9), destination: Some(5) });
+        assert_eq!(grid.shift(4, 1, 1).unwrap(), Shift { source: None, destination: Some(5) });
+        assert_eq!(grid.shift(7, 1, 1).unwrap(), Shift { source: Some(6), destination: None });
+        assert_eq!(grid.shift(5, 1, -2).unwrap(), Shift { source: Some(7), destination: None });
+        assert_eq!(grid.shift(5, 0, 7).unwrap(), Shift { source: Some(1), destination: Some(9) });
+        assert_eq!(grid.shift(0, 2, 1).unwrap_err().class(), ErrorClass::Dimensions);
+    }
+
+    #[test]
+    fn grids_that_cannot_be_are_refused() {
+        assert_eq!(Cartesian::new(&[], &[]).unwrap().size(), 1);
+        assert_eq!(Cartesian::new(&[2, 0], &[true, true]).unwrap_err().class(), ErrorClass::Dimensions);
+        assert_eq!(
+            Cartesian::new(&[u32::MAX, 2], &[true, true]).unwrap_err().class(),
+            ErrorClass::Dimensions
+        );
+        assert_eq!(Cartesian::new(&[2], &[]).unwrap_err().class(), ErrorClass::Count);
+    }
+}

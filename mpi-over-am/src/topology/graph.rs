@@ -1,0 +1,318 @@
+//! Graphs: known to everybody, or to each task its part (MPI 5.0 sections 8.5.3 and 8.5.4).
+
+use std::rc::Rc;
+
+use am_core::fabric::Fabric;
+
+use super::Topology;
+use crate::communicator::Communicator;
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::info::Info;
+
+/// A graph that everybody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graph {
+    /// Where the neighbours of each rank end.
+    index: Vec<u32>,
+    edges: Vec<u32>,
+}
+
+/// The weights of edges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Weights {
+    /// None were given (`MPI_UNWEIGHTED`).
+    Unweighted,
+    /// One for each edge.
+    Each(Vec<u32>),
+}
+
+/// A graph of which each task knows who its neighbours are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistributedGraph {
+    sources: Vec<u32>,
+    source_weights: Weights,
+    destinations: Vec<u32>,
+    destination_weights: Weights,
+}
+
+impl Graph {
+    /// A graph: `index[rank]` is how many edges the ranks up to this one have, `edges` are their neighbours.
+    ///
+    /// # Errors
+    /// An index that decreases or is not the number of edges; a neighbour that does not exist.
+    pub fn new(index: &[u32], edges: &[u32]) -> Result<Self> {
+        let refused =
+            |what, value: u32| Err(Error::refused(ErrorClass::Topology, "a graph", what, i64::from(value)));
+        let count = index.last().copied().unwrap_or(0);
+        if !index.is_sorted() || count as usize != edges.len() {
+            return refused(
+                "its index does not grow up to the number of edges; the value is the last one",
+                count,
+            );
+        }
+        match edges.iter().find(|&&edge| edge as usize >= index.len()) {
+            Some(&edge) => refused("an edge ends at a rank that the graph does not have", edge),
+            None => Ok(Self { index: index.to_vec(), edges: edges.to_vec() }),
+        }
+    }
+
+    /// The index, as it was given (`MPI_Graph_get`).
+    #[must_use]
+    pub fn index(&self) -> &[u32] {
+        &self.index
+    }
+
+    /// The edges, as they were given (`MPI_Graph_get`).
+    #[must_use]
+    pub fn edges(&self) -> &[u32] {
+        &self.edges
+    }
+
+    /// The neighbours of a rank (`MPI_Graph_neighbors`).
+    ///
+    /// # Errors
+    /// A rank that the graph does not have.
+    pub fn neighbors(&self, rank: u32) -> Result<&[u32]> {
+        let size = u32::try_from(self.index.len()).unwrap_or(u32::MAX);
+        let end = *self.index.get(rank as usize).ok_or(Error::UnknownRank { rank, size: size.max(1) })?;
+        let start = if rank == 0 { 0 } else { self.index[rank as usize - 1] };
+        Ok(&self.edges[start as usize..end as usize])
+    }
+}
+
+impl Weights {
+    fn check(&self, edges: usize) -> Result<()> {
+        match self {
+            Self::Each(weights) if weights.len() != edges => {
+                Err(Error::Count { call: "a graph's weights", given: weights.len(), expected: edges })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn of(&self, edge: usize) -> u32 {
+        match self {
+            Self::Unweighted => 1,
+            Self::Each(weights) => weights[edge],
+        }
+    }
+}
+
+impl DistributedGraph {
+    /// From whom there are edges to this task (`MPI_Dist_graph_neighbors`).
+    #[must_use]
+    pub fn sources(&self) -> &[u32] {
+        &self.sources
+    }
+
+    /// The weights of these edges.
+    #[must_use]
+    pub fn source_weights(&self) -> &Weights {
+        &self.source_weights
+    }
+
+    /// To whom there are edges from this task.
+    #[must_use]
+    pub fn destinations(&self) -> &[u32] {
+        &self.destinations
+    }
+
+    /// The weights of these edges.
+    #[must_use]
+    pub fn destination_weights(&self) -> &Weights {
+        &self.destination_weights
+    }
+
+    /// Whether weights were given (`MPI_Dist_graph_neighbors_count`).
+    #[must_use]
+    pub fn is_weighted(&self) -> bool {
+        self.source_weights != Weights::Unweighted || self.destination_weights != Weights::Unweighted
+    }
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// A communicator whose first tasks are a graph; `None` for the others (`MPI_Graph_create`). Collective; everybody gives the
+    /// same.
+    ///
+    /// # Errors
+    /// More ranks than there are tasks; an inter-communicator; as for [`Graph::new`].
+    pub fn create_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<Self>> {
+        let graph = Graph::new(index, edges)?;
+        let size = u32::try_from(index.len()).unwrap_or(u32::MAX);
+        let group = self.first_ranks("create_graph", size)?;
+        self.create_with(&group, Some(Topology::Graph(Rc::new(graph))))
+    }
+
+    /// The rank that a task would have in a graph (`MPI_Graph_map`): its own, or `None` beyond the graph.
+    ///
+    /// # Errors
+    /// As for [`create_graph`](Self::create_graph).
+    pub fn map_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<u32>> {
+        Graph::new(index, edges)?;
+        let size = u32::try_from(index.len()).unwrap_or(u32::MAX);
+        self.first_ranks("map_graph", size)?;
+        Ok((self.rank() < size).then_some(self.rank()))
+    }
+
+    /// The graph.
+    ///
+    /// # Errors
+    /// The communicator has none.
+    pub fn graph(&self) -> Result<&Graph> {
+        match self.topology() {
+            Some(Topology::Graph(graph)) => Ok(graph),
+            _ => Err(self.no_such_topology("graph")),
+        }
+    }
+
+    /// A communicator in which each task names its neighbours on both sides (`MPI_Dist_graph_create_adjacent`). Collective.
+    ///
+    /// # Errors
+    /// A neighbour that does not exist, another number of weights than of neighbours, an inter-communicator.
+    pub fn create_distributed_graph_adjacent(
+        &self,
+        (sources, source_weights): (&[u32], &Weights),
+        (destinations, destination_weights): (&[u32], &Weights),
+        info: &Info,
+    ) -> Result<Self> {
+        source_weights.check(sources.len())?;
+        destination_weights.check(destinations.len())?;
+        self.check_neighbors(sources.iter().chain(destinations))?;
+        let graph = DistributedGraph {
+            sources: sources.to_vec(),
+            source_weights: source_weights.clone(),
+            destinations: destinations.to_vec(),
+            destination_weights: destination_weights.clone(),
+        };
+        self.create_distributed(graph, info)
+    }
+
+    /// A communicator in which each task names any edges: from each of `sources`, as many as its degree says to the next
+    /// destinations (`MPI_Dist_graph_create`). Collective; all give weights, or nobody does.
+    ///
+    /// # Errors
+    /// As for [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).
+    pub fn create_distributed_graph(
+        &self,
+        (sources, degrees): (&[u32], &[u32]),
+        destinations: &[u32],
+        weights: &Weights,
+        info: &Info,
+    ) -> Result<Self> {
+        if sources.len() != degrees.len() {
+            let (given, expected) = (degrees.len(), sources.len());
+            return Err(Error::Count { call: "a graph's degrees", given, expected });
+        }
+        let edges: usize = degrees.iter().map(|&degree| degree as usize).sum();
+        if destinations.len() != edges {
+            let (given, expected) = (destinations.len(), edges);
+            return Err(Error::Count { call: "a graph's destinations", given, expected });
+        }
+        weights.check(edges)?;
+        self.check_neighbors(sources.iter().chain(destinations))?;
+        let starts =
+            sources.iter().zip(degrees).flat_map(|(&source, &degree)| (0..degree).map(move |_| source));
+        let own: Vec<u64> = starts
+            .zip(destinations)
+            .enumerate()
+            .flat_map(|(edge, (source, &destination))| {
+                let ends = u64::from(source) << 32 | u64::from(destination);
+                [ends, u64::from(weights.of(edge))]
+            })
+            .chain([u64::from(*weights != Weights::Unweighted)])
+            .collect();
+        let lists = self.gather_lists(&own)?;
+        let is_weighted = lists.iter().any(|list| list.last() == Some(&1));
+        let edges = lists.iter().flat_map(|list| list.chunks_exact(2)).map(|edge| {
+            let [source, destination] = [edge[0] >> 32, edge[0] & u64::from(u32::MAX)].map(narrow);
+            (source, destination, narrow(edge[1]))
+        });
+        let (mut into, mut from) = (Vec::new(), Vec::new());
+        for (source, destination, weight) in edges {
+            if destination == self.rank() {
+                into.push((source, weight));
+            }
+            if source == self.rank() {
+                from.push((destination, weight));
+            }
+        }
+        let taken_apart = |edges: Vec<(u32, u32)>| {
+            let (ends, weights) = edges.into_iter().unzip();
+            (ends, if is_weighted { Weights::Each(weights) } else { Weights::Unweighted })
+        };
+        let (sources, source_weights) = taken_apart(into);
+        let (destinations, destination_weights) = taken_apart(from);
+        let graph = DistributedGraph { sources, source_weights, destinations, destination_weights };
+        self.create_distributed(graph, info)
+    }
+
+    fn create_distributed(&self, graph: DistributedGraph, info: &Info) -> Result<Self> {
+        let group = self.first_ranks("create_distributed_graph", self.size())?;
+        let topology = Topology::DistributedGraph(Rc::new(graph));
+        let new = self.create_with(&group, Some(topology))?.expect("every task is a member");
+        new.set_info(info);
+        Ok(new)
+    }
+
+    /// The graph of which each task knows its part.
+    ///
+    /// # Errors
+    /// The communicator has none.
+    pub fn distributed_graph(&self) -> Result<&DistributedGraph> {
+        match self.topology() {
+            Some(Topology::DistributedGraph(graph)) => Ok(graph),
+            _ => Err(self.no_such_topology("distributed_graph")),
+        }
+    }
+
+    fn no_such_topology(&self, call: &'static str) -> Error {
+        let what = "the communicator has no such topology; the value is its size";
+        Error::refused(ErrorClass::Topology, call, what, i64::from(self.size()))
+    }
+
+    fn check_neighbors<'a>(&self, mut ranks: impl Iterator<Item = &'a u32>) -> Result<()> {
+        match ranks.find(|&&rank| rank >= self.size()) {
+            Some(&rank) => Err(Error::UnknownRank { rank, size: self.size() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The group of the first tasks, for a topology.
+    pub(super) fn first_ranks(&self, call: &'static str, count: u32) -> Result<Group> {
+        if self.is_inter() {
+            let what = "an inter-communicator has no topology";
+            return Err(Error::refused(ErrorClass::Communicator, call, what, i64::from(count)));
+        }
+        if count > self.size() {
+            let what = "the topology has more ranks than the communicator has";
+            return Err(Error::refused(ErrorClass::Argument, call, what, i64::from(count)));
+        }
+        self.group().incl(&(0..count).collect::<Vec<_>>())
+    }
+}
+
+fn narrow(word: u64) -> u32 {
+    u32::try_from(word).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_between_their_indexes() {
+        let graph = Graph::new(&[2, 3, 4, 6], &[1, 3, 0, 3, 0, 2]).unwrap();
+        assert_eq!(graph.neighbors(0).unwrap(), [1, 3]);
+        assert_eq!(graph.neighbors(2).unwrap(), [3]);
+        assert_eq!(graph.neighbors(3).unwrap(), [0, 2]);
+        assert_eq!(graph.neighbors(4).unwrap_err().class(), ErrorClass::Rank);
+    }
+
+    #[test]
+    fn graphs_that_cannot_be_are_refused() {
+        for (index, edges) in [(&[2, 1][..], &[0][..]), (&[1], &[1]), (&[2], &[0]), (&[], &[0])] {
+            assert_eq!(Graph::new(index, edges).unwrap_err().class(), ErrorClass::Topology);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Virtual topologies: who is whose neighbour (MPI 5.0 chapter 8).
+//!
+//! The tasks of a job run on one machine, where no neighbour is nearer than another, so ranks are never reordered.
+
+mod cartesian;
+mod dimensions;
+mod graph;
+
+use std::rc::Rc;
+
+pub use cartesian::{Cartesian, Shift};
+pub use dimensions::dimensions;
+pub use graph::{DistributedGraph, Graph, Weights};
+
+/// The topology of a communicator (`MPI_Topo_test`). Cloning is cheap.
+#[derive(Clone, Debug)]
+pub enum Topology {
+    /// A grid (`MPI_CART`).
+    Cartesian(Rc<Cartesian>),
+    /// A graph that everybody knows (`MPI_GRAPH`).
+    Graph(Rc<Graph>),
+    /// A graph of which each task knows its neighbours (`MPI_DIST_GRAPH`).
+    DistributedGraph(Rc<DistributedGraph>),
+}
+
+impl Topology {
+    /// The neighbours of `rank`, which is the task's own, in the order of neighbourhood collectives (MPI 5.0 section 8.6): those
+    /// that it gets something from, and those that it gives something to. `None` is nobody, at the edge of a grid.
+    #[must_use]
+    pub fn neighbors(&self, rank: u32) -> (Vec<Option<u32>>, Vec<Option<u32>>) {
+        match self {
+            Self::Cartesian(grid) => {
+                let both: Vec<_> = (0..grid.dimensions().len())
+                    .flat_map(|dimension| {
+                        let Shift { source, destination } = grid
+                            .shift(rank, dimension, 1)
+                            .unwrap_or(Shift { source: None, destination: None });
+                        [source, destination]
+                    })
+                    .collect();
+                (both.clone(), both)
+            }
+            Self::Graph(graph) => {
+                let all: Vec<_> =
+                    graph.neighbors(rank).unwrap_or_default().iter().copied().map(Some).collect();
+                (all.clone(), all)
+            }
+            Self::DistributedGraph(graph) => (
+                graph.sources().iter().copied().map(Some).collect(),
+                graph.destinations().iter().copied().map(Some).collect(),
+            ),
+        }
+    }
+}
