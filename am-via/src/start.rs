@@ -5,6 +5,7 @@ use std::sync::Arc;
 use am_core::Context;
 use am_core::error::{Error, Result};
 
+use crate::device::DeviceError;
 use crate::device::shm::{OwnHeap, Shm, ShmOptions};
 use crate::fabric::{CreditPlan, ViaFabric};
 use crate::job::Job;
@@ -12,7 +13,7 @@ use crate::limit::BareLink;
 use crate::settings::Memory;
 use crate::shm::regions::Ways;
 use crate::shm::wait::WaitPolicy;
-use crate::vipl::Nic;
+use crate::vipl::{Nic, UserAgent, VipError};
 
 /// The fabric of a task on one machine.
 pub type ShmFabric = ViaFabric<Shm>;
@@ -54,6 +55,28 @@ impl Task {
     /// The job's memory cannot be mapped.
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
+        let device = self.device(context).map_err(|error| Error::Job { what: error.to_string() })?;
+        Ok(ViaFabric::new(
+            Nic::open(device),
+            CreditPlan { credits: settings.credits, answers: settings.credits },
+        ))
+    }
+
+    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`; each is used by one
+    /// context, or by one such program.
+    ///
+    /// # Errors
+    /// No NIC has this name, or the job's memory cannot be mapped.
+    pub fn open_nic(&self, name: &str) -> Result<UserAgent<Shm>, VipError> {
+        let number = name.strip_prefix("shm").and_then(|number| number.parse::<u32>().ok());
+        let context = number.filter(|number| *number < NICS_MAX && name == format!("shm{number}"));
+        let context =
+            context.ok_or_else(|| VipError::UnknownNic { name: name.to_owned(), last: NICS_MAX - 1 })?;
+        Ok(UserAgent::open(self.device(context)?))
+    }
+
+    fn device(&self, context: u32) -> Result<Shm, DeviceError> {
+        let settings = self.job.settings();
         let options = ShmOptions {
             context,
             packet_bytes: settings.packet_bytes,
@@ -65,12 +88,7 @@ impl Task {
             },
             wait: self.wait_policy(),
         };
-        let device = Shm::open(Arc::clone(&self.job), Arc::clone(&self.heap), options)
-            .map_err(|error| Error::Job { what: error.to_string() })?;
-        Ok(ViaFabric::new(
-            Nic::open(device),
-            CreditPlan { credits: settings.credits, answers: settings.credits },
-        ))
+        Shm::open(Arc::clone(&self.job), Arc::clone(&self.heap), options)
     }
 
     /// Opens the first context, with handlers registered at run time.
@@ -102,6 +120,8 @@ impl Task {
     }
 }
 
+/// NICs of a task: one for each context.
+const NICS_MAX: u32 = 16;
 /// Polls of a spin: about 100 us.
 const SPIN_POLLS: u32 = 6000;
 /// Yields before a sleep, where a yield lets another task of the job run.

@@ -79,8 +79,8 @@ pub enum Operation {
     Send = 5,
     /// The same, in the receive area.
     SendArea = 6,
-    /// Who is at the other end: the attributes of its VI.
-    Attributes = 7,
+    /// A VI asks for a connection.
+    Request = 7,
     /// What the peer waited for has ended, and how.
     Acknowledge = 8,
     /// The VI at the other end is in error.
@@ -91,6 +91,14 @@ pub enum Operation {
     ReadRequest = 11,
     /// A piece of its answer, in the receive area.
     ReadPiece = 12,
+    /// A VI takes the connection that was asked for.
+    Accept = 13,
+    /// Nobody takes it.
+    Reject = 14,
+    /// It is asked for no more.
+    Withdraw = 15,
+    /// An access to the peer's memory was refused there, and the connection stays.
+    Refused = 16,
 }
 
 impl Operation {
@@ -111,12 +119,16 @@ impl Operation {
         Some(match word {
             5 => Self::Send,
             6 => Self::SendArea,
-            7 => Self::Attributes,
+            7 => Self::Request,
             8 => Self::Acknowledge,
             9 => Self::Broken,
             10 => Self::StagedWrite,
             11 => Self::ReadRequest,
             12 => Self::ReadPiece,
+            13 => Self::Accept,
+            14 => Self::Reject,
+            15 => Self::Withdraw,
+            16 => Self::Refused,
             _ => return None,
         })
     }
@@ -275,9 +287,9 @@ pub trait Device: std::fmt::Debug {
     /// Ends a connection. The peer's posts are refused from now on.
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
 
-    /// Entries that are posted on this VI from now on may be lost, or come in another order: VIA's Unreliable level. A
-    /// device that loses none has nothing to do.
-    fn allow_loss(&mut self, _vi: ViNumber) {}
+    /// Whether entries that are posted on this VI from now on may be lost, or come in another order: VIA's Unreliable level.
+    /// A device that loses none has nothing to do.
+    fn allow_loss(&mut self, _vi: ViNumber, _allowed: bool) {}
 
     /// Posts an entry with what it carries. The sequence of entries on a VI is kept.
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;

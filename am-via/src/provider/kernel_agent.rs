@@ -1,8 +1,13 @@
 //! The kernel agent: what a NIC has of everything, and who owns it (VIA 1.0 chapter 2, `VipOpenNic` and `VipQueryNic`).
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::device::{Device, DeviceAttributes};
 
 use super::registration::Registrations;
+
+/// NICs opened by this process so far.
+static NICS_OPENED: AtomicU32 = AtomicU32::new(0);
 
 /// What a NIC can do and how much of everything it has (`VIP_NIC_ATTRIBUTES`). Does not change while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +32,14 @@ pub struct NicLimits {
     pub register_bytes_max: u64,
     /// Registrations at once.
     pub regions_max: u32,
+    /// Bytes of a discriminator.
+    pub discriminator_bytes_max: u32,
 }
 
 impl NicLimits {
     fn of(device: &DeviceAttributes) -> Self {
         Self {
-            vis_max: device.vis_max.min(4096),
+            vis_max: 1024,
             descriptors_per_queue_max: 1024,
             segments_per_descriptor_max: 252,
             cqs_max: 1024,
@@ -42,6 +49,7 @@ impl NicLimits {
             ptags_max: 1024,
             register_bytes_max: u64::MAX,
             regions_max: device.regions_max,
+            discriminator_bytes_max: 16,
         }
     }
 }
@@ -49,6 +57,7 @@ impl NicLimits {
 /// What the provider keeps for one open NIC.
 #[derive(Debug)]
 pub struct KernelAgent {
+    nic: u32,
     limits: NicLimits,
     /// Protection tags and registered memory.
     pub registrations: Registrations,
@@ -59,7 +68,15 @@ impl KernelAgent {
     #[must_use]
     pub fn new(device: &impl Device) -> Self {
         let limits = NicLimits::of(&device.attributes());
-        Self { limits, registrations: Registrations::new(limits.ptags_max) }
+        // Relaxed: only the number has to be this NIC's alone.
+        let nic = NICS_OPENED.fetch_add(1, Ordering::Relaxed);
+        Self { nic, limits, registrations: Registrations::new(nic, limits.ptags_max) }
+    }
+
+    /// A number that no other NIC of this process has: by it foreign handles are known.
+    #[must_use]
+    pub fn nic(&self) -> u32 {
+        self.nic
     }
 
     /// The limits.

@@ -4,6 +4,7 @@
 //! its second.
 
 use crate::device::NodeAddress;
+use crate::shm::layout::CONTEXTS_MAX;
 
 /// The names of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,20 +19,31 @@ impl NameService {
         Self { num_tasks }
     }
 
-    /// The address that a name stands for; `None` if it stands for none in this job.
+    /// The last task.
     #[must_use]
-    pub fn host_by_name(&self, name: &str) -> Option<NodeAddress> {
+    pub fn last(&self) -> u32 {
+        self.num_tasks.saturating_sub(1)
+    }
+
+    /// The address of NIC `index` of those that a name stands for; `None` if there is none in this job. A task's name stands
+    /// for all its contexts, a context's for one.
+    #[must_use]
+    pub fn host_by_name(&self, name: &str, index: u32) -> Option<NodeAddress> {
         let numbers = name.strip_prefix("task")?;
-        let (task, context) = numbers.split_once('.').unwrap_or((numbers, "0"));
+        let (task, context) = match numbers.split_once('.') {
+            Some((task, context)) if index == 0 => (task, number(context)?),
+            Some(_) => return None,
+            None => (numbers, index),
+        };
         let task = number(task)?;
-        (task < self.num_tasks).then_some(NodeAddress { task, context: number(context)? })
+        (task < self.num_tasks && context < CONTEXTS_MAX).then_some(NodeAddress { task, context })
     }
 
     /// The name of an address; `None` if the job has no such task.
     #[must_use]
     pub fn host_by_addr(&self, address: NodeAddress) -> Option<String> {
         let NodeAddress { task, context } = address;
-        if task >= self.num_tasks {
+        if task >= self.num_tasks || context >= CONTEXTS_MAX {
             return None;
         }
         Some(if context == 0 { format!("task{task}") } else { format!("task{task}.{context}") })
@@ -54,9 +66,12 @@ mod tests {
         for (task, context) in [(0, 0), (11, 0), (3, 15)] {
             let address = NodeAddress { task, context };
             let name = names.host_by_addr(address).unwrap();
-            assert_eq!(names.host_by_name(&name), Some(address), "{name}");
+            assert_eq!(names.host_by_name(&name, 0), Some(address), "{name}");
         }
         assert_eq!(names.host_by_addr(NodeAddress { task: 12, context: 0 }), None);
+        assert_eq!(names.host_by_addr(NodeAddress { task: 0, context: 16 }), None);
+        assert_eq!(names.host_by_name("task3", 2), Some(NodeAddress { task: 3, context: 2 }));
+        assert_eq!((names.host_by_name("task3", 16), names.host_by_name("task3.1", 1)), (None, None));
     }
 
     #[test]
@@ -74,7 +89,7 @@ mod tests {
             "node1",
             "task99999999999",
         ] {
-            assert_eq!(names.host_by_name(name), None, "{name}");
+            assert_eq!(names.host_by_name(name, 0), None, "{name}");
         }
     }
 }

@@ -11,13 +11,17 @@ use crate::shm::copy::CheckedRange;
 
 /// A protection tag: memory is reached only by VIs of the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PTag(u32);
+pub struct PTag {
+    /// The NIC that made it: tags of another one are refused.
+    nic: u32,
+    number: u32,
+}
 
 impl PTag {
     /// The number that a registration is marked with.
     #[must_use]
     pub fn number(self) -> u32 {
-        self.0
+        self.number
     }
 }
 
@@ -109,6 +113,7 @@ struct Registered {
 /// The tags and registrations of one NIC.
 #[derive(Debug)]
 pub struct Registrations {
+    nic: u32,
     /// Users of each live tag.
     tags: HashMap<u32, u32>,
     next_tag: u32,
@@ -117,11 +122,11 @@ pub struct Registrations {
 }
 
 impl Registrations {
-    /// No tags yet, and at most `tags_max` at once.
+    /// No tags yet, and at most `tags_max` at once; `nic` is a number that no other NIC of this process has.
     #[must_use]
-    pub fn new(tags_max: u32) -> Self {
+    pub fn new(nic: u32, tags_max: u32) -> Self {
         // Tag 0 is that of memory registered without one.
-        Self { tags: HashMap::new(), next_tag: 1, tags_max, regions: HashMap::new() }
+        Self { nic, tags: HashMap::new(), next_tag: 1, tags_max, regions: HashMap::new() }
     }
 
     /// Makes a tag.
@@ -138,7 +143,7 @@ impl Registrations {
         let tag = self.next_tag;
         self.next_tag = tag.wrapping_add(1);
         self.tags.insert(tag, 0);
-        Ok(PTag(tag))
+        Ok(PTag { nic: self.nic, number: tag })
     }
 
     /// Ends a tag.
@@ -146,11 +151,11 @@ impl Registrations {
     /// # Errors
     /// It does not exist, or something still has it.
     pub fn destroy_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
-        match self.tags.get(&tag.0) {
-            None => Err(RegistrationFault::UnknownTag(tag.0)),
-            Some(&users) if users > 0 => Err(RegistrationFault::TagInUse { tag: tag.0, users }),
+        match self.tags.get(&tag.number).filter(|_| tag.nic == self.nic) {
+            None => Err(RegistrationFault::UnknownTag(tag.number)),
+            Some(&users) if users > 0 => Err(RegistrationFault::TagInUse { tag: tag.number, users }),
             Some(_) => {
-                self.tags.remove(&tag.0);
+                self.tags.remove(&tag.number);
                 Ok(())
             }
         }
@@ -161,14 +166,15 @@ impl Registrations {
     /// # Errors
     /// It does not exist.
     pub fn use_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
-        let users = self.tags.get_mut(&tag.0).ok_or(RegistrationFault::UnknownTag(tag.0))?;
+        let users = self.tags.get_mut(&tag.number).filter(|_| tag.nic == self.nic);
+        let users = users.ok_or(RegistrationFault::UnknownTag(tag.number))?;
         *users += 1;
         Ok(())
     }
 
     /// One user less.
     pub fn leave_ptag(&mut self, tag: PTag) {
-        self.leave(tag.0);
+        self.leave(tag.number);
     }
 
     fn leave(&mut self, tag: u32) {
@@ -194,7 +200,7 @@ impl Registrations {
             return Err(refused);
         };
         self.use_ptag(tag)?;
-        let attributes = MemAttributes { ptag: tag.0, ..attributes };
+        let attributes = MemAttributes { ptag: tag.number, ..attributes };
         match device.register(range, attributes, None) {
             Ok(handle) => {
                 let memory = Arc::clone(memory);
@@ -238,7 +244,7 @@ impl Registrations {
         (tag, attributes): (PTag, MemAttributes),
     ) -> Result<(), RegistrationFault> {
         let old = self.query(handle).ok_or(RegistrationFault::UnknownHandle(handle))?.0.ptag;
-        let attributes = MemAttributes { ptag: tag.0, ..attributes };
+        let attributes = MemAttributes { ptag: tag.number, ..attributes };
         self.use_ptag(tag)?;
         if let Err(error) = device.set_mem_attributes(handle, attributes) {
             self.leave_ptag(tag);

@@ -43,6 +43,11 @@ impl CompletionQueue {
         has_room
     }
 
+    /// The oldest entry.
+    pub(super) fn pop(&mut self) -> Option<CqEntry> {
+        self.entries.pop_front()
+    }
+
     /// Forgets what a VI that goes away has left here.
     pub(super) fn forget(&mut self, vi: ViHandle) {
         self.entries.retain(|entry| entry.vi != vi);
@@ -56,14 +61,7 @@ impl<D: Device> UserAgent<D> {
     /// No entries, more than the NIC allows, or no queue left.
     pub fn create_cq(&mut self, entries_max: u32) -> Result<CqHandle, VipError> {
         let limits = self.limits();
-        if entries_max == 0 || entries_max > limits.cq_entries_max {
-            return Err(VipError::InvalidParameter {
-                what: "the number of entries of a completion queue",
-                given: u64::from(entries_max),
-                least: 1,
-                most: u64::from(limits.cq_entries_max),
-            });
-        }
+        check_entries(entries_max, limits.cq_entries_max)?;
         if self.cqs.count() >= limits.cqs_max {
             return Err(VipError::ErrorResource {
                 resource: "completion queues",
@@ -76,6 +74,25 @@ impl<D: Device> UserAgent<D> {
         Ok(CqHandle(self.cqs.insert(queue)))
     }
 
+    /// Changes how many entries a completion queue has (`VipResizeCQ`). Those that wait in it stay.
+    ///
+    /// # Errors
+    /// No such queue, no entries, more than the NIC allows, or fewer than wait in it; it stays as it was.
+    pub fn resize_cq(&mut self, cq: CqHandle, entries_max: u32) -> Result<(), VipError> {
+        let limit = self.limits().cq_entries_max;
+        let found = self.cq(cq)?;
+        check_entries(entries_max, limit)?;
+        if found.entries.len() > entries_max as usize {
+            return Err(VipError::ErrorResource {
+                resource: "entries of the resized completion queue",
+                available: u64::from(entries_max),
+                remedy: "take those that wait first",
+            });
+        }
+        found.entries_max = entries_max as usize;
+        Ok(())
+    }
+
     /// Ends a completion queue (`VipDestroyCQ`).
     ///
     /// # Errors
@@ -86,6 +103,7 @@ impl<D: Device> UserAgent<D> {
             return Err(VipError::InUse { what: "completion queue", users: work_queues });
         }
         self.cqs.remove(cq.0);
+        self.forget_cq_notice(cq);
         Ok(())
     }
 
@@ -94,11 +112,11 @@ impl<D: Device> UserAgent<D> {
     /// # Errors
     /// No such queue.
     pub fn cq_done(&mut self, cq: CqHandle) -> Result<Option<CqEntry>, VipError> {
-        if let Some(entry) = self.cq(cq)?.entries.pop_front() {
+        if let Some(entry) = self.cq(cq)?.pop() {
             return Ok(Some(entry));
         }
         self.progress();
-        Ok(self.cq(cq)?.entries.pop_front())
+        Ok(self.cq(cq)?.pop())
     }
 
     /// Waits for the next completion (`VipCQWait`), for ever if `timeout` is `None`.
@@ -106,10 +124,22 @@ impl<D: Device> UserAgent<D> {
     /// # Errors
     /// No such queue, or the time is over.
     pub fn cq_wait(&mut self, cq: CqHandle, timeout: Option<Duration>) -> Result<CqEntry, VipError> {
-        self.wait_for(timeout, |agent| Ok(agent.cq(cq)?.entries.pop_front()))
+        self.wait_for(timeout, |agent| Ok(agent.cq(cq)?.pop()))
     }
 
-    fn cq(&mut self, cq: CqHandle) -> Result<&mut CompletionQueue, VipError> {
+    pub(super) fn cq(&mut self, cq: CqHandle) -> Result<&mut CompletionQueue, VipError> {
         self.cqs.get_mut(cq.0).ok_or(VipError::UnknownHandle { what: "completion queue" })
     }
+}
+
+fn check_entries(entries_max: u32, limit: u32) -> Result<(), VipError> {
+    if entries_max == 0 || entries_max > limit {
+        return Err(VipError::InvalidParameter {
+            what: "the number of entries of a completion queue",
+            given: u64::from(entries_max),
+            least: 1,
+            most: u64::from(limit),
+        });
+    }
+    Ok(())
 }

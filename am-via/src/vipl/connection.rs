@@ -1,32 +1,45 @@
-//! Connections, peer to peer: both programs ask, and both get one connection (`VipConnectPeerRequest`, `VipConnectPeerDone`,
-//! `VipConnectPeerWait`, `VipDisconnect`).
+//! Connections: what the two ways of making one have in common, and their end (`VipDisconnect`).
 //!
-//! The device joins a pair of NICs once, whoever asks first. Over that connection the two VIs then tell each other their
-//! attributes, and are connected when those match.
+//! One side's VI sends a *request*: who asks, for which endpoint, with which attributes. The other side *accepts* it with a VI
+//! of its own, whose attributes match, or *rejects* it. Client and server ask and answer as their programs say
+//! (`client_server`). Of two peers, both of which ask, the one with the lower address answers (`peer_to_peer`): if both
+//! answered, two pairs of VIs could be joined crosswise.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::device::{Device, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
+use crate::device::{Device, Entry, NodeAddress, Operation, Payload, ViNumber};
+use crate::vipl::address::{DISCRIMINATOR_BYTES_MAX, Discriminator, NetAddress};
 use crate::vipl::error::VipError;
 use crate::vipl::user_agent::UserAgent;
 use crate::vipl::vi::{Reliability, ViAttributes, ViHandle, ViState};
 
 /// What a VI knows of the VI at the other end. Claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PeerAttributes {
-    reliability: Option<Reliability>,
-    transfer_bytes_max: u32,
-    /// The tag that a registration must have to be reached through the peer's VI.
+pub struct PeerAttributes {
+    /// Its reliability level; `None`: it claims one that does not exist.
+    pub reliability: Option<Reliability>,
+    /// Bytes of its largest transfer.
+    pub transfer_bytes_max: u32,
+    /// Its quality of service.
+    pub qos: u16,
+    /// The tag that a registration must have to be reached through it.
     pub(super) ptag: u32,
-    pub(super) rdma_write: bool,
-    pub(super) rdma_read: bool,
+    /// Whether memory may be written through it.
+    pub rdma_write: bool,
+    /// Whether memory may be read through it.
+    pub rdma_read: bool,
 }
 
+// The extra word of an entry that asks for or accepts a connection:
+// bits 0..8 reliability level, 8..16 flags, 16..32 quality of service, 32..56 the sender's connection.
 const RDMA_WRITE: u64 = 1 << 8;
 const RDMA_READ: u64 = 1 << 9;
+const PEER_TO_PEER: u64 = 1 << 10;
+const QOS_SHIFT: u32 = 16;
+const SENDER_SHIFT: u32 = 32;
 
 impl PeerAttributes {
-    fn parse(entry: &Entry, payload: &Payload) -> Self {
+    fn parse(entry: &Entry) -> Self {
         let reliability = match entry.extra & 0xff {
             1 => Some(Reliability::Unreliable),
             2 => Some(Reliability::ReliableDelivery),
@@ -35,24 +48,15 @@ impl PeerAttributes {
         };
         Self {
             reliability,
-            transfer_bytes_max: low_word(payload[0]),
-            ptag: low_word(payload[1]),
+            transfer_bytes_max: entry.immediate,
+            qos: (entry.extra >> QOS_SHIFT & 0xffff) as u16,
+            ptag: entry.length,
             rdma_write: entry.extra & RDMA_WRITE != 0,
             rdma_read: entry.extra & RDMA_READ != 0,
         }
     }
 
-    fn entry(attributes: &ViAttributes) -> (Entry, Payload) {
-        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-        let extra = u64::from(attributes.reliability as u8)
-            | flag(attributes.rdma_write, RDMA_WRITE)
-            | flag(attributes.rdma_read, RDMA_READ);
-        let entry = Entry { operation: Operation::Attributes as u32, extra, ..Entry::default() };
-        let words = [attributes.transfer_bytes_max, attributes.ptag.number(), 0, 0, 0];
-        (entry, words.map(u64::from))
-    }
-
-    fn check(&self, ours: &ViAttributes) -> Result<(), VipError> {
+    pub(super) fn check(&self, ours: &ViAttributes) -> Result<(), VipError> {
         if self.reliability != Some(ours.reliability) {
             return Err(VipError::InvalidReliabilityLevel {
                 ours: ours.reliability,
@@ -63,8 +67,27 @@ impl PeerAttributes {
             let (ours, theirs) = (ours.transfer_bytes_max, self.transfer_bytes_max);
             return Err(VipError::InvalidMtu { ours, theirs });
         }
+        if self.qos != ours.qos {
+            return Err(VipError::InvalidQos { ours: ours.qos, theirs: self.qos });
+        }
         Ok(())
     }
+}
+
+/// An entry with the attributes of `ours`, from connection `sender`.
+fn introduce(operation: u32, ours: &ViAttributes, sender: u32) -> Entry {
+    let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+    let extra = u64::from(ours.reliability as u8)
+        | flag(ours.rdma_write, RDMA_WRITE)
+        | flag(ours.rdma_read, RDMA_READ)
+        | u64::from(ours.qos) << QOS_SHIFT
+        | u64::from(sender) << SENDER_SHIFT;
+    Entry { operation, immediate: ours.transfer_bytes_max, length: ours.ptag.number(), extra }
+}
+
+/// The connection at its sender that an entry names.
+fn sender(entry: &Entry) -> u32 {
+    (entry.extra >> SENDER_SHIFT & 0xff_ffff) as u32
 }
 
 /// The lower half of a payload word.
@@ -73,68 +96,142 @@ pub(super) fn low_word(word: u64) -> u32 {
     word as u32
 }
 
-/// A connection of the device that no VI has asked for yet.
+const fn discriminators_at(number: usize) -> usize {
+    number * (DISCRIMINATOR_BYTES_MAX + 1)
+}
+
+/// The two discriminators of a request: each a length and 16 bytes.
+#[expect(clippy::cast_possible_truncation, reason = "a discriminator has at most 16 bytes")]
+fn put_discriminators(local: Discriminator, remote: Discriminator) -> Payload {
+    let mut bytes = [0; size_of::<Payload>()];
+    for (number, discriminator) in [local, remote].into_iter().enumerate() {
+        let at = discriminators_at(number);
+        let len = discriminator.bytes().len();
+        bytes[at] = len as u8;
+        bytes[at + 1..=at + len].copy_from_slice(discriminator.bytes());
+    }
+    let mut payload = Payload::default();
+    for (word, bytes) in payload.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("a chunk of exactly eight bytes"));
+    }
+    payload
+}
+
+fn get_discriminators(payload: &Payload) -> Option<[Discriminator; 2]> {
+    let mut bytes = [0; size_of::<Payload>()];
+    for (bytes, word) in bytes.chunks_exact_mut(8).zip(payload) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    let get = |number| {
+        let at = discriminators_at(number);
+        let len = usize::from(bytes[at]);
+        let within = len <= DISCRIMINATOR_BYTES_MAX;
+        within.then(|| Discriminator::new(&bytes[at + 1..=at + len]).ok()).flatten()
+    };
+    Some([get(0)?, get(1)?])
+}
+
+/// Which of the two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Client,
+    Peer,
+}
+
+/// What a VI has asked for.
 #[derive(Debug)]
-pub(super) struct Stranger {
-    number: ViNumber,
-    theirs: Option<PeerAttributes>,
-    /// The peer has gone again.
-    lost: bool,
+pub(super) struct Attempt {
+    pub(super) way: Way,
+    pub(super) local: Discriminator,
+    pub(super) to: NetAddress,
+    /// When it was asked for, and how long that holds; for ever if there is no time.
+    asked: Instant,
+    timeout: Option<Duration>,
+    /// The request is on its way.
+    sent: bool,
+    /// Why nothing comes of it.
+    failed: Option<VipError>,
+}
+
+/// A request of a VI elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller {
+    pub(super) number: ViNumber,
+    pub(super) from: NetAddress,
+    /// The endpoint here that it is for.
+    pub(super) to: Discriminator,
+    pub(super) connection: u32,
+    pub(super) attributes: PeerAttributes,
+}
+
+/// The longest sleep of a program that waits for a connection: its request may end by time.
+pub(super) const CONNECT_STEP: Duration = Duration::from_millis(5);
+/// Requests of peers that wait for a VI here. More are rejected.
+const CALLERS_MAX: usize = 1024;
+
+/// Why a request is rejected, in the immediate word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Rejection {
+    /// The program said so.
+    Refused = 1,
+    /// No program waits at that endpoint.
+    NoMatch = 2,
+    /// The attributes do not match: they come with it.
+    Attributes = 3,
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Asks for a connection to a peer's NIC, which must ask for one to this NIC too. Does not block.
-    ///
-    /// # Errors
-    /// The VI is not idle, or the peer does not exist.
-    pub fn connect_peer_request(&mut self, vi: ViHandle, to: NodeAddress) -> Result<(), VipError> {
+    /// Begins an attempt.
+    pub(super) fn begin_attempt(
+        &mut self,
+        vi: ViHandle,
+        (call, way): (&'static str, Way),
+        local: Discriminator,
+        to: NetAddress,
+        timeout: Option<Duration>,
+    ) -> Result<(), VipError> {
         let num_tasks = self.device.attributes().num_tasks;
         let found = self.vi(vi)?;
         if found.state != ViState::Idle {
-            let (call, needed) = ("connect_peer_request", "idle: disconnect it first");
+            let needed = "idle: disconnect it first";
             return Err(VipError::InvalidState { call, needed, state: found.state });
         }
-        if to.task >= num_tasks {
-            let most = u64::from(num_tasks.saturating_sub(1));
+        if to.host.task >= num_tasks {
             return Err(VipError::InvalidParameter {
                 what: "the task to connect to",
-                given: u64::from(to.task),
+                given: u64::from(to.host.task),
                 least: 0,
-                most,
+                most: u64::from(num_tasks.saturating_sub(1)),
             });
         }
         found.state = ViState::ConnectPending;
-        found.peer = Some(to);
+        found.peer = Some(to.host);
+        found.attempt =
+            Some(Attempt { way, local, to, asked: Instant::now(), timeout, sent: false, failed: None });
+        let connection = self.new_connection(vi);
+        self.vi(vi)?.connection = connection;
         self.carry_on(vi);
         Ok(())
     }
 
-    /// Whether the connection that was asked for is made. Makes progress, never blocks.
-    ///
-    /// # Errors
-    /// None was asked for; or the peer's VI has other attributes, the peer has gone or is dead, and the VI is idle again.
-    pub fn connect_peer_done(&mut self, vi: ViHandle) -> Result<bool, VipError> {
-        self.progress();
-        self.connect_outcome(vi)
-    }
-
-    /// Waits for the connection that was asked for; for ever if `timeout` is `None`. After a timeout the request stands.
-    ///
-    /// # Errors
-    /// As for [`connect_peer_done`](Self::connect_peer_done), or the time is over.
-    pub fn connect_peer_wait(&mut self, vi: ViHandle, timeout: Option<Duration>) -> Result<(), VipError> {
-        self.wait_for(timeout, |agent| Ok(agent.connect_outcome(vi)?.then_some(())))
-    }
-
-    fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
-        let state = self.vi(vi)?.state;
-        let outcome = match state {
-            ViState::Connected => Ok(true),
-            ViState::ConnectPending => self.try_connect(vi),
-            ViState::Error => Err(self.why_refused(vi)?),
+    /// Whether what was asked for is there.
+    pub(super) fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
+        let found = self.vi(vi)?;
+        let outcome = match found.state {
+            ViState::Connected => return Ok(true),
+            // Connected and lost again meanwhile.
+            ViState::Error => Err(self.why_lost(vi)?),
+            ViState::ConnectPending => {
+                self.try_connect(vi);
+                let found = self.vi(vi)?;
+                let state = found.state;
+                let failed = found.attempt.as_mut().and_then(|attempt| attempt.failed.take());
+                failed.map_or(Ok(state == ViState::Connected), Err)
+            }
             ViState::Idle => {
-                let (call, needed) = ("connect_peer_done", "connecting: call connect_peer_request first");
-                return Err(VipError::InvalidState { call, needed, state });
+                let (call, needed) = ("asking for the outcome", "connecting: ask for a connection first");
+                return Err(VipError::InvalidState { call, needed, state: ViState::Idle });
             }
         };
         if outcome.is_err() {
@@ -143,69 +240,226 @@ impl<D: Device> UserAgent<D> {
         outcome
     }
 
-    fn why_refused(&mut self, vi: ViHandle) -> Result<VipError, VipError> {
-        let found = self.vi(vi)?;
-        let (theirs, ours, peer) = (found.theirs, found.attributes, found.peer);
-        let peer = peer.unwrap_or(self.device.address());
-        if let Some(how) = self.device.failure(peer.task) {
-            return Ok(VipError::PeerFailed { task: peer.task, how });
-        }
-        let mismatch = theirs.and_then(|theirs| theirs.check(&ours).err());
-        Ok(mismatch.unwrap_or(VipError::Reject { peer }))
+    fn why_lost(&mut self, vi: ViHandle) -> Result<VipError, VipError> {
+        let peer = self.vi(vi)?.peer.unwrap_or(self.device.address());
+        Ok(match self.device.failure(peer.task) {
+            Some(how) => VipError::PeerFailed { task: peer.task, how },
+            None => VipError::Reject { peer },
+        })
     }
 
-    /// One step towards the connection; whether it is made.
-    pub(super) fn try_connect(&mut self, vi: ViHandle) -> Result<bool, VipError> {
+    /// Nothing comes of an attempt; the program hears of it when it asks.
+    fn fail_attempt(&mut self, vi: ViHandle, why: VipError) {
+        if let Some(attempt) = self.vis.get_mut(vi.0).and_then(|found| found.attempt.as_mut()) {
+            attempt.failed.get_or_insert(why);
+        }
+    }
+
+    /// One step towards the connection that was asked for.
+    pub(super) fn try_connect(&mut self, vi: ViHandle) {
+        if let Err(error) = self.step_to_connection(vi) {
+            self.fail_attempt(vi, error);
+        }
+    }
+
+    fn step_to_connection(&mut self, vi: ViHandle) -> Result<(), VipError> {
+        let own = self.device.address();
         let found = self.vi(vi)?;
-        let Some(peer) = found.peer else { return Ok(false) };
-        if found.number.is_none() && !self.find_number(vi, peer)? {
-            return Ok(false);
+        let Some(attempt) = found.attempt.as_ref().filter(|attempt| attempt.failed.is_none()) else {
+            return Ok(());
+        };
+        let Attempt { way, local, to, sent, .. } = *attempt;
+        if let Some(timeout) = attempt.timeout.filter(|&timeout| attempt.asked.elapsed() > timeout) {
+            return Err(VipError::Timeout(timeout));
         }
-        let Some(found) = self.vis.get_mut(vi.0) else { return Ok(false) };
-        let Some(number) = found.number else { return Ok(false) };
-        if !found.attributes_sent {
-            let (entry, payload) = PeerAttributes::entry(&found.attributes);
-            found.attributes_sent = self.device.post(number, entry, &payload)? == Posted::Done;
+        if let Some(how) = self.device.failure(to.host.task) {
+            return Err(VipError::PeerFailed { task: to.host.task, how });
         }
-        let Some(theirs) = found.theirs.filter(|_| found.attributes_sent) else { return Ok(false) };
-        theirs.check(&found.attributes)?;
+        let answers = way == Way::Peer && own <= to.host;
+        if answers && self.answer_waiting_caller(vi, local, to) {
+            return Ok(());
+        }
+        // Of two peers at one NIC, whoever is heard first is answered.
+        let asks = way == Way::Client || own >= to.host;
+        if asks && !sent {
+            let Some(number) = self.channel_to(to.host)? else { return Ok(()) };
+            let Some(found) = self.vis.get_mut(vi.0) else { return Ok(()) };
+            found.number = Some(number);
+            let mut entry = introduce(Operation::Request as u32, &found.attributes, found.connection);
+            entry.extra |= if way == Way::Peer { PEER_TO_PEER } else { 0 };
+            if let Some(attempt) = &mut found.attempt {
+                attempt.sent = true;
+            }
+            self.owe(number, entry, put_discriminators(local, to.discriminator));
+        }
+        Ok(())
+    }
+
+    /// Joins the VI with a peer that has asked for it already; whether there was one.
+    fn answer_waiting_caller(&mut self, vi: ViHandle, local: Discriminator, to: NetAddress) -> bool {
+        let fits = |caller: &Caller| caller.from == to && caller.to == local && self.is_another(vi, caller);
+        let Some(at) = self.callers.iter().position(fits) else { return false };
+        let caller = self.callers.remove(at);
+        self.answer_peer(vi, &caller);
+        true
+    }
+
+    fn answer_peer(&mut self, vi: ViHandle, caller: &Caller) {
+        let checked = self.vis.get(vi.0).map_or(Ok(()), |found| caller.attributes.check(&found.attributes));
+        match checked {
+            Ok(()) => self.accept(vi, caller),
+            Err(error) => {
+                self.reject(caller, Rejection::Attributes, Some(vi));
+                self.fail_attempt(vi, error);
+            }
+        }
+    }
+
+    /// Connects a VI to a caller whose attributes match, and tells it.
+    pub(super) fn accept(&mut self, vi: ViHandle, caller: &Caller) {
+        let Some(found) = self.vis.get_mut(vi.0) else { return };
+        let mut connection = found.connection;
+        if connection == 0 {
+            connection = self.new_connection(vi);
+        }
+        let Some(found) = self.vis.get_mut(vi.0) else { return };
+        found.connection = connection;
         found.state = ViState::Connected;
-        if !found.is_reliable() {
-            self.device.allow_loss(number);
-        }
-        Ok(true)
+        found.peer = Some(caller.from.host);
+        found.number = Some(caller.number);
+        found.their_connection = caller.connection;
+        found.theirs = Some(caller.attributes);
+        found.attempt = None;
+        let entry = introduce(found.operation(Operation::Accept), &found.attributes, connection);
+        // If it has asked itself, as it does at its own NIC, it asks no more.
+        let own = self.device.address();
+        self.callers.retain(|other| other.from.host != own || other.connection != connection);
+        self.owe(caller.number, entry, Payload::default());
     }
 
-    fn find_number(&mut self, vi: ViHandle, peer: NodeAddress) -> Result<bool, VipError> {
-        if let Some(how) = self.device.failure(peer.task) {
-            return Err(VipError::PeerFailed { task: peer.task, how });
+    /// Tells a caller that nothing comes of it; with the attributes of `with`, if they are the reason.
+    pub(super) fn reject(&mut self, caller: &Caller, why: Rejection, with: Option<ViHandle>) {
+        let attributes = with.and_then(|vi| self.vis.get(vi.0)).map(|found| found.attributes);
+        let operation = Operation::Reject as u32 | caller.connection << super::channel::CONNECTION_SHIFT;
+        let mut entry = attributes.map_or(Entry { operation, ..Entry::default() }, |attributes| {
+            introduce(operation, &attributes, 0)
+        });
+        // The place of the sender's connection is free: a rejection has none.
+        entry.extra |= u64::from(why as u32) << SENDER_SHIFT;
+        self.owe(caller.number, entry, Payload::default());
+    }
+
+    /// A VI elsewhere asks for a connection.
+    pub(super) fn handle_request(&mut self, number: ViNumber, entry: &Entry, payload: &Payload) {
+        let Some(host) = self.channels.get(&number).map(|channel| channel.peer) else { return };
+        let Some([from, to]) = get_discriminators(payload) else { return };
+        let caller = Caller {
+            number,
+            from: NetAddress::new(host, from),
+            to,
+            connection: sender(entry),
+            attributes: PeerAttributes::parse(entry),
+        };
+        if caller.connection == 0 {
+            return;
         }
-        let Some(number) = self.device.connect(peer)? else { return Ok(false) };
-        if self.spent.contains(&number) || self.by_number.contains_key(&number) {
-            return Err(VipError::ErrorResource {
-                resource: "connections between two NICs",
-                available: 1,
-                remedy: "open another context of the task: each has a NIC of its own",
-            });
+        if entry.extra & PEER_TO_PEER == 0 {
+            self.handle_client(&caller);
+        } else {
+            self.handle_peer(&caller);
         }
-        let stranger = self.strangers.iter().position(|stranger| stranger.number == number);
-        let stranger = stranger.map(|at| self.strangers.swap_remove(at));
-        self.by_number.insert(number, vi);
-        let found = self.vi(vi)?;
-        found.number = Some(number);
-        found.theirs = stranger.as_ref().and_then(|stranger| stranger.theirs);
-        if stranger.is_some_and(|stranger| stranger.lost) {
-            // Whoever asks for the outcome hears of it.
-            found.state = ViState::Error;
-            return Ok(false);
+    }
+
+    /// It is answered when all that has come was looked at: it may be withdrawn already.
+    fn handle_peer(&mut self, caller: &Caller) {
+        if self.callers.len() < CALLERS_MAX {
+            self.callers.push(*caller);
+        } else {
+            self.reject(caller, Rejection::NoMatch, None);
         }
-        Ok(true)
+    }
+
+    /// Whether a request comes from a VI of this NIC that may be joined with `vi`; those of other NICs may.
+    fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
+        caller.from.host != self.device.address()
+            || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
+    }
+
+    fn is_asking(&self, vi: ViHandle) -> bool {
+        let found = self.vis.get(vi.0).filter(|found| found.state == ViState::ConnectPending);
+        let attempt = found.and_then(|found| found.attempt.as_ref());
+        attempt.is_some_and(|attempt| attempt.failed.is_none())
+    }
+
+    /// The connection that a VI has asked for is there. `None`: it asks no more, and says so.
+    pub(super) fn handle_accept(&mut self, number: ViNumber, vi: Option<ViHandle>, entry: &Entry) {
+        let theirs = PeerAttributes::parse(entry);
+        let asking = vi.filter(|&vi| {
+            let of_channel = self.vis.get(vi.0).is_some_and(|found| found.number == Some(number));
+            of_channel && self.is_asking(vi)
+        });
+        let Some(vi) = asking else {
+            let target = sender(entry) << super::channel::CONNECTION_SHIFT;
+            let goodbye = Entry { operation: Operation::Disconnect as u32 | target, ..Entry::default() };
+            if target != 0 {
+                self.owe(number, goodbye, Payload::default());
+            }
+            return;
+        };
+        let Some(found) = self.vis.get_mut(vi.0) else { return };
+        found.their_connection = sender(entry);
+        found.theirs = Some(theirs);
+        match theirs.check(&found.attributes) {
+            Ok(()) => {
+                found.state = ViState::Connected;
+                found.attempt = None;
+            }
+            // No correct peer accepts what does not match.
+            Err(error) => self.fail_attempt(vi, error),
+        }
+    }
+
+    /// Nothing comes of what a VI has asked for.
+    pub(super) fn handle_reject(&mut self, vi: ViHandle, entry: &Entry) {
+        let Some(found) = self.vis.get(vi.0).filter(|_| self.is_asking(vi)) else { return };
+        let peer = found.peer.unwrap_or(self.device.address());
+        let error = match sender(entry) {
+            code if code == Rejection::NoMatch as u32 => VipError::NoMatch { peer },
+            code if code == Rejection::Attributes as u32 => {
+                let mismatch = PeerAttributes::parse(entry).check(&found.attributes).err();
+                mismatch.unwrap_or(VipError::Reject { peer })
+            }
+            _ => VipError::Reject { peer },
+        };
+        self.fail_attempt(vi, error);
+    }
+
+    /// A VI elsewhere asks no more.
+    pub(super) fn handle_withdraw(&mut self, number: ViNumber, entry: &Entry) {
+        let connection = sender(entry);
+        let is_it = |caller: &Caller| caller.number == number && caller.connection == connection;
+        self.callers.retain(|caller| !is_it(caller));
+        if let Some(listener) = &mut self.listener {
+            listener.forget(is_it);
+        }
+        for slot in self.requests.all() {
+            if self.requests.get(slot).is_some_and(is_it) {
+                self.requests.remove(slot);
+            }
+        }
+        // It may have been accepted just now.
+        for slot in self.vis.all() {
+            let found = self.vis.get(slot).filter(|found| found.number == Some(number));
+            if found.is_some_and(|found| found.their_connection == connection) {
+                self.lose(ViHandle(slot));
+            }
+        }
     }
 
     /// Ends the connection (`VipDisconnect`): what is queued is flushed in order, and the VI is idle again.
     ///
     /// # Errors
-    /// There is none.
+    /// No such VI, or it is idle already.
     pub fn disconnect(&mut self, vi: ViHandle) -> Result<(), VipError> {
         let found = self.vi(vi)?;
         if found.state == ViState::Idle {
@@ -216,63 +470,43 @@ impl<D: Device> UserAgent<D> {
         Ok(())
     }
 
-    fn become_idle(&mut self, vi: ViHandle) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        if let Some(number) = found.number.take() {
-            found.send_replies(&mut self.device);
-            // The connection is over for us in any case.
-            let _ = self.device.disconnect(number);
-            self.by_number.remove(&number);
-            self.spent.insert(number);
+    pub(super) fn become_idle(&mut self, vi: ViHandle) {
+        let Some(found) = self.vis.get(vi.0) else { return };
+        if let Some(number) = found.number {
+            let (operation, sender) = if found.their_connection != 0 {
+                (found.operation(Operation::Disconnect), 0)
+            } else {
+                (Operation::Withdraw as u32, found.connection)
+            };
+            let extra = u64::from(sender) << SENDER_SHIFT;
+            self.owe(number, Entry { operation, extra, ..Entry::default() }, Payload::default());
         }
+        let Some(found) = self.vis.get_mut(vi.0) else { return };
+        let connection = std::mem::take(&mut found.connection);
+        self.by_connection.remove(&connection);
+        let Some(found) = self.vis.get_mut(vi.0) else { return };
         found.state = ViState::Error;
         self.flush(vi);
         let Some(found) = self.vis.get_mut(vi.0) else { return };
         found.state = ViState::Idle;
-        (found.peer, found.theirs, found.attributes_sent) = (None, None, false);
-        found.forget_replies();
+        found.their_connection = 0;
+        (found.peer, found.number, found.theirs, found.attempt) = (None, None, None, None);
     }
 
-    /// A peer has made a connection.
-    pub(super) fn handle_connected(&mut self, number: ViNumber) {
-        let known = self.by_number.contains_key(&number)
-            || self.strangers.iter().any(|stranger| stranger.number == number);
-        if !known {
-            self.strangers.push(Stranger { number, theirs: None, lost: false });
-        }
-    }
-
-    /// An entry on a connection that no VI has asked for yet.
-    pub(super) fn handle_stranger(
-        &mut self,
-        number: ViNumber,
-        operation: Option<Operation>,
-        entry: &Entry,
-        payload: &Payload,
-    ) {
-        if self.spent.contains(&number) {
-            return;
-        }
-        self.handle_connected(number);
-        let Some(stranger) = self.strangers.iter_mut().find(|stranger| stranger.number == number) else {
-            return;
+    /// The peer of an attempt is gone.
+    pub(super) fn lose_attempt(&mut self, vi: ViHandle, peer: NodeAddress) {
+        let error = match self.device.failure(peer.task) {
+            Some(how) => VipError::PeerFailed { task: peer.task, how },
+            None => VipError::Reject { peer },
         };
-        match operation {
-            Some(Operation::Attributes) => stranger.theirs = Some(PeerAttributes::parse(entry, payload)),
-            Some(Operation::Disconnect) => stranger.lost = true,
-            // Nobody sends data before both sides have told their attributes.
-            _ => {}
-        }
+        self.fail_attempt(vi, error);
     }
+}
 
-    /// The peer's VI has told its attributes: once.
-    pub(super) fn handle_attributes(&mut self, vi: ViHandle, entry: &Entry, payload: &Payload) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        if found.theirs.is_none() && found.state == ViState::ConnectPending {
-            found.theirs = Some(PeerAttributes::parse(entry, payload));
-            // At once: if ours were sent before, the peer may be connected already, and its first message next in line. An
-            // error stays until the program asks for the outcome.
-            let _ = self.try_connect(vi);
-        }
-    }
+/// A request as its sender would post it, for tests of what a peer may send.
+#[cfg(test)]
+pub(super) fn request(attributes: &ViAttributes, connection: u32) -> (Entry, Payload) {
+    let mut entry = introduce(Operation::Request as u32, attributes, connection);
+    entry.extra |= PEER_TO_PEER;
+    (entry, put_discriminators(Discriminator::default(), Discriminator::default()))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::device::{DeviceError, NodeAddress};
 use crate::provider::RegistrationFault;
+use crate::vipl::completion_queue::CqHandle;
 use crate::vipl::descriptor::Descriptor;
 use crate::vipl::vi::{Reliability, ViHandle, ViState};
 
@@ -43,6 +44,14 @@ pub enum VipError {
     UnknownHandle {
         /// What kind of object.
         what: &'static str,
+    },
+    /// A NIC that this task does not have (`VIP_INVALID_PARAMETER`).
+    #[error("there is no NIC {name:?}: a task has shm0 to shm{last}")]
+    UnknownNic {
+        /// The name.
+        name: String,
+        /// The number of the last one.
+        last: u32,
     },
     /// An object that others still need (`VIP_ERROR_RESOURCE`).
     #[error("the {what} is still in use by {users} others: end those first")]
@@ -87,6 +96,23 @@ pub enum VipError {
         /// Of the other side, in bytes.
         theirs: u32,
     },
+    /// The two VIs have different qualities of service (`VIP_INVALID_QOS`).
+    #[error("this VI has quality of service {ours}, the peer's {theirs}: open both with the same")]
+    InvalidQos {
+        /// Of this side.
+        ours: u16,
+        /// Of the other side.
+        theirs: u16,
+    },
+    /// No program waits at the endpoint that was asked for (`VIP_NO_MATCH`).
+    #[error(
+        "at task {} (context {}) nobody waits at this endpoint: ask again when its program waits",
+        .peer.task, .peer.context
+    )]
+    NoMatch {
+        /// Whose NIC.
+        peer: NodeAddress,
+    },
     /// RDMA reads on a VI that can't have them (`VIP_INVALID_RDMAREAD`).
     #[error("an unreliable VI has no RDMA reads")]
     InvalidRdmaRead,
@@ -102,13 +128,21 @@ pub enum VipError {
     },
     /// No NIC has this name (`VIP_ERROR_NAMESERVICE`).
     #[error(
-        "{name:?} is not the name of a NIC of this job; names are task0 to task{last}, or task0.1 for a second context"
+        "{name:?}, NIC {index}, is not in this job; names are task0 to task{last}, or task0.1 for a second context"
     )]
     NameService {
         /// The name.
         name: String,
+        /// Which of its NICs.
+        index: u32,
         /// The last task.
         last: u32,
+    },
+    /// The name service is started, or is not, and the call needs the contrary (`VIP_ERROR_NAMESERVICE`).
+    #[error("the name service of this NIC is {}", if *.is_started { "started already" } else { "not started: call ns_init" })]
+    NameServiceState {
+        /// Whether it is.
+        is_started: bool,
     },
     /// The peer is dead.
     #[error("task {task} has died{}", if how.is_empty() { String::new() } else { format!(" ({how})") })]
@@ -131,12 +165,87 @@ impl VipError {
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Reject { .. } | Self::PeerFailed { .. } | Self::Timeout(_) => Fault::Peer,
+            Self::Reject { .. } | Self::NoMatch { .. } | Self::PeerFailed { .. } | Self::Timeout(_) => {
+                Fault::Peer
+            }
             Self::ErrorResource { .. } | Self::Registration(RegistrationFault::NoTagLeft(_)) => {
                 Fault::Resource
             }
             Self::Device(error) | Self::Registration(RegistrationFault::Device(error)) => device_fault(error),
             _ => Fault::Caller,
+        }
+    }
+}
+
+/// The codes of VIPL's calls (`VIP_RETURN`). Not among them: `VIP_SUCCESS` and `VIP_NOT_DONE`, which are outcomes, and
+/// `VIP_DESCRIPTOR_ERROR`, which is in the descriptor's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VipReturn {
+    /// `VIP_INVALID_PARAMETER`.
+    InvalidParameter,
+    /// `VIP_ERROR_RESOURCE`.
+    ErrorResource,
+    /// `VIP_TIMEOUT`.
+    Timeout,
+    /// `VIP_REJECT`.
+    Reject,
+    /// `VIP_INVALID_RELIABILITY_LEVEL`.
+    InvalidReliabilityLevel,
+    /// `VIP_INVALID_MTU`.
+    InvalidMtu,
+    /// `VIP_INVALID_QOS`.
+    InvalidQos,
+    /// `VIP_INVALID_PTAG`.
+    InvalidPtag,
+    /// `VIP_INVALID_RDMAREAD`.
+    InvalidRdmaRead,
+    /// `VIP_INVALID_STATE`.
+    InvalidState,
+    /// `VIP_ERROR_NAMESERVICE`.
+    ErrorNameService,
+    /// `VIP_NO_MATCH`.
+    NoMatch,
+}
+
+impl VipError {
+    /// The code that VIPL has for it.
+    #[must_use]
+    pub fn vip_return(&self) -> VipReturn {
+        match self {
+            Self::InvalidParameter { .. } | Self::UnknownHandle { .. } | Self::UnknownNic { .. } => {
+                VipReturn::InvalidParameter
+            }
+            Self::InUse { .. } | Self::ErrorResource { .. } => VipReturn::ErrorResource,
+            Self::Timeout(_) => VipReturn::Timeout,
+            Self::Reject { .. } | Self::PeerFailed { .. } => VipReturn::Reject,
+            Self::InvalidReliabilityLevel { .. } => VipReturn::InvalidReliabilityLevel,
+            Self::InvalidMtu { .. } => VipReturn::InvalidMtu,
+            Self::InvalidQos { .. } => VipReturn::InvalidQos,
+            Self::NoMatch { .. } => VipReturn::NoMatch,
+            Self::InvalidRdmaRead => VipReturn::InvalidRdmaRead,
+            Self::InvalidState { .. } => VipReturn::InvalidState,
+            Self::NameService { .. } | Self::NameServiceState { .. } => VipReturn::ErrorNameService,
+            Self::Registration(fault) => registration_return(fault),
+            Self::Device(error) => device_return(error),
+        }
+    }
+}
+
+fn registration_return(fault: &RegistrationFault) -> VipReturn {
+    match fault {
+        RegistrationFault::UnknownTag(_) => VipReturn::InvalidPtag,
+        RegistrationFault::UnknownHandle(_) | RegistrationFault::Range { .. } => VipReturn::InvalidParameter,
+        RegistrationFault::TagInUse { .. } | RegistrationFault::NoTagLeft(_) => VipReturn::ErrorResource,
+        RegistrationFault::Device(error) => device_return(error),
+    }
+}
+
+fn device_return(error: &DeviceError) -> VipReturn {
+    match error {
+        DeviceError::UnknownTask { .. } | DeviceError::Refused(_) => VipReturn::InvalidParameter,
+        DeviceError::NotConnected(_) | DeviceError::Closed(_) => VipReturn::InvalidState,
+        DeviceError::Exhausted { .. } | DeviceError::Damaged { .. } | DeviceError::System { .. } => {
+            VipReturn::ErrorResource
         }
     }
 }
@@ -161,9 +270,20 @@ pub struct PostError {
     pub descriptor: Box<Descriptor>,
 }
 
-/// Something that went wrong without a call (`VipErrorCallback` delivers it in VIA).
+/// What an asynchronous error is about (`VIP_RESOURCE_CODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// The VI.
+    Vi,
+    /// The completion queue of one of its work queues.
+    CompletionQueue(CqHandle),
+}
+
+/// Something that went wrong without a call (`VipErrorCallback`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncError {
+    /// What it is about.
+    pub resource: Resource,
     /// The VI concerned.
     pub vi: ViHandle,
     /// What.
@@ -171,6 +291,9 @@ pub struct AsyncError {
 }
 
 /// What went wrong (`VIP_ERROR_CODE`).
+///
+/// VIA's other codes have no cause here: a descriptor can't be misplaced or unaligned (its type sees to that), a work queue can't
+/// be overrun (the post is refused), completions are written to no registered memory, and data don't go bad on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncCode {
     /// The connection is gone: the peer has disconnected or died, or one of the two broke the rules.

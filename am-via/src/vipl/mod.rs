@@ -4,12 +4,18 @@
 //! queues. The fabric opens a [`Nic`], whose VIs have *standing receives*: receives without data segments that are posted
 //! again by themselves, so that a message costs one entry and no descriptor. Both speak to the same devices.
 
+pub mod address;
+mod channel;
+pub mod client_server;
 pub mod completion_queue;
 pub mod connection;
 pub mod descriptor;
 pub mod error;
+pub mod management;
 pub mod memory;
 pub mod nic;
+pub mod notify;
+mod peer_to_peer;
 mod receiving;
 mod sending;
 mod staged;
@@ -20,10 +26,15 @@ pub mod user_agent;
 pub mod vi;
 pub mod work_queue;
 
+pub use address::{Discriminator, NetAddress};
+pub use client_server::ConnectionRequest;
 pub use completion_queue::{CqEntry, CqHandle};
+pub use connection::PeerAttributes;
 pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
-pub use error::{AsyncCode, AsyncError, Fault, PostError, VipError};
+pub use error::{AsyncCode, AsyncError, Fault, PostError, Resource, VipError, VipReturn};
+pub use management::NicAttributes;
 pub use nic::{Nic, Received, ViplEvent};
+pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
 pub use user_agent::UserAgent;
 pub use vi::{Reliability, ViAttributes, ViHandle, ViId, ViInfo, ViState};
 pub use work_queue::Queue;

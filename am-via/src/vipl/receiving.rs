@@ -42,21 +42,22 @@ impl<D: Device> UserAgent<D> {
         number: ViNumber,
         slot: u32,
         entry: &Entry,
+        operation: Option<Operation>,
         payload: &Payload,
     ) {
         let Some(found) = self.vis.get_mut(vi.0).filter(|found| found.state == ViState::Connected) else {
             return;
         };
         let reliable = found.is_reliable();
-        match self.take_piece(vi, number, slot, entry, payload) {
+        match self.take_piece(vi, number, slot, entry, operation, payload) {
             Piece::Placed | Piece::Discarded => {}
-            Piece::Last => self.end_message(vi, entry),
+            Piece::Last => self.end_message(vi, entry, operation == Some(Operation::Written)),
             Piece::NoDescriptor => {
                 self.note_error(vi, AsyncCode::ReceiveQueueEmpty);
                 self.spoil(vi, reliable);
             }
             Piece::Failed(error) => {
-                self.fail_receive(vi, entry, error);
+                self.fail_receive(vi, operation == Some(Operation::Written), error);
                 self.spoil(vi, reliable);
             }
             Piece::Malformed => self.break_connection(vi, Status::TRANSPORT_ERROR),
@@ -69,6 +70,7 @@ impl<D: Device> UserAgent<D> {
         number: ViNumber,
         slot: u32,
         entry: &Entry,
+        operation: Option<Operation>,
         payload: &Payload,
     ) -> Piece {
         let Self { device, kernel, vis, .. } = self;
@@ -96,7 +98,7 @@ impl<D: Device> UserAgent<D> {
         else {
             return Piece::Failed(Status::PROTECTION_ERROR);
         };
-        let (len, placed) = match Operation::of(entry.operation) {
+        let (len, placed) = match operation {
             Some(Operation::Send) => {
                 let bytes = bytes(payload);
                 let Some(bytes) = bytes.get(..entry.length as usize) else { return Piece::Malformed };
@@ -117,14 +119,12 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    fn end_message(&mut self, vi: ViHandle, entry: &Entry) {
+    fn end_message(&mut self, vi: ViHandle, entry: &Entry, is_write: bool) {
         let Some(found) = self.vis.get_mut(vi.0) else { return };
         let placed = std::mem::take(&mut found.receiving).placed;
         if entry.extra & WANTS_ACKNOWLEDGEMENT != 0 {
-            found.reply(Operation::Acknowledge, 0);
-            found.send_replies(&mut self.device);
+            self.owe_peer(vi, Operation::Acknowledge, 0);
         }
-        let is_write = entry.operation == Operation::Written as u32;
         self.complete(vi, Queue::Receive, |descriptor| {
             let operation = if is_write { Status::OP_REMOTE_RDMA_WRITE } else { Status::OP_RECEIVE };
             descriptor.status = operation;
@@ -136,10 +136,9 @@ impl<D: Device> UserAgent<D> {
         });
     }
 
-    fn fail_receive(&mut self, vi: ViHandle, entry: &Entry, error: Status) {
+    fn fail_receive(&mut self, vi: ViHandle, is_write: bool, error: Status) {
         let Some(found) = self.vis.get_mut(vi.0) else { return };
         let placed = found.receiving.placed;
-        let is_write = entry.operation == Operation::Written as u32;
         self.complete(vi, Queue::Receive, |descriptor| {
             let operation = if is_write { Status::OP_REMOTE_RDMA_WRITE } else { Status::OP_RECEIVE };
             let partial = if placed > 0 { Status::PARTIAL_ERROR } else { Status::default() };

@@ -7,6 +7,7 @@ use crate::device::{
     ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, Operation, Payload, Posted, RemoteMemory,
     Transfer, ViNumber,
 };
+use crate::vipl::channel::by_level;
 use crate::vipl::descriptor::{AddressSegment, Control, Descriptor, Status};
 use crate::vipl::error::{AsyncCode, VipError};
 use crate::vipl::memory::{Segments, bytes_count};
@@ -89,11 +90,9 @@ impl VirtualInterface {
 impl<D: Device> UserAgent<D> {
     /// Does whatever can be done now for a VI.
     pub(super) fn carry_on(&mut self, vi: ViHandle) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        found.send_replies(&mut self.device);
+        let Some(found) = self.vis.get(vi.0) else { return };
         if found.state == ViState::ConnectPending {
-            // An error stays until the program asks for the outcome.
-            let _ = self.try_connect(vi);
+            self.try_connect(vi);
         }
         self.serve(vi);
         loop {
@@ -130,18 +129,21 @@ impl<D: Device> UserAgent<D> {
             let (call, needed) = ("post_inline", "connected");
             return Err(VipError::InvalidState { call, needed, state: found.state });
         };
-        if !found.sends.is_idle() {
-            return Ok(Posted::Retry);
-        }
+        let (is_free, reliable) = (found.sends.is_idle(), found.is_reliable());
         let entry = Entry {
             immediate: immediate.unwrap_or(0),
             length: bytes_count(bytes.len()),
-            operation: Operation::Send as u32,
+            operation: found.operation(Operation::Send),
             extra: LAST_PIECE | if immediate.is_some() { HAS_IMMEDIATE } else { 0 },
         };
+        if !is_free || !self.pay(number) {
+            return Ok(Posted::Retry);
+        }
         let mut padded = [0; INLINE_BYTES_MAX];
         padded[..bytes.len()].copy_from_slice(bytes);
-        Ok(self.device.post(number, entry, &words(&padded))?)
+        Ok(by_level(&mut self.device, number, reliable, |device| {
+            device.post(number, entry, &words(&padded))
+        })?)
     }
 
     fn step(&mut self, vi: ViHandle) -> Step {
@@ -153,7 +155,12 @@ impl<D: Device> UserAgent<D> {
             return Step::Ended(flaw);
         }
         let operation = head.descriptor.control.operation();
-        match found.sending.phase {
+        let phase = found.sending.phase;
+        // What is owed goes first: an acceptance before the first data.
+        if !self.pay(number) {
+            return Step::Blocked;
+        }
+        match phase {
             Phase::Staged | Phase::AwaitingAcknowledgement | Phase::Reading => Step::Blocked,
             Phase::Transferring { len, end, .. } => self.after_transfer(vi, len, end),
             Phase::Staging => self.stage_write(vi, number),
@@ -181,16 +188,19 @@ impl<D: Device> UserAgent<D> {
         let entry = Entry {
             immediate: descriptor.immediate,
             length: piece,
-            operation: Operation::SendArea as u32,
+            operation: found.operation(Operation::SendArea),
             extra: flags | u64::from(found.sending.pieces) << PIECE_SHIFT,
         };
         let posted = if descriptor.length as usize <= INLINE_BYTES_MAX {
             let mut bytes = [0; INLINE_BYTES_MAX];
             segments.gather_slice(&mut bytes[..piece as usize]);
-            device.post(number, Entry { operation: Operation::Send as u32, ..entry }, &words(&bytes))
+            let entry = Entry { operation: found.operation(Operation::Send), ..entry };
+            by_level(device, number, found.is_reliable(), |device| device.post(number, entry, &words(&bytes)))
         } else {
             let moved = found.sending.moved;
-            device.post_area(number, entry, piece as usize, |room| segments.gather(moved, room))
+            by_level(device, number, found.is_reliable(), |device| {
+                device.post_area(number, entry, piece as usize, |room| segments.gather(moved, room))
+            })
         };
         drop(segments);
         let wants_acknowledgement = flags & WANTS_ACKNOWLEDGEMENT != 0;
@@ -289,10 +299,12 @@ impl<D: Device> UserAgent<D> {
         let entry = Entry {
             immediate: head.descriptor.immediate,
             length: head.descriptor.length,
-            operation: Operation::Written as u32,
+            operation: found.operation(Operation::Written),
             extra: flags,
         };
-        let posted = self.device.post(number, entry, &Payload::default());
+        let posted = by_level(&mut self.device, number, found.is_reliable(), |device| {
+            device.post(number, entry, &Payload::default())
+        });
         self.after_post(vi, posted, |sending| sending.after_last(true, flags & WANTS_ACKNOWLEDGEMENT != 0))
     }
 
@@ -331,18 +343,31 @@ impl<D: Device> UserAgent<D> {
         if found.sending.phase.awaits_peer() {
             let errors = if why.errors() == SUCCESS { Status::TRANSPORT_ERROR } else { why.errors() };
             self.complete_send(vi, errors);
-        } else if why.contains(Status::RDMA_PROT_ERROR) {
-            self.note_error(vi, AsyncCode::RdmaWriteProtection);
+        } else {
+            self.handle_refused(vi, why);
         }
         self.lose(vi);
     }
 
+    /// The peer's access to our memory was refused, where it was translated.
+    pub(super) fn handle_refused(&mut self, vi: ViHandle, why: Status) {
+        if why.contains(Status::RDMA_PROT_ERROR) {
+            let is_read = why.operation() == Status::OP_RDMA_READ;
+            let code = if is_read { AsyncCode::RdmaReadProtection } else { AsyncCode::RdmaWriteProtection };
+            self.note_error(vi, code);
+        }
+    }
+
     fn end_send(&mut self, vi: ViHandle, errors: Status) {
+        let Some(found) = self.vis.get(vi.0) else { return };
+        let is_reliable = found.is_reliable();
+        let operation = found.sends.head().map_or(SUCCESS, |head| head.descriptor.send_operation());
         self.complete_send(vi, errors);
-        let is_reliable = self.vis.get(vi.0).is_some_and(VirtualInterface::is_reliable);
+        let for_peer = Status(errors.0 & Status::RDMA_PROT_ERROR.0) | operation;
         if errors.contains(Status::TRANSPORT_ERROR) || errors != SUCCESS && is_reliable {
-            let for_peer = Status(errors.0 & Status::RDMA_PROT_ERROR.0);
             self.break_connection(vi, for_peer);
+        } else if errors.contains(Status::RDMA_PROT_ERROR) {
+            self.owe_peer(vi, Operation::Refused, for_peer.0);
         }
     }
 

@@ -10,6 +10,7 @@
 
 use crate::device::{Device, Entry, MemAttributes, MemHandle, Operation, Payload, Posted, ViNumber};
 use crate::shm::copy::CheckedRange;
+use crate::vipl::channel::by_level;
 use crate::vipl::connection::low_word;
 use crate::vipl::descriptor::{AddressSegment, Status};
 use crate::vipl::error::AsyncCode;
@@ -49,9 +50,12 @@ impl<D: Device> UserAgent<D> {
         let piece = left.min(kernel.limits().native_mtu_bytes.saturating_sub(bytes_count(HEAD_BYTES)));
         let last = piece == left;
         let flags = if last { LAST_PIECE | WANTS_ACKNOWLEDGEMENT } else { 0 };
-        let entry = Entry { operation: Operation::StagedWrite as u32, extra: flags, ..Entry::default() };
-        let posted = device.post_area(number, entry, HEAD_BYTES + piece as usize, |room| {
-            write_head(room, at).map_or(0, |room| HEAD_BYTES + segments.gather(moved, room))
+        let operation = found.operation(Operation::StagedWrite);
+        let entry = Entry { operation, extra: flags, ..Entry::default() };
+        let posted = by_level(device, number, reliable, |device| {
+            device.post_area(number, entry, HEAD_BYTES + piece as usize, |room| {
+                write_head(room, at).map_or(0, |room| HEAD_BYTES + segments.gather(moved, room))
+            })
         });
         match posted {
             Ok(Posted::Retry) => Step::Blocked,
@@ -84,8 +88,7 @@ impl<D: Device> UserAgent<D> {
         if !placed {
             self.refuse_access(vi, AsyncCode::RdmaWriteProtection);
         } else if entry.extra & LAST_PIECE != 0 && found.is_reliable() {
-            found.reply(Operation::Acknowledge, 0);
-            found.send_replies(device);
+            self.owe_peer(vi, Operation::Acknowledge, 0);
         }
     }
 
@@ -97,7 +100,7 @@ impl<D: Device> UserAgent<D> {
             return Step::Ended(Status::RDMA_PROT_ERROR);
         };
         let left = u64::from(head.descriptor.length - found.sending.moved);
-        let entry = Entry { operation: Operation::ReadRequest as u32, ..Entry::default() };
+        let entry = Entry { operation: found.operation(Operation::ReadRequest), ..Entry::default() };
         let handle = u64::from(at.handle.region) | u64::from(at.handle.generation) << 32;
         match self.device.post(number, entry, &[handle, at.offset, left, 0, 0]) {
             Ok(Posted::Retry) => Step::Blocked,
@@ -130,13 +133,17 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn serve_piece(&mut self, vi: ViHandle) -> bool {
-        let Self { device, kernel, vis, .. } = self;
-        let Some(found) = vis.get_mut(vi.0).filter(|found| found.state == ViState::Connected) else {
+        let Some(found) = self.vis.get(vi.0).filter(|found| found.state == ViState::Connected) else {
             return false;
         };
         let (Some(Serving { handle, offset, left }), Some(number)) = (found.serving, found.number) else {
             return false;
         };
+        if !self.pay(number) {
+            return false;
+        }
+        let Self { device, kernel, vis, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return false };
         let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: false, rdma_read: true };
         // Looked up for each piece: the registration may end meanwhile.
         let from = kernel.registrations.translate(handle, offset, left, need);
@@ -147,7 +154,7 @@ impl<D: Device> UserAgent<D> {
         let piece = from.len().min(device.attributes().slot_bytes);
         let last = piece == from.len();
         let entry = Entry {
-            operation: Operation::ReadPiece as u32,
+            operation: found.operation(Operation::ReadPiece),
             extra: if last { LAST_PIECE } else { 0 },
             ..Entry::default()
         };

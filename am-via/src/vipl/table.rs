@@ -1,8 +1,10 @@
-//! Objects that a program knows by handles. A handle of an object that is gone is never taken for another one.
+//! Objects that a program knows by handles. A handle of an object that is gone is never taken for another one, nor is a
+//! handle of another NIC.
 
-/// The name of an object: its slot, and how often the slot was used.
+/// The name of an object: its NIC, its slot, and how often the slot was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Slot {
+    nic: u32,
     index: u32,
     generation: u32,
 }
@@ -10,13 +12,15 @@ pub(super) struct Slot {
 /// The objects.
 #[derive(Debug)]
 pub(super) struct Table<T> {
+    nic: u32,
     slots: Vec<(u32, Option<T>)>,
     live: u32,
 }
 
 impl<T> Table<T> {
-    pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), live: 0 }
+    /// Without objects; `nic` is a number that no other NIC of this process has.
+    pub(super) fn new(nic: u32) -> Self {
+        Self { nic, slots: Vec::new(), live: 0 }
     }
 
     /// How many objects there are.
@@ -29,15 +33,15 @@ impl<T> Table<T> {
         if let Some(at) = self.slots.iter().position(|(_, object)| object.is_none()) {
             let (generation, slot) = &mut self.slots[at];
             *slot = Some(object);
-            return Slot { index: index(at), generation: *generation };
+            return Slot { nic: self.nic, index: index(at), generation: *generation };
         }
         self.slots.push((0, Some(object)));
-        Slot { index: index(self.slots.len() - 1), generation: 0 }
+        Slot { nic: self.nic, index: index(self.slots.len() - 1), generation: 0 }
     }
 
     pub(super) fn remove(&mut self, slot: Slot) -> Option<T> {
         let (generation, object) = self.slots.get_mut(slot.index as usize)?;
-        if *generation != slot.generation {
+        if *generation != slot.generation || slot.nic != self.nic {
             return None;
         }
         let removed = object.take()?;
@@ -48,18 +52,28 @@ impl<T> Table<T> {
 
     pub(super) fn get(&self, slot: Slot) -> Option<&T> {
         let (generation, object) = self.slots.get(slot.index as usize)?;
-        object.as_ref().filter(|_| *generation == slot.generation)
+        object.as_ref().filter(|_| *generation == slot.generation && slot.nic == self.nic)
     }
 
     pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
         let (generation, object) = self.slots.get_mut(slot.index as usize)?;
-        object.as_mut().filter(|_| *generation == slot.generation)
+        object.as_mut().filter(|_| *generation == slot.generation && slot.nic == self.nic)
+    }
+
+    /// Places that `at` can look at.
+    pub(super) fn places(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The handle of the object at a place, if one is there.
+    pub(super) fn at(&self, place: usize) -> Option<Slot> {
+        let (generation, object) = self.slots.get(place)?;
+        object.as_ref().map(|_| Slot { nic: self.nic, index: index(place), generation: *generation })
     }
 
     /// The handles of all objects.
     pub(super) fn all(&self) -> Vec<Slot> {
-        let live = self.slots.iter().enumerate().filter(|(_, (_, object))| object.is_some());
-        live.map(|(at, (generation, _))| Slot { index: index(at), generation: *generation }).collect()
+        (0..self.places()).filter_map(|place| self.at(place)).collect()
     }
 }
 
@@ -73,11 +87,15 @@ mod tests {
 
     #[test]
     fn a_handle_names_one_object_for_ever() {
-        let mut table = Table::new();
+        let mut table = Table::new(1);
         let first = table.insert("first");
         assert_eq!(table.remove(first), Some("first"));
         let second = table.insert("second");
         assert_eq!((table.remove(first), table.get(first), table.get(second)), (None, None, Some(&"second")));
         assert_eq!((table.all(), table.count()), (vec![second], 1));
+        let mut other = Table::new(2);
+        assert!(
+            other.insert("foreign") != first && other.get(second).is_none() && other.remove(second).is_none()
+        );
     }
 }

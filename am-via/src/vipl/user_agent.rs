@@ -11,10 +11,13 @@ use crate::device::{
     ClaimFault, Completion, Device, MemHandle, News, NodeAddress, Operation, Payload, ViNumber, Waker,
 };
 use crate::provider::{KernelAgent, NameService, NicLimits};
+use crate::vipl::channel::{self, Channel};
+use crate::vipl::client_server::Listener;
 use crate::vipl::completion_queue::{CompletionQueue, CqEntry};
-use crate::vipl::connection::Stranger;
+use crate::vipl::connection::Caller;
 use crate::vipl::descriptor::{Descriptor, Status};
-use crate::vipl::error::{AsyncCode, AsyncError, VipError};
+use crate::vipl::error::{AsyncCode, AsyncError, Resource, VipError};
+use crate::vipl::notify::Notices;
 use crate::vipl::table::Table;
 use crate::vipl::vi::{ViHandle, ViState, VirtualInterface};
 use crate::vipl::work_queue::Queue;
@@ -33,12 +36,21 @@ pub struct UserAgent<D: Device> {
     pub(super) kernel: KernelAgent,
     pub(super) vis: Table<VirtualInterface>,
     pub(super) cqs: Table<CompletionQueue>,
-    /// The VI that uses a connection of the device.
-    pub(super) by_number: HashMap<ViNumber, ViHandle>,
-    /// Connections that peers have made and no VI has asked for yet.
-    pub(super) strangers: Vec<Stranger>,
-    /// Connections that are closed and stay so.
+    /// The device's connections to other NICs.
+    pub(super) channels: HashMap<ViNumber, Channel>,
+    /// Those that are closed and stay so.
     pub(super) spent: HashSet<ViNumber>,
+    /// The VI of each connection, by its number here.
+    pub(super) by_connection: HashMap<u32, ViHandle>,
+    pub(super) last_connection: u32,
+    /// Requests of peers that no VI here has asked for yet.
+    pub(super) callers: Vec<Caller>,
+    /// Requests of clients that the program knows and has not answered.
+    pub(super) requests: Table<Caller>,
+    /// Where the program waits for clients.
+    pub(super) listener: Option<Listener>,
+    pub(super) names: Option<NameService>,
+    pub(super) notices: Notices<D>,
     /// Transfers under way: whose, and what local memory they use.
     pub(super) transfers: HashMap<u64, (ViHandle, MemHandle)>,
     pub(super) next_transfer: u64,
@@ -49,14 +61,22 @@ impl<D: Device> UserAgent<D> {
     /// Opens the NIC over `device` (`VipOpenNic`). It closes when the value is dropped.
     #[must_use]
     pub fn open(device: D) -> Self {
+        let kernel = KernelAgent::new(&device);
+        let nic = kernel.nic();
         Self {
-            kernel: KernelAgent::new(&device),
+            kernel,
             device,
-            vis: Table::new(),
-            cqs: Table::new(),
-            by_number: HashMap::new(),
-            strangers: Vec::new(),
+            vis: Table::new(nic),
+            cqs: Table::new(nic),
+            channels: HashMap::new(),
             spent: HashSet::new(),
+            by_connection: HashMap::new(),
+            last_connection: 0,
+            callers: Vec::new(),
+            requests: Table::new(nic),
+            listener: None,
+            names: None,
+            notices: Notices::default(),
             transfers: HashMap::new(),
             next_transfer: 0,
             errors: VecDeque::new(),
@@ -75,18 +95,11 @@ impl<D: Device> UserAgent<D> {
         self.device.address()
     }
 
-    /// The address of a NIC by its name (`VipNSGetHostByName`).
-    ///
-    /// # Errors
-    /// No NIC of the job has that name.
-    pub fn host_by_name(&self, name: &str) -> Result<NodeAddress, VipError> {
-        let num_tasks = self.device.attributes().num_tasks;
-        NameService::new(num_tasks)
-            .host_by_name(name)
-            .ok_or_else(|| VipError::NameService { name: name.to_owned(), last: num_tasks.saturating_sub(1) })
-    }
+    /// Closes the NIC (`VipCloseNic`), as dropping it does: connections end, registrations too, and handles are worth nothing.
+    pub fn close(self) {}
 
-    /// What went wrong without a call, oldest first (what `VipErrorCallback` would be told).
+    /// What went wrong without a call, oldest first, unless a handler is told of it
+    /// ([`error_callback`](Self::error_callback)).
     pub fn next_error(&mut self) -> Option<AsyncError> {
         self.errors.pop_front()
     }
@@ -107,9 +120,13 @@ impl<D: Device> UserAgent<D> {
             came = true;
             self.handle(&news, &payload);
         }
-        for slot in self.vis.all() {
-            self.carry_on(ViHandle(slot));
+        self.pay_all();
+        for place in 0..self.vis.places() {
+            if let Some(slot) = self.vis.at(place) {
+                self.carry_on(ViHandle(slot));
+            }
         }
+        self.run_notices();
         came
     }
 
@@ -119,7 +136,7 @@ impl<D: Device> UserAgent<D> {
                 self.handle_entry(&completion, payload);
                 self.device.release(completion.vi);
             }
-            News::Connected(number, _) => self.handle_connected(number),
+            News::Connected(number, peer) => self.open_channel(number, peer),
             News::Ended { id, result } => self.handle_ended(id, result),
             News::TaskFailed(task) => self.handle_failure(task),
         }
@@ -127,26 +144,41 @@ impl<D: Device> UserAgent<D> {
 
     fn handle_entry(&mut self, completion: &Completion, payload: &Payload) {
         let Completion { vi: number, slot, entry } = *completion;
-        let operation = Operation::of(entry.operation);
-        let Some(&vi) = self.by_number.get(&number) else {
-            self.handle_stranger(number, operation, &entry, payload);
+        let (operation, connection) = channel::split(entry.operation);
+        if !self.channels.contains_key(&number) {
             return;
-        };
+        }
         match operation {
-            Some(Operation::Attributes) => self.handle_attributes(vi, &entry, payload),
+            Some(Operation::Request) => return self.handle_request(number, &entry, payload),
+            Some(Operation::Withdraw) => return self.handle_withdraw(number, &entry),
+            Some(Operation::Disconnect) if connection == 0 => return self.lose_channel(number),
+            _ => {}
+        }
+        // Of another channel, a connection is none of the sender's business.
+        let vi = self
+            .by_connection
+            .get(&connection)
+            .copied()
+            .filter(|vi| self.vis.get(vi.0).is_some_and(|found| found.number == Some(number)));
+        if operation == Some(Operation::Accept) {
+            return self.handle_accept(number, vi, &entry);
+        }
+        // What was on its way when its connection ended.
+        let Some(vi) = vi else { return };
+        match operation {
             Some(Operation::Send | Operation::SendArea | Operation::Written) => {
-                self.handle_message(vi, number, slot, &entry, payload);
+                self.handle_message(vi, number, slot, &entry, operation, payload);
             }
             Some(Operation::Acknowledge) => self.handle_acknowledge(vi),
             Some(Operation::Broken) => self.handle_broken(vi, Status(entry.immediate)),
+            Some(Operation::Refused) => self.handle_refused(vi, Status(entry.immediate)),
             Some(Operation::StagedWrite) => self.handle_staged_write(vi, number, slot, &entry),
             Some(Operation::ReadRequest) => self.handle_read_request(vi, payload),
             Some(Operation::ReadPiece) => self.handle_read_piece(vi, number, slot, &entry),
             Some(Operation::Disconnect) => self.lose(vi),
+            Some(Operation::Reject) => self.handle_reject(vi, &entry),
             // What no user agent sends: the peer is none, or damaged.
-            Some(Operation::Inline | Operation::Area) | None => {
-                self.break_connection(vi, Status::TRANSPORT_ERROR);
-            }
+            _ => self.break_connection(vi, Status::TRANSPORT_ERROR),
         }
     }
 
@@ -159,6 +191,11 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn handle_failure(&mut self, task: u32) {
+        let of_task = self.channels.iter().filter(|(_, channel)| channel.peer.task == task);
+        for number in of_task.map(|(&number, _)| number).collect::<Vec<_>>() {
+            self.lose_channel(number);
+        }
+        // Those that ask for a connection have no channel yet.
         for slot in self.vis.all() {
             let of_task = |vi: &VirtualInterface| vi.peer.is_some_and(|peer| peer.task == task);
             if self.vis.get(slot).is_some_and(of_task) {
@@ -170,23 +207,20 @@ impl<D: Device> UserAgent<D> {
     /// The connection is gone, and it was not asked for here: what is queued is flushed, and the program is told.
     pub(super) fn lose(&mut self, vi: ViHandle) {
         let Some(found) = self.vis.get_mut(vi.0) else { return };
-        if !matches!(found.state, ViState::Connected | ViState::ConnectPending) {
-            return;
-        }
-        let was_connected = found.state == ViState::Connected;
-        found.state = ViState::Error;
-        self.flush(vi);
-        if was_connected {
-            self.note_error(vi, AsyncCode::ConnectionLost);
+        match (found.state, found.peer) {
+            (ViState::Connected, _) => {
+                found.state = ViState::Error;
+                self.flush(vi);
+                self.note_error(vi, AsyncCode::ConnectionLost);
+            }
+            (ViState::ConnectPending, Some(peer)) => self.lose_attempt(vi, peer),
+            _ => {}
         }
     }
 
     /// Something on this VI broke the rules of its reliability level: the connection ends for both.
     pub(super) fn break_connection(&mut self, vi: ViHandle, for_peer: Status) {
-        if let Some(found) = self.vis.get_mut(vi.0) {
-            found.reply(Operation::Broken, for_peer.0);
-            found.send_replies(&mut self.device);
-        }
+        self.owe_peer(vi, Operation::Broken, for_peer.0);
         self.lose(vi);
     }
 
@@ -219,21 +253,39 @@ impl<D: Device> UserAgent<D> {
         let Some(cq) = found.cq(queue) else { return };
         let noted = self.cqs.get_mut(cq.0).is_none_or(|cq| cq.push(CqEntry { vi, queue }));
         if !noted {
-            self.note_error(vi, AsyncCode::CompletionOverrun);
+            self.note(AsyncError {
+                resource: Resource::CompletionQueue(cq),
+                vi,
+                code: AsyncCode::CompletionOverrun,
+            });
         }
     }
 
     pub(super) fn note_error(&mut self, vi: ViHandle, code: AsyncCode) {
+        self.note(AsyncError { resource: Resource::Vi, vi, code });
+    }
+
+    fn note(&mut self, error: AsyncError) {
         if self.errors.len() == ERRORS_KEPT {
             self.errors.pop_front();
         }
-        self.errors.push_back(AsyncError { vi, code });
+        self.errors.push_back(error);
     }
 
     /// Makes progress until `look` finds something, for ever if `timeout` is `None`.
     pub(super) fn wait_for<T>(
         &mut self,
         timeout: Option<Duration>,
+        look: impl FnMut(&mut Self) -> Result<Option<T>, VipError>,
+    ) -> Result<T, VipError> {
+        self.wait_in_steps(timeout, SLEEP_MAX, look)
+    }
+
+    /// The same, with no sleep longer than `step`.
+    pub(super) fn wait_in_steps<T>(
+        &mut self,
+        timeout: Option<Duration>,
+        step: Duration,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, VipError>,
     ) -> Result<T, VipError> {
         let start = Instant::now();
@@ -248,9 +300,9 @@ impl<D: Device> UserAgent<D> {
             }
             let left = match timeout {
                 Some(timeout) => {
-                    timeout.checked_sub(start.elapsed()).ok_or(VipError::Timeout(timeout))?.min(SLEEP_MAX)
+                    timeout.checked_sub(start.elapsed()).ok_or(VipError::Timeout(timeout))?.min(step)
                 }
-                None => SLEEP_MAX,
+                None => step,
             };
             if polls > 0 {
                 self.device.wait(polls, left);
@@ -261,11 +313,9 @@ impl<D: Device> UserAgent<D> {
 
 impl<D: Device> Drop for UserAgent<D> {
     fn drop(&mut self) {
-        for slot in self.vis.all() {
-            if let Some(number) = self.vis.get(slot).and_then(|vi| vi.number) {
-                // The peer hears of it if there is room; a NIC that closes can do no more.
-                let _ = self.device.disconnect(number);
-            }
+        for &number in self.channels.keys() {
+            // The peer hears of it if there is room; a NIC that closes can do no more.
+            let _ = self.device.disconnect(number);
         }
         self.kernel.registrations.close(&mut self.device);
     }

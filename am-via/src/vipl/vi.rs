@@ -1,12 +1,12 @@
 //! Virtual interfaces: the two ends of a connection, and the state machine of VIA 1.0 chapter 2.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::device::{Device, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
+use crate::device::{Device, NodeAddress, Operation, ViNumber};
 use crate::provider::PTag;
+use crate::vipl::channel::CONNECTION_SHIFT;
 use crate::vipl::completion_queue::CqHandle;
-use crate::vipl::connection::PeerAttributes;
+use crate::vipl::connection::{Attempt, PeerAttributes};
 use crate::vipl::descriptor::{Descriptor, Status};
 use crate::vipl::error::{PostError, VipError};
 use crate::vipl::receiving::Receiving;
@@ -72,6 +72,8 @@ pub struct ViAttributes {
     pub reliability: Reliability,
     /// Bytes of the largest transfer; both ends need the same.
     pub transfer_bytes_max: u32,
+    /// Quality of service: a number that means what the programs agree on; both ends need the same.
+    pub qos: u16,
     /// The tag of the memory that this VI may touch.
     pub ptag: PTag,
     /// The peer may write memory of this tag.
@@ -87,10 +89,26 @@ impl ViAttributes {
         Self {
             reliability: Reliability::ReliableDelivery,
             transfer_bytes_max: u32::MAX,
+            qos: 0,
             ptag,
             rdma_write: true,
             rdma_read: true,
         }
+    }
+
+    fn check(&self) -> Result<(), VipError> {
+        if self.transfer_bytes_max == 0 {
+            return Err(VipError::InvalidParameter {
+                what: "the largest transfer of a VI, in bytes,",
+                given: 0,
+                least: 1,
+                most: u64::from(u32::MAX),
+            });
+        }
+        if self.reliability == Reliability::Unreliable && self.rdma_read {
+            return Err(VipError::InvalidRdmaRead);
+        }
+        Ok(())
     }
 }
 
@@ -107,9 +125,6 @@ pub struct ViInfo {
     pub receive_queue_empty: bool,
 }
 
-/// Entries that only answer the peer and wait for room. A correct peer never makes us owe it more.
-const REPLIES_MAX: usize = 8;
-
 /// The VI itself.
 #[derive(Debug)]
 pub(super) struct VirtualInterface {
@@ -117,10 +132,14 @@ pub(super) struct VirtualInterface {
     pub(super) attributes: ViAttributes,
     /// Whom it is connected to, or has asked.
     pub(super) peer: Option<NodeAddress>,
-    /// The device's connection.
+    /// The device's connection to the peer's NIC, shared with other VIs.
     pub(super) number: Option<ViNumber>,
+    /// The number of this VI's connection at this NIC and at the peer's; 0: none.
+    pub(super) connection: u32,
+    pub(super) their_connection: u32,
     pub(super) theirs: Option<PeerAttributes>,
-    pub(super) attributes_sent: bool,
+    /// What it has asked for, until the outcome was heard.
+    pub(super) attempt: Option<Attempt>,
     pub(super) sends: WorkQueue,
     pub(super) receives: WorkQueue,
     send_cq: Option<CqHandle>,
@@ -128,7 +147,6 @@ pub(super) struct VirtualInterface {
     pub(super) sending: Sending,
     pub(super) receiving: Receiving,
     pub(super) serving: Option<Serving>,
-    replies: VecDeque<Entry>,
 }
 
 impl VirtualInterface {
@@ -164,27 +182,9 @@ impl VirtualInterface {
         self.serving = None;
     }
 
-    /// Owes the peer an entry without data. Whoever lets us owe more than any correct peer would gets no more.
-    pub(super) fn reply(&mut self, operation: Operation, immediate: u32) {
-        if self.replies.len() < REPLIES_MAX {
-            self.replies.push_back(Entry { operation: operation as u32, immediate, ..Entry::default() });
-        }
-    }
-
-    /// Pays what is owed, as far as there is room.
-    pub(super) fn send_replies(&mut self, device: &mut impl Device) {
-        let Some(number) = self.number else { return };
-        while let Some(&entry) = self.replies.front() {
-            match device.post(number, entry, &Payload::default()) {
-                Ok(Posted::Retry) => return,
-                // A peer that is gone needs no answer.
-                Ok(Posted::Done) | Err(_) => self.replies.pop_front(),
-            };
-        }
-    }
-
-    pub(super) fn forget_replies(&mut self) {
-        self.replies.clear();
+    /// The operation word of an entry for the peer's VI.
+    pub(super) fn operation(&self, operation: Operation) -> u32 {
+        operation as u32 | self.their_connection << CONNECTION_SHIFT
     }
 }
 
@@ -207,9 +207,7 @@ impl<D: Device> UserAgent<D> {
                 remedy: "destroy one first",
             });
         }
-        if attributes.reliability == Reliability::Unreliable && attributes.rdma_read {
-            return Err(VipError::InvalidRdmaRead);
-        }
+        attributes.check()?;
         for cq in [send_cq, receive_cq].into_iter().flatten() {
             self.cqs.get(cq.0).ok_or(VipError::UnknownHandle { what: "completion queue" })?;
         }
@@ -225,8 +223,10 @@ impl<D: Device> UserAgent<D> {
             attributes,
             peer: None,
             number: None,
+            connection: 0,
+            their_connection: 0,
             theirs: None,
-            attributes_sent: false,
+            attempt: None,
             sends: WorkQueue::new(descriptors_max),
             receives: WorkQueue::new(descriptors_max),
             send_cq,
@@ -234,7 +234,6 @@ impl<D: Device> UserAgent<D> {
             sending: Sending::default(),
             receiving: Receiving::default(),
             serving: None,
-            replies: VecDeque::new(),
         })))
     }
 
@@ -249,6 +248,7 @@ impl<D: Device> UserAgent<D> {
             return Err(VipError::InvalidState { call: "destroy_vi", needed, state: found.state });
         }
         let Some(gone) = self.vis.remove(vi.0) else { return Ok(()) };
+        self.forget_notices(vi);
         self.kernel.registrations.leave_ptag(gone.attributes.ptag);
         for cq in [gone.send_cq, gone.receive_cq].into_iter().flatten() {
             if let Some(cq) = self.cqs.get_mut(cq.0) {
@@ -271,6 +271,24 @@ impl<D: Device> UserAgent<D> {
             send_queue_empty: found.sends.is_empty(),
             receive_queue_empty: found.receives.is_empty(),
         })
+    }
+
+    /// Changes the attributes of a VI (`VipSetViAttributes`).
+    ///
+    /// # Errors
+    /// It is not idle, the tag does not exist, or RDMA reads on an unreliable VI. Nothing is changed then.
+    pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: ViAttributes) -> Result<(), VipError> {
+        let found = self.vi(vi)?;
+        let (state, old) = (found.state, found.attributes.ptag);
+        if state != ViState::Idle {
+            let (call, needed) = ("set_vi_attributes", "idle: disconnect it first");
+            return Err(VipError::InvalidState { call, needed, state });
+        }
+        attributes.check()?;
+        self.kernel.registrations.use_ptag(attributes.ptag)?;
+        self.kernel.registrations.leave_ptag(old);
+        self.vi(vi)?.attributes = attributes;
+        Ok(())
     }
 
     pub(super) fn vi(&mut self, vi: ViHandle) -> Result<&mut VirtualInterface, VipError> {

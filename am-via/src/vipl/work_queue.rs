@@ -61,6 +61,11 @@ impl WorkQueue {
         self.done.pop_front()
     }
 
+    /// Whether a descriptor is done and not dequeued.
+    pub(super) fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     /// Whether nothing waits.
     pub(super) fn is_idle(&self) -> bool {
         self.pending.is_empty()

@@ -25,8 +25,8 @@ use crate::shm::atomics::spin_loop;
 use crate::shm::connection::{Connection, TELL_AFTER, Written};
 use crate::shm::copy::CheckedRange;
 use crate::shm::layout::{
-    ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_MAX,
-    RING_LINES,
+    ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
+    REGIONS_PER_CONTEXT, RING_LINES,
 };
 use crate::shm::os::sched;
 use crate::shm::regions::{Claim, ClaimFault, Claimer, Copied, OwnRegions, Registration, Ways, is_quiet};
@@ -313,7 +313,7 @@ impl Device for Shm {
             // What was read is told late: so many lines may be free and not known to be.
             ring_lines: RING_LINES - (TELL_AFTER - 1),
             vis_max: self.layout.vis(),
-            regions_max: REGIONS_MAX,
+            regions_max: REGIONS_PER_CONTEXT,
         }
     }
 
@@ -420,8 +420,8 @@ impl Device for Shm {
         let Some((region, generation)) = self.regions.insert(memory, registration) else {
             return Err(DeviceError::Exhausted {
                 resource: "registrations",
-                needed: u64::from(REGIONS_MAX) + 1,
-                available: u64::from(REGIONS_MAX),
+                needed: u64::from(REGIONS_PER_CONTEXT) + 1,
+                available: u64::from(REGIONS_PER_CONTEXT),
                 remedy: "deregister memory that peers need no more, or register larger pieces",
             });
         };

@@ -200,8 +200,8 @@ impl Device for Wire {
         Ok(())
     }
 
-    fn allow_loss(&mut self, vi: ViNumber) {
-        self.network.lock().allow_loss(self.address, vi.0);
+    fn allow_loss(&mut self, vi: ViNumber, allowed: bool) {
+        self.network.lock().allow_loss(self.address, vi.0, allowed);
     }
 
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError> {

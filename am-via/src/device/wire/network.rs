@@ -261,9 +261,9 @@ impl State {
         }
     }
 
-    pub(super) fn allow_loss(&mut self, at: NodeAddress, vi: u32) {
+    pub(super) fn allow_loss(&mut self, at: NodeAddress, vi: u32, allowed: bool) {
         if let Some(end) = self.end(at, vi) {
-            self.links[end.out].lossy = true;
+            self.links[end.out].lossy = allowed;
         }
     }
 

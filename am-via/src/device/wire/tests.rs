@@ -198,7 +198,7 @@ fn an_unreliable_vi_loses_some_and_doubles_none() {
         let faults = WireFaults { seed, refuse: 0, ..ALL_FAULTS };
         let options = WireOptions { faults, ..WireOptions::new(2) };
         let (_network, mut a, mut b, there, _) = pair(options);
-        a.allow_loss(there);
+        a.allow_loss(there, true);
         let mut seen = [false; 200];
         for number in 0..200 {
             assert_eq!(a.post(there, entry(number), &[0; 5]).unwrap(), Posted::Done);

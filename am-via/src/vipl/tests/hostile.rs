@@ -1,16 +1,19 @@
 //! A peer that posts whatever it likes: it may spoil its own connection, and nothing else.
 
 use super::*;
-use crate::device::{Entry, News, Operation, Payload, ViNumber};
+use crate::device::{Entry, News, Payload, ViNumber};
 use crate::test_aids::Random;
-use crate::vipl::connection::low_word;
+use crate::vipl::connection::{low_word, request};
 use crate::vipl::{AddressSegment, AsyncCode};
+
+/// What the attacker calls its connection.
+const CONNECTION: u32 = 7;
 
 /// Posts random entries, most of them nearly right.
 fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle: MemHandle) {
     let operation = match random.below(8) {
         0 => low_word(random.edgy()),
-        _ => low_word(random.below(14)),
+        _ => low_word(random.below(18)) | low_word(random.below(4)) << 8,
     };
     let entry = Entry {
         immediate: low_word(random.edgy()),
@@ -38,7 +41,7 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
     let mut random = Random(seed);
     let (here, there) = (attacker.address(), victim.agent.address());
     let attacked = victim.agent.create_vi(attributes_of(victim, seed), None, None).unwrap();
-    victim.agent.connect_peer_request(attacked, here).unwrap();
+    victim.ask(attacked, here).unwrap();
     let (open, secret) = (victim.region(64), victim.agent.alloc(64).unwrap());
     let none = MemAttributes::default();
     let secret_handle = victim.agent.register_mem(&secret, (0, 64), victim.tag, none).unwrap();
@@ -54,9 +57,7 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
         vi = vi.or_else(|| attacker.connect(there).unwrap());
         if let Some(vi) = vi {
             if round == 40 {
-                let extra = 1 << (seed % 3) | 0x300;
-                let polite = Entry { operation: Operation::Attributes as u32, extra, ..Entry::default() };
-                let words = [u64::from(u32::MAX), u64::from(victim.tag.number()), 0, 0, 0];
+                let (polite, words) = request(&attributes_of(victim, seed), CONNECTION);
                 let _ = attacker.post(vi, polite, &words);
             }
             if round > 40 || seed.is_multiple_of(5) {

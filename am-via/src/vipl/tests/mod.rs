@@ -17,7 +17,8 @@ use crate::provider::{Memory, PTag};
 use crate::shm::regions::Ways;
 use crate::shm::wait::WaitPolicy;
 use crate::vipl::{
-    CqHandle, DataSegment, Descriptor, Reliability, Status, UserAgent, ViAttributes, ViHandle, ViState,
+    CqHandle, DataSegment, Descriptor, Discriminator, Reliability, Status, UserAgent, ViAttributes, ViHandle,
+    ViState, VipError,
 };
 
 /// Rounds of progress after which something is taken to hang.
@@ -67,6 +68,11 @@ impl<D: Device> End<D> {
         let rights = MemAttributes { ptag: 0, rdma_write: true, rdma_read: true };
         let handle = self.agent.register_mem(&memory, (0, memory.len()), self.tag, rights).unwrap();
         Region { memory, handle }
+    }
+
+    /// Asks for a connection between two endpoints without discriminators, for ever.
+    fn ask(&mut self, vi: ViHandle, to: NodeAddress) -> Result<(), VipError> {
+        self.agent.connect_peer_request(vi, Discriminator::default(), to, None)
     }
 
     fn state(&self) -> ViState {
@@ -162,9 +168,12 @@ fn shm_device(ways: Ways) -> Shm {
 
 fn connect<D: Device>(a: &mut End<D>, b: &mut End<D>) {
     let (here, there) = (a.agent.address(), b.agent.address());
-    a.agent.connect_peer_request(a.vi, there).unwrap();
-    b.agent.connect_peer_request(b.vi, here).unwrap();
-    until(a, b, |a, b| a.agent.connect_peer_done(a.vi).unwrap() & b.agent.connect_peer_done(b.vi).unwrap());
+    a.ask(a.vi, there).unwrap();
+    b.ask(b.vi, here).unwrap();
+    until(a, b, |a, b| {
+        let there = a.agent.connect_peer_done(a.vi).unwrap().is_some();
+        b.agent.connect_peer_done(b.vi).unwrap().is_some() && there
+    });
 }
 
 /// Progress on both sides until `done`.
