@@ -7,6 +7,7 @@ pub mod alltoallv;
 pub mod arguments;
 pub mod failure;
 pub mod kernel;
+pub mod kmers;
 pub mod kronecker;
 pub mod progress;
 pub mod random;
