@@ -285,8 +285,8 @@ fn report(context: &mut Context<ShmFabric>, reads: Reads, k: u32, own: &KmerTabl
     }
     // Of several, the first in the alphabet: the same, however many tasks there are.
     let most = own.iter().max_by_key(|(kmer, count)| (*count, !kmer)).unwrap_or((u64::MAX, 0));
-    let (words, counts) = (kernel::gather(context, most.0)?, kernel::gather(context, most.1)?);
-    let most = words.into_iter().zip(counts).max_by_key(|(kmer, count)| (*count, !kmer));
+    let (most_words, most_counts) = (kernel::gather(context, most.0)?, kernel::gather(context, most.1)?);
+    let most = most_words.into_iter().zip(most_counts).max_by_key(|(kmer, count)| (*count, !kmer));
     if context.task().0 == 0 {
         println!("k-mers: {}, different: {different}", reads.kmers(k));
         for (times, count) in (1..).zip(counts) {
