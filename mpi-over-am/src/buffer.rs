@@ -199,11 +199,14 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     unsafe { context.amsend_raw(target, handler, uhdr, bytes, options, request) }
 }
 
+const ZEROES: [u8; 4096] = [0; 4096];
+
 /// Memory that the library owns while operations send from it.
 #[derive(Debug)]
 pub(crate) struct OwnedMemory {
     memory: RawBuffer,
-    capacity: usize,
+    /// Of the vector that it was; `None` if it is lent.
+    capacity: Option<usize>,
 }
 
 impl OwnedMemory {
@@ -213,7 +216,18 @@ impl OwnedMemory {
         let capacity = memory.capacity();
         // SAFETY: the vector is never used or freed but by `into_vec`, when no operation uses a part of it.
         let memory = unsafe { raw_buffer(memory.as_mut_slice()) };
-        Self { memory, capacity }
+        Self { memory, capacity: Some(capacity) }
+    }
+
+    /// Takes over memory that its maker has promised to leave alone.
+    pub(crate) fn lent(memory: RawBuffer) -> Self {
+        // So that every part is initialised, as those of a vector are.
+        for offset in (0..memory.len()).step_by(ZEROES.len()) {
+            if let Some(rest) = memory.part(offset, ZEROES.len().min(memory.len() - offset)) {
+                rest.fill_from(&ZEROES);
+            }
+        }
+        Self { memory, capacity: None }
     }
 
     /// Bytes in all.
@@ -238,15 +252,22 @@ impl OwnedMemory {
 
     /// Gives the vector back, once `in_use` is empty; `None`, and the memory is leaked, if it is not. `in_use` is all that was
     /// filled and is not over yet.
-    pub(crate) fn into_vec<T>(self, in_use: &std::collections::VecDeque<T>) -> Option<Vec<u8>> {
+    ///
+    /// # Errors
+    /// The memory itself, if it was lent.
+    pub(crate) fn into_vec<T>(
+        self,
+        in_use: &std::collections::VecDeque<T>,
+    ) -> std::result::Result<Option<Vec<u8>>, RawBuffer> {
+        let Some(capacity) = self.capacity else { return Err(self.memory) };
         if !in_use.is_empty() {
-            return None;
+            return Ok(None);
         }
         let len = self.memory.len();
         // SAFETY: pointer, length and capacity are those of the vector that `new` took over, and only this call, which
         // consumes the owner, gives them back. The bytes are initialised: they came so, and only bytes were written. No
         // operation uses a part of the memory any more (just checked).
-        Some(unsafe { Vec::from_raw_parts(self.memory.at().as_ptr(), len, self.capacity) })
+        Ok(Some(unsafe { Vec::from_raw_parts(self.memory.at().as_ptr(), len, capacity) }))
     }
 }
 

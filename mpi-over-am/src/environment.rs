@@ -11,9 +11,9 @@ use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
 use crate::info::Info;
-use crate::protocol::{self, AttachedBuffer};
+use crate::protocol::{self, BufferOwner, SendBuffer};
 use crate::queues;
-use crate::request::Phase;
+use crate::request::{Partitioned, Phase, RequestId};
 use crate::session::Session;
 use crate::settings::{CompletionVariant, Settings};
 use crate::state::State;
@@ -137,30 +137,63 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// [`Error::BufferAttached`]: there is one already.
     pub fn attach_buffer(&self, memory: Vec<u8>) -> Result<()> {
-        let mut state = self.state()?;
-        if let Some(attached) = &state.attached {
-            return Err(Error::BufferAttached { attached: attached.len() as u64 });
-        }
-        state.attached = Some(AttachedBuffer::new(memory));
-        Ok(())
+        self.attach_buffer_for(BufferOwner::Process, memory.into())
     }
 
-    /// Waits until all buffered messages have gone (`MPI_Buffer_flush`).
+    /// Waits until all messages of [`attach_buffer`](Self::attach_buffer) have gone (`MPI_Buffer_flush`).
     ///
     /// # Errors
     /// The first error of the messages; what progress reports.
     pub fn flush_buffer(&self) -> Result<()> {
-        protocol::flush(&mut *self.state()?)
+        self.flush_buffer_for(BufferOwner::Process)
     }
 
-    /// Waits until all buffered messages have gone, and gives the memory back (`MPI_Buffer_detach`); `None` if there is none.
+    /// Waits until all buffered messages have gone, and gives the memory back (`MPI_Buffer_detach`); `None` if none was given.
     ///
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer(&self) -> Result<Option<Vec<u8>>> {
+        Ok(match self.detach_buffer_for(BufferOwner::Process)? {
+            Some(SendBuffer::Owned(memory)) => Some(memory),
+            Some(SendBuffer::Lent(_) | SendBuffer::Automatic) | None => None,
+        })
+    }
+
+    /// As [`attach_buffer`](Self::attach_buffer), for whomever it is to serve, and with any kind of memory.
+    ///
+    /// # Errors
+    /// [`Error::BufferAttached`]: there is one already.
+    pub fn attach_buffer_for(&self, owner: BufferOwner, memory: SendBuffer) -> Result<()> {
+        self.state()?.buffers.attach(owner, memory)
+    }
+
+    /// As [`flush_buffer`](Self::flush_buffer), for another owner's.
+    ///
+    /// # Errors
+    /// As for [`flush_buffer`](Self::flush_buffer).
+    pub fn flush_buffer_for(&self, owner: BufferOwner) -> Result<()> {
+        protocol::flush(&mut *self.state()?, owner)
+    }
+
+    /// Starts to wait until all messages that are in a buffer have gone (`MPI_Buffer_iflush` and its like).
+    ///
+    /// # Errors
+    /// As any call.
+    pub fn iflush_buffer_for(&self, owner: BufferOwner) -> Result<RequestId> {
         let mut state = self.state()?;
-        protocol::flush(&mut state)?;
-        Ok(state.attached.take().and_then(AttachedBuffer::into_memory))
+        let messages = protocol::messages_in(&state, owner);
+        let request = state.handlers().requests.insert(false, 0);
+        state.handlers().requests.in_parts(request);
+        state.handlers().add_partitioned(request, Partitioned::Others(messages));
+        Ok(request)
+    }
+
+    /// As [`detach_buffer`](Self::detach_buffer), for another owner's, and with any kind of memory.
+    ///
+    /// # Errors
+    /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
+    pub fn detach_buffer_for(&self, owner: BufferOwner) -> Result<Option<SendBuffer>> {
+        protocol::detach(&mut *self.state()?, owner)
     }
 
     /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has come here, and until what this task has
@@ -191,7 +224,8 @@ impl<F: Fabric> Environment<F> {
 
 /// Ends what is under way, then waits for the other tasks: nobody leaves while somebody could still need it.
 fn finish<F: Fabric>(state: &mut State<F>) -> Result<()> {
-    let flushed = protocol::flush(state);
+    let owners = state.buffers.owners();
+    let flushed = owners.into_iter().try_for_each(|owner| protocol::flush(state, owner));
     for request in state.handlers().requests.unfinished() {
         let requests = &mut state.handlers().requests;
         if requests.is_receive(request) || requests.phase(request) == Phase::Parts {

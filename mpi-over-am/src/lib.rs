@@ -89,7 +89,7 @@ pub use error::{Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
-pub use protocol::{BSEND_OVERHEAD_BYTES, Mode};
+pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
 pub use rank::{ANY_SOURCE, PROC_NULL, Source};
 pub use request::{
     AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestId,

@@ -6,8 +6,10 @@ use bytemuck::NoUninit;
 use crate::buffer::bytes_of;
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
-use crate::protocol::{self, Borrowed, Mode};
+use crate::protocol::{self, Borrowed, BufferOwner, Mode, SendBuffer};
+use crate::rank::Source;
 use crate::request::to_nobody;
+use crate::tag::Tag;
 
 impl<F: Fabric> Communicator<F> {
     /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed again, which for long
@@ -45,6 +47,54 @@ impl<F: Fabric> Communicator<F> {
     /// [`send`](Self::send).
     pub fn bsend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Buffered, bytes_of(data), dest, tag)
+    }
+
+    /// Gives the library memory for this communicator's buffered sends (`MPI_Comm_attach_buffer`).
+    ///
+    /// # Errors
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): it has one already.
+    pub fn attach_buffer(&self, memory: impl Into<SendBuffer>) -> Result<()> {
+        let owner = self.buffer_owner()?;
+        self.state()?.buffers.attach(owner, memory.into())
+    }
+
+    /// Waits until all messages have gone from this communicator's own buffer (`MPI_Comm_flush_buffer`).
+    ///
+    /// # Errors
+    /// The first error of the messages; what progress reports.
+    pub fn flush_buffer(&self) -> Result<()> {
+        let owner = self.buffer_owner()?;
+        protocol::flush(&mut *self.state()?, owner)
+    }
+
+    /// Waits until all messages have gone from this communicator's own buffer, and gives it back (`MPI_Comm_detach_buffer`);
+    /// `None` if it has none.
+    ///
+    /// # Errors
+    /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
+    pub fn detach_buffer(&self) -> Result<Option<SendBuffer>> {
+        let owner = self.buffer_owner()?;
+        protocol::detach(&mut *self.state()?, owner)
+    }
+
+    /// Whose buffer this communicator's own is, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
+    /// its like.
+    ///
+    /// # Errors
+    /// None for a communicator that has a rank.
+    pub fn buffer_owner(&self) -> Result<BufferOwner> {
+        let pattern = self.pattern(Space::PointToPoint, Source::Any, Tag::Any)?;
+        Ok(BufferOwner::Communicator(pattern.context_id().0))
+    }
+
+    /// This communicator belongs to a session, whose buffer serves it where it has none of its own.
+    ///
+    /// # Errors
+    /// As any call.
+    pub fn use_buffer_of_session(&self, session: u64) -> Result<()> {
+        let pattern = self.pattern(Space::PointToPoint, Source::Any, Tag::Any)?;
+        self.state()?.buffers.note_session(pattern.context_id().0, session);
+        Ok(())
     }
 
     #[inline(always)]

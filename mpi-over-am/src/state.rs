@@ -11,7 +11,7 @@ use crate::context_id::ContextIds;
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
-use crate::protocol::AttachedBuffer;
+use crate::protocol::Buffers;
 use crate::queues;
 use crate::request::{MatchedMessages, Phase, RequestId, drive};
 use crate::settings::Settings;
@@ -24,7 +24,7 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) eager_limit_bytes: usize,
     /// The counter that eager messages name, where the receiver counts them.
     pub(crate) target_counter: Option<CounterName>,
-    pub(crate) attached: Option<AttachedBuffer>,
+    pub(crate) buffers: Buffers,
     pub(crate) matched: MatchedMessages,
     next_partition_tag: i32,
     posted_receives_max: usize,
@@ -56,7 +56,7 @@ impl<F: Fabric> State<F> {
             context_ids,
             target_counter,
             eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
-            attached: None,
+            buffers: Buffers::default(),
             matched: MatchedMessages::default(),
             next_partition_tag: 0,
             posted_receives_max: settings

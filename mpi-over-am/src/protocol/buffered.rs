@@ -3,12 +3,13 @@
 //! The buffer is used as a ring: a message lies behind the one before, and its room is free again when it and all before it
 //! have gone (the model that MPI 4.1 section 3.6 describes).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 
 use super::{Mode, Route, start_send};
-use crate::buffer::{OwnedMemory, SendData};
+use crate::buffer::{OwnedMemory, SendData, bytes_to_keep};
 use crate::error::{Error, Result};
 use crate::request::RequestId;
 use crate::state::State;
@@ -19,10 +20,99 @@ pub const BSEND_OVERHEAD_BYTES: usize = 64;
 /// Messages begin at cache lines.
 const LINE_BYTES: usize = 64;
 
-/// The attached buffer.
+/// Whose buffered sends a buffer is for (MPI 5.0 section 3.6): a communicator's are kept in its own buffer if it has one, else in
+/// its session's, else in the process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BufferOwner {
+    /// All communicators of the process (`MPI_Buffer_attach`).
+    Process,
+    /// Communicators of a session, by a number that the program gave it (`MPI_Session_attach_buffer`).
+    Session(u64),
+    /// One communicator, by its context id (`MPI_Comm_attach_buffer`).
+    Communicator(u32),
+}
+
+/// Memory for buffered sends.
 #[derive(Debug)]
-pub(crate) struct AttachedBuffer {
-    memory: OwnedMemory,
+pub enum SendBuffer {
+    /// Given away; it comes back when it is detached.
+    Owned(Vec<u8>),
+    /// Lent: whoever made the range has promised to leave it alone until it is detached.
+    Lent(RawBuffer),
+    /// As much as is needed, from the library (`MPI_BUFFER_AUTOMATIC`).
+    Automatic,
+}
+
+impl SendBuffer {
+    /// Bytes of it; 0 where the library sees to it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Owned(memory) => memory.len(),
+            Self::Lent(memory) => memory.len(),
+            Self::Automatic => 0,
+        }
+    }
+
+    /// Whether it has no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<Vec<u8>> for SendBuffer {
+    fn from(memory: Vec<u8>) -> Self {
+        Self::Owned(memory)
+    }
+}
+
+/// The buffers that are attached.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    by_owner: BTreeMap<BufferOwner, AttachedBuffer>,
+    /// The sessions of communicators, by context id.
+    sessions: BTreeMap<u32, u64>,
+}
+
+impl Buffers {
+    /// Attaches memory.
+    ///
+    /// # Errors
+    /// [`Error::BufferAttached`].
+    pub(crate) fn attach(&mut self, owner: BufferOwner, memory: SendBuffer) -> Result<()> {
+        if let Some(attached) = self.by_owner.get(&owner) {
+            return Err(Error::BufferAttached { attached: attached.len() as u64 });
+        }
+        self.by_owner.insert(owner, AttachedBuffer::new(memory));
+        Ok(())
+    }
+
+    /// A communicator belongs to a session.
+    pub(crate) fn note_session(&mut self, context_id: u32, session: u64) {
+        self.sessions.insert(context_id, session);
+    }
+
+    /// Those who have a buffer.
+    pub(crate) fn owners(&self) -> Vec<BufferOwner> {
+        self.by_owner.keys().copied().collect()
+    }
+
+    /// Where a communicator's messages are kept.
+    fn owner_for(&self, context_id: u32) -> Option<BufferOwner> {
+        let session = self.sessions.get(&context_id).copied().map(BufferOwner::Session);
+        [Some(BufferOwner::Communicator(context_id)), session, Some(BufferOwner::Process)]
+            .into_iter()
+            .flatten()
+            .find(|owner| self.by_owner.contains_key(owner))
+    }
+}
+
+/// An attached buffer.
+#[derive(Debug)]
+struct AttachedBuffer {
+    /// `None`: each message has memory of its own.
+    memory: Option<OwnedMemory>,
     in_use: VecDeque<Segment>,
 }
 
@@ -36,33 +126,42 @@ struct Segment {
 
 impl AttachedBuffer {
     /// Attaches memory.
-    pub(crate) fn new(memory: Vec<u8>) -> Self {
-        Self { memory: OwnedMemory::new(memory), in_use: VecDeque::new() }
+    fn new(memory: SendBuffer) -> Self {
+        let memory = match memory {
+            SendBuffer::Owned(memory) => Some(OwnedMemory::new(memory)),
+            SendBuffer::Lent(memory) => Some(OwnedMemory::lent(memory)),
+            SendBuffer::Automatic => None,
+        };
+        Self { memory, in_use: VecDeque::new() }
     }
 
     /// Bytes in all.
-    pub(crate) fn len(&self) -> usize {
-        self.memory.len()
+    fn len(&self) -> usize {
+        self.memory.as_ref().map_or(0, OwnedMemory::len)
     }
 
     /// The memory, if no message is left in it; otherwise it is leaked.
-    pub(crate) fn into_memory(self) -> Option<Vec<u8>> {
-        self.memory.into_vec(&self.in_use)
+    fn into_memory(self) -> Option<SendBuffer> {
+        let Some(memory) = self.memory else { return Some(SendBuffer::Automatic) };
+        match memory.into_vec(&self.in_use) {
+            Ok(memory) => memory.map(SendBuffer::Owned),
+            Err(lent) => Some(SendBuffer::Lent(lent)),
+        }
     }
 
     /// The oldest message in it.
-    pub(crate) fn oldest(&self) -> Option<RequestId> {
+    fn oldest(&self) -> Option<RequestId> {
         self.in_use.front().map(|segment| segment.request)
     }
 
     /// Forgets the oldest message: it has gone.
-    pub(crate) fn free_oldest(&mut self) {
+    fn free_oldest(&mut self) {
         self.in_use.pop_front();
     }
 
     /// Where `needed` bytes are free in one piece, behind the newest message.
     fn place(&self, needed: usize) -> Option<usize> {
-        let len = self.memory.len();
+        let len = self.len();
         let (Some(oldest), Some(newest)) = (self.in_use.front(), self.in_use.back()) else {
             return (needed <= len).then_some(0);
         };
@@ -76,7 +175,7 @@ impl AttachedBuffer {
     }
 
     fn free_bytes(&self) -> usize {
-        self.memory.len() - self.in_use.iter().map(|segment| segment.end - segment.start).sum::<usize>()
+        self.len() - self.in_use.iter().map(|segment| segment.end - segment.start).sum::<usize>()
     }
 }
 
@@ -110,12 +209,36 @@ fn send_filled<F: Fabric>(
     fill: impl FnOnce(&mut [u8]),
 ) -> Result<()> {
     let needed = needed_bytes(len);
-    let Some(mut attached) = state.attached.take() else {
+    let owner = state.buffers.owner_for(route.envelope.context_id().0);
+    let Some((owner, mut attached)) =
+        owner.and_then(|owner| state.buffers.by_owner.remove(&owner).map(|attached| (owner, attached)))
+    else {
         return Err(Error::NoBuffer { len: len as u64, needed: needed as u64 });
     };
-    let sent = send_from(state, &mut attached, route, (len, fill), needed);
-    state.attached = Some(attached);
+    free_what_has_gone(state, &mut attached);
+    let sent = if attached.memory.is_some() {
+        send_from(state, &mut attached, route, (len, fill), needed)
+    } else {
+        send_alone(state, &mut attached, route, (len, fill))
+    };
+    state.buffers.by_owner.insert(owner, attached);
     sent
+}
+
+/// Sends a message from memory of its own.
+fn send_alone<F: Fabric>(
+    state: &mut State<F>,
+    attached: &mut AttachedBuffer,
+    route: &Route,
+    (len, fill): (usize, impl FnOnce(&mut [u8])),
+) -> Result<()> {
+    let mut message = vec![0; len];
+    fill(&mut message);
+    let bytes = bytes_to_keep(&message);
+    let request = start_send(state, Mode::Buffered, route, bytes, 0)?;
+    state.handlers().requests.keep(request, Box::new(message));
+    attached.in_use.push_back(Segment { start: 0, end: 0, request });
+    Ok(())
 }
 
 fn send_from<F: Fabric>(
@@ -125,15 +248,16 @@ fn send_from<F: Fabric>(
     (len, fill): (usize, impl FnOnce(&mut [u8])),
     needed: usize,
 ) -> Result<()> {
-    free_what_has_gone(state, attached);
     if attached.place(needed).is_none() {
         // Messages may have gone of which this task has not heard yet.
         while state.context.probe()? {}
         free_what_has_gone(state, attached);
     }
-    let Some((start, raw)) =
-        attached.place(needed).and_then(|start| Some((start, attached.memory.fill(start, len, fill)?)))
-    else {
+    let start = attached.place(needed);
+    let filled = start
+        .zip(attached.memory.as_mut())
+        .and_then(|(start, memory)| Some((start, memory.fill(start, len, fill)?)));
+    let Some((start, raw)) = filled else {
         return Err(Error::BufferExhausted {
             len: len as u64,
             needed: needed as u64,
@@ -146,20 +270,35 @@ fn send_from<F: Fabric>(
     Ok(())
 }
 
-/// Waits until all messages have gone from the attached buffer.
+/// Waits until all messages have gone from a buffer.
 ///
 /// # Errors
 /// What progress reports, and the first error of the messages.
-pub(crate) fn flush<F: Fabric>(state: &mut State<F>) -> Result<()> {
+pub(crate) fn flush<F: Fabric>(state: &mut State<F>, owner: BufferOwner) -> Result<()> {
     let mut result = Ok(());
-    while let Some(request) = state.attached.as_ref().and_then(AttachedBuffer::oldest) {
+    while let Some(request) = state.buffers.by_owner.get(&owner).and_then(AttachedBuffer::oldest) {
         state.wait_over(request)?;
         result = result.and(state.handlers().requests.take(request).map(|_| ()));
-        if let Some(attached) = &mut state.attached {
+        if let Some(attached) = state.buffers.by_owner.get_mut(&owner) {
             attached.free_oldest();
         }
     }
     result
+}
+
+/// The messages that are in a buffer now.
+pub(crate) fn messages_in<F: Fabric>(state: &State<F>, owner: BufferOwner) -> Vec<RequestId> {
+    let attached = state.buffers.by_owner.get(&owner);
+    attached.map_or(Vec::new(), |attached| attached.in_use.iter().map(|segment| segment.request).collect())
+}
+
+/// Waits until all messages have gone from a buffer, and gives its memory back; `None` if there is none.
+///
+/// # Errors
+/// As for [`flush`]; the buffer then stays attached.
+pub(crate) fn detach<F: Fabric>(state: &mut State<F>, owner: BufferOwner) -> Result<Option<SendBuffer>> {
+    flush(state, owner)?;
+    Ok(state.buffers.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory))
 }
 
 /// Frees the room of messages that have gone. Their errors have no call to be reported by but the next one.
@@ -188,7 +327,7 @@ mod tests {
 
     #[test]
     fn room_is_found_behind_the_newest_message_or_before_the_oldest() {
-        let mut attached = AttachedBuffer::new(vec![0; 640]);
+        let mut attached = AttachedBuffer::new(vec![0; 640].into());
         assert_eq!(attached.place(640), Some(0));
         assert_eq!(attached.place(641), None);
         attached.in_use.push_back(segment(0, 256));

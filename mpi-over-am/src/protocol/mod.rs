@@ -32,7 +32,8 @@ use crate::request::RequestId;
 use crate::state::State;
 
 pub use buffered::BSEND_OVERHEAD_BYTES;
-pub(crate) use buffered::{AttachedBuffer, flush, send_buffered, send_buffered_data};
+pub use buffered::{BufferOwner, SendBuffer};
+pub(crate) use buffered::{Buffers, detach, flush, messages_in, send_buffered, send_buffered_data};
 pub(crate) use receive::{
     Receive, Room, end, receive, receive_data, receive_data_as, receive_window_as, send_receive,
     send_receive_data, start_matched, start_receive, start_receive_data, wait_here,

@@ -30,6 +30,8 @@ const PARTITIONS: u32 = 1 << 30;
 pub(crate) enum Partitioned {
     Send(Sending),
     Receive(Receiving),
+    /// Not partitioned: over when these operations are, which others wait for.
+    Others(Vec<RequestId>),
 }
 
 /// The sender's side.
@@ -365,7 +367,7 @@ pub(super) fn start<F: Fabric>(state: &mut State<F>, request: RequestId) {
             receiving.is_posted = false;
             receiving.under_way.clear();
         }
-        None => {}
+        Some(Partitioned::Others(_)) | None => {}
     }
     drive(&mut state.context, request);
 }
@@ -381,10 +383,16 @@ pub(crate) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: R
             receiving.post(context);
             (receiving.collect(context), receiving.status, &mut receiving.failure)
         }
+        Partitioned::Others(others) => {
+            others.retain(|&other| !is_over(context, other));
+            (others.is_empty(), Status::EMPTY, &mut None)
+        }
     };
     let failure = if is_complete { failure.take() } else { None };
     let handlers = context.handlers_mut();
-    handlers.partitioned.insert(request.number(), parts);
+    if !(is_complete && matches!(parts, Partitioned::Others(_))) {
+        handlers.partitioned.insert(request.number(), parts);
+    }
     if is_complete {
         handlers.requests.set_status(request, status);
         handlers.requests.end(request, failure);
@@ -399,7 +407,7 @@ pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
         Some(Partitioned::Receive(receiving)) => {
             receiving.under_way.into_iter().flatten().chain(receiving.meeting).collect()
         }
-        None => Vec::new(),
+        Some(Partitioned::Others(_)) | None => Vec::new(),
     };
     for part in under_way {
         protocol::end(state, part);

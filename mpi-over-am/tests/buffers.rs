@@ -1,0 +1,72 @@
+//! Buffers for buffered sends: of the process, of a session, of a communicator, and the library's own.
+
+mod common;
+
+use am_core::testing::loopback::Config;
+use common::{everywhere, job, pattern};
+use mpi_over_am::{BufferOwner, Error, ErrorClass, SendBuffer, Settings};
+
+#[test]
+fn a_message_is_kept_in_the_nearest_buffer() {
+    job(Config::new(1), Settings::default(), |environment, world| {
+        let session = BufferOwner::Session(3);
+        let error = world.bsend(&[1u8; 100], 0, 0).expect_err("there is no buffer");
+        assert!(matches!(error, Error::NoBuffer { len: 100, .. }), "{error}");
+        assert_eq!(error.class(), ErrorClass::Buffer);
+        let fits = |len: usize| match world.bsend(&vec![1u8; len], 0, 0) {
+            Ok(()) => world.recv(&mut vec![0u8; len], 0, 0).map(|_| true).expect("it was sent"),
+            Err(error) => {
+                assert!(matches!(error, Error::BufferExhausted { .. }), "{error}");
+                assert_eq!(error.class(), ErrorClass::Buffer);
+                false
+            }
+        };
+        environment.attach_buffer(vec![0; 1000]).expect("the first");
+        assert!(fits(500) && !fits(1001));
+        world.use_buffer_of_session(3).expect("it is a number");
+        assert!(fits(500));
+        environment.attach_buffer_for(session, vec![0; 2000].into()).expect("the first");
+        assert!(fits(1500) && !fits(2001));
+        world.attach_buffer(vec![0; 300]).expect("the first");
+        let error = world.attach_buffer(vec![0; 300]).expect_err("it is the second");
+        assert!(matches!(error, Error::BufferAttached { attached: 300 }), "{error}");
+        assert!(fits(200) && !fits(500));
+        world.flush_buffer().expect("nothing is left");
+        assert_eq!(world.detach_buffer().expect("nothing is left").map(|buffer| buffer.len()), Some(300));
+        assert!(world.detach_buffer().expect("there is none").is_none());
+        assert!(fits(1500));
+        environment.detach_buffer_for(session).expect("nothing is left");
+        assert!(fits(500) && !fits(1001));
+        assert_eq!(
+            environment.detach_buffer().expect("nothing is left").map(|buffer| buffer.len()),
+            Some(1000)
+        );
+    });
+}
+
+#[test]
+fn the_librarys_own_buffer_has_room_for_everything() {
+    everywhere(2, |environment, world| {
+        world.attach_buffer(SendBuffer::Automatic).expect("the first");
+        let owner = world.buffer_owner().expect("it has one");
+        if world.rank() == 0 {
+            for (tag, len) in (0..).zip([0, 8, 1000, 100_000, 1 << 20]) {
+                world.bsend(&pattern(7, len), 1, tag).expect("there is room");
+            }
+            let flushed = environment.iflush_buffer_for(owner).expect("it has started");
+            let was_over = world.test(flushed).expect("nothing went wrong").is_some();
+            world.send::<u8>(&[], 1, 99).expect("it is short");
+            if !was_over {
+                world.wait(flushed).expect("all are received");
+            }
+        } else {
+            world.recv::<u8>(&mut [], 0, 99).expect("it was sent");
+            for (tag, len) in (0..).zip([0, 8, 1000, 100_000, 1 << 20]) {
+                let mut got = vec![0u8; len];
+                world.recv(&mut got, 0, tag).expect("it was sent");
+                assert_eq!(got, pattern(7, len));
+            }
+        }
+        assert!(matches!(world.detach_buffer(), Ok(Some(SendBuffer::Automatic))));
+    });
+}
