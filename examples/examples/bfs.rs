@@ -23,13 +23,13 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use am_core::Context;
 use am_core::handler::{Answer, HandlerId};
 use am_core::pgas::Segment;
-use am_core::task::TaskId;
-use am_core::{Context, GetOptions};
 use am_examples::aggregate::{self, Aggregator};
 use am_examples::failure::{agree, exit_code};
-use am_examples::kronecker::{Components, Kronecker};
+use am_examples::graph500::{UNREACHED, Validator, edges_of, owner, pack, unpack};
+use am_examples::kronecker::Kronecker;
 use am_examples::progress::Progress;
 use am_examples::{Failure, arguments, kernel, random};
 use am_via::{ShmFabric, Task};
@@ -56,13 +56,9 @@ struct Arguments {
 const PROGRAM: &str = "bfs";
 /// Vertices in a message, at most.
 const BATCH: usize = 1024;
-/// Edges between two looks at the progress bar.
-const SHOWN_EVERY: u64 = 4096;
 /// Vertices among which roots are looked for, in all and in one exchange of bits.
 const CANDIDATES: usize = 1 << 14;
 const CANDIDATES_A_ROUND: usize = 256;
-/// What a search has to say of a vertex that it has not reached.
-const UNREACHED: u64 = u64::MAX;
 
 fn main() -> ExitCode {
     let task = match Task::join() {
@@ -93,14 +89,14 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
             "tasks: {tasks}, scale: {scale}, vertices: {vertices}, edges: {edges}, built in {seconds:.3} s"
         );
     }
-    let mut validator = Validator::new(&mut context, graph)?;
+    let mut validator = Validator::new(&mut context, PROGRAM, graph)?;
     let roots = part.roots(&mut context, arguments)?;
     let mut progress = Progress::count(roots.len() as u64, own == 0);
     let mut searches = Vec::new();
     for root in roots {
         part.forget(&mut context)?;
         let (levels, seconds) = kernel::timed(&mut context, |context| part.search(context, root))?;
-        let edges = validator.check(&mut context, &part, root)?;
+        let edges = validator.check(&mut context, &part.reached, root)?;
         searches.push(Search { levels, seconds, edges });
         progress.advance(1);
     }
@@ -138,23 +134,6 @@ fn report(searches: &mut [Search]) -> Result<(), Failure> {
         teps(fastest)
     );
     Ok(())
-}
-
-/// A vertex's task and its place there.
-#[inline(always)]
-fn owner(vertex: u32, tasks: u32) -> (TaskId, u32) {
-    (TaskId(vertex % tasks), vertex / tasks)
-}
-
-/// Two numbers of 32 bits in one word: what is said of which place.
-#[inline(always)]
-fn pack(high: u32, low: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(low)
-}
-
-#[inline(always)]
-fn unpack(word: u64) -> (u32, u32) {
-    ((word >> 32) as u32, word as u32)
 }
 
 /// What handlers have taken in for the program. They run in its thread, inside its calls; the locks are never waited for.
@@ -358,143 +337,5 @@ impl Part {
             frontier = next;
             level += 1;
         }
-    }
-}
-
-/// This task's share of the edge list.
-fn edges_of(
-    context: &Context<ShmFabric>,
-    graph: Kronecker,
-    shown: bool,
-) -> impl Iterator<Item = (u32, u32)> + use<> {
-    let (tasks, own) = (u64::from(context.num_tasks()), u64::from(context.task().0));
-    let (start, count) = kernel::share(graph.edges(), tasks, own);
-    let mut progress = Progress::count(count, shown);
-    (start..start + count).map(move |number| {
-        if (number - start) % SHOWN_EVERY == SHOWN_EVERY - 1 {
-            progress.advance(SHOWN_EVERY);
-        }
-        graph.edge(number)
-    })
-}
-
-/// Checks searches against the edge list, of which each task looks at its share, and against components that each task has
-/// found by itself.
-struct Validator {
-    edges: Vec<(u32, u32)>,
-    components: Components,
-    /// One bit for each vertex that this task has seen an edge to its parent of.
-    joined: Segment<u64>,
-}
-
-impl Validator {
-    fn new(context: &mut Context<ShmFabric>, graph: Kronecker) -> Result<Self, Failure> {
-        let joined = Segment::new(context, graph.vertices().div_ceil(64)).map_err(Failure::from);
-        let joined = agree(context, PROGRAM, joined)?;
-        Ok(Self {
-            edges: edges_of(context, graph, false).collect(),
-            components: Components::of(graph),
-            joined,
-        })
-    }
-
-    /// Edges of the list inside the component of `root`, if the search was right.
-    fn check(&mut self, context: &mut Context<ShmFabric>, part: &Part, root: u32) -> Result<u64, Failure> {
-        let tasks = context.num_tasks();
-        let mut reached = vec![UNREACHED; (part.reached.count() * u64::from(tasks)) as usize];
-        let mut theirs = vec![0; part.reached.count() as usize];
-        for task in 0..tasks {
-            part.reached.at(TaskId(task), 0)?.get(context, &mut theirs, GetOptions::default())?;
-            for (place, &word) in theirs.iter().enumerate() {
-                reached[place * tasks as usize + task as usize] = word;
-            }
-        }
-        reached.truncate(1 << part.graph.scale);
-        let level = |vertex: u32| match reached[vertex as usize] {
-            UNREACHED => None,
-            word => Some(unpack(word).0),
-        };
-        let parent = |vertex: u32| unpack(reached[vertex as usize]).1;
-        let own: Vec<u32> =
-            (0..1 << part.graph.scale).filter(|vertex| vertex % tasks == context.task().0).collect();
-        let tree = || own.iter().copied().filter(|&vertex| level(vertex).is_some());
-
-        // From each vertex, the way up ends at the root before it could have seen all vertices. Levels that fall on the way
-        // (rule 2) make it short.
-        let ends_at_root = |vertex: u32| {
-            let mut at = vertex;
-            for _ in 0..reached.len() {
-                if at == root {
-                    return parent(root) == root;
-                }
-                if at as usize >= reached.len() || level(at).is_none() {
-                    return false;
-                }
-                at = parent(at);
-            }
-            false
-        };
-        let wrong = tree().filter(|&vertex| !ends_at_root(vertex)).count();
-        self.rule(context, 1, wrong, "vertices from which no way leads up to the root")?;
-
-        let is_below = |vertex: u32| match level(vertex) {
-            Some(0) => vertex == root,
-            own => own == level(parent(vertex)).map(|above| above + 1),
-        };
-        let wrong = tree().filter(|&vertex| !is_below(vertex)).count();
-        self.rule(context, 2, wrong, "vertices that are not one level below their parent")?;
-
-        let is_short = |(from, to): &(u32, u32)| match (level(*from), level(*to)) {
-            (Some(from), Some(to)) => from.abs_diff(to) <= 1,
-            (None, None) => true,
-            _ => false,
-        };
-        let wrong = self.edges.iter().filter(|edge| !is_short(edge)).count();
-        self.rule(context, 3, wrong, "edges between vertices whose levels are not next to each other")?;
-
-        let component = self.components.find(root);
-        let mut wrong = 0;
-        for &vertex in &own {
-            wrong += usize::from((self.components.find(vertex) == component) != level(vertex).is_some());
-        }
-        self.rule(
-            context,
-            4,
-            wrong,
-            "vertices that are reached and not in the root's component, or the other way round",
-        )?;
-
-        let mut joined = vec![0_u64; self.joined.count() as usize];
-        for &(from, to) in &self.edges {
-            for (vertex, other) in [(from, to), (to, from)] {
-                if level(vertex).is_some() && parent(vertex) == other {
-                    joined[(vertex / 64) as usize] |= 1 << (vertex % 64);
-                }
-            }
-        }
-        self.joined.write(0, &joined)?;
-        context.gfence()?;
-        let mut theirs = vec![0; joined.len()];
-        for task in 0..tasks {
-            self.joined.at(TaskId(task), 0)?.get(context, &mut theirs, GetOptions::default())?;
-            joined.iter_mut().zip(&theirs).for_each(|(word, more)| *word |= more);
-        }
-        let is_joined =
-            |vertex: u32| vertex == root || joined[(vertex / 64) as usize] >> (vertex % 64) & 1 == 1;
-        let wrong = tree().filter(|&vertex| !is_joined(vertex)).count();
-        self.rule(context, 5, wrong, "vertices without an edge to their parent")?;
-
-        let inside = self.edges.iter().filter(|edge| level(edge.0).is_some()).count();
-        kernel::sum(context, inside as u64)
-    }
-
-    fn rule(
-        &self,
-        context: &mut Context<ShmFabric>,
-        rule: u32,
-        wrong: usize,
-        what: &str,
-    ) -> Result<(), Failure> {
-        kernel::no_errors(context, wrong as u64, &format!("{what} (rule {rule} of Graph500)"))
     }
 }

@@ -33,6 +33,7 @@ use am_core::{AmOptions, Context};
 use am_examples::aggregate::{self, Aggregator};
 use am_examples::failure::{agree, exit_code};
 use am_examples::progress::Progress;
+use am_examples::random_access::{next, start};
 use am_examples::{Failure, arguments, kernel};
 use am_via::{ShmFabric, Task};
 use clap::{Parser, ValueEnum};
@@ -62,10 +63,6 @@ enum By {
 }
 
 const PROGRAM: &str = "gups";
-/// What is fed back into the shift register.
-const POLYNOMIAL: u64 = 7;
-/// After so many numbers the sequence begins again.
-const PERIOD: u64 = 1_317_624_576_693_539_401;
 /// Updates that a task may hold back, by the rules.
 const LOOK_AHEAD: usize = 1024;
 const UPDATES_A_WORD: u64 = 4;
@@ -79,35 +76,6 @@ fn main() -> ExitCode {
         Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
         Err(code) => code,
     }
-}
-
-/// The number after `number` in the sequence.
-#[inline(always)]
-fn next(number: u64) -> u64 {
-    number << 1 ^ if number >> 63 == 1 { POLYNOMIAL } else { 0 }
-}
-
-/// Number `at` of the sequence; number 0 is 1.
-fn start(at: u64) -> u64 {
-    let at = at % PERIOD;
-    if at == 0 {
-        return 1;
-    }
-    // Squaring is linear over GF(2): bit i of a number contributes x^(2i) to its square.
-    let mut power = 1;
-    let squares: [u64; 64] = std::array::from_fn(|_| {
-        let square = power;
-        power = next(next(power));
-        square
-    });
-    let mut number = 2;
-    for bit in (0..u64::BITS - 1 - at.leading_zeros()).rev() {
-        number = (0..64).filter(|i| number >> i & 1 == 1).fold(0, |square, i| square ^ squares[i]);
-        if at >> bit & 1 == 1 {
-            number = next(number);
-        }
-    }
-    number
 }
 
 /// Where the words are: 2^`log` of them over `tasks` tasks, each with a share of words that follow each other.
@@ -242,21 +210,5 @@ fn undo(context: &Context<ShmFabric>, layout: Layout, words: &mut [u64]) {
         if owner == context.task() {
             words[place as usize] ^= number;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_task_begins_where_the_one_before_it_ends() {
-        let mut number = 1;
-        for at in 0..1000 {
-            assert_eq!(start(at), number, "number {at}");
-            number = next(number);
-        }
-        let far = 123_456_789;
-        assert_eq!(next(start(far)), start(far + 1));
     }
 }

@@ -95,7 +95,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
         let (tasks, Arguments { updates, table, .. }) = (context.num_tasks(), arguments);
         println!("tasks: {tasks}, updates of each: {updates}, table elements of each: {table}");
     }
-    let expected = expected_counts(&context, arguments, &table)?;
+    let expected = expected_counts(&mut context, arguments, &table)?;
     let mut way = Way { arguments, table: &table, handlers, shown: is_first };
     for (by, name) in [(By::Rmw, "rmw"), (By::Amsend, "amsend"), (By::Aggregated, "aggregated")] {
         if arguments.by == by || arguments.by == By::All {
@@ -124,12 +124,12 @@ fn index(seed: u64, number: u64, total: u64) -> u64 {
 
 /// What this task's part of the table must hold in the end.
 fn expected_counts(
-    context: &Context<ShmFabric>,
+    context: &mut Context<ShmFabric>,
     arguments: &Arguments,
     table: &Segment<u64>,
 ) -> Result<Vec<u64>, Failure> {
     let (own, tasks) = (u64::from(context.task().0), u64::from(context.num_tasks()));
-    let mut counts = vec![0; usize::try_from(arguments.table).map_err(|_| too_large(arguments.table))?];
+    let mut counts = kernel::filled(context, PROGRAM, arguments.table, 0)?;
     let mut progress = Progress::count(tasks * arguments.updates, own == 0);
     for task in 0..tasks {
         let seed = random::stream(SEED, task);
@@ -142,12 +142,6 @@ fn expected_counts(
         progress.advance(arguments.updates);
     }
     Ok(counts)
-}
-
-fn too_large(table: u64) -> Failure {
-    Failure::Input(format!(
-        "a table of {table} elements in each task does not fit into memory: ask for fewer"
-    ))
 }
 
 /// Compares with what must be there, says how fast it was, and empties the table for the next way.

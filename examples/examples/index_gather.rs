@@ -97,11 +97,9 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     for place in 0..table.count() {
         table.set(place, value_of(place * tasks + own))?;
     }
-    let requests = usize::try_from(arguments.requests).unwrap_or(usize::MAX);
-    let got = Arc::new(Got {
-        values: (0..requests).map(|_| AtomicU64::new(0)).collect(),
-        count: AtomicU64::new(0),
-    });
+    let values = kernel::filled(&mut context, PROGRAM, arguments.requests, 0)?;
+    let values = values.into_iter().map(AtomicU64::new).collect();
+    let got = Arc::new(Got { values, count: AtomicU64::new(0) });
     let handlers = Handlers::register(&mut context, &table, &got)?;
     if own == 0 {
         let Arguments { requests, table, .. } = arguments;

@@ -83,20 +83,22 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     let mut context = task.context()?;
     let strip = Strip::of(task.number(), context.num_tasks(), arguments);
     let strip = agree(&mut context, PROGRAM, strip)?;
+    let words = (strip.columns * strip.rows) as u64;
+    let mut grid = kernel::filled(&mut context, PROGRAM, words, 0.0)?;
     if strip.task == 0 {
         let Arguments { columns, rows, iterations, .. } = arguments;
         println!("tasks: {}, grid: {columns} x {rows}, iterations: {iterations}", strip.tasks);
     }
     if arguments.by != By::Mpi {
         let mut put = PutPipe::new(&mut context, &strip)?;
-        let outcome = iterate(&strip, arguments.iterations, &mut put)?;
+        let outcome = iterate(&strip, arguments.iterations, &mut grid, &mut put)?;
         report(&mut context, "put", arguments, &strip, outcome)?;
     }
     if arguments.by != By::Put {
         // The second context of this task: the first one is the program's own.
         let environment = Environment::with_fabric(task.fabric(1)?, &Settings::default())?;
         let mut mpi = MpiPipe { world: environment.world(), strip };
-        let outcome = iterate(&strip, arguments.iterations, &mut mpi)?;
+        let outcome = iterate(&strip, arguments.iterations, &mut grid, &mut mpi)?;
         report(&mut context, "mpi", arguments, &strip, outcome)?;
         environment.finalize()?;
     }
@@ -187,10 +189,15 @@ trait Pipe {
     fn barrier(&mut self) -> Result<(), Failure>;
 }
 
-fn iterate(strip: &Strip, iterations: u32, pipe: &mut impl Pipe) -> Result<Outcome, Failure> {
+fn iterate(
+    strip: &Strip,
+    iterations: u32,
+    grid: &mut [f64],
+    pipe: &mut impl Pipe,
+) -> Result<Outcome, Failure> {
     let &Strip { start, columns, rows, .. } = strip;
     let (is_first, is_last) = (strip.left().is_none(), strip.right().is_none());
-    let mut grid = vec![0.0; columns * rows];
+    grid.fill(0.0);
     for (row, words) in grid.chunks_exact_mut(columns).enumerate() {
         if is_first {
             words[0] = row as f64;

@@ -174,8 +174,9 @@ fn iterate(
     let (start, columns) = blocks.own();
     let order = blocks.order;
     // Column after column.
-    let mut a: Vec<f64> = (start * order..(start + columns) * order).map(|at| at as f64).collect();
-    let mut b = vec![0.0; columns * order];
+    let mut a = kernel::filled(context, PROGRAM, (columns * order) as u64, 0.0)?;
+    a.iter_mut().zip(start * order..).for_each(|(element, at)| *element = at as f64);
+    let mut b = kernel::filled(context, PROGRAM, a.len() as u64, 0.0)?;
     let mut block = Vec::new();
     let mut progress = Progress::count(u64::from(iterations), blocks.own == 0);
     let mut started = Instant::now();

@@ -7,6 +7,7 @@ use am_core::fabric::Fabric;
 use am_core::handler::HandlerSet;
 
 use crate::Failure;
+use crate::failure::agree;
 
 /// Collective: runs `body` between two fences of all tasks; what it returns, and the seconds of the slowest task.
 ///
@@ -61,6 +62,26 @@ pub fn no_errors<F: Fabric, H: HandlerSet>(
             Err(Failure::Elsewhere)
         }
     }
+}
+
+/// Collective: `count` values in private memory. If a task has no room for them, the first such task says so.
+///
+/// # Errors
+/// [`Failure::Elsewhere`] if a task has too little memory; a failed exchange.
+pub fn filled<T: Clone, F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    program: &str,
+    count: u64,
+    value: T,
+) -> Result<Vec<T>, Failure> {
+    let mut values = Vec::new();
+    let fits = usize::try_from(count).ok().filter(|count| values.try_reserve_exact(*count).is_ok());
+    let bytes = count.saturating_mul(size_of::<T>() as u64);
+    let no_room =
+        || Failure::Input(format!("no room for {bytes} bytes in a task: ask for a smaller problem"));
+    let count = agree(context, program, fits.ok_or_else(no_room))?;
+    values.resize(count, value);
+    Ok(values)
 }
 
 /// Where the share `number` of `of` begins, and how long it is; the first ones take what is left over.

@@ -160,7 +160,7 @@ mod tests {
         for k in [1, 4, 21, K_MAX] {
             for number in 0..READS.count {
                 let mut text = String::new();
-                READS.for_each_base(number, |base| text.push(['A', 'C', 'G', 'T'][base as usize]));
+                READS.for_each_base(number, |base| text.push_str(&letters(base, 1)));
                 let mut words = Vec::new();
                 READS.for_each_kmer(number, k, |kmer| words.push(letters(kmer, k)));
                 let expected: Vec<String> = (0..=text.len() - k as usize)

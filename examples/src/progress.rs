@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A run that is over sooner shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Progress {
     /// The same for `total` items.
     #[must_use]
     pub fn count(total: u64, shown: bool) -> Self {
-        Self::with_template(total, shown, "{bar:40} {human_pos}/{human_len} {per_sec} {eta}")
+        Self::with_template(total, shown, "{bar:40} {human_pos}/{human_len} {rate} {eta}")
     }
 
     fn with_template(total: u64, shown: bool, template: &str) -> Self {
@@ -73,7 +73,11 @@ impl Drop for Progress {
 }
 
 fn new_bar(total: u64, template: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(template);
+    let rate = |state: &ProgressState, to: &mut dyn std::fmt::Write| {
+        // Nowhere to report it to, and a bar without a rate is a bar.
+        let _ = write!(to, "{:.0}/s", state.per_sec());
+    };
+    let style = ProgressStyle::with_template(template).map(|style| style.with_key("rate", rate));
     ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
         .with_style(style.expect("the template names known fields"))
 }
