@@ -71,6 +71,20 @@ settings! {
     posted_receives_max: Auto<u64> = Auto::Auto, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
     /// Non-blocking MPI sends of one task that may be under way at once; one more long one is an error. auto: any number.
     long_sends_max: Auto<u64> = Auto::Auto, "AM_LONG_SENDS_MAX", 1..=1 << 46;
+    /// Up to this many tasks an MPI barrier goes in rounds of notices; more use a tree.
+    barrier_rounds_tasks_max: u32 = 4, "AM_BARRIER_ROUNDS_TASKS_MAX";
+    /// Up to this many bytes an MPI broadcast goes down a tree; longer ones along a chain, in pieces.
+    broadcast_tree_bytes_max: u64 = 64 << 10, "AM_BROADCAST_TREE_BYTES_MAX";
+    /// Length of a piece in the chain of a long MPI broadcast.
+    broadcast_piece_bytes: u64 = 128 << 10, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
+    /// Up to this many bytes an MPI reduction goes up a tree; in longer ones each task reduces a part of the vector.
+    reduce_tree_bytes_max: u64 = 16 << 10, "AM_REDUCE_TREE_BYTES_MAX";
+    /// Up to this many bytes an MPI allreduce goes by recursive doubling; in longer ones each task reduces a part.
+    allreduce_doubling_bytes_max: u64 = 16 << 10, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";
+    /// Up to this many tasks an MPI allgather sends each block to each task; more go in rounds, if the result is short.
+    allgather_linear_tasks_max: u32 = 4, "AM_ALLGATHER_LINEAR_TASKS_MAX";
+    /// The longest result that an MPI allgather of many tasks collects in rounds.
+    allgather_rounds_bytes_max: u64 = 16 << 10, "AM_ALLGATHER_ROUNDS_BYTES_MAX";
     /// Each task says on its standard error with what MPI starts, and what it has done at its end.
     debug: bool = false, "AM_DEBUG";
     /// On SIGUSR2 each task prints its queues to its standard error, at its next wait. amrun passes the signal to all tasks.

@@ -4,6 +4,7 @@
 //! the operation that holds it has ended. Each function says who keeps that promise.
 
 mod data;
+mod scratch;
 
 use std::ptr::NonNull;
 
@@ -17,10 +18,16 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
+pub(crate) use scratch::{Scratch, elements_to_keep, room_to_keep, with_elements, with_packed};
 
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};
 use crate::request::Scope;
+
+/// What can be sent and received: its bytes are all initialised, and any bytes make a value. Nobody has to implement it.
+pub trait Datum: NoUninit + AnyBitPattern {}
+
+impl<T: NoUninit + AnyBitPattern> Datum for T {}
 
 /// The bytes of a slice to be sent.
 #[inline(always)]

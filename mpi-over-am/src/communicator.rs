@@ -117,6 +117,7 @@ impl<F: Fabric> Drop for Common<F> {
             && let Ok(mut state) = shared.try_borrow_mut()
         {
             state.context_ids.end(self.context_id);
+            state.started.remove(&(self.context_id + Space::Collective as u32));
         }
     }
 }

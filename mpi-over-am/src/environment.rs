@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use am_core::fabric::Fabric;
 use am_via::settings::{Auto, Completion};
 
+use crate::collective::Selection;
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
@@ -37,6 +38,15 @@ impl From<&am_via::settings::Settings> for Settings {
             long_sends_max: fixed(job.long_sends_max),
             debug: job.debug,
             dump_queues: job.dump_queues,
+            collectives: Selection {
+                barrier_rounds_tasks_max: job.barrier_rounds_tasks_max,
+                broadcast_tree_bytes_max: job.broadcast_tree_bytes_max,
+                broadcast_piece_bytes: job.broadcast_piece_bytes,
+                reduce_tree_bytes_max: job.reduce_tree_bytes_max,
+                allreduce_doubling_bytes_max: job.allreduce_doubling_bytes_max,
+                allgather_linear_tasks_max: job.allgather_linear_tasks_max,
+                allgather_rounds_bytes_max: job.allgather_rounds_bytes_max,
+            },
         }
     }
 }
@@ -226,6 +236,7 @@ impl<F: Fabric> Environment<F> {
 fn finish<F: Fabric>(state: &mut State<F>) -> Result<()> {
     let owners = state.buffers.owners();
     let flushed = owners.into_iter().try_for_each(|owner| protocol::flush(state, owner));
+    state.finish_schedules()?;
     for request in state.handlers().requests.unfinished() {
         let requests = &mut state.handlers().requests;
         if requests.is_receive(request) || requests.phase(request) == Phase::Parts {

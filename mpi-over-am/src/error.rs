@@ -313,6 +313,22 @@ pub enum Error {
         /// The callback's own code.
         code: i32,
     },
+    /// Memory that the call needs of this task was not given.
+    #[error(
+        "{what} is missing: only the root may have its data in place, and each task has to give what is its own"
+    )]
+    Missing {
+        /// What.
+        what: &'static str,
+    },
+    /// A reduction that is not defined for a type (MPI 5.0 section 6.9.2).
+    #[error("{op} is not defined for {datatype}: use another type, or an operation of your own")]
+    Undefined {
+        /// The operation.
+        op: &'static str,
+        /// The type.
+        datatype: &'static str,
+    },
     /// A request that was waited for before, or belongs to another environment.
     #[error("request {request:#x} does not exist (any more): each request is waited for once")]
     UnknownRequest {
@@ -427,6 +443,8 @@ impl Error {
             }
             Self::Count { .. } | Self::TooLarge { .. } => ErrorClass::Count,
             Self::Array { .. } => ErrorClass::Argument,
+            Self::Undefined { .. } => ErrorClass::Operation,
+            Self::Missing { .. } => ErrorClass::Buffer,
             Self::UnknownRequest { .. } | Self::NotStartable { .. } | Self::UnknownMessage { .. } => {
                 ErrorClass::Request
             }
@@ -463,6 +481,8 @@ impl Error {
             | Self::TwiceInGroup { .. }
             | Self::Refused { .. }
             | Self::Callback { .. }
+            | Self::Undefined { .. }
+            | Self::Missing { .. }
             | Self::UnknownRequest { .. }
             | Self::NotStartable { .. }
             | Self::Partition { .. }

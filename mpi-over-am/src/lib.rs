@@ -82,7 +82,7 @@ mod tag;
 pub mod topology;
 
 pub use buffer::{RecvData, SendData};
-pub use collective::Datum;
+pub use collective::{Collective, Datum, Neighbours, Parts, Placement, Selection};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{Environment, JobFabric};
 pub use error::{Error, ErrorClass, Fault, Result, Side};
@@ -90,7 +90,7 @@ pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
 pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
-pub use rank::{ANY_SOURCE, PROC_NULL, Source};
+pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
     AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestId,
     Scope, Tested,

@@ -112,9 +112,9 @@ pub(crate) fn send<F: Fabric>(
 /// What progress reports.
 pub(crate) fn receive<F: Fabric>(state: &mut State<F>, key: Key) -> Result<Words> {
     let mut words = None;
-    state.context.wait_until(|context| {
+    state.wait_for(|context| {
         words = context.handlers_mut().notes.take(key);
-        Ok(words.is_some())
+        words.is_some()
     })?;
     Ok(words.expect("the wait ended because it was there"))
 }

@@ -28,7 +28,7 @@ impl<F: Fabric> Communicator<F> {
             return Ok(Some(status));
         }
         // All that has arrived: a message behind the first could be the one.
-        while state.context.probe()? {
+        while state.probe()? {
             if let Some(status) = look(&mut state, &pattern) {
                 return Ok(Some(status));
             }
@@ -48,9 +48,9 @@ impl<F: Fabric> Communicator<F> {
         };
         let mut state = self.state()?;
         let mut found = None;
-        state.context.wait_until(|context| {
+        state.wait_for(|context| {
             found = context.handlers_mut().early.peek_match(&pattern).map(status_of);
-            Ok(found.is_some())
+            found.is_some()
         })?;
         Ok(found.expect("the wait ended because something was found"))
     }

@@ -1,6 +1,8 @@
 //! The settings of this layer, read once when the environment is made. Their names in the environment, older ones too, are in the
 //! table of am-via, which `amrun info` prints.
 
+use crate::collective::Selection;
+
 /// How the receiver learns that an eager message is complete: the three variants of the seed paper's section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompletionVariant {
@@ -34,6 +36,8 @@ pub struct Settings {
     pub debug: bool,
     /// Print the queues when SIGUSR2 comes. `AM_DUMP_QUEUES`.
     pub dump_queues: bool,
+    /// From where on which algorithm a collective uses.
+    pub collectives: Selection,
 }
 
 impl Default for Settings {
@@ -48,6 +52,7 @@ impl Default for Settings {
             long_sends_max: None,
             debug: false,
             dump_queues: false,
+            collectives: Selection::default(),
         }
     }
 }

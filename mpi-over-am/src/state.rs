@@ -1,11 +1,14 @@
 //! What all communicators of an environment share: the am-core context with MPI's handlers in it.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use am_core::Context;
 use am_core::counter::CounterName;
 use am_core::fabric::Fabric;
 
+use crate::buffer::Scratch;
+use crate::collective::Selection;
 use crate::completion::{Completions, mark_completed};
 use crate::context_id::ContextIds;
 use crate::envelope;
@@ -13,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol::Buffers;
 use crate::queues;
-use crate::request::{MatchedMessages, Phase, RequestId, drive};
+use crate::request::{MatchedMessages, Phase, RequestId, Schedules, drive, drive_schedules};
 use crate::settings::Settings;
 
 /// The shared state. One thread at a time: a call borrows it once, for as long as it lasts.
@@ -26,6 +29,13 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) target_counter: Option<CounterName>,
     pub(crate) buffers: Buffers,
     pub(crate) matched: MatchedMessages,
+    /// Collectives under way.
+    pub(crate) schedules: Schedules,
+    pub(crate) selection: Selection,
+    /// Memory that the last reduction worked in, for the next one.
+    pub(crate) spare: Option<Scratch>,
+    /// How many collectives were started without a wait, on each context id.
+    pub(crate) started: HashMap<u32, u32>,
     next_partition_tag: i32,
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
@@ -58,6 +68,10 @@ impl<F: Fabric> State<F> {
             eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
             buffers: Buffers::default(),
             matched: MatchedMessages::default(),
+            schedules: Schedules::default(),
+            selection: settings.collectives,
+            spare: None,
+            started: HashMap::new(),
             next_partition_tag: 0,
             posted_receives_max: settings
                 .posted_receives_max
@@ -96,14 +110,71 @@ impl<F: Fabric> State<F> {
         }
     }
 
+    /// Makes progress once, also with schedules; whether anything came.
+    ///
+    /// # Errors
+    /// What progress reports.
+    #[inline]
+    pub(crate) fn probe(&mut self) -> Result<bool> {
+        let moved = self.context.probe()?;
+        if !self.schedules.is_empty() {
+            drive_schedules(self);
+        }
+        Ok(moved)
+    }
+
+    /// Makes progress until `done` says so, also with schedules.
+    ///
+    /// # Errors
+    /// What progress reports.
+    #[inline(always)]
+    pub(crate) fn wait_for(
+        &mut self,
+        mut done: impl FnMut(&mut Context<F, MpiHandlers>) -> bool,
+    ) -> Result<()> {
+        if self.schedules.is_empty() {
+            return Ok(self.context.wait_until(|context| Ok(done(context)))?);
+        }
+        self.wait_and_drive(&mut done)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_and_drive(&mut self, done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
+        loop {
+            drive_schedules(self);
+            let Self { context, schedules, .. } = self;
+            let mut is_done = false;
+            context.wait_until(|context| {
+                is_done = done(context);
+                Ok(is_done || schedules.can_go_on(context))
+            })?;
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes progress until no schedule is under way.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub(crate) fn finish_schedules(&mut self) -> Result<()> {
+        while !self.schedules.is_empty() {
+            drive_schedules(self);
+            let Self { context, schedules, .. } = self;
+            context.wait_until(|context| Ok(schedules.is_empty() || schedules.can_go_on(context)))?;
+        }
+        Ok(())
+    }
+
     /// Makes progress until the operation is over.
     ///
     /// # Errors
     /// What progress reports; the operation may then still be under way.
     #[inline(always)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
-        self.context.wait_until(|context| Ok(is_over(context, request)))?;
-        Ok(())
+        self.wait_for(|context| is_over(context, request))
     }
 
     /// Makes progress once; whether the operation is over then.
@@ -115,7 +186,7 @@ impl<F: Fabric> State<F> {
         if is_over(&mut self.context, request) {
             return Ok(true);
         }
-        self.context.probe()?;
+        self.probe()?;
         Ok(is_over(&mut self.context, request))
     }
 
@@ -128,9 +199,9 @@ impl<F: Fabric> State<F> {
         requests: impl Iterator<Item = RequestId> + Clone,
     ) -> Result<usize> {
         let mut found = None;
-        self.context.wait_until(|context| {
+        self.wait_for(|context| {
             found = requests.clone().position(|request| is_over(context, request));
-            Ok(found.is_some())
+            found.is_some()
         })?;
         Ok(found.expect("the wait ended because one was found"))
     }

@@ -130,6 +130,12 @@ impl SendData {
         Self(Elements { base, count: bytes.len() as u64, datatype })
     }
 
+    /// Where displacements are counted from.
+    #[must_use]
+    pub fn at(&self) -> *const u8 {
+        std::ptr::with_exposed_provenance(self.0.base.0)
+    }
+
     /// Elements.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -192,6 +198,12 @@ impl RecvData {
         let base = Base(buffer.at().as_ptr().expose_provenance());
         let datatype = Datatype::predefined(Predefined::Byte);
         Self(Elements { base, count: buffer.len() as u64, datatype })
+    }
+
+    /// Where displacements are counted from.
+    #[must_use]
+    pub fn at(&self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.0.base.0)
     }
 
     /// Elements.

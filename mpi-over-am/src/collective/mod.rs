@@ -1,82 +1,130 @@
-//! Collectives over point-to-point messages, one algorithm a file.
+//! Collectives over point-to-point messages, one algorithm a file (MPI 5.0 chapter 6).
 //!
-//! All tasks of a communicator call them in the same order (MPI 4.1 section 6.1). Their messages have a context id of their
-//! own, so that no receive of the program takes one, and since messages of a pair do not overtake each other a tag for each
-//! kind of collective tells them apart.
+//! All tasks of a communicator call them in the same order. Their messages have a context id of their own, so that no receive of
+//! the program takes one. An algorithm is written once, over a [`Plan`](plan::Plan): a call that waits carries it out at once
+//! ([`direct`]), one that does not wait writes it down ([`recorder`]) as a schedule that every progress call moves on.
 
+mod allgather;
 mod allreduce;
+mod alltoall;
 mod barrier;
 mod broadcast;
+mod call;
+mod chunks;
+mod direct;
+mod gather;
+mod inter;
+mod neighbour;
+mod plan;
+mod recorder;
+mod reduce;
+mod reduce_scatter;
+mod scan;
+mod selection;
+mod typed;
 
+use std::rc::Rc;
+
+use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
-use bytemuck::{AnyBitPattern, NoUninit};
 
-use crate::buffer::{bytes_of, lend_to_receive};
+pub use crate::buffer::Datum;
+use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
-use crate::error::{Error, Result};
-use crate::protocol::{self, Borrowed, Mode, Receive, Room};
-
-/// What can be sent and received: its bytes are all initialised, and any bytes make a value. Nobody has to implement it.
-pub trait Datum: NoUninit + AnyBitPattern {}
-
-impl<T: NoUninit + AnyBitPattern> Datum for T {}
-
-/// A kind of collective, as a tag.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Barrier = 0,
-    Broadcast = 1,
-    Allreduce = 2,
-}
+use crate::error::Result;
+use crate::op::Combine;
+use crate::request::{Recipe, RequestId, start_schedule};
+pub use call::{Collective, Neighbours, Parts};
+use direct::Direct;
+use plan::Plan;
+use recorder::Recorder;
+pub use selection::Selection;
+pub use typed::Placement;
 
 impl<F: Fabric> Communicator<F> {
-    fn part_out<T: NoUninit>(&self, kind: Kind, part: &[T], dest: u32) -> Result<()> {
-        let route = self.route(Space::Collective, dest, kind as i32)?;
-        protocol::send(&mut *self.state()?, Mode::Standard, &route, Borrowed(bytes_of(part)))
+    /// Carries a collective out, and returns when this task's part is done.
+    ///
+    /// # Errors
+    /// Arguments that do not fit; an operation that is not defined for its type; the death of a task.
+    pub fn collective_data(&self, collective: &Collective) -> Result<()> {
+        self.check(collective)?;
+        self.carry_out(collective, collective.op().map(|op| op as &dyn Combine))
     }
 
-    fn part_in<T: AnyBitPattern>(&self, kind: Kind, part: &mut [T], source: u32) -> Result<()> {
-        let pattern = self.pattern(Space::Collective, source.into(), (kind as i32).into())?;
+    /// Starts a collective (`MPI_Ibarrier` and its like). The memory must keep its promise until the request is over. Operators
+    /// of the program run inside other calls then, and can make none.
+    ///
+    /// # Errors
+    /// As for [`collective_data`](Self::collective_data); there is no request then.
+    pub fn icollective_data(&self, collective: &Collective) -> Result<RequestId> {
+        self.start_collective(collective, 0)
+    }
+
+    /// A persistent collective (`MPI_Barrier_init` and its like), to be [started](Self::start). Collective itself: all tasks
+    /// make these calls in the same order; they may start them in any order. The memory must keep its promise for every start.
+    ///
+    /// # Errors
+    /// As for [`collective_data`](Self::collective_data).
+    pub fn collective_init_data(&self, collective: &Collective) -> Result<RequestId> {
+        let schedule = Rc::new(self.record(collective, true)?);
+        Ok(self.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
+    }
+
+    /// Starts a collective in a scope (0: none).
+    fn start_collective(&self, collective: &Collective, scope: u32) -> Result<RequestId> {
+        let schedule = Rc::new(self.record(collective, false)?);
+        Ok(start_schedule(&mut *self.state()?, schedule, scope))
+    }
+
+    fn record(&self, collective: &Collective, is_persistent: bool) -> Result<crate::request::Schedule> {
+        // The number is taken in any case, so that a task whose arguments are wrong stays in step with the others.
+        let mut recorder = Recorder::new(self, collective.op().cloned(), is_persistent)?;
+        self.check(collective)?;
+        self.perform(collective, &mut recorder)?;
+        Ok(recorder.into_schedule())
+    }
+
+    /// Carries out what was checked.
+    fn carry_out(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
+        self.perform(collective, &mut Direct::new(self, op)?)
+    }
+
+    fn check(&self, collective: &Collective) -> Result<()> {
+        match self.is_inter() {
+            false => collective.check(self.rank(), self.size()),
+            true => collective.check_inter(self.size(), self.remote_size()?),
+        }
+    }
+
+    fn perform(&self, collective: &Collective, plan: &mut impl Plan) -> Result<()> {
+        if self.is_inter() { inter::perform(collective, plan) } else { collective.perform(plan) }
+    }
+
+    /// How many collectives were started without a wait before this one.
+    fn next_collective(&self) -> Result<u32> {
+        let context_id = self.route(Space::Collective, 0, 0)?.envelope.context_id().0;
         let mut state = self.state()?;
-        let expected = part.len();
-        let status = lend_to_receive(part, |buffer| {
-            protocol::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
-        })?;
-        whole::<T>(status.len(), expected)
-    }
-
-    /// Sends one part while receiving another.
-    fn parts_across<T: Datum>(
-        &self,
-        kind: Kind,
-        (out, dest): (&[T], u32),
-        (part, source): (&mut [T], u32),
-    ) -> Result<()> {
-        let route = self.route(Space::Collective, dest, kind as i32)?;
-        let pattern = self.pattern(Space::Collective, source.into(), (kind as i32).into())?;
-        let mut state = self.state()?;
-        let expected = part.len();
-        let status = lend_to_receive(part, |buffer| {
-            protocol::send_receive(
-                &mut state,
-                &route,
-                bytes_of(out),
-                Receive { pattern, room: Room::Bytes(buffer) },
-            )
-        })?;
-        whole::<T>(status.len(), expected)
-    }
-
-    fn check_root(&self, root: u32) -> Result<()> {
-        if root < self.size() { Ok(()) } else { Err(Error::UnknownRoot { root, size: self.size() }) }
+        let started = state.started.entry(context_id).or_default();
+        *started = started.wrapping_add(1);
+        Ok(*started)
     }
 }
 
-/// Refuses a part of another length than this task expects: the tasks disagree about the lengths of their buffers.
-fn whole<T>(len: u64, expected: usize) -> Result<()> {
-    if len == (expected * size_of::<T>()) as u64 {
-        return Ok(());
-    }
-    let given = usize::try_from(len).unwrap_or(usize::MAX) / size_of::<T>().max(1);
-    Err(Error::Count { call: "a collective got a part from a task that counts otherwise", given, expected })
+/// A message without bytes, and the room for one.
+fn nothing() -> (SendData, RecvData) {
+    (SendData::from_bytes(RawBytes::EMPTY), RecvData::from_buffer(RawBuffer::EMPTY))
+}
+
+/// The same memory as bytes, if it is in one piece.
+fn as_bytes(data: &RecvData) -> Option<RecvData> {
+    data.as_buffer().map(RecvData::from_buffer)
+}
+
+/// All other ranks, in the order in which a task receives from them and sends to them: not all begin with the same one.
+fn partners(rank: u32, size: u32) -> impl Iterator<Item = (u32, u32)> {
+    (1..size).map(move |distance| {
+        let from = if rank >= distance { rank - distance } else { rank + (size - distance) };
+        let to = if rank < size - distance { rank + distance } else { rank - (size - distance) };
+        (from, to)
+    })
 }

@@ -65,6 +65,23 @@ pub(crate) trait Load {
         handler: HandlerId,
         options: AmOptions,
     ) -> Result<()>;
+
+    /// The same while collectives are under way, which the receiver may be waiting for: if the send waits, they go on.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    fn send_and_drive<F: Fabric>(
+        self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<()>
+    where
+        Self: Sized,
+    {
+        self.send(state, route, handler, options)
+    }
 }
 
 /// Borrowed data: the send waits until they may be changed again.
@@ -87,6 +104,25 @@ impl Load for Borrowed<'_> {
     ) -> Result<()> {
         let header = envelope::to_bytes(&route.envelope, route.destination);
         Ok(state.context.amsend(route.task, handler, &header, self.0, options)?)
+    }
+
+    #[cold]
+    fn send_and_drive<F: Fabric>(
+        self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<()> {
+        buffer::lend_to_send(self.0, |data| {
+            let bytes = data.as_bytes().expect("a slice is in one piece");
+            let request = state.handlers().requests.insert(false, 0);
+            if let Err(error) = (Held { bytes, request }).send(state, route, handler, options) {
+                state.handlers().requests.forget(request);
+                return Err(error);
+            }
+            wait_here(state, request).map(|_| ())
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
 use crate::handlers::{MpiHandlers, Posted};
 use crate::matching::{Envelope, Pattern};
-use crate::request::{Phase, RequestId, abandon};
+use crate::request::{Phase, RequestId, abandon, abandon_schedule};
 use crate::state::{State, is_over};
 use crate::status::Status;
 
@@ -168,6 +168,9 @@ impl<F: Fabric> Drop for Ending<'_, F> {
 
 /// Ends an operation: withdraws what has not met its other half, and waits for bytes in motion.
 pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
+    if !state.schedules.is_empty() {
+        abandon_schedule(state, request);
+    }
     match state.handlers().requests.phase(request) {
         Phase::Posted(handle) => {
             state.handlers().posted.cancel(handle);

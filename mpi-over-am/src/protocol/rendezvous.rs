@@ -24,5 +24,9 @@ pub(super) const ANNOUNCED: AmOptions =
 /// What am-core reports: a dead receiver, for instance.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<()> {
-    load.send(state, route, REQUEST_TO_SEND, ANNOUNCED)
+    if state.schedules.is_empty() {
+        load.send(state, route, REQUEST_TO_SEND, ANNOUNCED)
+    } else {
+        load.send_and_drive(state, route, REQUEST_TO_SEND, ANNOUNCED)
+    }
 }

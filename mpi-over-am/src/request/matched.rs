@@ -72,7 +72,7 @@ impl<F: Fabric> Communicator<F> {
                 return Ok(Some(found));
             }
             // All that has arrived: a message behind the first could be the one.
-            if !state.context.probe()? {
+            if !state.probe()? {
                 return Ok(None);
             }
         }
@@ -89,9 +89,7 @@ impl<F: Fabric> Communicator<F> {
             Err(error) => return from_nobody(source, tag, error).map(|status| (MessageId::NO_PROC, status)),
         };
         let mut state = self.state()?;
-        state
-            .context
-            .wait_until(|context| Ok(context.handlers_mut().early.peek_match(&pattern).is_some()))?;
+        state.wait_for(|context| context.handlers_mut().early.peek_match(&pattern).is_some())?;
         Ok(take_match(&mut state, &pattern).expect("the wait ended because it was found"))
     }
 

@@ -7,6 +7,7 @@ mod one;
 mod owned;
 mod partitioned;
 mod persistent;
+mod schedule;
 mod scope;
 mod several;
 mod slab;
@@ -17,6 +18,10 @@ pub(crate) use matched::MatchedMessages;
 pub use matched::MessageId;
 pub use owned::OwnedRequest;
 pub(crate) use partitioned::{Partitioned, abandon, drive};
+pub(crate) use persistent::Recipe;
+pub(crate) use schedule::{
+    Schedule, Schedules, Step, abandon_schedule, check_len, drive_schedules, start_schedule,
+};
 pub use scope::{Request, Scope, Tested};
 pub use several::AnyOver;
 pub use slab::RequestId;

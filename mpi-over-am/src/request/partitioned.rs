@@ -237,7 +237,7 @@ impl<F: Fabric> Communicator<F> {
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
         let mut state = self.state()?;
         state.handlers().requests.check(request)?;
-        state.context.probe()?;
+        state.probe()?;
         if state.handlers().requests.phase(request) == Phase::Parts {
             drive(&mut state.context, request);
         }

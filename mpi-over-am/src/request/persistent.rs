@@ -1,9 +1,12 @@
 //! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept to be started again and again.
 
+use std::rc::Rc;
+
 use am_core::fabric::Fabric;
 
 use super::data::{from_nobody, to_nobody};
 use super::partitioned;
+use super::schedule::{Schedule, start_schedule_as};
 use super::slab::RequestId;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
@@ -26,6 +29,8 @@ pub(crate) enum Recipe {
     Nobody { status: Status },
     /// Starts a round of a partitioned operation.
     Parts,
+    /// Starts a schedule.
+    Schedule(Rc<Schedule>),
 }
 
 impl<F: Fabric> Communicator<F> {
@@ -102,6 +107,7 @@ fn start<F: Fabric>(state: &mut State<F>, request: RequestId, recipe: Recipe) ->
             requests.end(request, None);
         }
         Recipe::Parts => partitioned::start(state, request),
+        Recipe::Schedule(schedule) => start_schedule_as(state, schedule, request),
     }
     Ok(())
 }

@@ -49,11 +49,11 @@ impl<F: Fabric> Communicator<F> {
             return Ok(None);
         }
         let mut found = None;
-        state.context.wait_until(|context| {
+        state.wait_for(|context| {
             found = requests.iter().position(|&request| {
                 context.handlers().requests.is_active(request) && is_over(context, request)
             });
-            Ok(found.is_some())
+            found.is_some()
         })?;
         Ok(found.map(|index| (index, state.handlers().requests.take(requests[index]))))
     }
@@ -72,10 +72,10 @@ impl<F: Fabric> Communicator<F> {
         if !check(&mut state, requests)? {
             return Ok(None);
         }
-        state.context.wait_until(|context| {
-            Ok(requests
+        state.wait_for(|context| {
+            requests
                 .iter()
-                .any(|&request| context.handlers().requests.is_active(request) && is_over(context, request)))
+                .any(|&request| context.handlers().requests.is_active(request) && is_over(context, request))
         })?;
         Ok(Some(end_those_over(&mut state, requests, ended)))
     }
@@ -91,7 +91,7 @@ impl<F: Fabric> Communicator<F> {
     ) -> Result<bool> {
         let mut state = self.state()?;
         check(&mut state, requests)?;
-        state.context.probe()?;
+        state.probe()?;
         if !requests.iter().all(|&request| is_over(&mut state.context, request)) {
             return Ok(false);
         }
@@ -110,7 +110,7 @@ impl<F: Fabric> Communicator<F> {
         if !check(&mut state, requests)? {
             return Ok(AnyOver::NoneActive);
         }
-        state.context.probe()?;
+        state.probe()?;
         let is_over = |state: &mut State<F>, request| {
             state.handlers().requests.is_active(request) && is_over(&mut state.context, request)
         };
@@ -133,7 +133,7 @@ impl<F: Fabric> Communicator<F> {
         if !check(&mut state, requests)? {
             return Ok(None);
         }
-        state.context.probe()?;
+        state.probe()?;
         Ok(Some(end_those_over(&mut state, requests, ended)))
     }
 

@@ -1,8 +1,17 @@
-//! What reductions do with two values (MPI 4.1 section 6.9.2).
+//! What reductions do with two values (MPI 5.0 section 6.9).
 //!
-//! The predefined operations are types; which of them an element type can do is known when the program is compiled.
+//! For the typed calls the predefined operations are types; which of them an element type can do is known when the program is
+//! compiled. An [`Op`] is the same for elements of a [`Datatype`](crate::datatype::Datatype): whether it is defined for them is
+//! found out by the call.
+
+mod combine;
+mod erased;
+mod wide_float;
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul};
+
+pub(crate) use erased::{Combine, Typed};
+pub use erased::{Op, PredefinedOp, UserFunction};
 
 /// An associative operation on elements of type `T`.
 pub trait Operation<T> {

@@ -1,0 +1,125 @@
+//! Memory that the library owns while operations work in it, and elements in the hands of a reduction.
+
+use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
+
+use super::{RecvData, SendData};
+use crate::datatype::Datatype;
+use crate::error::{Error, Result};
+
+/// Memory for intermediate results. Its owner keeps it until the operations that work in it have ended, or leaks it.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    /// Aligned as any predefined type needs it.
+    memory: Vec<u128>,
+}
+
+impl Scratch {
+    /// Room for `count` elements, and the elements in it. They are zero if the memory is fresh, and anything if it is `reused`.
+    ///
+    /// # Errors
+    /// More than 2^63 bytes.
+    pub(crate) fn with_elements(
+        reused: Option<Self>,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<(Self, RecvData)> {
+        let (from, to) = datatype.span(count)?;
+        let bytes = usize::try_from(to - from).map_err(|_| Error::TooLarge { call: "a reduction" })?;
+        let units = bytes.div_ceil(size_of::<u128>());
+        let mut scratch = reused.unwrap_or_default();
+        if scratch.memory.len() < units {
+            scratch.memory = vec![0; units];
+        }
+        let at = scratch.memory.as_mut_ptr().cast::<u8>().wrapping_offset((-from) as isize);
+        // SAFETY: the bytes `from` to `to` around `at` are those of the vector, which lie on the heap, where moving it leaves
+        // them; the owner keeps them until the operations have ended, and touches them by the elements only.
+        let elements = unsafe { RecvData::new(at, count, datatype) };
+        Ok((scratch, elements))
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn len(&self) -> usize {
+        size_of_val(self.memory.as_slice())
+    }
+}
+
+/// Elements of a slice that nothing writes until the operation has ended: as [`bytes_to_keep`](super::bytes_to_keep), the
+/// caller keeps that promise.
+pub(crate) fn elements_to_keep<T: NoUninit>(data: &[T], datatype: &Datatype) -> SendData {
+    // SAFETY: the caller's word; the elements cover the bytes of the slice.
+    unsafe { SendData::new(data.as_ptr().cast(), data.len() as u64, datatype) }
+}
+
+/// As [`elements_to_keep`], to be received into.
+pub(crate) fn room_to_keep<T: AnyBitPattern>(data: &mut [T], datatype: &Datatype) -> RecvData {
+    // SAFETY: the caller's word; the elements cover the bytes of the slice.
+    unsafe { RecvData::new(data.as_mut_ptr().cast(), data.len() as u64, datatype) }
+}
+
+/// Lets `combine` have the bytes of the elements, packed. Both are of the same number and type, and do not overlap.
+pub(crate) fn with_packed(
+    earlier: &SendData,
+    later: &RecvData,
+    combine: impl FnOnce(&[u8], &mut [u8]),
+) -> Result<()> {
+    if let (Some(from), Some(to)) = (earlier.as_bytes(), later.as_buffer()) {
+        let len = from.len().min(to.len());
+        // SAFETY: whoever made the elements has promised that nobody writes those of `earlier`, and nobody uses those of
+        // `later`, until the operation has ended that they are lent to, which is when this call returns.
+        let (from, to) = unsafe {
+            (
+                std::slice::from_raw_parts(from.at().as_ptr(), len),
+                std::slice::from_raw_parts_mut(to.at().as_ptr(), len),
+            )
+        };
+        combine(from, to);
+        return Ok(());
+    }
+    let (from, mut to) = (packed(earlier)?, packed(&later.as_send())?);
+    let len = from.len().min(to.len());
+    combine(&from[..len], &mut to[..len]);
+    later.unpack(0, &to);
+    Ok(())
+}
+
+/// As [`with_packed`], as elements of a Rust type.
+pub(crate) fn with_elements<T: NoUninit + AnyBitPattern>(
+    earlier: &SendData,
+    later: &RecvData,
+    combine: impl FnOnce(&[T], &mut [T]),
+) -> Result<()> {
+    let aligned = |at: std::ptr::NonNull<u8>| at.cast::<T>().is_aligned();
+    if let (Some(from), Some(to)) = (earlier.as_bytes(), later.as_buffer())
+        && aligned(from.at())
+        && aligned(to.at())
+        && size_of::<T>() > 0
+    {
+        let count = from.len().min(to.len()) / size_of::<T>();
+        // SAFETY: as in `with_packed`; both are aligned (just asked), and any bytes are elements (`AnyBitPattern`).
+        let (from, to) = unsafe {
+            (
+                std::slice::from_raw_parts(from.at().as_ptr().cast::<T>(), count),
+                std::slice::from_raw_parts_mut(to.at().as_ptr().cast::<T>(), count),
+            )
+        };
+        combine(from, to);
+        return Ok(());
+    }
+    let (from, mut to) = (unpacked::<T>(earlier)?, unpacked::<T>(&later.as_send())?);
+    combine(&from, &mut to);
+    later.unpack(0, super::bytes_of(&to));
+    Ok(())
+}
+
+fn packed(data: &SendData) -> Result<Vec<u8>> {
+    let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a reduction" })?;
+    let mut bytes = vec![0; len];
+    data.pack(0, &mut bytes);
+    Ok(bytes)
+}
+
+fn unpacked<T: AnyBitPattern + Zeroable>(data: &SendData) -> Result<Vec<T>> {
+    let bytes = packed(data)?;
+    let size = size_of::<T>().max(1);
+    Ok(bytes.chunks_exact(size).map(bytemuck::pod_read_unaligned).collect())
+}

@@ -1,0 +1,458 @@
+//! Collectives as values: what a call is about, whether it waits, does not wait, or is kept to be started again.
+
+use crate::buffer::{RecvData, SendData};
+use crate::datatype::Datatype;
+use crate::error::{Error, Result};
+use crate::op::{Op, PredefinedOp};
+
+use crate::rank::{PROC_NULL, ROOT};
+
+use super::chunks::Chunks;
+use super::{Plan, allgather, allreduce, alltoall, barrier, broadcast, gather, neighbour};
+use super::{reduce, reduce_scatter, scan};
+
+/// Memory in parts, one for each rank.
+#[derive(Clone, Debug)]
+pub enum Parts<D> {
+    /// Equal parts, one behind the other (`MPI_Gather` and its like).
+    Equal {
+        /// All parts.
+        all: D,
+        /// Elements of each.
+        count: u64,
+    },
+    /// Each by itself (the calls with v and w in their names).
+    Listed(Vec<D>),
+}
+
+/// Memory of which parts can be taken.
+pub(super) trait Divisible: Clone {
+    fn elements(&self) -> u64;
+    fn taken(&self, first: i64, count: u64) -> Self;
+}
+
+impl Divisible for SendData {
+    fn elements(&self) -> u64 {
+        self.count()
+    }
+
+    fn taken(&self, first: i64, count: u64) -> Self {
+        self.part(first, count)
+    }
+}
+
+impl Divisible for RecvData {
+    fn elements(&self) -> u64 {
+        self.count()
+    }
+
+    fn taken(&self, first: i64, count: u64) -> Self {
+        self.part(first, count)
+    }
+}
+
+#[expect(private_bounds, reason = "nobody else takes parts")]
+impl<D: Divisible> Parts<D> {
+    /// The part of a rank.
+    pub(super) fn of(&self, rank: u32) -> D {
+        match self {
+            Self::Equal { all, count } => all.taken((u64::from(rank) * count).cast_signed(), *count),
+            Self::Listed(parts) => parts[rank as usize].clone(),
+        }
+    }
+
+    /// Refuses another number of parts than there are ranks.
+    fn check(&self, call: &'static str, ranks: usize) -> Result<()> {
+        let (given, expected) = match self {
+            Self::Equal { all, count } => (all.elements(), count.checked_mul(ranks as u64)),
+            Self::Listed(parts) => (parts.len() as u64, Some(ranks as u64)),
+        };
+        same_count(call, given, expected.ok_or(Error::TooLarge { call })?)
+    }
+}
+
+fn same_count(call: &'static str, given: u64, expected: u64) -> Result<()> {
+    if given == expected {
+        return Ok(());
+    }
+    let [given, expected] = [given, expected].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    Err(Error::Count { call, given, expected })
+}
+
+/// Whom a task has its data from, and to whom it gives them, in a neighbourhood. `None` is nobody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// Where messages come from.
+    pub sources: Vec<Option<u32>>,
+    /// Where messages go to.
+    pub destinations: Vec<Option<u32>>,
+    /// They are the two neighbours in each dimension of a grid: what is sent down arrives from above, also where both are the
+    /// same task (MPI 5.0 section 8.6).
+    pub is_grid: bool,
+}
+
+impl Neighbours {
+    /// The order in which receives are posted: two messages of one task come in the order in which it sends them.
+    pub(super) fn receiving_order(&self) -> impl Iterator<Item = u32> + use<> {
+        let is_grid = self.is_grid;
+        (0..u32::try_from(self.sources.len()).unwrap_or(u32::MAX))
+            .map(move |index| if is_grid { index ^ 1 } else { index })
+    }
+}
+
+/// A collective, with this task's arguments. All tasks of a communicator make the same calls in the same order.
+///
+/// Memory that only some tasks have, such as the root's, is `None` at the others. What is sent is `None` also where it lies in
+/// the memory of the result (`MPI_IN_PLACE`).
+#[derive(Clone, Debug)]
+pub enum Collective {
+    /// `MPI_Barrier`
+    Barrier,
+    /// `MPI_Bcast`
+    Broadcast {
+        /// What the root gives and the others get.
+        data: RecvData,
+        /// Who gives.
+        root: u32,
+    },
+    /// `MPI_Gather`, `MPI_Gatherv`
+    Gather {
+        /// This task's part.
+        send: Option<SendData>,
+        /// At the root: everybody's.
+        recv: Option<Parts<RecvData>>,
+        /// Who gets them.
+        root: u32,
+    },
+    /// `MPI_Scatter`, `MPI_Scatterv`
+    Scatter {
+        /// At the root: everybody's parts.
+        send: Option<Parts<SendData>>,
+        /// This task's. `None` at the root: it stays where it is.
+        recv: Option<RecvData>,
+        /// Who gives them.
+        root: u32,
+    },
+    /// `MPI_Allgather`, `MPI_Allgatherv`
+    Allgather {
+        /// This task's part.
+        send: Option<SendData>,
+        /// Everybody's.
+        recv: Parts<RecvData>,
+    },
+    /// `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw`
+    Alltoall {
+        /// What each rank gets from this task.
+        send: Option<Parts<SendData>>,
+        /// What this task gets from each.
+        recv: Parts<RecvData>,
+    },
+    /// `MPI_Reduce`
+    Reduce {
+        /// This task's vector.
+        send: Option<SendData>,
+        /// At the root: what all come to.
+        recv: Option<RecvData>,
+        /// How two are combined.
+        op: Op,
+        /// Who gets the result.
+        root: u32,
+    },
+    /// `MPI_Allreduce`
+    Allreduce {
+        /// This task's vector.
+        send: Option<SendData>,
+        /// What all come to.
+        recv: RecvData,
+        /// How two are combined.
+        op: Op,
+    },
+    /// `MPI_Reduce_scatter_block`
+    ReduceScatterBlock {
+        /// This task's vector: as many blocks as there are tasks.
+        send: Option<SendData>,
+        /// This task's block of the result; if nothing is sent, it begins with the whole vector.
+        recv: RecvData,
+        /// Elements of a block.
+        count: u64,
+        /// How two are combined.
+        op: Op,
+    },
+    /// `MPI_Reduce_scatter`
+    ReduceScatter {
+        /// This task's vector.
+        send: Option<SendData>,
+        /// As for the blocks.
+        recv: RecvData,
+        /// Elements of each task's part.
+        counts: Vec<u64>,
+        /// How two are combined.
+        op: Op,
+    },
+    /// `MPI_Scan`
+    Scan {
+        /// This task's vector.
+        send: Option<SendData>,
+        /// What the ranks up to this one come to.
+        recv: RecvData,
+        /// How two are combined.
+        op: Op,
+    },
+    /// `MPI_Exscan`
+    ExclusiveScan {
+        /// This task's vector.
+        send: Option<SendData>,
+        /// What the ranks before this one come to; untouched at rank 0.
+        recv: RecvData,
+        /// How two are combined.
+        op: Op,
+    },
+    /// `MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`
+    NeighbourAllgather {
+        /// What each destination gets.
+        send: SendData,
+        /// What comes from each source.
+        recv: Parts<RecvData>,
+        /// Who they are.
+        neighbours: Neighbours,
+    },
+    /// `MPI_Neighbor_alltoall`, `MPI_Neighbor_alltoallv`, `MPI_Neighbor_alltoallw`
+    NeighbourAlltoall {
+        /// What each destination gets.
+        send: Parts<SendData>,
+        /// What comes from each source.
+        recv: Parts<RecvData>,
+        /// Who they are.
+        neighbours: Neighbours,
+    },
+}
+
+impl Collective {
+    /// The operation, if there is one.
+    pub(super) fn op(&self) -> Option<&Op> {
+        match self {
+            Self::Reduce { op, .. }
+            | Self::Allreduce { op, .. }
+            | Self::ReduceScatterBlock { op, .. }
+            | Self::ReduceScatter { op, .. }
+            | Self::Scan { op, .. }
+            | Self::ExclusiveScan { op, .. } => Some(op),
+            _ => None,
+        }
+    }
+
+    /// Refuses arguments that are wrong whatever the others say.
+    ///
+    /// # Errors
+    /// An unknown root, memory in place or missing where it may not be, lengths that do not fit, an operation that is not
+    /// defined for the type.
+    pub(super) fn check(&self, rank: u32, size: u32) -> Result<()> {
+        let ranks = size as usize;
+        let at_root = |root: u32| {
+            if root < size { Ok(rank == root) } else { Err(Error::UnknownRoot { root, size }) }
+        };
+        match self {
+            Self::Barrier => Ok(()),
+            Self::Broadcast { root, .. } => at_root(*root).map(|_| ()),
+            Self::Gather { send, recv, root } => match (at_root(*root)?, send, recv) {
+                (true, _, None) => Err(missing("gather: the root's receive buffer")),
+                (true, send, Some(recv)) => {
+                    recv.check("gather: the receive buffer", ranks)?;
+                    own_part("gather: the root's part", send.as_ref(), &recv.of(rank))
+                }
+                (false, None, _) => Err(missing("gather: what a task sends that is not the root")),
+                (false, Some(_), _) => Ok(()),
+            },
+            Self::Scatter { send, recv, root } => match (at_root(*root)?, send, recv) {
+                (true, None, _) => Err(missing("scatter: the root's send buffer")),
+                (true, Some(send), recv) => {
+                    send.check("scatter: the send buffer", ranks)?;
+                    recv.as_ref().map_or(Ok(()), |recv| {
+                        own_part("scatter: the root's part", Some(&send.of(rank)), recv)
+                    })
+                }
+                (false, _, None) => {
+                    Err(missing("scatter: the receive buffer of a task that is not the root"))
+                }
+                (false, _, Some(_)) => Ok(()),
+            },
+            Self::Allgather { send, recv } => {
+                recv.check("allgather: the receive buffer", ranks)?;
+                own_part("allgather: this task's part", send.as_ref(), &recv.of(rank))
+            }
+            Self::Alltoall { send, recv } => {
+                recv.check("alltoall: the receive buffer", ranks)?;
+                let Some(send) = send else { return Ok(()) };
+                send.check("alltoall: the send buffer", ranks)?;
+                own_part("alltoall: this task's part", Some(&send.of(rank)), &recv.of(rank))
+            }
+            Self::Reduce { send, recv, op, root } => match (at_root(*root)?, send, recv) {
+                (true, _, None) => Err(missing("reduce: the root's receive buffer")),
+                (true, send, Some(recv)) => reducible("reduce", send.as_ref(), recv, (op, recv.count())),
+                (false, None, _) => Err(missing("reduce: what a task sends that is not the root")),
+                (false, Some(send), _) => check_op(op, send.datatype()),
+            },
+            Self::Allreduce { send, recv, op } => {
+                reducible("allreduce", send.as_ref(), recv, (op, recv.count()))
+            }
+            Self::ReduceScatterBlock { send, recv, count, op } => {
+                let call = "reduce_scatter_block";
+                let all = count.checked_mul(u64::from(size)).ok_or(Error::TooLarge { call })?;
+                reducible(call, send.as_ref(), recv, (op, all))
+            }
+            Self::ReduceScatter { send, recv, counts, op } => {
+                let call = "reduce_scatter";
+                same_count("reduce_scatter: the counts", counts.len() as u64, u64::from(size))?;
+                let all = counts.iter().try_fold(0u64, |all, &count| all.checked_add(count));
+                reducible(call, send.as_ref(), recv, (op, all.ok_or(Error::TooLarge { call })?))
+            }
+            Self::Scan { send, recv, op } => reducible("scan", send.as_ref(), recv, (op, recv.count())),
+            Self::ExclusiveScan { send, recv, op } => {
+                reducible("exscan", send.as_ref(), recv, (op, recv.count()))
+            }
+            Self::NeighbourAllgather { recv, neighbours, .. } => {
+                neighbours.check(size)?;
+                recv.check("neighbor_allgather: the receive buffer", neighbours.sources.len())
+            }
+            Self::NeighbourAlltoall { send, recv, neighbours } => {
+                neighbours.check(size)?;
+                send.check("neighbor_alltoall: the send buffer", neighbours.destinations.len())?;
+                recv.check("neighbor_alltoall: the receive buffer", neighbours.sources.len())
+            }
+        }
+    }
+
+    /// As [`check`](Self::check), for this side of an inter-communicator and the other one's size.
+    ///
+    /// # Errors
+    /// As for [`check`](Self::check).
+    pub(super) fn check_inter(&self, size: u32, remote: u32) -> Result<()> {
+        let ranks = remote as usize;
+        let knows_root = |root: u32| {
+            let is_known = root < remote || root == ROOT || root == PROC_NULL;
+            if is_known { Ok(()) } else { Err(Error::UnknownRoot { root, size: remote }) }
+        };
+        let given = |send: &Option<SendData>, op: &Op, count: Option<u64>| {
+            let send = send.as_ref().ok_or_else(|| missing("what a side of an inter-communicator sends"))?;
+            check_op(op, send.datatype())?;
+            let expected = count.ok_or(Error::TooLarge { call: "a reduction" })?;
+            same_count("a reduction between two groups", send.count(), expected)
+        };
+        match self {
+            Self::Broadcast { root, .. } => knows_root(*root),
+            Self::Gather { recv, send, root } => match (*root, send, recv) {
+                (ROOT, _, None) => Err(missing("gather: the root's receive buffer")),
+                (ROOT, _, Some(recv)) => recv.check("gather: the receive buffer", ranks),
+                (PROC_NULL, ..) => Ok(()),
+                (_, None, _) => Err(missing("gather: what the other side sends")),
+                (root, ..) => knows_root(root),
+            },
+            Self::Scatter { recv, send, root } => match (*root, send, recv) {
+                (ROOT, None, _) => Err(missing("scatter: the root's send buffer")),
+                (ROOT, Some(send), _) => send.check("scatter: the send buffer", ranks),
+                (PROC_NULL, ..) => Ok(()),
+                (_, _, None) => Err(missing("scatter: the receive buffer of the other side")),
+                (root, ..) => knows_root(root),
+            },
+            Self::Allgather { send: None, .. } | Self::Alltoall { send: None, .. } => {
+                Err(missing("what a side of an inter-communicator sends"))
+            }
+            Self::Allgather { recv, .. } => recv.check("allgather: the receive buffer", ranks),
+            Self::Alltoall { send: Some(send), recv } => {
+                send.check("alltoall: the send buffer", ranks)?;
+                recv.check("alltoall: the receive buffer", ranks)
+            }
+            Self::Reduce { send, recv, op, root } => match (*root, send, recv) {
+                (ROOT, _, None) => Err(missing("reduce: the root's receive buffer")),
+                (ROOT, _, Some(recv)) => check_op(op, recv.datatype()),
+                (PROC_NULL, ..) => Ok(()),
+                (_, None, _) => Err(missing("reduce: what the other side sends")),
+                (root, Some(send), _) => {
+                    knows_root(root)?;
+                    check_op(op, send.datatype())
+                }
+            },
+            Self::Allreduce { send, recv, op } => given(send, op, Some(recv.count())),
+            Self::ReduceScatterBlock { send, count, op, .. } => {
+                given(send, op, count.checked_mul(u64::from(size)))
+            }
+            Self::ReduceScatter { send, counts, op, .. } => {
+                same_count("reduce_scatter: the counts", counts.len() as u64, u64::from(size))?;
+                given(send, op, counts.iter().try_fold(0u64, |all, &count| all.checked_add(count)))
+            }
+            // The others are refused where they would be carried out.
+            _ => Ok(()),
+        }
+    }
+
+    /// Says what this task does.
+    ///
+    /// # Errors
+    /// What carrying it out reports.
+    pub(super) fn perform(&self, plan: &mut impl Plan) -> Result<()> {
+        match self {
+            Self::Barrier => barrier::barrier(plan),
+            Self::Broadcast { data, root } => broadcast::broadcast(plan, data, *root),
+            Self::Gather { send, recv, root } => gather::gather(plan, send.as_ref(), recv.as_ref(), *root),
+            Self::Scatter { send, recv, root } => gather::scatter(plan, send.as_ref(), recv.as_ref(), *root),
+            Self::Allgather { send, recv } => allgather::allgather(plan, send.as_ref(), recv),
+            Self::Alltoall { send, recv } => alltoall::alltoall(plan, send.as_ref(), recv),
+            Self::Reduce { send, recv, root, .. } => {
+                reduce::reduce(plan, send.as_ref(), recv.as_ref(), *root)
+            }
+            Self::Allreduce { send, recv, .. } => allreduce::allreduce(plan, send.as_ref(), recv),
+            Self::ReduceScatterBlock { send, recv, count, .. } => {
+                reduce_scatter::reduce_scatter(plan, send.as_ref(), recv, &Chunks::Equal { count: *count })
+            }
+            Self::ReduceScatter { send, recv, counts, .. } => {
+                reduce_scatter::reduce_scatter(plan, send.as_ref(), recv, &Chunks::listed(counts))
+            }
+            Self::Scan { send, recv, .. } => scan::inclusive(plan, send.as_ref(), recv),
+            Self::ExclusiveScan { send, recv, .. } => scan::exclusive(plan, send.as_ref(), recv),
+            Self::NeighbourAllgather { send, recv, neighbours } => {
+                neighbour::allgather(plan, send, recv, neighbours)
+            }
+            Self::NeighbourAlltoall { send, recv, neighbours } => {
+                neighbour::alltoall(plan, send, recv, neighbours)
+            }
+        }
+    }
+}
+
+impl Neighbours {
+    fn check(&self, size: u32) -> Result<()> {
+        let unknown = self.sources.iter().chain(&self.destinations).flatten().find(|rank| **rank >= size);
+        unknown.map_or(Ok(()), |&rank| Err(Error::UnknownRank { rank, size }))
+    }
+}
+
+#[cold]
+fn missing(what: &'static str) -> Error {
+    Error::Missing { what }
+}
+
+/// What a task gives to itself is as long as the room for it.
+fn own_part(call: &'static str, send: Option<&SendData>, recv: &RecvData) -> Result<()> {
+    send.map_or(Ok(()), |send| same_count(call, send.packed_len(), recv.packed_len()))
+}
+
+/// The operations of windows are none of collectives.
+fn check_op(op: &Op, datatype: &Datatype) -> Result<()> {
+    match op.as_predefined() {
+        Some(op @ (PredefinedOp::Replace | PredefinedOp::NoOp)) => {
+            Err(Error::Undefined { op: op.name(), datatype: "collectives" })
+        }
+        _ => op.check(datatype),
+    }
+}
+
+/// Vectors have `count` elements, of a type that the operation knows.
+fn reducible(
+    call: &'static str,
+    send: Option<&SendData>,
+    recv: &RecvData,
+    (op, count): (&Op, u64),
+) -> Result<()> {
+    check_op(op, recv.datatype())?;
+    send.map_or(Ok(()), |send| same_count(call, send.count(), count))
+}

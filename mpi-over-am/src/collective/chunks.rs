@@ -1,0 +1,67 @@
+//! A vector in as many chunks as there are tasks.
+
+/// Which elements belong to which task.
+#[derive(Clone, Debug)]
+pub(super) enum Chunks {
+    /// As evenly as it goes.
+    Even { count: u64, size: u32 },
+    /// So many each.
+    Equal { count: u64 },
+    /// As told: where each begins, and the end.
+    Listed(Vec<u64>),
+}
+
+impl Chunks {
+    /// From the counts of each task.
+    pub(super) fn listed(counts: &[u64]) -> Self {
+        let ends = counts.iter().scan(0u64, |end, count| {
+            *end = end.saturating_add(*count);
+            Some(*end)
+        });
+        Self::Listed(std::iter::once(0).chain(ends).collect())
+    }
+
+    /// The first element of a task's chunk, and how many it has.
+    pub(super) fn of(&self, rank: u32) -> (i64, u64) {
+        let (first, count) = match self {
+            Self::Even { count, size } => {
+                let (rank, size) = (u64::from(rank), u64::from(*size));
+                // The first chunks have one element more, until none is left over.
+                let (part, rest) = (count / size, count % size);
+                (rank * part + rank.min(rest), part + u64::from(rank < rest))
+            }
+            Self::Equal { count } => (u64::from(rank) * count, *count),
+            Self::Listed(bounds) => {
+                let first = bounds[rank as usize];
+                (first, bounds[rank as usize + 1] - first)
+            }
+        };
+        (first.cast_signed(), count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_the_vector_in_order() {
+        for size in 1..10u32 {
+            for len in [0, 1, u64::from(size), u64::from(size) + 1, 100] {
+                let even = Chunks::Even { count: len, size };
+                let counts: Vec<u64> = (0..size).map(|rank| even.of(rank).1).collect();
+                let listed = Chunks::listed(&counts);
+                let mut next = 0;
+                for rank in 0..size {
+                    let (first, count) = even.of(rank);
+                    assert_eq!(first, next);
+                    assert_eq!(listed.of(rank), (first, count));
+                    assert!(count <= len.div_ceil(u64::from(size)));
+                    next += count.cast_signed();
+                }
+                assert_eq!(next, len.cast_signed());
+            }
+        }
+        assert_eq!(Chunks::Equal { count: 3 }.of(2), (6, 3));
+    }
+}

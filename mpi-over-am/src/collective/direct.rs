@@ -1,0 +1,166 @@
+//! Carries an algorithm out at once.
+
+use am_core::fabric::Fabric;
+use smallvec::SmallVec;
+
+use super::{Plan, Selection};
+use crate::buffer::{RecvData, Scratch, SendData};
+use crate::communicator::{Communicator, Space};
+use crate::datatype::Datatype;
+use crate::error::Result;
+use crate::op::Combine;
+use crate::protocol::{self, Mode};
+use crate::request::{RequestId, check_len};
+
+/// All collectives that wait have one tag: messages of a pair do not overtake each other, and every task calls them in the same
+/// order.
+const TAG: i32 = 0;
+
+/// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
+const SPARE_BYTES_MAX: usize = 4 << 20;
+
+/// A collective that is carried out while its caller waits. When it is dropped nothing uses the caller's memory any more.
+pub(super) struct Direct<'a, F: Fabric> {
+    communicator: &'a Communicator<F>,
+    op: Option<&'a dyn Combine>,
+    selection: Selection,
+    pending: SmallVec<[(RequestId, Option<u64>); 8]>,
+    scratch: SmallVec<[Scratch; 2]>,
+}
+
+impl<'a, F: Fabric> Direct<'a, F> {
+    pub(super) fn new(communicator: &'a Communicator<F>, op: Option<&'a dyn Combine>) -> Result<Self> {
+        let selection = communicator.state()?.selection;
+        Ok(Self { communicator, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
+    }
+
+    /// Ends what a failure has left under way.
+    #[cold]
+    #[inline(never)]
+    fn abandon(&mut self) {
+        // If this fails the program ends, as it must: memory that is borrowed no longer would stay in use.
+        let mut state = self
+            .communicator
+            .state_to_end()
+            .expect("no call of this environment is under way where a collective ends");
+        for (request, _) in self.pending.drain(..) {
+            protocol::end(&mut state, request);
+            // The caller gets the error that came first.
+            let _ = state.handlers().requests.take(request);
+        }
+    }
+}
+
+impl<F: Fabric> Drop for Direct<'_, F> {
+    fn drop(&mut self) {
+        if !self.pending.is_empty() {
+            self.abandon();
+        }
+        if let Some(scratch) = self.scratch.pop()
+            && scratch.len() <= SPARE_BYTES_MAX
+            && let Some(mut state) = self.communicator.state_to_end()
+        {
+            state.spare = Some(scratch);
+        }
+    }
+}
+
+impl<F: Fabric> Plan for Direct<'_, F> {
+    #[inline]
+    fn rank(&self) -> u32 {
+        self.communicator.rank()
+    }
+
+    #[inline]
+    fn size(&self) -> u32 {
+        self.communicator.size()
+    }
+
+    #[inline]
+    fn peers(&self) -> u32 {
+        self.communicator.remote_size().unwrap_or(self.communicator.size())
+    }
+
+    #[inline]
+    fn is_commutative(&self) -> bool {
+        self.op.is_none_or(|op| op.is_commutative())
+    }
+
+    #[inline]
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
+    fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
+        let route = self.communicator.route(Space::Collective, to, TAG)?;
+        let mut state = self.communicator.state()?;
+        let request = protocol::start_send_data(&mut state, Mode::Standard, &route, data, 0)?;
+        self.pending.push((request, None));
+        Ok(())
+    }
+
+    fn receive(&mut self, data: &RecvData, from: u32) -> Result<()> {
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        let mut state = self.communicator.state()?;
+        let request = protocol::start_receive_data(&mut state, pattern, data, 0);
+        self.pending.push((request, Some(data.packed_len())));
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        while let Some(&(request, expected)) = self.pending.last() {
+            let mut state = self.communicator.state()?;
+            state.wait_over(request)?;
+            self.pending.pop();
+            let status = state.handlers().requests.take(request)?;
+            check_len(status, expected)?;
+        }
+        Ok(())
+    }
+
+    fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()> {
+        self.op.map_or(Ok(()), |op| op.combine(earlier, later))
+    }
+
+    fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()> {
+        from.copy_to(to);
+        Ok(())
+    }
+
+    fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData> {
+        let spare = self.communicator.state()?.spare.take();
+        let (scratch, elements) = Scratch::with_elements(spare, count, datatype)?;
+        self.scratch.push(scratch);
+        Ok(elements)
+    }
+
+    fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let whole = self.communicator;
+        self.communicator = whole.local();
+        let result = part(self);
+        self.communicator = whole;
+        result
+    }
+
+    #[inline]
+    fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
+        let route = self.communicator.route(Space::Collective, to, TAG)?;
+        protocol::send_data(&mut *self.communicator.state()?, Mode::Standard, &route, data)
+    }
+
+    #[inline]
+    fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        let status = protocol::receive_data(&mut *self.communicator.state()?, pattern, data)?;
+        check_len(status, Some(data.packed_len()))
+    }
+
+    #[inline]
+    fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
+        let route = self.communicator.route(Space::Collective, to, TAG)?;
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        let mut state = self.communicator.state()?;
+        let status = protocol::send_receive_data(&mut state, &route, out, pattern, data)?;
+        check_len(status, Some(data.packed_len()))
+    }
+}

@@ -1,0 +1,123 @@
+//! Collectives between the two sides of an inter-communicator (MPI 5.0 section 6.2.3): what one side has, the other one gets.
+//!
+//! What a side has to arrange by itself goes among its own tasks; the first ranks of both carry it across.
+
+use super::call::Collective;
+use super::chunks::Chunks;
+use super::{Plan, barrier, broadcast, gather, nothing, reduce};
+use crate::buffer::{RecvData, SendData};
+use crate::collective::call::Parts;
+use crate::error::{Error, ErrorClass, Result};
+use crate::rank::{PROC_NULL, ROOT};
+
+/// Says what this task does.
+///
+/// # Errors
+/// What carrying it out reports; a collective that inter-communicators do not have.
+pub(super) fn perform(collective: &Collective, plan: &mut impl Plan) -> Result<()> {
+    match collective {
+        Collective::Barrier => barrier(plan),
+        Collective::Broadcast { data, root } => broadcast(plan, data, *root),
+        Collective::Gather { send, recv, root } => match *root {
+            ROOT => receive_all(plan, recv.as_ref()),
+            PROC_NULL => Ok(()),
+            root => send.as_ref().map_or(Ok(()), |send| plan.push(send, root)),
+        },
+        Collective::Scatter { send, recv, root } => match *root {
+            ROOT => send_all(plan, send.as_ref()),
+            PROC_NULL => Ok(()),
+            root => recv.as_ref().map_or(Ok(()), |recv| plan.pull(recv, root)),
+        },
+        Collective::Allgather { send: Some(send), recv } => exchange(plan, |_| send.clone(), recv),
+        Collective::Alltoall { send: Some(send), recv } => exchange(plan, |rank| send.of(rank), recv),
+        Collective::Reduce { send, recv, root, .. } => match (*root, send, recv) {
+            (ROOT, _, Some(recv)) => plan.pull(recv, 0),
+            (ROOT | PROC_NULL, ..) | (_, None, _) => Ok(()),
+            (root, Some(send), _) => match reduced(plan, send)? {
+                Some(reduced) => plan.push(&reduced.as_send(), root),
+                None => Ok(()),
+            },
+        },
+        Collective::Allreduce { send: Some(send), recv, .. } => {
+            if let Some(reduced) = reduced(plan, send)? {
+                plan.across((&reduced.as_send(), 0), (recv, 0))?;
+            }
+            plan.among_own(|plan| broadcast::broadcast(plan, recv, 0))
+        }
+        Collective::ReduceScatterBlock { send: Some(send), recv, count, .. } => {
+            reduce_scatter(plan, send, recv, &Chunks::Equal { count: *count })
+        }
+        Collective::ReduceScatter { send: Some(send), recv, counts, .. } => {
+            reduce_scatter(plan, send, recv, &Chunks::listed(counts))
+        }
+        _ => {
+            let what = "inter-communicators have no such collective; the value is the size of this side";
+            let size = i64::from(plan.size());
+            Err(Error::refused(ErrorClass::Communicator, "a collective", what, size))
+        }
+    }
+}
+
+fn barrier(plan: &mut impl Plan) -> Result<()> {
+    let (out, room) = nothing();
+    plan.among_own(barrier::barrier)?;
+    if plan.rank() == 0 {
+        plan.across((&out, 0), (&room, 0))?;
+    }
+    plan.among_own(|plan| broadcast::by_tree(plan, &room, 0))
+}
+
+fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {
+    match root {
+        ROOT => plan.push(&data.as_send(), 0),
+        PROC_NULL => Ok(()),
+        root => {
+            if plan.rank() == 0 {
+                plan.pull(data, root)?;
+            }
+            plan.among_own(|plan| broadcast::broadcast(plan, data, 0))
+        }
+    }
+}
+
+fn receive_all(plan: &mut impl Plan, recv: Option<&Parts<RecvData>>) -> Result<()> {
+    let Some(recv) = recv else { return Ok(()) };
+    (0..plan.peers()).try_for_each(|from| plan.receive(&recv.of(from), from))?;
+    plan.wait()
+}
+
+fn send_all(plan: &mut impl Plan, send: Option<&Parts<SendData>>) -> Result<()> {
+    let Some(send) = send else { return Ok(()) };
+    (0..plan.peers()).try_for_each(|to| plan.send(&send.of(to), to))?;
+    plan.wait()
+}
+
+fn exchange(plan: &mut impl Plan, part: impl Fn(u32) -> SendData, recv: &Parts<RecvData>) -> Result<()> {
+    (0..plan.peers()).try_for_each(|from| plan.receive(&recv.of(from), from))?;
+    (0..plan.peers()).try_for_each(|to| plan.send(&part(to), to))?;
+    plan.wait()
+}
+
+/// What this side comes to, at its first rank.
+fn reduced(plan: &mut impl Plan, own: &SendData) -> Result<Option<RecvData>> {
+    let into = if plan.rank() == 0 { Some(plan.scratch(own.count(), own.datatype())?) } else { None };
+    plan.among_own(|plan| reduce::reduce(plan, Some(own), into.as_ref(), 0))?;
+    Ok(into)
+}
+
+fn reduce_scatter(plan: &mut impl Plan, own: &SendData, into: &RecvData, chunks: &Chunks) -> Result<()> {
+    let reduced = reduced(plan, own)?;
+    let (_, count) = chunks.of(plan.rank());
+    let into = into.part(0, count);
+    let Some(reduced) = reduced else {
+        return plan.among_own(|plan| gather::scatter(plan, None, Some(&into), 0));
+    };
+    let theirs = plan.scratch(own.count(), own.datatype())?;
+    plan.across((&reduced.as_send(), 0), (&theirs, 0))?;
+    let parts = (0..plan.size()).map(|rank| {
+        let (first, count) = chunks.of(rank);
+        theirs.part(first, count).as_send()
+    });
+    let parts = Parts::Listed(parts.collect());
+    plan.among_own(|plan| gather::scatter(plan, Some(&parts), Some(&into), 0))
+}

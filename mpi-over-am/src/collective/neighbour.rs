@@ -1,0 +1,45 @@
+//! Collectives among neighbours (MPI 5.0 section 8.6). There are few, so each gets its message at once.
+
+use super::Plan;
+use super::call::{Neighbours, Parts};
+use crate::buffer::{RecvData, SendData};
+use crate::error::Result;
+
+/// Sends `own` to each destination, and part `i` of `into` comes from source `i`.
+pub(super) fn allgather(
+    plan: &mut impl Plan,
+    own: &SendData,
+    into: &Parts<RecvData>,
+    neighbours: &Neighbours,
+) -> Result<()> {
+    exchange(plan, |_| own.clone(), into, neighbours)
+}
+
+/// Sends part `i` of `parts` to destination `i`, and part `i` of `into` comes from source `i`.
+pub(super) fn alltoall(
+    plan: &mut impl Plan,
+    parts: &Parts<SendData>,
+    into: &Parts<RecvData>,
+    neighbours: &Neighbours,
+) -> Result<()> {
+    exchange(plan, |index| parts.of(index), into, neighbours)
+}
+
+fn exchange(
+    plan: &mut impl Plan,
+    part: impl Fn(u32) -> SendData,
+    into: &Parts<RecvData>,
+    neighbours: &Neighbours,
+) -> Result<()> {
+    for index in neighbours.receiving_order() {
+        if let Some(source) = neighbours.sources[index as usize] {
+            plan.receive(&into.of(index), source)?;
+        }
+    }
+    for (index, destination) in (0..).zip(&neighbours.destinations) {
+        if let Some(destination) = *destination {
+            plan.send(&part(index), destination)?;
+        }
+    }
+    plan.wait()
+}

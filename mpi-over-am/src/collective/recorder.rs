@@ -1,0 +1,116 @@
+//! Writes an algorithm down as a schedule.
+
+use am_core::fabric::Fabric;
+
+use super::{Plan, Selection};
+use crate::buffer::{RecvData, Scratch, SendData};
+use crate::communicator::{Communicator, Space};
+use crate::datatype::Datatype;
+use crate::error::Result;
+use crate::op::Op;
+use crate::request::{Schedule, Step};
+
+/// Marks the tags of persistent collectives, which keep theirs from start to start.
+const PERSISTENT: u32 = 1 << 30;
+
+/// A schedule in the making.
+pub(super) struct Recorder<'a, F: Fabric> {
+    communicator: &'a Communicator<F>,
+    tag: i32,
+    is_persistent: bool,
+    op: Option<Op>,
+    selection: Selection,
+    steps: Vec<Step>,
+    scratch: Vec<Scratch>,
+}
+
+impl<'a, F: Fabric> Recorder<'a, F> {
+    /// An empty schedule, whose messages have a tag of their own: all tasks start their collectives in the same order, so they
+    /// agree about it.
+    pub(super) fn new(
+        communicator: &'a Communicator<F>,
+        op: Option<Op>,
+        is_persistent: bool,
+    ) -> Result<Self> {
+        let tag = next_tag(communicator, is_persistent)?;
+        let selection = communicator.state()?.selection;
+        let (steps, scratch) = (Vec::new(), Vec::new());
+        Ok(Self { communicator, tag, is_persistent, op, selection, steps, scratch })
+    }
+
+    pub(super) fn into_schedule(self) -> Schedule {
+        Schedule { steps: self.steps, op: self.op, scratch: self.scratch }
+    }
+}
+
+/// Tag 0 is that of collectives that wait.
+fn next_tag<F: Fabric>(communicator: &Communicator<F>, is_persistent: bool) -> Result<i32> {
+    let number = communicator.next_collective()?;
+    let tag = number % (PERSISTENT - 1) + 1;
+    Ok((if is_persistent { tag | PERSISTENT } else { tag }).cast_signed())
+}
+
+impl<F: Fabric> Plan for Recorder<'_, F> {
+    fn rank(&self) -> u32 {
+        self.communicator.rank()
+    }
+
+    fn size(&self) -> u32 {
+        self.communicator.size()
+    }
+
+    fn peers(&self) -> u32 {
+        self.communicator.remote_size().unwrap_or(self.communicator.size())
+    }
+
+    fn is_commutative(&self) -> bool {
+        self.op.as_ref().is_none_or(Op::is_commutative)
+    }
+
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
+    fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
+        let route = self.communicator.route(Space::Collective, to, self.tag)?;
+        self.steps.push(Step::Send { route, data: data.clone() });
+        Ok(())
+    }
+
+    fn receive(&mut self, data: &RecvData, from: u32) -> Result<()> {
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), self.tag.into())?;
+        self.steps.push(Step::Receive { pattern, data: data.clone() });
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.steps.push(Step::Wait);
+        Ok(())
+    }
+
+    fn combine(&mut self, earlier: &SendData, later: &RecvData) -> Result<()> {
+        self.steps.push(Step::Combine { earlier: earlier.clone(), later: later.clone() });
+        Ok(())
+    }
+
+    fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()> {
+        self.steps.push(Step::Copy { from: from.clone(), to: to.clone() });
+        Ok(())
+    }
+
+    fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData> {
+        let (scratch, elements) = Scratch::with_elements(None, count, datatype)?;
+        self.scratch.push(scratch);
+        Ok(elements)
+    }
+
+    fn among_own(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let (whole, tag) = (self.communicator, self.tag);
+        self.communicator = whole.local();
+        // The tasks of this side may have collectives of their own under way.
+        self.tag = next_tag(self.communicator, self.is_persistent)?;
+        let result = part(self);
+        (self.communicator, self.tag) = (whole, tag);
+        result
+    }
+}

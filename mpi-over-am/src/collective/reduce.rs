@@ -1,0 +1,82 @@
+//! The reduction to one task.
+//!
+//! Short vectors go up a binomial tree, whose root is the task that wants the result; where operands must keep their places it is
+//! rank 0, which then passes the result on. Of long vectors each task reduces a chunk, and the root collects the chunks.
+
+use super::chunks::Chunks;
+use super::{Plan, reduce_scatter};
+use crate::buffer::{RecvData, SendData};
+use crate::error::Result;
+
+/// Combines every task's `own` into `into` at rank `root`. At the root `own` is `None` where `into` holds it.
+pub(super) fn reduce(
+    plan: &mut impl Plan,
+    own: Option<&SendData>,
+    into: Option<&RecvData>,
+    root: u32,
+) -> Result<()> {
+    let is_in_place = own.is_none();
+    let Some(own) = own.cloned().or_else(|| into.map(RecvData::as_send)) else { return Ok(()) };
+    let is_long = own.packed_len() > plan.selection().reduce_tree_bytes_max
+        && own.count() >= u64::from(plan.size())
+        && plan.size() > 1;
+    if is_long { by_chunks(plan, &own, into, root) } else { by_tree(plan, &own, into, (root, is_in_place)) }
+}
+
+fn by_tree(
+    plan: &mut impl Plan,
+    own: &SendData,
+    into: Option<&RecvData>,
+    (root, is_in_place): (u32, bool),
+) -> Result<()> {
+    let (rank, size) = (plan.rank(), plan.size());
+    let top = if plan.is_commutative() { root } else { 0 };
+    // 64 bits: a distance from the top and a bit more may be more than a rank.
+    let distance = (u64::from(rank) + u64::from(size) - u64::from(top)) % u64::from(size);
+    let rank_at = |distance: u64| {
+        u32::try_from((u64::from(top) + distance) % u64::from(size)).expect("a remainder of a u32 is one")
+    };
+    let (mut reduced, mut is_own) = (own.clone(), true);
+    let mut rooms: [Option<RecvData>; 2] = [None, None];
+    let mut bit = 1;
+    while bit < u64::from(size) && distance & bit == 0 {
+        let child = distance | bit;
+        if child < u64::from(size) {
+            // The result of a round lies where the later half came in; the next half goes to the other room.
+            rooms.swap(0, 1);
+            let room = match &rooms[0] {
+                Some(room) => room.clone(),
+                None => plan.scratch(own.count(), own.datatype())?,
+            };
+            rooms[0] = Some(room.clone());
+            plan.pull(&room, rank_at(child))?;
+            plan.combine(&reduced, &room)?;
+            (reduced, is_own) = (room.as_send(), false);
+        }
+        bit <<= 1;
+    }
+    if distance != 0 {
+        plan.push(&reduced, rank_at(distance & (distance - 1)))?;
+    } else if rank != root {
+        plan.push(&reduced, root)?;
+    }
+    match into {
+        Some(into) if rank == root && top != root => plan.pull(into, top),
+        Some(into) if rank == root && !(is_in_place && is_own) => plan.copy(&reduced, into),
+        _ => Ok(()),
+    }
+}
+
+fn by_chunks(plan: &mut impl Plan, own: &SendData, into: Option<&RecvData>, root: u32) -> Result<()> {
+    let (rank, size) = (plan.rank(), plan.size());
+    let chunks = Chunks::Even { count: own.count(), size };
+    let reduced = reduce_scatter::exchange(plan, own, &chunks)?;
+    let Some(into) = into.filter(|_| rank == root) else { return plan.push(&reduced, root) };
+    let (first, count) = chunks.of(rank);
+    plan.copy(&reduced, &into.part(first, count))?;
+    for from in (0..size).filter(|&from| from != rank) {
+        let (first, count) = chunks.of(from);
+        plan.receive(&into.part(first, count), from)?;
+    }
+    plan.wait()
+}

@@ -1,0 +1,59 @@
+//! Prefix reductions: recursive doubling. After round k a task has what the 2^k ranks up to its own come to.
+
+use super::Plan;
+use crate::buffer::{RecvData, SendData};
+use crate::error::Result;
+
+/// Combines ranks 0 up to this one into `into`. `own` is `None` where `into` holds it.
+pub(super) fn inclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
+    if let Some(own) = own {
+        plan.copy(own, into)?;
+    }
+    if plan.size() == 1 {
+        return Ok(());
+    }
+    let earlier = plan.scratch(into.count(), into.datatype())?;
+    rounds(plan, &into.clone(), &earlier, |_, _| Ok(()))
+}
+
+/// Combines ranks 0 up to the one before this into `into`, which rank 0 leaves alone.
+pub(super) fn exclusive(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
+    if plan.size() == 1 {
+        return Ok(());
+    }
+    let own = own.cloned().unwrap_or_else(|| into.as_send());
+    let with_own = plan.scratch(into.count(), into.datatype())?;
+    let earlier = plan.scratch(into.count(), into.datatype())?;
+    plan.copy(&own, &with_own)?;
+    let mut is_first = true;
+    rounds(plan, &with_own, &earlier, |plan, earlier| {
+        if std::mem::take(&mut is_first) { plan.copy(earlier, into) } else { plan.combine(earlier, into) }
+    })
+}
+
+/// Makes `reduced` what all ranks up to this one come to; `each` sees what comes from earlier ranks.
+fn rounds<P: Plan>(
+    plan: &mut P,
+    reduced: &RecvData,
+    earlier: &RecvData,
+    mut each: impl FnMut(&mut P, &SendData) -> Result<()>,
+) -> Result<()> {
+    let (rank, size) = (plan.rank(), plan.size());
+    let mut distance = 1;
+    while distance < size {
+        let later = rank.checked_add(distance).filter(|&later| later < size);
+        if rank >= distance {
+            plan.receive(earlier, rank - distance)?;
+        }
+        if let Some(later) = later {
+            plan.send(&reduced.as_send(), later)?;
+        }
+        plan.wait()?;
+        if rank >= distance {
+            each(plan, &earlier.as_send())?;
+            plan.combine(&earlier.as_send(), reduced)?;
+        }
+        distance = distance.saturating_mul(2);
+    }
+    Ok(())
+}

@@ -1,0 +1,380 @@
+//! The collectives for slices, which wait.
+
+use std::marker::PhantomData;
+
+use am_core::fabric::Fabric;
+
+use super::{Collective, Datum, Parts};
+use crate::buffer::{RecvData, SendData, elements_to_keep, room_to_keep};
+use crate::communicator::Communicator;
+use crate::datatype::{Datatype, Predefined};
+use crate::error::{Error, Result};
+use crate::op::{Op, Operation, Typed};
+use crate::rank::ROOT;
+
+/// A type of the same size, for elements that only Rust knows.
+pub(super) fn element_type<T>() -> Result<Datatype> {
+    Ok(match size_of::<T>() {
+        1 => Predefined::Uint8.into(),
+        2 => Predefined::Uint16.into(),
+        4 => Predefined::Uint32.into(),
+        8 => Predefined::Uint64.into(),
+        16 => Predefined::Integer16.into(),
+        size => Datatype::contiguous(size as u64, &Predefined::Byte.into())?,
+    })
+}
+
+/// The elements of a slice that the call borrows until the collective has ended.
+fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
+    Ok(elements_to_keep(data, &element_type::<T>()?))
+}
+
+fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
+    Ok(room_to_keep(data, &element_type::<T>()?))
+}
+
+/// Where the parts of a slice lie, one for each rank: so many elements, from there on.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// Elements of each part.
+    pub counts: &'a [usize],
+    /// The first element of each.
+    pub displacements: &'a [usize],
+}
+
+impl Placement<'_> {
+    /// The parts of a slice of `len` elements.
+    ///
+    /// # Errors
+    /// [`Error::Count`]: a part is not inside, or there are not as many displacements as counts.
+    pub(super) fn of<D>(
+        &self,
+        call: &'static str,
+        len: u64,
+        part: impl Fn(i64, u64) -> D,
+    ) -> Result<Parts<D>> {
+        if self.counts.len() != self.displacements.len() {
+            let (given, expected) = (self.displacements.len(), self.counts.len());
+            return Err(Error::Count { call, given, expected });
+        }
+        let parts = self.counts.iter().zip(self.displacements).map(|(&count, &first)| {
+            let end = first.checked_add(count).ok_or(Error::TooLarge { call })?;
+            if end as u64 > len {
+                let given = usize::try_from(len).unwrap_or(usize::MAX);
+                return Err(Error::Count { call, given, expected: end });
+            }
+            Ok(part((first as u64).cast_signed(), count as u64))
+        });
+        Ok(Parts::Listed(parts.collect::<Result<_>>()?))
+    }
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// Waits until all tasks of the communicator have come here (`MPI_Barrier`).
+    ///
+    /// # Errors
+    /// The death of a task; what progress reports.
+    pub fn barrier(&self) -> Result<()> {
+        self.carry_out(&Collective::Barrier, None)
+    }
+
+    /// Makes every task's `buffer` what it is at rank `root` (`MPI_Bcast`). All are equally long.
+    ///
+    /// # Errors
+    /// An unknown root, buffers of different lengths, the death of a task.
+    pub fn broadcast<T: Datum>(&self, buffer: &mut [T], root: u32) -> Result<()> {
+        self.collective_data(&Collective::Broadcast { data: room(buffer)?, root })
+    }
+
+    /// Collects every task's `send` in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All are equally long;
+    /// the `recv` of other tasks is left alone.
+    ///
+    /// # Errors
+    /// An unknown root, buffers that do not fit, the death of a task.
+    pub fn gather<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
+        let recv = self.equal_room(send.len(), recv, self.is_root(root))?;
+        self.collective_data(&Collective::Gather { send: Some(elements(send)?), recv, root })
+    }
+
+    /// As [`gather`](Self::gather), with parts of any length and place (`MPI_Gatherv`). `placement` counts at the root.
+    ///
+    /// # Errors
+    /// As for [`gather`](Self::gather).
+    pub fn gatherv<T: Datum>(
+        &self,
+        send: &[T],
+        (recv, placement): (&mut [T], Placement<'_>),
+        root: u32,
+    ) -> Result<()> {
+        let recv = match self.is_root(root) {
+            true => Some(placed_room("gatherv", recv, placement)?),
+            false => None,
+        };
+        self.collective_data(&Collective::Gather { send: Some(elements(send)?), recv, root })
+    }
+
+    /// Gives each task its part of rank `root`'s `send` (`MPI_Scatter`). All parts are equally long; the `send` of other tasks
+    /// does not count.
+    ///
+    /// # Errors
+    /// As for [`gather`](Self::gather).
+    pub fn scatter<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
+        let send = match self.is_root(root) {
+            true => Some(Parts::Equal { all: elements(send)?, count: recv.len() as u64 }),
+            false => None,
+        };
+        self.collective_data(&Collective::Scatter { send, recv: Some(room(recv)?), root })
+    }
+
+    /// As [`scatter`](Self::scatter), with parts of any length and place (`MPI_Scatterv`). `placement` counts at the root.
+    ///
+    /// # Errors
+    /// As for [`gather`](Self::gather).
+    pub fn scatterv<T: Datum>(
+        &self,
+        (send, placement): (&[T], Placement<'_>),
+        recv: &mut [T],
+        root: u32,
+    ) -> Result<()> {
+        let send = match self.is_root(root) {
+            true => Some(placed_elements("scatterv", send, placement)?),
+            false => None,
+        };
+        self.collective_data(&Collective::Scatter { send, recv: Some(room(recv)?), root })
+    }
+
+    /// Collects every task's `send` in everybody's `recv` (`MPI_Allgather`). All are equally long.
+    ///
+    /// # Errors
+    /// Buffers that do not fit, the death of a task.
+    pub fn allgather<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
+        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
+        self.collective_data(&Collective::Allgather { send: Some(elements(send)?), recv })
+    }
+
+    /// As [`allgather`](Self::allgather); this task's part lies in its place (`MPI_IN_PLACE`).
+    ///
+    /// # Errors
+    /// As for [`allgather`](Self::allgather).
+    pub fn allgather_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
+        let recv = self.equal_parts(buffer)?;
+        self.collective_data(&Collective::Allgather { send: None, recv })
+    }
+
+    /// As [`allgather`](Self::allgather), with parts of any length and place (`MPI_Allgatherv`).
+    ///
+    /// # Errors
+    /// As for [`allgather`](Self::allgather).
+    pub fn allgatherv<T: Datum>(
+        &self,
+        send: &[T],
+        (recv, placement): (&mut [T], Placement<'_>),
+    ) -> Result<()> {
+        let recv = placed_room("allgatherv", recv, placement)?;
+        self.collective_data(&Collective::Allgather { send: Some(elements(send)?), recv })
+    }
+
+    /// Sends the `r`th part of `send` to rank `r`, and receives its part for this task as the `r`th of `recv` (`MPI_Alltoall`).
+    /// All parts are equally long.
+    ///
+    /// # Errors
+    /// Buffers that do not fit, the death of a task.
+    pub fn alltoall<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
+        let count = (send.len() / self.partners()?) as u64;
+        let send = Parts::Equal { all: elements(send)?, count };
+        let recv = Parts::Equal { all: room(recv)?, count };
+        self.collective_data(&Collective::Alltoall { send: Some(send), recv })
+    }
+
+    /// As [`alltoall`](Self::alltoall), with one buffer for both (`MPI_IN_PLACE`).
+    ///
+    /// # Errors
+    /// As for [`alltoall`](Self::alltoall).
+    pub fn alltoall_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
+        let recv = self.equal_parts(buffer)?;
+        self.collective_data(&Collective::Alltoall { send: None, recv })
+    }
+
+    /// As [`alltoall`](Self::alltoall), with parts of any length and place (`MPI_Alltoallv`).
+    ///
+    /// # Errors
+    /// As for [`alltoall`](Self::alltoall).
+    pub fn alltoallv<T: Datum>(
+        &self,
+        (send, from): (&[T], Placement<'_>),
+        (recv, to): (&mut [T], Placement<'_>),
+    ) -> Result<()> {
+        let send = Some(placed_elements("alltoallv: the send buffer", send, from)?);
+        let recv = placed_room("alltoallv: the receive buffer", recv, to)?;
+        self.collective_data(&Collective::Alltoall { send, recv })
+    }
+
+    /// Combines every task's `send`, element by element, into `recv` at rank `root` (`MPI_Reduce`). All are equally long; the
+    /// `recv` of other tasks is left alone.
+    ///
+    /// # Errors
+    /// An unknown root, buffers that do not fit, the death of a task.
+    pub fn reduce<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        op: impl Operation<T>,
+        root: u32,
+    ) -> Result<()> {
+        let recv = if self.is_root(root) { Some(room(recv)?) } else { None };
+        self.reduce_by(&Collective::Reduce { send: Some(elements(send)?), recv, op: Op::BESIDE, root }, &op)
+    }
+
+    /// As [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is left alone.
+    ///
+    /// # Errors
+    /// As for [`reduce`](Self::reduce).
+    pub fn reduce_in_place<T: Datum>(
+        &self,
+        buffer: &mut [T],
+        op: impl Operation<T>,
+        root: u32,
+    ) -> Result<()> {
+        let (send, recv) = match self.is_root(root) {
+            true => (None, Some(room(buffer)?)),
+            false => (Some(elements(buffer)?), None),
+        };
+        self.reduce_by(&Collective::Reduce { send, recv, op: Op::BESIDE, root }, &op)
+    }
+
+    /// Combines every task's `send`, element by element, into everybody's `recv` (`MPI_Allreduce`). All are equally long.
+    ///
+    /// # Errors
+    /// Buffers of different lengths, the death of a task.
+    pub fn allreduce<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
+        if send.len() != recv.len() {
+            let (given, expected) = (recv.len(), send.len());
+            return Err(Error::Count { call: "allreduce: the receive buffer", given, expected });
+        }
+        let (send, recv) = (Some(elements(send)?), room(recv)?);
+        self.reduce_by(&Collective::Allreduce { send, recv, op: Op::BESIDE }, &op)
+    }
+
+    /// As [`allreduce`](Self::allreduce), with one buffer for both (`MPI_IN_PLACE`).
+    ///
+    /// # Errors
+    /// As for [`allreduce`](Self::allreduce).
+    pub fn allreduce_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
+        let recv = room(buffer)?;
+        self.reduce_by(&Collective::Allreduce { send: None, recv, op: Op::BESIDE }, &op)
+    }
+
+    /// Combines every task's `send`, and gives each task a block of the result as long as its `recv` (`MPI_Reduce_scatter_block`).
+    /// All blocks are equally long.
+    ///
+    /// # Errors
+    /// As for [`allreduce`](Self::allreduce).
+    pub fn reduce_scatter_block<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        op: impl Operation<T>,
+    ) -> Result<()> {
+        let count = recv.len() as u64;
+        let (send, recv) = (Some(elements(send)?), room(recv)?);
+        self.reduce_by(&Collective::ReduceScatterBlock { send, recv, count, op: Op::BESIDE }, &op)
+    }
+
+    /// As [`reduce_scatter_block`](Self::reduce_scatter_block), with `counts[r]` elements for rank `r` (`MPI_Reduce_scatter`).
+    ///
+    /// # Errors
+    /// As for [`allreduce`](Self::allreduce).
+    pub fn reduce_scatter<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        counts: &[usize],
+        op: impl Operation<T>,
+    ) -> Result<()> {
+        if let Some(&expected) = counts.get(self.rank() as usize)
+            && expected != recv.len()
+        {
+            let call = "reduce_scatter: the receive buffer";
+            return Err(Error::Count { call, given: recv.len(), expected });
+        }
+        let counts = counts.iter().map(|&count| count as u64).collect();
+        let (send, recv) = (Some(elements(send)?), room(recv)?);
+        self.reduce_by(&Collective::ReduceScatter { send, recv, counts, op: Op::BESIDE }, &op)
+    }
+
+    /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All are equally long.
+    ///
+    /// # Errors
+    /// As for [`allreduce`](Self::allreduce).
+    pub fn scan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
+        let (send, recv) = (Some(elements(send)?), room(recv)?);
+        self.reduce_by(&Collective::Scan { send, recv, op: Op::BESIDE }, &op)
+    }
+
+    /// As [`scan`](Self::scan), with one buffer for both (`MPI_IN_PLACE`).
+    ///
+    /// # Errors
+    /// As for [`allreduce`](Self::allreduce).
+    pub fn scan_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
+        let recv = room(buffer)?;
+        self.reduce_by(&Collective::Scan { send: None, recv, op: Op::BESIDE }, &op)
+    }
+
+    /// Combines the `send` of the ranks before this one into `recv`, which rank 0 leaves alone (`MPI_Exscan`).
+    ///
+    /// # Errors
+    /// As for [`allreduce`](Self::allreduce).
+    pub fn exscan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
+        let (send, recv) = (Some(elements(send)?), room(recv)?);
+        self.reduce_by(&Collective::ExclusiveScan { send, recv, op: Op::BESIDE }, &op)
+    }
+
+    fn reduce_by<T: Datum>(&self, collective: &Collective, op: &impl Operation<T>) -> Result<()> {
+        self.check(collective)?;
+        self.carry_out(collective, Some(&Typed(op, PhantomData::<fn(T)>)))
+    }
+
+    fn is_root(&self, root: u32) -> bool {
+        if self.is_inter() { root == ROOT } else { self.rank() == root }
+    }
+
+    /// Ranks that this task exchanges parts with.
+    fn partners(&self) -> Result<usize> {
+        Ok(if self.is_inter() { self.remote_size()? } else { self.size() } as usize)
+    }
+
+    fn equal_room<T: Datum>(
+        &self,
+        count: usize,
+        recv: &mut [T],
+        is_root: bool,
+    ) -> Result<Option<Parts<RecvData>>> {
+        if !is_root {
+            return Ok(None);
+        }
+        Ok(Some(Parts::Equal { all: room(recv)?, count: count as u64 }))
+    }
+
+    fn equal_parts<T: Datum>(&self, buffer: &mut [T]) -> Result<Parts<RecvData>> {
+        let count = (buffer.len() / self.size() as usize) as u64;
+        Ok(Parts::Equal { all: room(buffer)?, count })
+    }
+}
+
+fn placed_room<T: Datum>(
+    call: &'static str,
+    recv: &mut [T],
+    placement: Placement<'_>,
+) -> Result<Parts<RecvData>> {
+    let all = room(recv)?;
+    placement.of(call, all.count(), |first, count| all.part(first, count))
+}
+
+fn placed_elements<T: Datum>(
+    call: &'static str,
+    send: &[T],
+    placement: Placement<'_>,
+) -> Result<Parts<SendData>> {
+    let all = elements(send)?;
+    placement.of(call, all.count(), |first, count| all.part(first, count))
+}

@@ -1,0 +1,245 @@
+//! Schedules: an operation as a list of steps that every progress call moves on. Non-blocking and persistent collectives are
+//! made of them.
+//!
+//! Steps are carried out in their order. Sends and receives are started, and a step [`Wait`](Step::Wait) goes on when all that
+//! were started before are over; copies and reductions are done at once. A schedule owns the memory in which it works, and is
+//! a request as any other.
+
+use std::rc::Rc;
+
+use am_core::Context;
+use am_core::fabric::Fabric;
+
+use super::slab::RequestId;
+use crate::buffer::{RecvData, Scratch, SendData};
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::matching::Pattern;
+use crate::op::{Combine, Op};
+use crate::protocol::{self, Mode, Route};
+use crate::state::{State, is_over};
+use crate::status::Status;
+
+/// One step.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Starts a send.
+    Send { route: Route, data: SendData },
+    /// Starts a receive of as many bytes as there is room.
+    Receive { pattern: Pattern, data: RecvData },
+    /// All that was started is over.
+    Wait,
+    /// Makes each later element what the two come to.
+    Combine { earlier: SendData, later: RecvData },
+    /// Copies elements.
+    Copy { from: SendData, to: RecvData },
+}
+
+/// An operation that can be started, again and again if it is kept.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) op: Option<Op>,
+    /// What intermediate results lie in.
+    #[expect(dead_code, reason = "the steps have its elements; it only has to live as long as they do")]
+    pub(crate) scratch: Vec<Scratch>,
+}
+
+/// A schedule under way.
+#[derive(Debug)]
+struct Running {
+    request: RequestId,
+    schedule: Rc<Schedule>,
+    next: usize,
+    pending: Vec<Pending>,
+    failure: Option<Error>,
+}
+
+/// A message under way.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    request: RequestId,
+    /// Bytes that a receive must get.
+    expected: Option<u64>,
+}
+
+/// All schedules under way.
+#[derive(Debug, Default)]
+pub(crate) struct Schedules {
+    running: Vec<Running>,
+}
+
+impl Schedules {
+    /// Whether there is none.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Whether one can go on.
+    pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
+        self.running.iter_mut().any(|running| running.can_go_on(context))
+    }
+}
+
+impl Running {
+    /// Whether the messages that the next step waits for are over.
+    fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
+        // The last one first: what is over leaves the list, and is not looked at again.
+        while let Some(&Pending { request, expected }) = self.pending.last() {
+            if !is_over(context, request) {
+                return false;
+            }
+            self.pending.pop();
+            let result = context.handlers_mut().requests.take(request);
+            let result = result.and_then(|status| check_len(status, expected));
+            if let (Err(error), None) = (result, &self.failure) {
+                self.failure = Some(error);
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Running {
+    /// Peers may still write to the memory of messages that are not over: it is given up, not freed.
+    fn drop(&mut self) {
+        if !self.pending.is_empty() {
+            std::mem::forget(Rc::clone(&self.schedule));
+        }
+    }
+}
+
+/// Refuses a message of another length than this task expects: the tasks disagree about the lengths of their buffers.
+///
+/// # Errors
+/// [`Error::Count`].
+pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
+    match expected {
+        Some(expected) if expected != status.len() => {
+            let [given, expected] =
+                [status.len(), expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+            let call = "a collective got a part from a task that counts otherwise, in bytes";
+            Err(Error::Count { call, given, expected })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Starts a schedule as a new request of a scope (0: none).
+pub(crate) fn start_schedule<F: Fabric>(
+    state: &mut State<F>,
+    schedule: Rc<Schedule>,
+    scope: u32,
+) -> RequestId {
+    let request = state.handlers().requests.insert(false, scope);
+    start_schedule_as(state, schedule, request);
+    request
+}
+
+/// Starts a schedule for a request that is there.
+pub(crate) fn start_schedule_as<F: Fabric>(state: &mut State<F>, schedule: Rc<Schedule>, request: RequestId) {
+    let running = Running { request, schedule, next: 0, pending: Vec::new(), failure: None };
+    state.schedules.running.push(running);
+    drive_schedules(state);
+}
+
+/// Moves on all schedules that can go on.
+pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
+    let mut index = 0;
+    while index < state.schedules.running.len() {
+        let State { context, schedules, .. } = state;
+        if !schedules.running[index].can_go_on(context) {
+            index += 1;
+            continue;
+        }
+        // It is out of the table while it is carried out, and comes back even if an operator unwinds.
+        let running = schedules.running.swap_remove(index);
+        let mut driven = Driven { state, running: Some(running) };
+        let is_over = driven.advance();
+        let running = driven.running.take();
+        drop(driven);
+        let Some(running) = running else { continue };
+        if is_over {
+            end(state, running);
+        } else {
+            state.schedules.running.push(running);
+            let last = state.schedules.running.len() - 1;
+            state.schedules.running.swap(index, last);
+            index += 1;
+        }
+    }
+}
+
+/// Gives the operation of a request up, if it is a schedule: nothing uses its memory any more then.
+pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: RequestId) {
+    let found = state.schedules.running.iter().position(|running| running.request == request);
+    if let Some(index) = found {
+        let mut running = state.schedules.running.swap_remove(index);
+        running.failure.get_or_insert(Error::Cancelled);
+        end(state, running);
+    }
+}
+
+/// Ends the request of a schedule, and what is still under way of it after a failure.
+fn end<F: Fabric>(state: &mut State<F>, mut running: Running) {
+    for pending in std::mem::take(&mut running.pending) {
+        protocol::end(state, pending.request);
+        // The first failure is the one to be told.
+        let _ = state.handlers().requests.take(pending.request);
+    }
+    state.handlers().requests.end(running.request, running.failure.take());
+}
+
+/// A schedule that is being carried out.
+struct Driven<'a, F: Fabric> {
+    state: &'a mut State<F>,
+    running: Option<Running>,
+}
+
+impl<F: Fabric> Drop for Driven<'_, F> {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.state.schedules.running.push(running);
+        }
+    }
+}
+
+impl<F: Fabric> Driven<'_, F> {
+    /// Carries out what can be; whether the operation is over.
+    fn advance(&mut self) -> bool {
+        let Self { state, running: Some(running) } = self else { return true };
+        let schedule = Rc::clone(&running.schedule);
+        while running.failure.is_none() {
+            let Some(step) = schedule.steps.get(running.next) else {
+                return running.can_go_on(&mut state.context);
+            };
+            let done = match step {
+                Step::Wait if running.can_go_on(&mut state.context) => Ok(()),
+                Step::Wait => return false,
+                Step::Send { route, data } => {
+                    protocol::start_send_data(state, Mode::Standard, route, data, 0)
+                        .map(|request| running.pending.push(Pending { request, expected: None }))
+                }
+                Step::Receive { pattern, data } => {
+                    let request = protocol::start_receive_data(state, *pattern, data, 0);
+                    let expected = Some(data.packed_len());
+                    running.pending.push(Pending { request, expected });
+                    Ok(())
+                }
+                Step::Combine { earlier, later } => {
+                    schedule.op.as_ref().map_or(Ok(()), |op| op.combine(earlier, later))
+                }
+                Step::Copy { from, to } => {
+                    from.copy_to(to);
+                    Ok(())
+                }
+            };
+            running.next += 1;
+            if let Err(error) = done {
+                running.failure = Some(error);
+            }
+        }
+        true
+    }
+}
