@@ -1,0 +1,251 @@
+//! Every collective in every form against a serial reference, for 1 to 9 tasks.
+
+mod common;
+
+use am_core::testing::loopback::Config;
+use common::{Communicator, Environment, job};
+use mpi_over_am::op::{self, Operation};
+use mpi_over_am::{Placement, Selection, Settings};
+
+/// Counts of elements around every choice of algorithm.
+const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
+
+/// With the algorithms for short and for long data alike.
+fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
+    let long = Selection {
+        barrier_rounds_tasks_max: 0,
+        broadcast_tree_bytes_max: 0,
+        broadcast_piece_bytes: 1000,
+        reduce_tree_bytes_max: 0,
+        allreduce_doubling_bytes_max: 0,
+        allgather_linear_tasks_max: 0,
+        allgather_rounds_bytes_max: u64::MAX,
+    };
+    for tasks in 1..10 {
+        job(Config::new(tasks), Settings::default(), &task);
+        let settings = Settings { collectives: long, ..Settings::default() };
+        job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
+    }
+    let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };
+    job(Config::hostile(5, 77), mean, &task);
+}
+
+fn value(rank: u32, index: usize) -> u64 {
+    u64::from(rank + 1) * 1_000_003 + index as u64 * 7 + 1
+}
+
+fn vector(rank: u32, count: usize) -> Vec<u64> {
+    (0..count).map(|index| value(rank, index)).collect()
+}
+
+/// What the vectors of these ranks come to.
+fn reduced(ranks: std::ops::Range<u32>, count: usize, combine: fn(u64, u64) -> u64) -> Vec<u64> {
+    let fold = |index| ranks.clone().map(|rank| value(rank, index)).reduce(combine);
+    (0..count).map(|index| fold(index).expect("there are ranks")).collect()
+}
+
+fn sum(a: u64, b: u64) -> u64 {
+    a.wrapping_add(b)
+}
+
+/// Associative, and does not commute: affine maps modulo 2^32, packed into a word.
+fn after(first: u64, second: u64) -> u64 {
+    let (a, b) = (first >> 32, first & 0xffff_ffff);
+    let (c, d) = (second >> 32, second & 0xffff_ffff);
+    let low = |value: u64| value & 0xffff_ffff;
+    low(a * c) << 32 | low(low(c * b) + d)
+}
+
+fn ordered() -> impl Operation<u64> + Send + Sync {
+    op::from_ordered_fn(|a: &u64, b: &u64| after(*a, *b))
+}
+
+fn plain() -> impl Operation<u64> + Send + Sync {
+    op::from_fn(|a: &u64, b: &u64| sum(*a, *b))
+}
+
+/// Parts of different lengths, with gaps between them: count and displacement of each rank, and the length of all.
+fn uneven(size: u32, seed: usize) -> (Vec<usize>, Vec<usize>, usize) {
+    let counts: Vec<usize> = (0..size as usize).map(|rank| (rank * 5 + seed) % 9 * 20).collect();
+    let mut end = 0;
+    let displacements = counts
+        .iter()
+        .map(|count| {
+            let at = end + 3;
+            end = at + count;
+            at
+        })
+        .collect();
+    (counts, displacements, end + 2)
+}
+
+#[test]
+fn gather_and_scatter() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        for count in COUNTS {
+            for root in 0..size {
+                let own = vector(rank, count);
+                let all: Vec<u64> = (0..size).flat_map(|rank| vector(rank, count)).collect();
+                let mut got = vec![0; if rank == root { all.len() } else { 0 }];
+                world.gather(&own, &mut got, root).unwrap();
+                assert!(rank != root || got == all);
+                let mut got = vec![0; count];
+                world.scatter(if rank == root { &all } else { &[] }, &mut got, root).unwrap();
+                assert_eq!(got, own);
+            }
+        }
+    });
+}
+
+#[test]
+fn gatherv_and_scatterv() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        let (counts, displacements, len) = uneven(size, 4);
+        let placement = Placement { counts: &counts, displacements: &displacements };
+        let mut all = vec![u64::MAX; len];
+        for other in 0..size {
+            let (at, count) = (displacements[other as usize], counts[other as usize]);
+            all[at..at + count].copy_from_slice(&vector(other, count));
+        }
+        let own = vector(rank, counts[rank as usize]);
+        for root in 0..size {
+            let mut got = vec![u64::MAX; len];
+            world.gatherv(&own, (&mut got, placement), root).unwrap();
+            assert!(rank != root || got == all);
+            let mut got = vec![0; own.len()];
+            world.scatterv((&all, placement), &mut got, root).unwrap();
+            assert_eq!(got, own);
+        }
+        let mut got = vec![u64::MAX; len];
+        world.allgatherv(&own, (&mut got, placement)).unwrap();
+        assert_eq!(got, all);
+    });
+}
+
+#[test]
+fn allgather_and_alltoall() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        for count in COUNTS {
+            let all: Vec<u64> = (0..size).flat_map(|rank| vector(rank, count)).collect();
+            let mut got = vec![0; all.len()];
+            world.allgather(&vector(rank, count), &mut got).unwrap();
+            assert_eq!(got, all);
+            let mut in_place = vec![0; all.len()];
+            in_place[rank as usize * count..][..count].copy_from_slice(&vector(rank, count));
+            world.allgather_in_place(&mut in_place).unwrap();
+            assert_eq!(in_place, all);
+
+            // The block from a to b is that of rank 10 a + b.
+            let out: Vec<u64> = (0..size).flat_map(|to| vector(10 * rank + to, count)).collect();
+            let expected: Vec<u64> = (0..size).flat_map(|from| vector(10 * from + rank, count)).collect();
+            world.alltoall(&out, &mut got).unwrap();
+            assert_eq!(got, expected);
+            let mut in_place = out;
+            world.alltoall_in_place(&mut in_place).unwrap();
+            assert_eq!(in_place, expected);
+        }
+    });
+}
+
+#[test]
+fn alltoallv() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        // From a to b go as many elements as a + 2 b says; each side places them in its own way.
+        let count = |from: u32, to: u32| ((from + 2 * to) % 7) as usize * 30;
+        let place = |counts: &[usize]| -> Vec<usize> {
+            let ends = counts.iter().scan(1, |end, count| Some(std::mem::replace(end, *end + count + 1)));
+            ends.collect()
+        };
+        let send_counts: Vec<usize> = (0..size).map(|to| count(rank, to)).collect();
+        let recv_counts: Vec<usize> = (0..size).map(|from| count(from, rank)).collect();
+        let (send_at, recv_at) = (place(&send_counts), place(&recv_counts));
+        let mut out = vec![0; 3000];
+        for to in 0..size as usize {
+            let block = vector(10 * rank + to as u32, send_counts[to]);
+            out[send_at[to]..][..block.len()].copy_from_slice(&block);
+        }
+        let mut expected = vec![u64::MAX; 3000];
+        for from in 0..size as usize {
+            let block = vector(10 * from as u32 + rank, recv_counts[from]);
+            expected[recv_at[from]..][..block.len()].copy_from_slice(&block);
+        }
+        let mut got = vec![u64::MAX; 3000];
+        let from = Placement { counts: &send_counts, displacements: &send_at };
+        let to = Placement { counts: &recv_counts, displacements: &recv_at };
+        world.alltoallv((&out, from), (&mut got, to)).unwrap();
+        assert_eq!(got, expected);
+    });
+}
+
+#[test]
+fn reductions() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        for count in COUNTS {
+            let own = vector(rank, count);
+            for root in 0..size {
+                let mut got = vec![0; if rank == root { count } else { 0 }];
+                world.reduce(&own, &mut got, plain(), root).unwrap();
+                assert!(rank != root || got == reduced(0..size, count, sum));
+                world.reduce(&own, &mut got, ordered(), root).unwrap();
+                assert!(rank != root || got == reduced(0..size, count, after), "{count} to {root}");
+                let mut in_place = own.clone();
+                world.reduce_in_place(&mut in_place, ordered(), root).unwrap();
+                let expected = if rank == root { reduced(0..size, count, after) } else { own.clone() };
+                assert_eq!(in_place, expected);
+            }
+            let mut got = vec![0; count];
+            world.allreduce(&own, &mut got, ordered()).unwrap();
+            assert_eq!(got, reduced(0..size, count, after));
+            world.allreduce(&own, &mut got, plain()).unwrap();
+            assert_eq!(got, reduced(0..size, count, sum));
+            let mut in_place = own.clone();
+            world.allreduce_in_place(&mut in_place, ordered()).unwrap();
+            assert_eq!(in_place, reduced(0..size, count, after));
+        }
+    });
+}
+
+#[test]
+fn scans() {
+    with_1_to_9_tasks(|_, world| {
+        let rank = world.rank();
+        for count in COUNTS {
+            let own = vector(rank, count);
+            let mut got = vec![0; count];
+            world.scan(&own, &mut got, ordered()).unwrap();
+            assert_eq!(got, reduced(0..rank + 1, count, after));
+            let mut in_place = own.clone();
+            world.scan_in_place(&mut in_place, plain()).unwrap();
+            assert_eq!(in_place, reduced(0..rank + 1, count, sum));
+            got.fill(5);
+            world.exscan(&own, &mut got, ordered()).unwrap();
+            let expected = if rank == 0 { vec![5; count] } else { reduced(0..rank, count, after) };
+            assert_eq!(got, expected);
+        }
+    });
+}
+
+#[test]
+fn reduce_scatters() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        for count in COUNTS {
+            let own = vector(rank, count * size as usize);
+            let all = reduced(0..size, own.len(), after);
+            let mut got = vec![0; count];
+            world.reduce_scatter_block(&own, &mut got, ordered()).unwrap();
+            assert_eq!(got, all[rank as usize * count..][..count]);
+        }
+        let (counts, _, _) = uneven(size, 2);
+        let own = vector(rank, counts.iter().sum());
+        let mut got = vec![0; counts[rank as usize]];
+        world.reduce_scatter(&own, &mut got, &counts, plain()).unwrap();
+        let first: usize = counts[..rank as usize].iter().sum();
+        assert_eq!(got, reduced(0..size, own.len(), sum)[first..][..got.len()]);
+    });
+}
