@@ -44,6 +44,10 @@ fn reduced(ranks: std::ops::Range<u32>, count: usize, combine: fn(u64, u64) -> u
     (0..count).map(|index| fold(index).expect("there are ranks")).collect()
 }
 
+fn rank_of(index: usize) -> u32 {
+    u32::try_from(index).expect("few ranks")
+}
+
 fn sum(a: u64, b: u64) -> u64 {
     a.wrapping_add(b)
 }
@@ -165,12 +169,12 @@ fn alltoallv() {
         let (send_at, recv_at) = (place(&send_counts), place(&recv_counts));
         let mut out = vec![0; 3000];
         for to in 0..size as usize {
-            let block = vector(10 * rank + to as u32, send_counts[to]);
+            let block = vector(10 * rank + rank_of(to), send_counts[to]);
             out[send_at[to]..][..block.len()].copy_from_slice(&block);
         }
         let mut expected = vec![u64::MAX; 3000];
         for from in 0..size as usize {
-            let block = vector(10 * from as u32 + rank, recv_counts[from]);
+            let block = vector(10 * rank_of(from) + rank, recv_counts[from]);
             expected[recv_at[from]..][..block.len()].copy_from_slice(&block);
         }
         let mut got = vec![u64::MAX; 3000];

@@ -25,12 +25,13 @@ impl Scratch {
     ) -> Result<(Self, RecvData)> {
         let (from, to) = datatype.span(count)?;
         let bytes = usize::try_from(to - from).map_err(|_| Error::TooLarge { call: "a reduction" })?;
+        let before = isize::try_from(-from).map_err(|_| Error::TooLarge { call: "a reduction" })?;
         let units = bytes.div_ceil(size_of::<u128>());
         let mut scratch = reused.unwrap_or_default();
         if scratch.memory.len() < units {
             scratch.memory = vec![0; units];
         }
-        let at = scratch.memory.as_mut_ptr().cast::<u8>().wrapping_offset((-from) as isize);
+        let at = scratch.memory.as_mut_ptr().cast::<u8>().wrapping_offset(before);
         // SAFETY: the bytes `from` to `to` around `at` are those of the vector, which lie on the heap, where moving it leaves
         // them; the owner keeps them until the operations have ended, and touches them by the elements only.
         let elements = unsafe { RecvData::new(at, count, datatype) };

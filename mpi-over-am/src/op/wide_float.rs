@@ -266,6 +266,7 @@ fn shifted_right_wide((high, low): (u128, u128), by: u32) -> u128 {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits of random words are meant")]
 mod tests {
     use super::*;
 
