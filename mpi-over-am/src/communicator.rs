@@ -76,6 +76,8 @@ struct OtherSide<F: Fabric> {
 pub(crate) enum Space {
     PointToPoint = 0,
     Collective = 1,
+    /// Partitioned operations: where their two sides meet, and the partitions.
+    Partitioned = 2,
     /// What the library has to arrange: new communicators, windows.
     Management = 3,
 }

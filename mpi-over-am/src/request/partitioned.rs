@@ -1,7 +1,7 @@
 //! Partitioned communication (MPI 5.0 chapter 4): a message whose parts are marked ready one by one, and arrive one by one.
 //!
 //! Each partition of the sender is a message of its own, so that it travels while others are still being made. The two sides meet
-//! once, at initialisation: the sender says, under the tag and in the order of its calls, with which tags its partitions will come
+//! once, at initialisation: the sender says, under the tag and in the order of its calls, with which tags its partitions will come,
 //! in a message space that nobody else uses, how many there are and how long. The receiver's partitions may be other ones: one
 //! has arrived when all of the sender's that it touches have.
 
@@ -14,16 +14,14 @@ use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
-use crate::matching::{ContextId, Envelope, Pattern};
+use crate::matching::{Envelope, Pattern};
 use crate::protocol::{self, Mode, Receive, Room, Route};
 use crate::rank::{PROC_NULL, Source};
 use crate::state::{State, is_over};
 use crate::status::Status;
 
-/// Marks the message space in which the two sides meet. Context ids are below these two bits.
-const MEETING: u32 = 1 << 31;
-/// Marks the message space of the partitions.
-const PARTITIONS: u32 = 1 << 30;
+/// Tags of partitions are below 0: those under which the two sides meet, in the same message space, are the program's.
+const PARTITION: i32 = i32::MIN;
 
 /// Both sides of partitioned operations.
 #[derive(Debug)]
@@ -91,7 +89,7 @@ impl Channel {
 
     #[expect(clippy::cast_possible_truncation, reason = "tags go around")]
     fn tag(&self, partition: u64) -> i32 {
-        self.first_tag.wrapping_add(partition as i32)
+        self.first_tag.wrapping_add(partition as i32) | PARTITION
     }
 }
 
@@ -113,12 +111,12 @@ impl<F: Fabric> Communicator<F> {
             let recipe = Recipe::Nobody { status: Status::EMPTY };
             return Ok(self.state()?.handlers().requests.insert_persistent(false, recipe));
         }
-        let route = self.route(Space::PointToPoint, dest, tag)?;
+        let route = self.route(Space::Partitioned, dest, tag)?;
         let mut state = self.state()?;
         let partition_len = data.datatype().packed_len(count)?;
         let channel = Channel { first_tag: state.take_partition_tags(partitions), partitions, partition_len };
         let sending = Sending {
-            route: in_space(route, PARTITIONS, tag),
+            route: with_tag(route, tag),
             channel,
             count,
             data: data.clone(),
@@ -128,8 +126,7 @@ impl<F: Fabric> Communicator<F> {
         };
         let word = channel.to_bytes();
         let bytes = bytes_to_keep(&word);
-        let meeting =
-            protocol::start_send(&mut state, Mode::Standard, &in_space(route, MEETING, tag), bytes, 0)?;
+        let meeting = protocol::start_send(&mut state, Mode::Standard, &with_tag(route, tag), bytes, 0)?;
         let requests = &mut state.handlers().requests;
         requests.keep(meeting, Box::new(word));
         requests.detach(meeting);
@@ -155,11 +152,11 @@ impl<F: Fabric> Communicator<F> {
             let recipe = Recipe::Nobody { status: Status::OF_NOBODY };
             return Ok(self.state()?.handlers().requests.insert_persistent(true, recipe));
         }
-        let pattern = self.pattern(Space::PointToPoint, Source::Rank(source), tag.into())?;
+        let pattern = self.pattern(Space::Partitioned, Source::Rank(source), tag.into())?;
         let mut state = self.state()?;
         let mut word = vec![0u8; Channel::BYTES];
         let room = Room::Bytes(buffer_to_keep(&mut word));
-        let meeting = Pattern::new(marked(pattern.context_id(), MEETING), Some(source), Some(tag));
+        let meeting = Pattern::new(pattern.context_id(), Some(source), Some(tag));
         let meeting = protocol::start_receive(&mut state, Receive { pattern: meeting, room }, 0);
         let requests = &mut state.handlers().requests;
         requests.keep(meeting, Box::new(word));
@@ -266,10 +263,9 @@ impl Receiving {
         }
         let Some(channel) = self.channel.filter(|_| !self.is_posted) else { return };
         self.is_posted = true;
-        let context_id = marked(self.pattern.context_id(), PARTITIONS);
         for partition in 0..channel.partitions {
             let tag = channel.tag(partition);
-            let pattern = Pattern::new(context_id, Some(self.status.source), Some(tag));
+            let pattern = Pattern::new(self.pattern.context_id(), Some(self.status.source), Some(tag));
             let part =
                 self.data.window(partition.saturating_mul(channel.partition_len), channel.partition_len);
             let request = context.handlers_mut().requests.insert(true, 0);
@@ -423,15 +419,6 @@ fn check_count(call: &'static str, elements: u64, partitions: u64, count: u64) -
     }
     let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     Err(Error::Count { call, given: number(elements), expected: number(partitions.saturating_mul(count)) })
-}
-
-fn marked(context_id: ContextId, space: u32) -> ContextId {
-    ContextId(context_id.0 | space)
-}
-
-fn in_space(route: Route, space: u32, tag: i32) -> Route {
-    let context_id = marked(route.envelope.context_id(), space);
-    Route { envelope: Envelope::new(context_id, route.envelope.source(), tag), ..route }
 }
 
 fn with_tag(route: Route, tag: i32) -> Route {
