@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use crate::buffer::{lend_elements, lend_elements_mut};
+use crate::buffer::{Fields, lend_elements, lend_elements_mut, lend_fields, lend_fields_mut};
 use crate::communicator::Communicator;
 use crate::datatype::Datatype;
 use crate::error::Result;
@@ -60,6 +60,27 @@ impl<F: Fabric> Communicator<F> {
         tag: impl Into<Tag>,
     ) -> Result<Status> {
         lend_elements_mut(memory, elements, |data| self.recv_data(&data, source, tag))
+    }
+
+    /// Sends the fields of `values` in standard mode, without the padding between them; see [`fields!`](crate::fields).
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn send_fields<T: Fields>(&self, values: &[T], dest: u32, tag: i32) -> Result<()> {
+        lend_fields(values, |data| self.send_data(Mode::Standard, &data, dest, tag))
+    }
+
+    /// Receives the fields of `values`. The status counts bytes; a message may have fewer values.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn recv_fields<T: Fields>(
+        &self,
+        values: &mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        lend_fields_mut(values, |data| self.recv_data(&data, source, tag))
     }
 
     /// Sends elements to `dest`, and receives others from `source` in their place (`MPI_Sendrecv_replace`).

@@ -81,7 +81,7 @@ mod status;
 mod tag;
 pub mod topology;
 
-pub use buffer::{RecvData, SendData};
+pub use buffer::{FieldList, FieldListMut, Fields, RecvData, SendData};
 pub use collective::{Collective, Datum, Neighbours, Parts, Placement, Selection};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{Environment, JobFabric};
@@ -99,3 +99,44 @@ pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Settings};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
+
+/// Makes a struct's fields elements of messages: names the type, and the fields that are sent, in this order.
+///
+/// ```
+/// # use mpi_over_am::Environment;
+/// #[derive(Clone, Default, Debug, PartialEq)]
+/// struct Particle {
+///     kind: u8,
+///     position: [f64; 3],
+///     neighbours: Vec<u32>,
+/// }
+/// // The neighbours stay at home.
+/// mpi_over_am::fields!(Particle { kind, position });
+///
+/// # let environment = Environment::init()?;
+/// # let world = environment.world();
+/// let out = [Particle { kind: 2, position: [1.0, 2.0, 3.0], neighbours: vec![7] }];
+/// let mut got = [Particle::default()];
+/// # world.scope(|s| {
+/// world.send_fields(&out, world.rank(), 0)?;
+/// # Ok(()) })?;
+/// world.recv_fields(&mut got, world.rank(), 0)?;
+/// assert_eq!(got[0].position, [1.0, 2.0, 3.0]);
+/// assert!(got[0].neighbours.is_empty());
+/// # environment.finalize()
+/// # ; Ok::<(), mpi_over_am::Error>(())
+/// ```
+#[macro_export]
+macro_rules! fields {
+    ($type:ty { $($field:tt),* $(,)? }) => {
+        impl $crate::Fields for $type {
+            fn list<'a>(&'a self, list: &mut $crate::FieldList<'a>) {
+                $(list.add(&self.$field);)*
+            }
+
+            fn list_mut<'a>(&'a mut self, list: &mut $crate::FieldListMut<'a>) {
+                $(list.add(&mut self.$field);)*
+            }
+        }
+    };
+}

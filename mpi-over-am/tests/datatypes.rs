@@ -10,7 +10,7 @@ use am_core::testing::loopback::Config;
 use common::{all_settings, job, pattern};
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, pack_external32, unpack, unpack_external32};
-use mpi_over_am::{Error, ErrorClass, Mode, Settings, Source, Tag};
+use mpi_over_am::{Error, ErrorClass, FieldList, FieldListMut, Fields, Mode, Settings, Source, Tag};
 
 const BASICS: [Predefined; 6] = [
     Predefined::Byte,
@@ -228,4 +228,91 @@ fn has_long_double(datatype: &Datatype) -> bool {
         None => datatype.as_predefined() == Some(Predefined::LongDoubleComplex),
         Some(contents) => contents.datatypes.iter().any(has_long_double),
     }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Inner {
+    a: u8,
+    b: u64,
+}
+mpi_over_am::fields!(Inner { a, b });
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Outer {
+    kind: u16,
+    inner: [Inner; 2],
+    at_home: String,
+    place: [f32; 3],
+}
+mpi_over_am::fields!(Outer { place, inner, kind });
+
+/// What is sent depends on the value.
+#[derive(Clone, Debug, PartialEq)]
+enum Either {
+    Number(u32),
+    Nothing,
+    Two(u8, u64),
+}
+
+impl Fields for Either {
+    fn list<'a>(&'a self, list: &mut FieldList<'a>) {
+        match self {
+            Self::Number(number) => list.add(number),
+            Self::Nothing => {}
+            Self::Two(first, second) => {
+                list.add(second);
+                list.add(first);
+            }
+        }
+    }
+
+    fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
+        match self {
+            Self::Number(number) => list.add(number),
+            Self::Nothing => {}
+            Self::Two(first, second) => {
+                list.add(second);
+                list.add(first);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fields_of_structs_and_enums_arrive_without_their_padding() {
+    common::everywhere(2, |_, world| {
+        let other = 1 - world.rank();
+        let value = |number: u16| Outer {
+            kind: number,
+            inner: [Inner { a: 1, b: u64::from(number) }, Inner { a: 2, b: 9 }],
+            at_home: format!("{number}"),
+            place: [1.0, 2.0, f32::from(number)],
+        };
+        for count in [0, 1, 3, 500] {
+            let out: Vec<Outer> = (0..count).map(value).collect();
+            let mut got =
+                vec![Outer { at_home: "here".to_owned(), ..Outer::default() }; usize::from(count) + 1];
+            let status = if world.rank() == 0 {
+                world.send_fields(&out, other, 0).unwrap();
+                world.recv_fields(&mut got, other, 0).unwrap()
+            } else {
+                let status = world.recv_fields(&mut got, other, 0).unwrap();
+                world.send_fields(&out, other, 0).unwrap();
+                status
+            };
+            assert_eq!(status.len(), u64::from(count) * (3 * 4 + 2 * 9 + 2));
+            for (got, sent) in got.iter().zip(&out) {
+                assert_eq!(got, &Outer { at_home: "here".to_owned(), ..sent.clone() });
+            }
+            assert_eq!(got[usize::from(count)].kind, 0);
+        }
+        let out = [Either::Number(7), Either::Nothing, Either::Two(3, 1 << 40), Either::Number(8)];
+        let mut got = [Either::Number(0), Either::Nothing, Either::Two(0, 0), Either::Number(0)];
+        if world.rank() == 0 {
+            world.send_fields(&out, other, 1).unwrap();
+        } else {
+            assert_eq!(world.recv_fields(&mut got, other, 1).unwrap().len(), 4 + 9 + 4);
+            assert_eq!(got, out);
+        }
+    });
 }
