@@ -4,11 +4,8 @@
 //! the operation that holds it has ended. Each function says who keeps that promise.
 
 mod data;
-<<<<<<< HEAD
-mod scratch;
-=======
 mod fields;
->>>>>>> f6fb4c2 (MPI: the fields of structs and enums as messages, in safe Rust and without a second crate)
+mod scratch;
 
 use std::ptr::NonNull;
 
@@ -22,12 +19,9 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
-<<<<<<< HEAD
-pub(crate) use scratch::{Scratch, elements_to_keep, room_to_keep, with_elements, with_packed};
-=======
 pub use fields::{FieldList, FieldListMut, Fields};
 pub(crate) use fields::{lend_fields, lend_fields_mut};
->>>>>>> f6fb4c2 (MPI: the fields of structs and enums as messages, in safe Rust and without a second crate)
+pub(crate) use scratch::{Scratch, elements_to_keep, room_to_keep, with_elements, with_packed};
 
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};
