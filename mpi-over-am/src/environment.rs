@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use am_core::fabric::Fabric;
 use am_via::settings::{Auto, Completion};
 
-use crate::collective::Selection;
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
@@ -16,7 +15,7 @@ use crate::protocol::{self, BufferOwner, SendBuffer};
 use crate::queues;
 use crate::request::{Partitioned, Phase, RequestId};
 use crate::session::Session;
-use crate::settings::{CompletionVariant, Settings};
+use crate::settings::{CompletionVariant, Selection, Settings};
 use crate::state::State;
 
 impl From<&am_via::settings::Settings> for Settings {

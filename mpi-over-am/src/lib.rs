@@ -82,7 +82,7 @@ mod tag;
 pub mod topology;
 
 pub use buffer::{FieldList, FieldListMut, Fields, RecvData, SendData};
-pub use collective::{Collective, Datum, Neighbours, Parts, Placement, Selection};
+pub use collective::{Collective, Datum, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{Environment, JobFabric};
 pub use error::{Error, ErrorClass, Fault, Result, Side};
@@ -96,7 +96,7 @@ pub use request::{
     Scope, Tested,
 };
 pub use session::{SELF_SET, Session, WORLD_SET};
-pub use settings::{CompletionVariant, Settings};
+pub use settings::{CompletionVariant, Selection, Settings};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 

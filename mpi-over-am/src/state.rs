@@ -8,7 +8,6 @@ use am_core::counter::CounterName;
 use am_core::fabric::Fabric;
 
 use crate::buffer::Scratch;
-use crate::collective::Selection;
 use crate::completion::{Completions, mark_completed};
 use crate::context_id::ContextIds;
 use crate::envelope;
@@ -17,7 +16,7 @@ use crate::handlers::MpiHandlers;
 use crate::protocol::Buffers;
 use crate::queues;
 use crate::request::{MatchedMessages, Phase, RequestId, Schedules, drive, drive_schedules};
-use crate::settings::Settings;
+use crate::settings::{Selection, Settings};
 
 /// The shared state. One thread at a time: a call borrows it once, for as long as it lasts.
 #[derive(Debug)]

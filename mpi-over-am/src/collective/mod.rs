@@ -15,12 +15,13 @@ mod direct;
 mod gather;
 mod inter;
 mod neighbour;
+mod persistent;
 mod plan;
 mod recorder;
 mod reduce;
 mod reduce_scatter;
 mod scan;
-mod selection;
+mod scoped;
 mod typed;
 
 use std::rc::Rc;
@@ -34,11 +35,11 @@ use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::op::Combine;
 use crate::request::{Recipe, RequestId, start_schedule};
+use crate::settings::Selection;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
 use plan::Plan;
 use recorder::Recorder;
-pub use selection::Selection;
 pub use typed::Placement;
 
 impl<F: Fabric> Communicator<F> {

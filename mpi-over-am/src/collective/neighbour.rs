@@ -1,9 +1,23 @@
 //! Collectives among neighbours (MPI 5.0 section 8.6). There are few, so each gets its message at once.
 
+use am_core::fabric::Fabric;
+
 use super::Plan;
 use super::call::{Neighbours, Parts};
 use crate::buffer::{RecvData, SendData};
+use crate::communicator::Communicator;
 use crate::error::Result;
+use crate::topology::Topology;
+
+impl<F: Fabric> Communicator<F> {
+    /// The neighbours that the communicator's topology gives this task; `None` if it has none.
+    #[must_use]
+    pub fn neighbours(&self) -> Option<Neighbours> {
+        let topology = self.topology()?;
+        let (sources, destinations) = topology.neighbors(self.rank());
+        Some(Neighbours { sources, destinations, is_grid: matches!(topology, Topology::Cartesian(_)) })
+    }
+}
 
 /// Sends `own` to each destination, and part `i` of `into` comes from source `i`.
 pub(super) fn allgather(

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use am_core::fabric::Fabric;
 
-use super::{Collective, Datum, Parts};
+use super::{Collective, Datum, Neighbours, Parts};
 use crate::buffer::{RecvData, SendData, elements_to_keep, room_to_keep};
 use crate::communicator::Communicator;
 use crate::datatype::{Datatype, Predefined};
@@ -29,7 +29,7 @@ fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
     Ok(elements_to_keep(data, &element_type::<T>()?))
 }
 
-fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
+pub(super) fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
     Ok(room_to_keep(data, &element_type::<T>()?))
 }
 
@@ -329,17 +329,51 @@ impl<F: Fabric> Communicator<F> {
         self.reduce_by(&Collective::ExclusiveScan { send, recv, op: Op::BESIDE }, &op)
     }
 
+    /// Sends `send` to each neighbour, and receives a block as long from each (`MPI_Neighbor_allgather`).
+    ///
+    /// # Errors
+    /// An unknown rank, buffers that do not fit, the death of a task.
+    pub fn neighbor_allgather<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        neighbours: &Neighbours,
+    ) -> Result<()> {
+        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
+        let (send, neighbours) = (elements(send)?, neighbours.clone());
+        self.collective_data(&Collective::NeighbourAllgather { send, recv, neighbours })
+    }
+
+    /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All are equally long.
+    ///
+    /// # Errors
+    /// As for [`neighbor_allgather`](Self::neighbor_allgather).
+    pub fn neighbor_alltoall<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        neighbours: &Neighbours,
+    ) -> Result<()> {
+        let blocks = [(send.len(), neighbours.destinations.len()), (recv.len(), neighbours.sources.len())];
+        let count = blocks.map(|(len, parts)| len.checked_div(parts)).into_iter().flatten().next();
+        let count = count.unwrap_or(0) as u64;
+        let send = Parts::Equal { all: elements(send)?, count };
+        let recv = Parts::Equal { all: room(recv)?, count };
+        let neighbours = neighbours.clone();
+        self.collective_data(&Collective::NeighbourAlltoall { send, recv, neighbours })
+    }
+
     fn reduce_by<T: Datum>(&self, collective: &Collective, op: &impl Operation<T>) -> Result<()> {
         self.check(collective)?;
         self.carry_out(collective, Some(&Typed(op, PhantomData::<fn(T)>)))
     }
 
-    fn is_root(&self, root: u32) -> bool {
+    pub(super) fn is_root(&self, root: u32) -> bool {
         if self.is_inter() { root == ROOT } else { self.rank() == root }
     }
 
     /// Ranks that this task exchanges parts with.
-    fn partners(&self) -> Result<usize> {
+    pub(super) fn partners(&self) -> Result<usize> {
         Ok(if self.is_inter() { self.remote_size()? } else { self.size() } as usize)
     }
 
@@ -355,7 +389,7 @@ impl<F: Fabric> Communicator<F> {
         Ok(Some(Parts::Equal { all: room(recv)?, count: count as u64 }))
     }
 
-    fn equal_parts<T: Datum>(&self, buffer: &mut [T]) -> Result<Parts<RecvData>> {
+    pub(super) fn equal_parts<T: Datum>(&self, buffer: &mut [T]) -> Result<Parts<RecvData>> {
         let count = (buffer.len() / self.size() as usize) as u64;
         Ok(Parts::Equal { all: room(buffer)?, count })
     }

@@ -277,3 +277,128 @@ impl<T: Datum, O: Operation<T>> Combine for OwnedTyped<T, O> {
         Typed(&self.0, PhantomData).combine(earlier, later)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype::{Kind, Predefined};
+
+    fn combined(op: PredefinedOp, datatype: Predefined, earlier: &[u8], later: &[u8]) -> Vec<u8> {
+        let mut result = later.to_vec();
+        Op::predefined(op).reduce_packed(earlier, &mut result, &datatype.into()).unwrap();
+        result
+    }
+
+    /// The table of MPI 5.0 section 6.9.2, and MINLOC's and MAXLOC's of section 6.9.4.
+    fn is_defined(op: PredefinedOp, datatype: Predefined) -> bool {
+        use PredefinedOp as P;
+        let kind = if datatype == Predefined::Char { Kind::Signed } else { datatype.kind() };
+        let is_integer = matches!(kind, Kind::Signed | Kind::Unsigned);
+        match op {
+            P::Max | P::Min => is_integer || kind == Kind::Float,
+            P::Sum | P::Product => is_integer || matches!(kind, Kind::Float | Kind::Complex),
+            P::LogicalAnd | P::LogicalOr | P::LogicalXor => is_integer || kind == Kind::Logical,
+            P::BitwiseAnd | P::BitwiseOr | P::BitwiseXor => is_integer || datatype == Predefined::Byte,
+            P::MaxLocation | P::MinLocation => kind == Kind::Pair,
+            P::Replace | P::NoOp => true,
+        }
+    }
+
+    #[test]
+    fn operations_are_defined_where_the_standard_says_so() {
+        let mut defined = 0;
+        for op in PredefinedOp::ALL {
+            for datatype in Predefined::ALL {
+                let result = Op::predefined(op).check(&datatype.into());
+                assert_eq!(result.is_ok(), is_defined(op, datatype), "{} on {}", op.name(), datatype.name());
+                if let Err(error) = result {
+                    assert_eq!(error.class(), crate::ErrorClass::Operation);
+                    assert!(error.to_string().contains(op.name()));
+                }
+                defined += usize::from(is_defined(op, datatype));
+            }
+        }
+        assert!(defined > 400, "{defined}");
+    }
+
+    #[test]
+    fn numbers_are_combined_as_the_language_does() {
+        macro_rules! check {
+            ($($datatype:ident $type:ty),+) => {$(
+                for (a, b) in [(3, 5), (100, 7), (0, 1), (2, 0)] {
+                    let (x, y) = (<$type>::try_from(a).unwrap(), <$type>::try_from(b).unwrap());
+                    let of = |op| {
+                        let bytes =
+                            combined(op, Predefined::$datatype, &x.to_ne_bytes(), &y.to_ne_bytes());
+                        <$type>::from_ne_bytes(bytes.try_into().unwrap())
+                    };
+                    assert_eq!(of(PredefinedOp::Sum), x.wrapping_add(y));
+                    assert_eq!(of(PredefinedOp::Product), x.wrapping_mul(y));
+                    assert_eq!(of(PredefinedOp::Max), x.max(y));
+                    assert_eq!(of(PredefinedOp::Min), x.min(y));
+                    assert_eq!(of(PredefinedOp::BitwiseAnd), x & y);
+                    assert_eq!(of(PredefinedOp::BitwiseOr), x | y);
+                    assert_eq!(of(PredefinedOp::BitwiseXor), x ^ y);
+                    assert_eq!(of(PredefinedOp::LogicalAnd), <$type>::from(x != 0 && y != 0));
+                    assert_eq!(of(PredefinedOp::LogicalOr), <$type>::from(x != 0 || y != 0));
+                    assert_eq!(of(PredefinedOp::LogicalXor), <$type>::from((x != 0) != (y != 0)));
+                    assert_eq!(of(PredefinedOp::Replace), x);
+                    assert_eq!(of(PredefinedOp::NoOp), y);
+                }
+            )+};
+        }
+        check!(Int8 i8, Uint8 u8, SignedChar i8, UnsignedChar u8, Int16 i16, Uint16 u16, Short i16);
+        check!(Int i32, Unsigned u32, Long i64, UnsignedLong u64, LongLong i64, Aint i64, Count i64);
+        check!(Integer1 i8, Integer2 i16, Integer4 i32, Integer8 i64, Integer16 i128, Offset i64, Char i8);
+    }
+
+    #[test]
+    fn complex_numbers_are_multiplied_as_such() {
+        let bytes = |values: [f64; 2]| values.map(f64::to_ne_bytes).concat();
+        let of = |op| combined(op, Predefined::DoubleComplex, &bytes([1.0, 2.0]), &bytes([3.0, -4.0]));
+        assert_eq!(of(PredefinedOp::Sum), bytes([4.0, -2.0]));
+        assert_eq!(of(PredefinedOp::Product), bytes([11.0, 2.0]));
+        let bytes = |values: [f32; 2]| values.map(f32::to_ne_bytes).concat();
+        let product =
+            combined(PredefinedOp::Product, Predefined::Complex, &bytes([1.0, 2.0]), &bytes([3.0, -4.0]));
+        assert_eq!(product, bytes([11.0, 2.0]));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn long_doubles_are_x87s() {
+        // 1.5 and 2.5, as x87 stores them in 16 bytes.
+        let stored = |significand: u64, exponent: u16| {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&significand.to_le_bytes());
+            bytes[8..10].copy_from_slice(&exponent.to_le_bytes());
+            bytes.to_vec()
+        };
+        let (a, b) = (stored(0xc000_0000_0000_0000, 0x3fff), stored(0xa000_0000_0000_0000, 0x4000));
+        let of = |op| combined(op, Predefined::LongDouble, &a, &b);
+        assert_eq!(of(PredefinedOp::Sum), stored(0x8000_0000_0000_0000, 0x4001));
+        assert_eq!(of(PredefinedOp::Product), stored(0xf000_0000_0000_0000, 0x4000));
+        assert_eq!(of(PredefinedOp::Max), b);
+        assert_eq!(of(PredefinedOp::Min), a);
+    }
+
+    #[test]
+    fn of_equal_values_the_lower_index_is_taken() {
+        let pair = |value: f64, index: i32| [&value.to_ne_bytes()[..], &index.to_ne_bytes()].concat();
+        let of = |op, a: &[u8], b: &[u8]| combined(op, Predefined::DoubleInt, a, b);
+        assert_eq!(of(PredefinedOp::MaxLocation, &pair(1.0, 9), &pair(2.0, 3)), pair(2.0, 3));
+        assert_eq!(of(PredefinedOp::MinLocation, &pair(1.0, 9), &pair(2.0, 3)), pair(1.0, 9));
+        for op in [PredefinedOp::MaxLocation, PredefinedOp::MinLocation] {
+            assert_eq!(of(op, &pair(1.0, 9), &pair(1.0, 3)), pair(1.0, 3));
+            assert_eq!(of(op, &pair(1.0, 2), &pair(1.0, 3)), pair(1.0, 2));
+        }
+    }
+
+    #[test]
+    fn truth_is_one_whatever_it_was() {
+        let of = |op| combined(op, Predefined::Bool, &[7, 7, 0, 0], &[9, 0, 9, 0]);
+        assert_eq!(of(PredefinedOp::LogicalAnd), [1, 0, 0, 0]);
+        assert_eq!(of(PredefinedOp::LogicalOr), [1, 1, 1, 0]);
+        assert_eq!(of(PredefinedOp::LogicalXor), [0, 1, 1, 0]);
+    }
+}

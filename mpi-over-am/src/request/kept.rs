@@ -108,6 +108,13 @@ impl<F: Fabric> Communicator<F> {
     }
 }
 
+impl<'env, T: 'static, F: Fabric> Persistent<'env, T, F> {
+    /// A persistent request, which is not started, and the buffer that it works in.
+    pub(crate) fn of_request(communicator: &'env Communicator<F>, id: RequestId, buffer: Vec<T>) -> Self {
+        Self { communicator, id, buffer, is_under_way: false }
+    }
+}
+
 impl<T: 'static, F: Fabric> Persistent<'_, T, F> {
     /// Starts the operation (`MPI_Start`).
     ///

@@ -336,7 +336,18 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         Ok(self.opened(id))
     }
 
-    fn opened(&self, id: RequestId) -> Request<'scope> {
+    /// Where the operations go.
+    pub(crate) fn communicator(&self) -> &Communicator<F> {
+        self.communicator
+    }
+
+    /// What the table of requests knows the scope by.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// An operation was started for the scope.
+    pub(crate) fn opened(&self, id: RequestId) -> Request<'scope> {
         self.open.set(self.open.get() + 1);
         Request { id, _scope: PhantomData }
     }

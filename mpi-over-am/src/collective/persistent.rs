@@ -1,0 +1,79 @@
+//! Persistent collectives that own their buffer: what is sent lies where the result comes (MPI 5.0 section 6.13).
+
+use am_core::fabric::Fabric;
+
+use super::typed::room;
+use super::{Collective, Datum};
+use crate::communicator::Communicator;
+use crate::error::Result;
+use crate::op::{Op, Operation};
+use crate::request::Persistent;
+
+impl<F: Fabric> Communicator<F> {
+    /// A persistent [`barrier`](Self::barrier) (`MPI_Barrier_init`). All tasks make these calls in the same order.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub fn barrier_init(&self) -> Result<Persistent<'_, u8, F>> {
+        let id = self.collective_init_data(&Collective::Barrier)?;
+        Ok(Persistent::of_request(self, id, Vec::new()))
+    }
+
+    /// A persistent [`broadcast`](Self::broadcast) (`MPI_Bcast_init`).
+    ///
+    /// # Errors
+    /// An unknown root.
+    pub fn broadcast_init<T: Datum>(&self, mut buffer: Vec<T>, root: u32) -> Result<Persistent<'_, T, F>> {
+        let data = room(&mut buffer)?;
+        let id = self.collective_init_data(&Collective::Broadcast { data, root })?;
+        Ok(Persistent::of_request(self, id, buffer))
+    }
+
+    /// A persistent [`allgather_in_place`](Self::allgather_in_place) (`MPI_Allgather_init`).
+    ///
+    /// # Errors
+    /// As for [`allgather`](Self::allgather).
+    pub fn allgather_init<T: Datum>(&self, mut buffer: Vec<T>) -> Result<Persistent<'_, T, F>> {
+        let recv = self.equal_parts(&mut buffer)?;
+        let id = self.collective_init_data(&Collective::Allgather { send: None, recv })?;
+        Ok(Persistent::of_request(self, id, buffer))
+    }
+
+    /// A persistent [`alltoall_in_place`](Self::alltoall_in_place) (`MPI_Alltoall_init`).
+    ///
+    /// # Errors
+    /// As for [`alltoall`](Self::alltoall).
+    pub fn alltoall_init<T: Datum>(&self, mut buffer: Vec<T>) -> Result<Persistent<'_, T, F>> {
+        let recv = self.equal_parts(&mut buffer)?;
+        let id = self.collective_init_data(&Collective::Alltoall { send: None, recv })?;
+        Ok(Persistent::of_request(self, id, buffer))
+    }
+
+    /// A persistent [`allreduce_in_place`](Self::allreduce_in_place) (`MPI_Allreduce_init`).
+    ///
+    /// # Errors
+    /// As for [`allreduce`](Self::allreduce).
+    pub fn allreduce_init<T: Datum>(
+        &self,
+        mut buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<Persistent<'_, T, F>> {
+        let (recv, op) = (room(&mut buffer)?, Op::from_operation(op));
+        let id = self.collective_init_data(&Collective::Allreduce { send: None, recv, op })?;
+        Ok(Persistent::of_request(self, id, buffer))
+    }
+
+    /// A persistent [`scan_in_place`](Self::scan_in_place) (`MPI_Scan_init`).
+    ///
+    /// # Errors
+    /// As for [`scan`](Self::scan).
+    pub fn scan_init<T: Datum>(
+        &self,
+        mut buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<Persistent<'_, T, F>> {
+        let (recv, op) = (room(&mut buffer)?, Op::from_operation(op));
+        let id = self.collective_init_data(&Collective::Scan { send: None, recv, op })?;
+        Ok(Persistent::of_request(self, id, buffer))
+    }
+}

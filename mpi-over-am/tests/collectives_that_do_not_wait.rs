@@ -1,0 +1,343 @@
+//! Non-blocking, persistent, neighbourhood and inter-group collectives, and what they refuse.
+
+mod common;
+
+use am_core::testing::loopback::Config;
+use common::{Communicator, Environment, job};
+use mpi_over_am::{Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, op};
+
+fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
+    let long = Selection {
+        broadcast_tree_bytes_max: 0,
+        broadcast_piece_bytes: 1000,
+        reduce_tree_bytes_max: 0,
+        allreduce_doubling_bytes_max: 0,
+        allgather_linear_tasks_max: 0,
+        ..Selection::default()
+    };
+    for tasks in 1..10 {
+        job(Config::new(tasks), Settings::default(), &task);
+        let settings = Settings { collectives: long, eager_limit_bytes: 500, ..Settings::default() };
+        job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
+    }
+    let announced = Settings { early_arrival_bytes_max: 0, ..Settings::default() };
+    job(Config::hostile(5, 78), announced, &task);
+}
+
+fn vector(rank: u32, count: usize) -> Vec<u64> {
+    (0..count as u64).map(|index| u64::from(rank + 1) * 1_000_003 + index * 7).collect()
+}
+
+fn concatenated(ranks: impl IntoIterator<Item = u32>, count: usize) -> Vec<u64> {
+    ranks.into_iter().flat_map(|rank| vector(rank, count)).collect()
+}
+
+fn sum(ranks: std::ops::Range<u32>, count: usize) -> Vec<u64> {
+    (0..count).map(|index| ranks.clone().map(|rank| vector(rank, count)[index]).sum()).collect()
+}
+
+#[test]
+fn many_kinds_are_under_way_at_once_and_end_in_any_order() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        for count in [0, 1, 40, 2000] {
+            let own = vector(rank, count);
+            let root = size / 2;
+            let mut broadcast = if rank == root { vector(root, count) } else { vec![0; count] };
+            let mut gathered = vec![0; if rank == root { count * size as usize } else { 0 }];
+            let all = concatenated(0..size, count);
+            let mut scattered = vec![0; count];
+            let mut allgathered = vec![0; all.len()];
+            let out = concatenated((0..size).map(|to| 10 * rank + to), count);
+            let mut exchanged = vec![0; all.len()];
+            let mut reduced = vec![0; if rank == root { count } else { 0 }];
+            let mut allreduced = vec![0; count];
+            let (mut scanned, mut before) = (vec![0; count], vec![0; count]);
+            let mut block = vec![0; count];
+            let placed: Vec<usize> = (0..size as usize).map(|other| other * count).collect();
+            let counts = vec![count; size as usize];
+            let placement = Placement { counts: &counts, displacements: &placed };
+            let (mut gathered_v, mut exchanged_v) = (vec![0; all.len()], vec![0; all.len()]);
+            world
+                .scope(|s| {
+                    let mut requests = vec![
+                        s.ibarrier()?,
+                        s.ibroadcast(&mut broadcast, root)?,
+                        s.igather(&own, &mut gathered, root)?,
+                        s.iscatter(&all, &mut scattered, root)?,
+                        s.iallgather(&own, &mut allgathered)?,
+                        s.ialltoall(&out, &mut exchanged)?,
+                        s.ireduce(&own, &mut reduced, op::Sum, root)?,
+                        s.iallreduce(&own, &mut allreduced, op::Sum)?,
+                        s.iscan(&own, &mut scanned, op::Sum)?,
+                        s.iexscan(&own, &mut before, op::Sum)?,
+                        s.ireduce_scatter_block(&all, &mut block, op::Max)?,
+                        s.igatherv(&own, (&mut gathered_v, placement), root)?,
+                        s.ialltoallv((&out, placement), (&mut exchanged_v, placement))?,
+                    ];
+                    // Calls that wait go in between.
+                    world.barrier()?;
+                    let mut in_between = [u64::from(rank)];
+                    world.allreduce_in_place(&mut in_between, op::Max)?;
+                    assert_eq!(in_between, [u64::from(size) - 1]);
+                    // Each task ends them in its own order.
+                    if rank % 2 == 0 {
+                        requests.reverse();
+                    }
+                    s.wait_all(requests).map(|_| ())
+                })
+                .unwrap();
+            assert_eq!(broadcast, vector(root, count));
+            assert!(rank != root || gathered == all && gathered_v == all);
+            assert_eq!(scattered, own);
+            assert_eq!(allgathered, all);
+            let to_here = concatenated((0..size).map(|from| 10 * from + rank), count);
+            assert_eq!(exchanged, to_here);
+            assert_eq!(exchanged_v, to_here);
+            assert!(rank != root || reduced == sum(0..size, count));
+            assert_eq!(allreduced, sum(0..size, count));
+            assert_eq!(scanned, sum(0..rank + 1, count));
+            assert_eq!(before, if rank == 0 { vec![0; count] } else { sum(0..rank, count) });
+            assert_eq!(block, own);
+        }
+    });
+}
+
+#[test]
+fn collectives_go_on_while_their_task_waits_for_something_else() {
+    // Task 0 waits in a send whose receiver first waits for the barrier.
+    for early_arrival_bytes_max in [0, 1 << 20] {
+        let settings = Settings { early_arrival_bytes_max, eager_limit_bytes: 100, ..Settings::default() };
+        for tasks in 2..6 {
+            job(Config::new(tasks), settings, |_, world| {
+                let (out, mut got) = (vec![7u8; 5000], vec![0u8; 5000]);
+                let mut sums = [0u64; 3];
+                world
+                    .scope(|s| {
+                        let barrier = s.ibarrier()?;
+                        let reduction = s.iallreduce(&[1, 2, 3], &mut sums, op::Sum)?;
+                        match world.rank() {
+                            0 => {
+                                world.send(&out, 1, 0)?;
+                                s.wait_all([barrier, reduction])?;
+                            }
+                            1 => {
+                                s.wait_all([barrier, reduction])?;
+                                world.recv(&mut got, 0, 0)?;
+                            }
+                            _ => {
+                                s.wait_all([barrier, reduction])?;
+                            }
+                        }
+                        Ok(())
+                    })
+                    .unwrap();
+                assert_eq!(sums, [1, 2, 3].map(|value| value * u64::from(world.size())));
+                assert!(world.rank() != 1 || got == out);
+            });
+        }
+    }
+}
+
+#[test]
+fn persistent_collectives_are_started_again_and_again_in_any_order() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        let count = 100;
+        let mut barrier = world.barrier_init().unwrap();
+        let mut reduction = world.allreduce_init(vec![0u64; count], op::Sum).unwrap();
+        let mut broadcast = world.broadcast_init(vec![0u64; count], 0).unwrap();
+        let mut gather = world.allgather_init(vec![0u64; count * size as usize]).unwrap();
+        let mut exchange = world.alltoall_init(vec![0u64; count * size as usize]).unwrap();
+        let mut scan = world.scan_init(vec![0u64; count], op::Sum).unwrap();
+        for round in 0..5 {
+            let own = vector(rank + round, count);
+            reduction.buffer().unwrap().copy_from_slice(&own);
+            scan.buffer().unwrap().copy_from_slice(&own);
+            if rank == 0 {
+                broadcast.buffer().unwrap().copy_from_slice(&own);
+            }
+            gather.buffer().unwrap()[rank as usize * count..][..count].copy_from_slice(&own);
+            let out = concatenated((0..size).map(|to| 10 * rank + to + round), count);
+            exchange.buffer().unwrap().copy_from_slice(&out);
+            // Not in the same order everywhere.
+            if rank % 2 == 0 {
+                reduction.start().unwrap();
+                broadcast.start().unwrap();
+                barrier.start().unwrap();
+                gather.start().unwrap();
+            } else {
+                gather.start().unwrap();
+                barrier.start().unwrap();
+                broadcast.start().unwrap();
+                reduction.start().unwrap();
+            }
+            scan.start().unwrap();
+            exchange.start().unwrap();
+            assert!(matches!(scan.start(), Err(Error::NotStartable { .. })));
+            for request in [&mut reduction, &mut broadcast, &mut gather, &mut exchange, &mut scan] {
+                request.wait().unwrap();
+            }
+            barrier.wait().unwrap();
+            assert_eq!(reduction.buffer().unwrap(), sum(round..size + round, count));
+            assert_eq!(scan.buffer().unwrap(), sum(round..rank + round + 1, count));
+            assert_eq!(broadcast.buffer().unwrap(), vector(round, count));
+            assert_eq!(gather.buffer().unwrap(), concatenated(round..size + round, count));
+            let expected = concatenated((0..size).map(|from| 10 * from + rank + round), count);
+            assert_eq!(exchange.buffer().unwrap(), expected);
+        }
+    });
+}
+
+#[test]
+fn neighbours_of_a_ring_and_of_a_grid() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
+        let ring =
+            Neighbours { sources: vec![Some(left), None], destinations: vec![Some(right)], is_grid: false };
+        let own = vector(rank, 20);
+        let mut got = vec![1; 40];
+        world.neighbor_allgather(&own, &mut got, &ring).unwrap();
+        assert_eq!(got, [vector(left, 20), vec![1; 20]].concat());
+        // A periodic line: what goes left comes in from the right, also where both are the same task.
+        let both = vec![Some(left), Some(right)];
+        let line = Neighbours { sources: both.clone(), destinations: both, is_grid: true };
+        let out = [vector(10 * rank, 20), vector(10 * rank + 1, 20)].concat();
+        world.neighbor_alltoall(&out, &mut got, &line).unwrap();
+        assert_eq!(got, [vector(10 * left + 1, 20), vector(10 * right, 20)].concat());
+        let unknown = Neighbours { sources: vec![Some(size)], ..Neighbours::default() };
+        let error = world.neighbor_allgather(&own, &mut got[..20], &unknown).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Rank);
+    });
+}
+
+#[test]
+fn two_groups_exchange_what_they_have() {
+    for tasks in 2..10u32 {
+        job(Config::hostile(tasks, u64::from(tasks)), Settings::default(), |_, world| {
+            // The first third on one side.
+            let first = tasks.div_ceil(3);
+            let is_first = world.rank() < first;
+            let side = world.split(Some(u32::from(!is_first).cast_signed()), 0).unwrap().unwrap();
+            let other = if is_first { first } else { 0 };
+            let inter = side.create_inter_with(0, Some(world), other, 5).unwrap();
+            let (rank, size, remote) = (inter.rank(), inter.size(), inter.remote_size().unwrap());
+            // Ranks of the world, to tell the sides apart.
+            let (mine, theirs) = if is_first { (0..first, first..tasks) } else { (first..tasks, 0..first) };
+            let own = vector(mine.start + rank, 30);
+            inter.barrier().unwrap();
+
+            let root = if is_first && rank == 0 { ROOT } else { PROC_NULL };
+            let root = if is_first { root } else { 0 };
+            let mut data = if root == ROOT { own.clone() } else { vec![3; 30] };
+            inter.broadcast(&mut data, root).unwrap();
+            assert_eq!(
+                data,
+                if is_first { if root == ROOT { own.clone() } else { vec![3; 30] } } else { vector(0, 30) }
+            );
+
+            let mut all = vec![0; 30 * remote as usize];
+            inter.allgather(&own, &mut all).unwrap();
+            assert_eq!(all, concatenated(theirs.clone(), 30));
+            let out = concatenated((0..remote).map(|to| 100 * (mine.start + rank) + to), 30);
+            inter.alltoall(&out, &mut all).unwrap();
+            assert_eq!(all, concatenated(theirs.clone().map(|from| 100 * from + rank), 30));
+
+            let mut sums = vec![0; 30];
+            inter.allreduce(&own, &mut sums, op::Sum).unwrap();
+            assert_eq!(sums, sum(theirs.clone(), 30));
+            let mut sums = vec![0; 30];
+            inter.reduce(&own, &mut sums, op::Sum, root).unwrap();
+            assert_eq!(sums, if root == ROOT { sum(theirs.clone(), 30) } else { vec![0; 30] });
+
+            let mut gathered = vec![0; if root == ROOT { all.len() } else { 0 }];
+            inter.gather(&own, &mut gathered, root).unwrap();
+            assert!(root != ROOT || gathered == concatenated(theirs.clone(), 30));
+            let mut part = vec![0; 30];
+            let parts = concatenated(theirs.clone(), 30);
+            inter.scatter(&parts, &mut part, root).unwrap();
+            assert_eq!(part, if is_first { vec![0; 30] } else { own.clone() });
+
+            // Both sides have vectors of the same length, and share the other's out among themselves.
+            let total = (size * remote) as usize * 5;
+            let mut block = vec![0; remote as usize * 5];
+            inter.reduce_scatter_block(&vector(mine.start + rank, total), &mut block, op::Sum).unwrap();
+            let at = rank as usize * block.len();
+            assert_eq!(block, sum(theirs.clone(), total)[at..at + block.len()]);
+
+            let mut later = vec![0; 30];
+            inter
+                .scope(|s| {
+                    let barrier = s.ibarrier()?;
+                    let reduction = s.iallreduce(&own, &mut later, op::Sum)?;
+                    s.wait_all([reduction, barrier])
+                })
+                .unwrap();
+            assert_eq!(later, sum(theirs, 30));
+            let error = inter.scan(&own, &mut later, op::Sum).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Communicator);
+        });
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_and_waits_for_nobody() {
+    job(Config::new(1), Settings::default(), |_, world| {
+        let class = |result: mpi_over_am::Result<()>| result.unwrap_err().class();
+        let (own, mut room) = ([1u32, 2, 3], [0u32; 3]);
+        assert_eq!(class(world.broadcast(&mut room, 1)), ErrorClass::Root);
+        assert_eq!(class(world.gather(&own, &mut room, 7)), ErrorClass::Root);
+        assert_eq!(class(world.scatter(&own, &mut room, PROC_NULL)), ErrorClass::Root);
+        assert_eq!(class(world.reduce(&own, &mut room, op::Sum, 1)), ErrorClass::Root);
+        assert_eq!(class(world.gather(&own, &mut room[..2], 0)), ErrorClass::Count);
+        assert_eq!(class(world.scatter(&own, &mut room[..2], 0)), ErrorClass::Count);
+        assert_eq!(class(world.allgather(&own, &mut room[..1])), ErrorClass::Count);
+        assert_eq!(class(world.alltoall(&own, &mut room[..2])), ErrorClass::Count);
+        assert_eq!(class(world.allreduce(&own, &mut room[..2], op::Sum)), ErrorClass::Count);
+        assert_eq!(class(world.scan(&own, &mut room[..2], op::Sum)), ErrorClass::Count);
+        assert_eq!(class(world.exscan(&own, &mut room[..2], op::Sum)), ErrorClass::Count);
+        assert_eq!(class(world.reduce_scatter_block(&own, &mut room[..2], op::Sum)), ErrorClass::Count);
+        assert_eq!(class(world.reduce_scatter(&own, &mut room, &[3, 1], op::Sum)), ErrorClass::Count);
+        let outside = Placement { counts: &[3], displacements: &[1] };
+        assert_eq!(class(world.gatherv(&own, (&mut room, outside), 0)), ErrorClass::Count);
+        let unequal = Placement { counts: &[3], displacements: &[] };
+        assert_eq!(class(world.allgatherv(&own, (&mut room, unequal))), ErrorClass::Count);
+        let error = world.scope(|s| s.ibroadcast(&mut room, 3).map(|_| ())).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Root);
+        world.barrier().unwrap();
+    });
+    // A task whose arguments are wrong stays in step with the others.
+    job(Config::new(2), Settings::default(), |_, world| {
+        let (mut wrong, mut sums) = ([0u32; 2], [0u32; 1]);
+        world
+            .scope(|s| {
+                if world.rank() == 0 {
+                    assert!(s.iallreduce(&[1, 2, 3], &mut wrong, op::Sum).is_err());
+                } else {
+                    assert!(s.ibroadcast(&mut wrong, 9).is_err());
+                }
+                let reduction = s.iallreduce(&[1], &mut sums, op::Sum)?;
+                s.wait(reduction)
+            })
+            .unwrap();
+        assert_eq!(sums, [2]);
+    });
+}
+
+#[test]
+fn a_scope_that_fails_gives_its_collectives_up() {
+    job(Config::new(3), Settings::default(), |_, world| {
+        let mut data = vec![0u8; 10_000];
+        if world.rank() != 0 {
+            // The root never comes.
+            let failed: mpi_over_am::Result<()> = world.scope(|s| {
+                let _under_way = s.ibroadcast(&mut data, 0)?;
+                let _another = s.ibarrier()?;
+                Err(Error::Cancelled)
+            });
+            assert!(matches!(failed, Err(Error::Cancelled)));
+        }
+        data.fill(1);
+    });
+}
