@@ -305,6 +305,20 @@ pub enum Error {
         /// What was given.
         value: i64,
     },
+    /// Elements that are not in a window, or in no piece of memory that is attached to it.
+    #[error(
+        "{len} bytes at {offset} are not in the window of rank {rank}, which has {size} bytes (a dynamic window: as many pieces)"
+    )]
+    OutsideWindow {
+        /// Whose window.
+        rank: u32,
+        /// Bytes from the window's start; in a dynamic window, an address.
+        offset: i64,
+        /// Bytes.
+        len: u64,
+        /// Bytes of the window, or pieces of a dynamic one.
+        size: u64,
+    },
     /// A callback of the program has failed: an attribute's, for instance.
     #[error("{call}: the program's callback has failed with code {code}")]
     Callback {
@@ -435,6 +449,7 @@ impl Error {
                 ErrorClass::Rank
             }
             Self::Refused { class, .. } => *class,
+            Self::OutsideWindow { .. } => ErrorClass::RmaRange,
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
             Self::Truncated { .. } => ErrorClass::Truncate,
@@ -480,6 +495,7 @@ impl Error {
             | Self::NotInGroup { .. }
             | Self::TwiceInGroup { .. }
             | Self::Refused { .. }
+            | Self::OutsideWindow { .. }
             | Self::Callback { .. }
             | Self::Undefined { .. }
             | Self::Missing { .. }

@@ -80,8 +80,9 @@ mod state;
 mod status;
 mod tag;
 pub mod topology;
+pub mod window;
 
-pub use buffer::{FieldList, FieldListMut, Fields, RecvData, SendData};
+pub use buffer::{FieldList, FieldListMut, Fields, RecvData, SendData, WindowMemory};
 pub use collective::{Collective, Datum, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{Environment, JobFabric};

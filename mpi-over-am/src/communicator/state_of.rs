@@ -138,11 +138,21 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// Those of `result`.
     pub fn handled<T>(&self, result: Result<T>) -> Result<T> {
+        self.handled_by(&self.error_handler(), self.handle(), result)
+    }
+
+    /// As [`handled`](Self::handled), with the handler of another object of these tasks.
+    pub(crate) fn handled_by<T>(&self, handler: &ErrorHandler, object: u64, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| {
-            if self.error_handler().run(self.handle(), error) {
+            if handler.run(object, error) {
                 self.end_job(&format!("rank {} of {}: {error}", self.rank, self.described()), 1);
             }
         })
+    }
+
+    /// The number by which its notes are known: no other communicator of these tasks has it.
+    pub(crate) fn number(&self) -> u32 {
+        self.context_id
     }
 
     /// Ends the job (`MPI_Abort`): this task at once, with this code, and the others by their launcher. No memory of the job

@@ -1,0 +1,57 @@
+//! The memory of windows: what a program gives, and what it gets bytes of peers into.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use am_core::Context;
+use am_core::GetOptions;
+use am_core::buffer::{BlockOwner, JobBuffer, RawBuffer, RemoteAddress};
+use am_core::error::{Outcome, Result};
+use am_core::fabric::Fabric;
+use am_core::handler::HandlerSet;
+
+/// Memory of the program that is to be a window (`MPI_Win_create`, `MPI_Win_attach`).
+#[derive(Debug)]
+pub struct WindowMemory(pub(crate) JobBuffer);
+
+impl WindowMemory {
+    /// `len` bytes at `at`, which may be null for none.
+    ///
+    /// # Safety
+    /// The bytes are initialised, readable and writable, and the program reaches them in no other way than MPI's rules for
+    /// windows allow (MPI 5.0 section 12.7), until the window is freed or the memory detached; until then they stay alive.
+    #[must_use]
+    pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
+        #[derive(Debug)]
+        struct TheProgram;
+        impl BlockOwner for TheProgram {
+            fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+        }
+        match NonNull::new(at) {
+            // SAFETY: the caller's promise; the owner takes nothing back, so the program frees its memory itself.
+            Some(at) if len > 0 => Self(unsafe { JobBuffer::new(at, len, Arc::new(TheProgram)) }),
+            _ => Self(JobBuffer::zeroed(0)),
+        }
+    }
+}
+
+impl From<Vec<u8>> for WindowMemory {
+    fn from(memory: Vec<u8>) -> Self {
+        Self(JobBuffer::from(memory))
+    }
+}
+
+/// [`Context::get_raw`] for ranges, which carry the promise that it asks for.
+///
+/// # Errors
+/// As for [`Context::get_raw`].
+pub(crate) fn get<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    from: RemoteAddress,
+    to: RawBuffer,
+    request: u64,
+) -> Result<Outcome> {
+    // SAFETY: whoever made `to` has promised that it stays writable and nobody else's until the operation has ended: until
+    // this returns Done or an error, or the request is reported.
+    unsafe { context.get_raw(from, to, GetOptions::default(), Some(request)) }
+}

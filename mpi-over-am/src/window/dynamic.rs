@@ -1,0 +1,181 @@
+//! Windows whose memory comes and goes (MPI 5.0 section 12.2.4): each task keeps a directory of what it has attached in memory
+//! that the others read.
+//!
+//! The directory has a version, odd while it changes. A task that uses the window reads the version of the target, and the
+//! directory again if that is a new one.
+
+use am_core::GetOptions;
+use am_core::buffer::{Access, Exposed, Grant, RemoteAddress};
+use am_core::fabric::Fabric;
+
+use super::{Flavor, Window};
+use crate::buffer::WindowMemory;
+use crate::error::{Error, ErrorClass, Result};
+
+/// Pieces of memory that may be attached at once.
+const ENTRIES_MAX: usize = 1024;
+/// Version and number of entries, behind the words that all windows have.
+const VERSION: u64 = 16;
+const COUNT: u64 = 24;
+const HEAD_BYTES: usize = 32;
+const ENTRIES: u64 = HEAD_BYTES as u64;
+/// Address, bytes, region and generation, nothing.
+const ENTRY_WORDS: usize = 4;
+const ENTRY_BYTES: usize = ENTRY_WORDS * 8;
+
+/// Bytes of a dynamic window's control memory.
+pub(super) const CONTROL_BYTES: usize = HEAD_BYTES + ENTRIES_MAX * ENTRY_BYTES;
+
+/// A piece of this task's memory.
+#[derive(Debug)]
+pub(super) struct Attached {
+    at: u64,
+    len: u64,
+    pub(super) memory: Exposed,
+}
+
+/// What is known of another task's directory.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    version: u64,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: u64,
+    len: u64,
+    grant: Grant,
+}
+
+impl<F: Fabric> Window<F> {
+    /// Opens memory to the others (`MPI_Win_attach`): its address, which they use as displacement.
+    ///
+    /// # Errors
+    /// The window is not dynamic; no byte; too many pieces.
+    pub fn attach(&self, memory: impl Into<WindowMemory>) -> Result<u64> {
+        const CALL: &str = "Window::attach";
+        self.check_dynamic(CALL)?;
+        let WindowMemory(memory) = memory.into();
+        let (at, len) = (memory.as_ptr().addr() as u64, memory.len() as u64);
+        let mut attached = self.attached.borrow_mut();
+        if len == 0 || attached.len() == ENTRIES_MAX {
+            let what = "a piece has 1 byte or more, and at most 1024 pieces are attached at once; the value is its length";
+            let len = i64::try_from(len).unwrap_or(i64::MAX);
+            return Err(Error::refused(ErrorClass::RmaAttach, CALL, what, len));
+        }
+        let overlaps = |other: &Attached| at < other.at + other.len && other.at < at + len;
+        if attached.iter().any(overlaps) {
+            let what = "the memory overlaps a piece that is attached; the value is its address";
+            return Err(Error::refused(
+                ErrorClass::RmaAttach,
+                CALL,
+                what,
+                i64::try_from(at).unwrap_or(i64::MAX),
+            ));
+        }
+        let memory = self.communicator.state()?.context.expose(memory, Access::READ_WRITE)?;
+        attached.push(Attached { at, len, memory });
+        self.publish(&attached)?;
+        Ok(at)
+    }
+
+    /// Closes memory that begins at this address, and gives it back (`MPI_Win_detach`).
+    ///
+    /// # Errors
+    /// The window is not dynamic, or no piece begins there.
+    pub fn detach(&self, at: u64) -> Result<am_core::buffer::JobBuffer> {
+        const CALL: &str = "Window::detach";
+        self.check_dynamic(CALL)?;
+        let mut attached = self.attached.borrow_mut();
+        let place = attached.iter().position(|piece| piece.at == at).ok_or_else(|| {
+            let what = "no piece that is attached begins at this address";
+            Error::refused(ErrorClass::RmaAttach, CALL, what, i64::try_from(at).unwrap_or(i64::MAX))
+        })?;
+        let piece = attached.remove(place);
+        self.publish(&attached)?;
+        drop(attached);
+        Ok(self.communicator.state()?.context.unexpose(piece.memory)?)
+    }
+
+    fn check_dynamic(&self, call: &'static str) -> Result<()> {
+        if self.flavor == Flavor::Dynamic {
+            return Ok(());
+        }
+        let what = "the window is not dynamic; the value is its size";
+        let size = i64::try_from(self.size()).unwrap_or(i64::MAX);
+        Err(Error::refused(ErrorClass::RmaFlavor, call, what, size))
+    }
+
+    /// Writes the directory anew.
+    fn publish(&self, attached: &[Attached]) -> Result<()> {
+        use std::sync::atomic::Ordering;
+        let control = &self.control;
+        let version = control.atomic_u64(VERSION)?;
+        // Ordering: readers read the version, the entries, and the version again; AcqRel keeps the entries between the two
+        // changes of the version.
+        version.fetch_add(1, Ordering::AcqRel);
+        for (piece, place) in attached.iter().zip(0u64..) {
+            let at = ENTRIES + place * ENTRY_BYTES as u64;
+            let grant = piece.memory.grant();
+            control.store_u64(at, piece.at)?;
+            control.store_u64(at + 8, piece.len)?;
+            control.store_u64(at + 16, u64::from(grant.region) << 32 | u64::from(grant.generation))?;
+        }
+        control.store_u64(COUNT, attached.len() as u64)?;
+        version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Where an address of a task is.
+    pub(super) fn find(&self, rank: u32, address: i64, len: u64) -> Result<RemoteAddress> {
+        let peer = self.peers[rank as usize];
+        let directory = &mut self.directories.borrow_mut()[rank as usize];
+        let outside =
+            Error::OutsideWindow { rank, offset: address, len, size: directory.entries.len() as u64 };
+        let Ok(address) = u64::try_from(address) else { return Err(outside) };
+        self.refresh(peer.control, directory)?;
+        let entry = directory.entries.iter().find(|entry| {
+            address
+                .checked_sub(entry.at)
+                .and_then(|offset| offset.checked_add(len))
+                .is_some_and(|end| end <= entry.len)
+        });
+        let entry = entry.ok_or(outside)?;
+        Ok(RemoteAddress { grant: entry.grant, offset: address - entry.at, ..peer.control })
+    }
+
+    fn refresh(&self, control: RemoteAddress, directory: &mut Directory) -> Result<()> {
+        let mut state = self.communicator.state()?;
+        let mut read = |offset: u64, words: &mut [u64]| {
+            state.context.get(control.plus(offset), bytemuck::cast_slice_mut(words), GetOptions::default())
+        };
+        loop {
+            let mut head = [0; 2];
+            read(VERSION, &mut head)?;
+            let [version, count] = head;
+            if version == directory.version {
+                return Ok(());
+            }
+            let count = usize::try_from(count).unwrap_or(usize::MAX).min(ENTRIES_MAX);
+            let mut words = vec![0; count * ENTRY_WORDS];
+            if count > 0 {
+                read(ENTRIES, &mut words)?;
+            }
+            let mut again = [0];
+            read(VERSION, &mut again)?;
+            if version.is_multiple_of(2) && again[0] == version {
+                directory.version = version;
+                directory.entries = words.chunks_exact(ENTRY_WORDS).map(entry).collect();
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the halves of the word are meant")]
+fn entry(words: &[u64]) -> Entry {
+    let grant = Grant { region: (words[2] >> 32) as u32, generation: words[2] as u32 };
+    Entry { at: words[0], len: words[1], grant }
+}

@@ -1,0 +1,267 @@
+//! Epochs: when a window may be used, and when what was done is done (MPI 5.0 section 12.5).
+
+use std::collections::HashMap;
+
+use am_core::fabric::Fabric;
+
+use super::{Lock, Window};
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::notes::{self, Key};
+
+/// What the program promises about an epoch (MPI 5.0 section 12.5.5). Promises are joined by `|`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assertion(u32);
+
+impl Assertion {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Nobody holds a lock that conflicts, or: the matching call of the other side has been made (`MPI_MODE_NOCHECK`).
+    pub const NO_CHECK: Self = Self(1024);
+    /// This task has not stored into its part (`MPI_MODE_NOSTORE`).
+    pub const NO_STORE: Self = Self(2048);
+    /// Nobody puts into this task's part until the next fence or wait (`MPI_MODE_NOPUT`).
+    pub const NO_PUT: Self = Self(4096);
+    /// The fence ends no epoch (`MPI_MODE_NOPRECEDE`).
+    pub const NO_PRECEDE: Self = Self(8192);
+    /// The fence begins no epoch (`MPI_MODE_NOSUCCEED`).
+    pub const NO_SUCCEED: Self = Self(16384);
+
+    /// Promises by the numbers of the C interface.
+    ///
+    /// # Errors
+    /// A number that is none.
+    pub fn from_bits(bits: i32) -> Result<Self> {
+        let all = Self::NO_CHECK | Self::NO_STORE | Self::NO_PUT | Self::NO_PRECEDE | Self::NO_SUCCEED;
+        let known = u32::try_from(bits).ok().filter(|bits| bits & !all.0 == 0);
+        known.map(Self).ok_or_else(|| unknown("Assertion::from_bits", i64::from(bits)))
+    }
+
+    /// Whether all of `other` are promised.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Refuses promises that a call does not know.
+    pub(super) fn only(self, call: &'static str, known: Self) -> Result<()> {
+        if self.0 & !known.0 == 0 { Ok(()) } else { Err(unknown(call, i64::from(self.0))) }
+    }
+}
+
+impl std::ops::BitOr for Assertion {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+fn unknown(call: &'static str, bits: i64) -> Error {
+    Error::refused(ErrorClass::Assertion, call, "the call knows no such promise", bits)
+}
+
+/// The epochs that this task has open.
+#[derive(Debug, Default)]
+pub(super) struct Epochs {
+    /// Between two fences.
+    fenced: bool,
+    /// The ranks of [`Window::start`].
+    started: Option<Vec<u32>>,
+    /// The ranks of [`Window::post`] that have not completed.
+    posted: Option<Vec<u32>>,
+    pub(super) locks: HashMap<u32, (Lock, bool)>,
+    pub(super) locked_all: Option<bool>,
+}
+
+impl Epochs {
+    /// Whether this task may use the window of `rank`.
+    pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<()> {
+        let is_open = self.fenced
+            || self.locked_all.is_some()
+            || self.locks.contains_key(&rank)
+            || self.started.as_ref().is_some_and(|started| started.contains(&rank));
+        if is_open {
+            return Ok(());
+        }
+        let what = "no epoch is open for this rank: fence, start or lock first";
+        Err(refused(call, what, i64::from(rank)))
+    }
+
+    pub(super) fn check_closed(&self, call: &'static str, value: u64) -> Result<()> {
+        let is_open = self.started.is_some()
+            || self.posted.is_some()
+            || self.locked_all.is_some()
+            || !self.locks.is_empty();
+        if !is_open {
+            return Ok(());
+        }
+        let what = "an epoch is open: end it first";
+        Err(refused(call, what, i64::try_from(value).unwrap_or(i64::MAX)))
+    }
+
+    /// A lock begins where no other kind of epoch is; a fence's is over when nothing else needs it.
+    pub(super) fn begin_lock(&mut self, call: &'static str, rank: u32) -> Result<()> {
+        let is_open = self.started.is_some() || self.locked_all.is_some() || self.locks.contains_key(&rank);
+        if is_open {
+            return Err(refused(call, "the rank is locked, or another epoch is open", i64::from(rank)));
+        }
+        self.fenced = false;
+        Ok(())
+    }
+
+    /// Whether a flush is possible: under a lock only.
+    pub(super) fn check_locked(&self, call: &'static str, rank: Option<u32>) -> Result<()> {
+        let is_locked = self.locked_all.is_some()
+            || match rank {
+                Some(rank) => self.locks.contains_key(&rank),
+                None => !self.locks.is_empty(),
+            };
+        if is_locked { Ok(()) } else { Err(refused(call, "nothing is locked", rank.map_or(-1, i64::from))) }
+    }
+}
+
+pub(super) fn refused(call: &'static str, what: &'static str, value: i64) -> Error {
+    Error::refused(ErrorClass::RmaSync, call, what, value)
+}
+
+/// A note that a task has exposed its window.
+const POSTED: i32 = -2;
+/// A note that a task has done all it wanted.
+const COMPLETED: i32 = -3;
+
+impl<F: Fabric> Window<F> {
+    /// Ends an epoch and begins another, for all tasks (`MPI_Win_fence`). Collective: what was done before is in place everywhere.
+    ///
+    /// # Errors
+    /// A lock or a start that is still open; an unknown promise; the death of a task.
+    pub fn fence(&self, promise: Assertion) -> Result<()> {
+        let known = Assertion::NO_STORE | Assertion::NO_PUT | Assertion::NO_PRECEDE | Assertion::NO_SUCCEED;
+        promise.only("Window::fence", known)?;
+        self.epochs.borrow().check_closed("Window::fence", 0)?;
+        self.flush_puts()?;
+        self.communicator.barrier()?;
+        self.epochs.borrow_mut().fenced = !promise.has(Assertion::NO_SUCCEED);
+        Ok(())
+    }
+
+    /// Opens this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
+    ///
+    /// # Errors
+    /// It is open; a task that the window does not have; an unknown promise.
+    pub fn post(&self, group: &Group, promise: Assertion) -> Result<()> {
+        promise.only("Window::post", Assertion::NO_CHECK | Assertion::NO_STORE | Assertion::NO_PUT)?;
+        let ranks = self.ranks_of("Window::post", group)?;
+        if self.epochs.borrow().posted.is_some() {
+            return Err(refused("Window::post", "this task's part is open already", i64::from(self.rank())));
+        }
+        if !promise.has(Assertion::NO_CHECK) {
+            self.send_notes(POSTED, &ranks)?;
+        }
+        self.epochs.borrow_mut().posted = Some(ranks);
+        Ok(())
+    }
+
+    /// Begins to use the windows of the tasks of a group, when they have opened them (`MPI_Win_start`).
+    ///
+    /// # Errors
+    /// Another epoch is open; a task that the window does not have; an unknown promise; the death of a task.
+    pub fn start(&self, group: &Group, promise: Assertion) -> Result<()> {
+        promise.only("Window::start", Assertion::NO_CHECK)?;
+        let ranks = self.ranks_of("Window::start", group)?;
+        let mut epochs = self.epochs.borrow_mut();
+        if epochs.started.is_some() || epochs.locked_all.is_some() || !epochs.locks.is_empty() {
+            return Err(refused("Window::start", "another epoch is open", i64::from(self.rank())));
+        }
+        if !promise.has(Assertion::NO_CHECK) {
+            let mut state = self.communicator.state()?;
+            for &rank in &ranks {
+                notes::receive(&mut state, self.key(POSTED, rank)?)?;
+            }
+        }
+        epochs.fenced = false;
+        epochs.started = Some(ranks);
+        Ok(())
+    }
+
+    /// Ends what [`start`](Self::start) began: all is in place at the targets (`MPI_Win_complete`).
+    ///
+    /// # Errors
+    /// Nothing was started; the death of a task.
+    pub fn complete(&self) -> Result<()> {
+        let started = self.epochs.borrow_mut().started.take();
+        let ranks = started
+            .ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))?;
+        self.flush_puts()?;
+        self.send_notes(COMPLETED, &ranks)
+    }
+
+    /// Closes this task's part, when all tasks of the group have completed (`MPI_Win_wait`).
+    ///
+    /// # Errors
+    /// It is not open; the death of a task.
+    pub fn wait(&self) -> Result<()> {
+        let posted = self.epochs.borrow_mut().posted.take();
+        let ranks =
+            posted.ok_or_else(|| refused("Window::wait", "nothing was posted", i64::from(self.rank())))?;
+        let mut state = self.communicator.state()?;
+        for rank in ranks {
+            notes::receive(&mut state, self.key(COMPLETED, rank)?)?;
+        }
+        Ok(())
+    }
+
+    /// As [`wait`](Self::wait), if it can be done at once: whether it was (`MPI_Win_test`). Makes progress.
+    ///
+    /// # Errors
+    /// It is not open; what progress reports.
+    pub fn test(&self) -> Result<bool> {
+        let mut epochs = self.epochs.borrow_mut();
+        let Some(ranks) = &mut epochs.posted else {
+            return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));
+        };
+        let mut state = self.communicator.state()?;
+        state.context.probe()?;
+        let mut left = Vec::new();
+        for &rank in ranks.iter() {
+            if state.handlers().notes.take(self.key(COMPLETED, rank)?).is_none() {
+                left.push(rank);
+            }
+        }
+        drop(state);
+        let is_over = left.is_empty();
+        epochs.posted = (!is_over).then_some(left);
+        Ok(is_over)
+    }
+
+    /// The ranks in the window of a group's tasks.
+    fn ranks_of(&self, call: &'static str, group: &Group) -> Result<Vec<u32>> {
+        let all: Vec<u32> = (0..group.size()).collect();
+        let ranks = group.translate_ranks(&all, &self.communicator.group())?;
+        ranks.into_iter().collect::<Option<_>>().ok_or_else(|| {
+            let what = "the group has a task that the window does not have; the value is the group's size";
+            Error::refused(ErrorClass::Group, call, what, i64::from(group.size()))
+        })
+    }
+
+    fn key(&self, tag: i32, rank: u32) -> Result<Key> {
+        let from = self.communicator.task_of(rank)?.0;
+        Ok(Key { context_id: self.communicator.number(), tag, from })
+    }
+
+    fn send_notes(&self, tag: i32, ranks: &[u32]) -> Result<()> {
+        let mut state = self.communicator.state()?;
+        for &rank in ranks {
+            let task = self.communicator.task_of(rank)?;
+            notes::send(&mut state, task, (self.communicator.number(), tag), [0; 2])?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all puts are in place.
+    pub(super) fn flush_puts(&self) -> Result<()> {
+        let (placed, puts) = (self.placed, self.puts.get());
+        let mut state = self.communicator.state()?;
+        Ok(state.context.wait_until(|context| Ok(context.counter_value(placed)? >= puts))?)
+    }
+}

@@ -1,0 +1,404 @@
+//! One-sided communication (MPI 5.0 chapter 12): windows on the memory of other tasks, over am-core's put, get and rmw.
+//!
+//! A put or get has left or reached the origin's memory when its call returns; where peers map or copy each other's memory that
+//! is all there is to do, and no call of the target is needed. A flush waits for what had to be sent as messages.
+
+mod dynamic;
+mod epoch;
+mod lock;
+mod transfer;
+
+use std::cell::{Cell, RefCell};
+
+use am_core::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
+use am_core::counter::Counter;
+use am_core::fabric::Fabric;
+use bytemuck::{AnyBitPattern, NoUninit};
+
+use crate::attribute::{Attributes, Keyval, ObjectKind};
+use crate::buffer::WindowMemory;
+use crate::communicator::Communicator;
+use crate::environment::JobFabric;
+use crate::error::{Error, ErrorClass, Result};
+use crate::error_handler::ErrorHandler;
+use crate::group::Group;
+use crate::info::Info;
+
+pub use epoch::Assertion;
+use epoch::Epochs;
+pub use lock::Lock;
+pub use transfer::TargetData;
+
+use dynamic::{Attached, Directory};
+
+/// How the memory of a window came to be (`MPI_WIN_CREATE_FLAVOR`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// The program gave it (`MPI_WIN_FLAVOR_CREATE`).
+    Created,
+    /// The library allocated it (`MPI_WIN_FLAVOR_ALLOCATE`).
+    Allocated,
+    /// The library allocated it where tasks that share memory reach it by loads and stores (`MPI_WIN_FLAVOR_SHARED`).
+    Shared,
+    /// It comes and goes (`MPI_WIN_FLAVOR_DYNAMIC`).
+    Dynamic,
+}
+
+/// A window (`MPI_Win`): memory of each task of a communicator that the others can reach.
+///
+/// The separate and the public copy of the memory are one (`MPI_WIN_UNIFIED`).
+#[derive(Debug)]
+pub struct Window<F: Fabric = JobFabric> {
+    communicator: Communicator<F>,
+    flavor: Flavor,
+    memory: Option<Exposed>,
+    /// Where the memory begins, for the layer above.
+    base: *mut u8,
+    control: Exposed,
+    peers: Vec<Peer>,
+    /// Bumped when the bytes of a put are in place.
+    placed: Counter,
+    /// Puts so far.
+    puts: Cell<u64>,
+    epochs: RefCell<Epochs>,
+    attached: RefCell<Vec<Attached>>,
+    directories: RefCell<Vec<Directory>>,
+    handle: Cell<u64>,
+    name: RefCell<String>,
+    info: RefCell<Info>,
+    error_handler: RefCell<ErrorHandler>,
+    attributes: RefCell<Attributes>,
+}
+
+/// What is known of a task's part of the window.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    data: RemoteAddress,
+    control: RemoteAddress,
+    size: u64,
+    unit: u64,
+}
+
+/// The words of a window's control memory, by offset.
+const LOCK: u64 = 0;
+const CONTROL_BYTES: usize = 16;
+
+/// Memory for an allocated part, even for one of no byte.
+const MEMORY_BYTES_MIN: usize = 8;
+
+impl<F: Fabric> Communicator<F> {
+    /// A window on memory that each task gives (`MPI_Win_create`), with displacements in units of `unit` bytes. Collective. The
+    /// memory comes back with [`Window::free`].
+    ///
+    /// # Errors
+    /// A unit of 0, an inter-communicator, too many regions; the death of a task.
+    pub fn create_window(
+        &self,
+        memory: impl Into<WindowMemory>,
+        unit: u32,
+        info: &Info,
+    ) -> Result<Window<F>> {
+        let WindowMemory(memory) = memory.into();
+        Window::new(self, Flavor::Created, Some(memory), unit, info)
+    }
+
+    /// A window on `bytes` bytes of new, zeroed memory of each task, where peers reach it the fastest way there is
+    /// (`MPI_Win_allocate`). Collective.
+    ///
+    /// # Errors
+    /// As for [`create_window`](Self::create_window); the job's memory is used up.
+    pub fn allocate_window(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F>> {
+        let memory = self.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
+        Window::new(self, Flavor::Allocated, Some(Sized { memory, bytes }), unit, info)
+    }
+
+    /// A window without memory at first (`MPI_Win_create_dynamic`): see [`Window::attach`]. Displacements are addresses, in bytes.
+    /// Collective.
+    ///
+    /// # Errors
+    /// As for [`create_window`](Self::create_window).
+    pub fn create_dynamic_window(&self, info: &Info) -> Result<Window<F>> {
+        Window::new(self, Flavor::Dynamic, None::<JobBuffer>, 1, info)
+    }
+}
+
+/// Memory of which fewer bytes are the window's.
+struct Sized {
+    memory: JobBuffer,
+    bytes: usize,
+}
+
+impl From<JobBuffer> for Sized {
+    fn from(memory: JobBuffer) -> Self {
+        let bytes = memory.len();
+        Self { memory, bytes }
+    }
+}
+
+impl<F: Fabric> Window<F> {
+    fn new(
+        parent: &Communicator<F>,
+        flavor: Flavor,
+        memory: Option<impl Into<Sized>>,
+        unit: u32,
+        info: &Info,
+    ) -> Result<Self> {
+        if unit == 0 || parent.is_inter() {
+            let (class, what) = if unit == 0 {
+                (ErrorClass::Displacement, "the unit of displacements is 1 byte or more")
+            } else {
+                (ErrorClass::Communicator, "an inter-communicator has no windows")
+            };
+            return Err(Error::refused(class, "a new window", what, i64::from(unit)));
+        }
+        let communicator = parent.dup()?;
+        let memory = memory.map(Into::into);
+        let bytes = memory.as_ref().map_or(0, |memory: &Sized| memory.bytes as u64);
+        let mut base = std::ptr::null_mut();
+        let mut state = communicator.state()?;
+        let exposed = match memory {
+            None => None,
+            Some(Sized { memory, .. }) => {
+                let mut memory =
+                    if memory.is_empty() { state.context.alloc(MEMORY_BYTES_MIN)? } else { memory };
+                base = memory.as_mut_ptr();
+                Some(state.context.expose(memory, Access::READ_WRITE)?)
+            }
+        };
+        let control_bytes = if flavor == Flavor::Dynamic { dynamic::CONTROL_BYTES } else { CONTROL_BYTES };
+        let control = state.context.alloc(control_bytes)?;
+        let control = state.context.expose(control, Access::READ_WRITE)?;
+        let placed = state.context.counter()?;
+        drop(state);
+        let data = exposed.as_ref().map_or_else(|| control.address(0), |memory| memory.address(0));
+        let own = [&to_words(data)[..], &to_words(control.address(0)), &[bytes, u64::from(unit)]].concat();
+        let peers: Vec<Peer> = communicator
+            .gather_words(&own)?
+            .iter()
+            .map(|words| Peer {
+                data: from_words([words[0], words[1], words[2]]),
+                control: from_words([words[3], words[4], words[5]]),
+                size: words[6],
+                unit: words[7],
+            })
+            .collect();
+        let directories = peers.iter().map(|_| Directory::default()).collect();
+        Ok(Self {
+            communicator,
+            flavor,
+            memory: exposed,
+            base,
+            control,
+            peers,
+            placed,
+            puts: Cell::new(0),
+            epochs: RefCell::default(),
+            attached: RefCell::default(),
+            directories: RefCell::new(directories),
+            handle: Cell::new(0),
+            name: RefCell::default(),
+            info: RefCell::new(info.clone()),
+            error_handler: RefCell::default(),
+            attributes: RefCell::default(),
+        })
+    }
+
+    /// Its tasks, by rank (`MPI_Win_get_group`).
+    #[must_use]
+    pub fn group(&self) -> Group {
+        self.communicator.group()
+    }
+
+    /// This task's rank in it.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.communicator.rank()
+    }
+
+    /// How its memory came to be (`MPI_WIN_CREATE_FLAVOR`).
+    #[must_use]
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// Bytes of this task's part (`MPI_WIN_SIZE`).
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.own().size
+    }
+
+    /// Bytes of one displacement into this task's part (`MPI_WIN_DISP_UNIT`).
+    #[must_use]
+    pub fn unit(&self) -> u64 {
+        self.own().unit
+    }
+
+    /// Where this task's part begins (`MPI_WIN_BASE`), for layers that have promises of their own; null for a dynamic window.
+    #[must_use]
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    fn own(&self) -> Peer {
+        self.peers[self.communicator.rank() as usize]
+    }
+
+    /// Copies from this task's part: `to.len()` elements from byte `offset` on.
+    ///
+    /// # Errors
+    /// Outside of the part, or the window has none.
+    pub fn read<T: NoUninit + AnyBitPattern>(&self, offset: u64, to: &mut [T]) -> Result<()> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(to);
+        let memory = self.check_own(offset, bytes.len())?;
+        Ok(memory.read(offset, bytes)?)
+    }
+
+    /// Copies into this task's part, from byte `offset` on.
+    ///
+    /// # Errors
+    /// Outside of the part, or the window has none.
+    pub fn write<T: NoUninit>(&self, offset: u64, from: &[T]) -> Result<()> {
+        let bytes: &[u8] = bytemuck::cast_slice(from);
+        let memory = self.check_own(offset, bytes.len())?;
+        Ok(memory.write(offset, bytes)?)
+    }
+
+    fn check_own(&self, offset: u64, len: usize) -> Result<&Exposed> {
+        let (rank, size) = (self.rank(), self.size());
+        let is_inside = offset.checked_add(len as u64).is_some_and(|end| end <= size);
+        self.memory.as_ref().filter(|_| is_inside).ok_or(Error::OutsideWindow {
+            rank,
+            offset: i64::try_from(offset).unwrap_or(i64::MAX),
+            len: len as u64,
+            size,
+        })
+    }
+
+    /// Ends the window (`MPI_Win_free`). Collective: waits until all tasks have come, and gives the program's or the library's
+    /// memory back. The delete callbacks of its attributes run before.
+    ///
+    /// # Errors
+    /// An epoch is open; the death of a task; a callback's own.
+    pub fn free(self) -> Result<Option<JobBuffer>> {
+        self.epochs.borrow().check_closed("Window::free", self.handle.get())?;
+        let deleted = self.delete_attributes();
+        self.flush_puts()?;
+        self.communicator.barrier()?;
+        let mut state = self.communicator.state()?;
+        state.context.unexpose(self.control)?;
+        for attached in self.attached.into_inner() {
+            state.context.unexpose(attached.memory)?;
+        }
+        let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
+        state.context.remove_counter(self.placed);
+        deleted.map(|()| memory)
+    }
+
+    fn delete_attributes(&self) -> Result<()> {
+        let deletions = self.attributes.borrow().deletions();
+        let mut result = Ok(());
+        for deletion in deletions {
+            result = result.and(deletion.run(self.handle()));
+            self.attributes.borrow_mut().remove(deletion.keyval());
+        }
+        result
+    }
+
+    /// Its name; empty if it has none (`MPI_Win_get_name`).
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.name.borrow().clone()
+    }
+
+    /// Gives it a name, for people to read (`MPI_Win_set_name`).
+    pub fn set_name(&self, name: &str) {
+        name.clone_into(&mut self.name.borrow_mut());
+    }
+
+    /// The hints that it has (`MPI_Win_get_info`).
+    #[must_use]
+    pub fn info(&self) -> Info {
+        self.info.borrow().clone()
+    }
+
+    /// Gives hints (`MPI_Win_set_info`): they are kept, and nothing depends on them so far.
+    pub fn set_info(&self, info: &Info) {
+        info.clone_into(&mut self.info.borrow_mut());
+    }
+
+    /// The number under which the layer above knows it: callbacks get it. 0 at first.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.handle.get()
+    }
+
+    /// Tells the number under which the layer above knows it.
+    pub fn set_handle(&self, handle: u64) {
+        self.handle.set(handle);
+    }
+
+    /// The error handler (`MPI_Win_get_errhandler`).
+    #[must_use]
+    pub fn error_handler(&self) -> ErrorHandler {
+        self.error_handler.borrow().clone()
+    }
+
+    /// Sets the error handler (`MPI_Win_set_errhandler`).
+    pub fn set_error_handler(&self, handler: ErrorHandler) {
+        *self.error_handler.borrow_mut() = handler;
+    }
+
+    /// Runs the error handler if a call has failed (`MPI_Win_call_errhandler`); see [`Communicator::handled`].
+    ///
+    /// # Errors
+    /// Those of `result`.
+    pub fn handled<T>(&self, result: Result<T>) -> Result<T> {
+        self.communicator.handled_by(&self.error_handler(), self.handle(), result)
+    }
+
+    /// The value of an attribute (`MPI_Win_get_attr`).
+    ///
+    /// # Errors
+    /// A keyval for another kind of object.
+    pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
+        self.attributes.borrow().get(ObjectKind::Window, keyval)
+    }
+
+    /// Gives an attribute a value (`MPI_Win_set_attr`); the delete callback runs for an older one.
+    ///
+    /// # Errors
+    /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
+    pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
+        let older = self.attributes.borrow().deletion(keyval);
+        older.map_or(Ok(()), |older| older.run(self.handle()))?;
+        self.attributes.borrow_mut().set(ObjectKind::Window, keyval, value)
+    }
+
+    /// Deletes an attribute, after its callback (`MPI_Win_delete_attr`).
+    ///
+    /// # Errors
+    /// There is no such attribute; the callback's own, and then it stays.
+    pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
+        let deletion = self.attributes.borrow().deletion(keyval).ok_or_else(|| {
+            let what = "the window has no attribute with this keyval";
+            let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
+            Error::refused(ErrorClass::Keyval, "Window::delete_attribute", what, number)
+        })?;
+        deletion.run(self.handle())?;
+        self.attributes.borrow_mut().remove(keyval);
+        Ok(())
+    }
+}
+
+fn to_words(address: RemoteAddress) -> [u64; 3] {
+    let mut bytes = [0; 24];
+    bytes[..RemoteAddress::BYTES].copy_from_slice(&address.to_bytes());
+    bytemuck::cast(bytes)
+}
+
+fn from_words(words: [u64; 3]) -> RemoteAddress {
+    let bytes: [u8; 24] = bytemuck::cast(words);
+    let mut address = [0; RemoteAddress::BYTES];
+    address.copy_from_slice(&bytes[..RemoteAddress::BYTES]);
+    RemoteAddress::from_bytes(address)
+}

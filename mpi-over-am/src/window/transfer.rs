@@ -1,0 +1,246 @@
+//! Put and get (MPI 5.0 section 12.3).
+
+use am_core::PutOptions;
+use am_core::buffer::{RawBuffer, RemoteAddress};
+use am_core::error::Outcome;
+use am_core::fabric::Fabric;
+use bytemuck::{AnyBitPattern, NoUninit};
+use smallvec::SmallVec;
+
+use super::{Flavor, Window};
+use crate::buffer::{self, RecvData, SendData};
+use crate::datatype::{Datatype, Predefined, Visit};
+use crate::error::{Error, Result};
+use crate::protocol;
+use crate::rank::PROC_NULL;
+use crate::request::RequestId;
+use crate::state::State;
+
+/// Elements in a task's window: `count` of a datatype, counted from a displacement.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetData<'a> {
+    /// Whose window.
+    pub rank: u32,
+    /// In the target's units; in a dynamic window, an address.
+    pub displacement: i64,
+    /// How many.
+    pub count: u64,
+    /// Of what type. It has the layout that it has here: all tasks have one architecture.
+    pub datatype: &'a Datatype,
+}
+
+/// A piece of a task's window that is in one piece, with its length.
+pub(super) type Piece = (RemoteAddress, usize);
+pub(super) type Pieces = SmallVec<[Piece; 4]>;
+
+/// The pieces of a layout.
+#[derive(Default)]
+struct Collected(SmallVec<[(i64, u64); 4]>);
+
+impl Visit for Collected {
+    fn block(&mut self, at: i64, len: u64) {
+        self.0.push((at, len));
+    }
+}
+
+impl<F: Fabric> Window<F> {
+    /// Copies elements to a task's window (`MPI_Put`). The origin's memory is free when this returns; the elements are in place
+    /// after the epoch, or a flush.
+    ///
+    /// # Errors
+    /// No epoch is open for the rank, which may be unknown; elements outside of the window; another number of bytes than the
+    /// target's elements have; the death of a task.
+    pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
+        let Some(pieces) = self.pieces("Window::put", origin.packed_len(), target)? else { return Ok(()) };
+        let mut state = self.communicator.state()?;
+        let put = |state: &mut State<F>, mut bytes: &[u8]| {
+            for &(to, len) in &pieces {
+                let (piece, rest) = bytes.split_at(len);
+                let options = PutOptions { completion: Some(self.placed), ..PutOptions::default() };
+                state.context.put(to, piece, options)?;
+                self.puts.set(self.puts.get() + 1);
+                bytes = rest;
+            }
+            Ok(())
+        };
+        match origin.as_bytes() {
+            Some(bytes) => buffer::with_slice(bytes, |bytes| put(&mut state, bytes)),
+            None => put(&mut state, &packed(origin)?),
+        }
+    }
+
+    /// Copies elements from a task's window (`MPI_Get`). They are here when this returns.
+    ///
+    /// # Errors
+    /// As for [`put_data`](Self::put_data).
+    pub fn get_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<()> {
+        let Some(pieces) = self.pieces("Window::get", origin.packed_len(), target)? else { return Ok(()) };
+        let mut state = self.communicator.state()?;
+        match origin.as_buffer() {
+            Some(into) => {
+                let mut offset = 0;
+                for &(from, len) in &pieces {
+                    let part = into.part(offset, len).expect("the lengths were compared");
+                    fetch(&mut state, from, part)?;
+                    offset += len;
+                }
+            }
+            None => {
+                let mut scratch = Vec::new();
+                let mut offset = 0;
+                for &(from, len) in &pieces {
+                    scratch.resize(len, 0);
+                    state.context.get(from, &mut scratch, am_core::GetOptions::default())?;
+                    origin.unpack(offset, &scratch);
+                    offset += len as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`put_data`](Self::put_data), as a request, which is over (`MPI_Rput`).
+    ///
+    /// # Errors
+    /// As for [`put_data`](Self::put_data).
+    pub fn rput_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<RequestId> {
+        self.put_data(origin, target)?;
+        self.request_that_is_over()
+    }
+
+    /// As [`get_data`](Self::get_data), as a request, which is over (`MPI_Rget`).
+    ///
+    /// # Errors
+    /// As for [`get_data`](Self::get_data).
+    pub fn rget_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<RequestId> {
+        self.get_data(origin, target)?;
+        self.request_that_is_over()
+    }
+
+    /// Copies `count` elements of a datatype, which picks them from `memory` by displacements in bytes, to a task's window; see
+    /// [`Communicator::send_layout`](crate::Communicator::send_layout).
+    ///
+    /// # Errors
+    /// Elements that lie outside of `memory`; as for [`put_data`](Self::put_data).
+    pub fn put_layout<T: NoUninit>(
+        &self,
+        memory: &[T],
+        elements: (u64, &Datatype),
+        target: TargetData<'_>,
+    ) -> Result<()> {
+        buffer::lend_elements(memory, elements, |data| self.put_data(&data, target))
+    }
+
+    /// Copies elements from a task's window to the places in `memory` that `count` elements of a datatype name.
+    ///
+    /// # Errors
+    /// As for [`put_layout`](Self::put_layout).
+    pub fn get_layout<T: AnyBitPattern>(
+        &self,
+        memory: &mut [T],
+        elements: (u64, &Datatype),
+        target: TargetData<'_>,
+    ) -> Result<()> {
+        buffer::lend_elements_mut(memory, elements, |data| self.get_data(&data, target))
+    }
+
+    pub(super) fn request_that_is_over(&self) -> Result<RequestId> {
+        let mut state = self.communicator.state()?;
+        let request = state.handlers().requests.insert(false, 0);
+        state.handlers().requests.end(request, None);
+        Ok(request)
+    }
+
+    /// Copies elements to a task's window, from a displacement in its units on.
+    ///
+    /// # Errors
+    /// As for [`put_data`](Self::put_data).
+    pub fn put<T: NoUninit>(&self, from: &[T], rank: u32, displacement: i64) -> Result<()> {
+        let bytes = buffer::bytes_of(from);
+        let datatype = Datatype::predefined(Predefined::Byte);
+        let target = TargetData { rank, displacement, count: bytes.len() as u64, datatype: &datatype };
+        buffer::lend_to_send(bytes, |data| self.put_data(&data, target))
+    }
+
+    /// Copies elements from a task's window, from a displacement in its units on.
+    ///
+    /// # Errors
+    /// As for [`put_data`](Self::put_data).
+    pub fn get<T: AnyBitPattern>(&self, to: &mut [T], rank: u32, displacement: i64) -> Result<()> {
+        let datatype = Datatype::predefined(Predefined::Byte);
+        let target = TargetData { rank, displacement, count: size_of_val(to) as u64, datatype: &datatype };
+        buffer::lend_to_receive(to, |room| self.get_data(&RecvData::from_buffer(room), target))
+    }
+
+    /// The pieces that elements of a window are, after all checks; `None` where there is nothing to do.
+    pub(super) fn pieces(
+        &self,
+        call: &'static str,
+        len: u64,
+        target: TargetData<'_>,
+    ) -> Result<Option<Pieces>> {
+        if target.rank == PROC_NULL {
+            return Ok(None);
+        }
+        self.check_rank(target.rank)?;
+        self.epochs.borrow().check_access(call, target.rank)?;
+        let wanted = target.datatype.packed_len(target.count)?;
+        if wanted != len {
+            let [given, expected] = [len, wanted].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
+            return Err(Error::Count { call, given, expected });
+        }
+        let mut blocks = Collected::default();
+        target.datatype.layout(target.count).visit(0, wanted, &mut blocks);
+        let place = |(at, len)| {
+            let piece = self.place(target.rank, target.displacement, at, len)?;
+            let len = usize::try_from(len).map_err(|_| Error::TooLarge { call })?;
+            Ok((piece, len))
+        };
+        blocks.0.into_iter().map(place).collect::<Result<Pieces>>().map(Some)
+    }
+
+    /// Where bytes of a task's window are.
+    fn place(&self, rank: u32, displacement: i64, at: i64, len: u64) -> Result<RemoteAddress> {
+        let peer = self.peers[rank as usize];
+        let offset = i128::from(displacement) * i128::from(peer.unit) + i128::from(at);
+        let clamped = i64::try_from(offset).unwrap_or(if offset < 0 { i64::MIN } else { i64::MAX });
+        if self.flavor == Flavor::Dynamic {
+            return self.find(rank, clamped, len);
+        }
+        let inside = u64::try_from(offset)
+            .ok()
+            .filter(|offset| offset.checked_add(len).is_some_and(|end| end <= peer.size));
+        let outside = Error::OutsideWindow { rank, offset: clamped, len, size: peer.size };
+        inside.map(|offset| peer.data.plus(offset)).ok_or(outside)
+    }
+}
+
+/// The bytes of elements that are not in one piece.
+pub(super) fn packed(data: &SendData) -> Result<Vec<u8>> {
+    let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a put" })?;
+    let mut bytes = vec![0; len];
+    data.pack(0, &mut bytes);
+    Ok(bytes)
+}
+
+/// Copies bytes from a task's window. When this returns, nothing uses the memory any more.
+fn fetch<F: Fabric>(state: &mut State<F>, from: RemoteAddress, to: RawBuffer) -> Result<()> {
+    let request = state.handlers().requests.insert(false, 0);
+    match buffer::get(&mut state.context, from, to, request.number()) {
+        Ok(Outcome::Posted) => {}
+        Ok(_) => {
+            state.handlers().requests.forget(request);
+            return Ok(());
+        }
+        Err(error) => {
+            state.handlers().requests.forget(request);
+            return Err(error.into());
+        }
+    }
+    let waited = state.wait_over(request);
+    if waited.is_err() {
+        protocol::end(state, request);
+    }
+    let ended = state.handlers().requests.take(request);
+    waited.and(ended.map(|_| ()))
+}

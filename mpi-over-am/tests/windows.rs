@@ -1,0 +1,322 @@
+//! Windows: puts, gets, every kind of epoch, dynamic memory, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use am_core::testing::loopback::{Config, Reach};
+use common::{Communicator, Environment, job};
+use mpi_over_am::attribute::{Keyval, ObjectKind};
+use mpi_over_am::datatype::{Datatype, Predefined};
+use mpi_over_am::window::{Assertion, Flavor, Lock, TargetData};
+use mpi_over_am::{Error, ErrorClass, Group, Info, PROC_NULL, Settings};
+
+type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback>;
+
+/// Networks by every way to memory.
+fn everywhere(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, &Communicator) + Sync) {
+    for tasks in tasks {
+        for reach in [Reach::Direct, Reach::Posted, Reach::Staged] {
+            for config in [Config::new(tasks), Config::hostile(tasks, 11), Config::hostile(tasks, 12)] {
+                job(Config { reach, atomics: reach, ..config }, Settings::default(), &task);
+            }
+        }
+    }
+}
+
+fn class<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorClass {
+    result.unwrap_err().class()
+}
+
+fn right(world: &Communicator) -> u32 {
+    (world.rank() + 1) % world.size()
+}
+
+fn left(world: &Communicator) -> u32 {
+    (world.rank() + world.size() - 1) % world.size()
+}
+
+fn allocate(world: &Communicator, words: usize) -> Window {
+    world.allocate_window(words * 8, 8, &Info::new()).unwrap()
+}
+
+#[test]
+fn between_fences_everybody_puts_and_gets() {
+    everywhere([1, 2, 5], |_, world| {
+        let window = allocate(world, 2000);
+        assert_eq!((window.flavor(), window.size(), window.unit()), (Flavor::Allocated, 16000, 8));
+        window.fence(Assertion::NO_PRECEDE).unwrap();
+        let mine: Vec<u64> = (0..1000).map(|i| u64::from(world.rank()) * 10_000 + i).collect();
+        window.put(&mine, right(world), 500).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        let mut own = vec![0u64; 2000];
+        window.read(0, &mut own).unwrap();
+        let theirs: Vec<u64> = (0..1000).map(|i| u64::from(left(world)) * 10_000 + i).collect();
+        assert_eq!((&own[..500], &own[500..1500], &own[1500..]), (&[0; 500][..], &theirs[..], &[0; 500][..]));
+        let mut got = vec![0u64; 1000];
+        window.get(&mut got, right(world), 500).unwrap();
+        assert_eq!(got, mine);
+        window.fence(Assertion::NO_SUCCEED).unwrap();
+        assert_eq!(class(window.put(&[1u64], 0, 0)), ErrorClass::RmaSync);
+        let memory = window.free().unwrap().unwrap();
+        assert_eq!(memory[500 * 8..501 * 8], theirs[0].to_le_bytes());
+    });
+}
+
+#[test]
+fn programs_give_their_own_memory() {
+    everywhere([1, 3], |_, world| {
+        let len = 100 * (world.rank() as usize + 1);
+        let window = world.create_window(vec![7u8; len], 1, &Info::new()).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        for rank in 0..world.size() {
+            let place = i64::from(world.rank()) * 10;
+            window.put(&[world.rank().to_le_bytes()[0]; 10], rank, place).unwrap();
+        }
+        let last = 100 * i64::from(right(world) + 1);
+        let outside = window.put(&[1u8], right(world), last);
+        assert!(matches!(outside, Err(Error::OutsideWindow { len: 1, .. })), "{outside:?}");
+        assert_eq!(class(window.put(&[1u8, 2], right(world), last - 1)), ErrorClass::RmaRange);
+        assert_eq!(class(window.get(&mut [1u8], right(world), -1)), ErrorClass::RmaRange);
+        assert_eq!(class(window.get(&mut [1u8], world.size(), 0)), ErrorClass::Rank);
+        assert_eq!(class(window.read(len as u64, &mut [0u8])), ErrorClass::RmaRange);
+        window.put(&[1u8], PROC_NULL, 1 << 40).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        let memory = window.free().unwrap().unwrap();
+        let expected: Vec<u8> = (0..len)
+            .map(|at| if at / 10 < world.size() as usize { (at / 10).to_le_bytes()[0] } else { 7 })
+            .collect();
+        assert_eq!(memory[..], expected);
+        // Of no byte.
+        let empty = world.create_window(Vec::new(), 4, &Info::new()).unwrap();
+        empty.fence(Assertion::NONE).unwrap();
+        assert_eq!((empty.size(), empty.unit()), (0, 4));
+        empty.put::<u8>(&[], right(world), 0).unwrap();
+        assert_eq!(class(empty.put(&[0u8], right(world), 0)), ErrorClass::RmaRange);
+        empty.fence(Assertion::NONE).unwrap();
+        empty.free().unwrap();
+        assert_eq!(class(world.create_window(vec![1], 0, &Info::new()).map(drop)), ErrorClass::Displacement);
+    });
+}
+
+#[test]
+fn layouts_on_both_sides() {
+    everywhere([2, 3], |_, world| {
+        const ROWS: usize = 40;
+        let window = world.allocate_window(ROWS * 8 * 4, 4, &Info::new()).unwrap();
+        let int = Datatype::predefined(Predefined::Int32);
+        let column = Datatype::vector(ROWS as u64, 1, 8, &int).unwrap();
+        let pairs = Datatype::vector(ROWS as u64 / 2, 2, 3, &int).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        // From every third two to a column, and back to a row.
+        let source: Vec<i32> = (0..60).map(|i| i + 1000 * world.rank().cast_signed()).collect();
+        let column_of =
+            |rank: u32, at: i64| TargetData { rank, displacement: at, count: 1, datatype: &column };
+        let put = |target: TargetData<'_>| window.put_layout(&source, (1, &pairs), target);
+        put(column_of(right(world), 5)).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        let mut own = vec![0i32; ROWS * 8];
+        window.read(0, &mut own).unwrap();
+        for row in 0..ROWS {
+            let value = i32::try_from(row / 2 * 3 + row % 2).unwrap() + 1000 * left(world).cast_signed();
+            assert_eq!(own[row * 8 + 5], value);
+            assert_eq!(own[row * 8 + 4], 0);
+        }
+        let mut got = vec![0i32; 60];
+        window.get_layout(&mut got, (1, &pairs), column_of(right(world), 5)).unwrap();
+        for (at, value) in got.iter().enumerate() {
+            assert_eq!(*value, if at % 3 == 2 || at >= 59 { 0 } else { source[at] }, "{at}");
+        }
+        let wrong = TargetData { count: 2, ..column_of(0, 0) };
+        assert_eq!(class(put(wrong)), ErrorClass::Count);
+        assert_eq!(class(put(column_of(0, 9))), ErrorClass::RmaRange);
+        window.fence(Assertion::NONE).unwrap();
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn posts_and_starts_meet() {
+    everywhere([2, 4], |_, world| {
+        let window = allocate(world, 8);
+        let all = window.group();
+        let next = all.incl(&[right(world)]).unwrap();
+        let before = all.incl(&[left(world)]).unwrap();
+        for round in 0..20u64 {
+            window.post(&before, Assertion::NONE).unwrap();
+            window.start(&next, Assertion::NONE).unwrap();
+            window.put(&[round * 100 + u64::from(world.rank())], right(world), 3).unwrap();
+            if world.size() > 2 {
+                let other = (world.rank() + 2) % world.size();
+                assert_eq!(class(window.put(&[1u64], other, 0)), ErrorClass::RmaSync);
+            }
+            window.complete().unwrap();
+            if round % 2 == 0 {
+                window.wait().unwrap();
+            } else {
+                while !window.test().unwrap() {}
+            }
+            let mut got = [0u64];
+            window.read(24, &mut got).unwrap();
+            assert_eq!(got[0], round * 100 + u64::from(left(world)));
+        }
+        assert_eq!(class(window.complete()), ErrorClass::RmaSync);
+        assert_eq!(class(window.wait()), ErrorClass::RmaSync);
+        assert_eq!(class(window.test()), ErrorClass::RmaSync);
+        window.start(&Group::EMPTY, Assertion::NONE).unwrap();
+        assert_eq!(class(window.start(&Group::EMPTY, Assertion::NONE)), ErrorClass::RmaSync);
+        assert_eq!(class(window.lock(Lock::Shared, 0, Assertion::NONE)), ErrorClass::RmaSync);
+        assert_eq!(class(window.fence(Assertion::NONE)), ErrorClass::RmaSync);
+        window.complete().unwrap();
+        assert_eq!(class(window.start(&next, Assertion::NO_PUT)), ErrorClass::Assertion);
+        assert_eq!(class(window.fence(Assertion::NO_CHECK)), ErrorClass::Assertion);
+        assert_eq!(class(Assertion::from_bits(3)), ErrorClass::Assertion);
+        assert_eq!(Assertion::from_bits(1024).unwrap(), Assertion::NO_CHECK);
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn an_exclusive_lock_is_exclusive() {
+    everywhere([1, 4], |_, world| {
+        let window = allocate(world, 4);
+        for _ in 0..25 {
+            window.lock(Lock::Exclusive, 0, Assertion::NONE).unwrap();
+            let mut value = [0u64];
+            window.get(&mut value, 0, 1).unwrap();
+            window.put(&[value[0] + 1], 0, 1).unwrap();
+            window.unlock(0).unwrap();
+        }
+        world.barrier().unwrap();
+        window.lock(Lock::Shared, 0, Assertion::NONE).unwrap();
+        let mut value = [0u64];
+        window.get(&mut value, 0, 1).unwrap();
+        assert_eq!(value[0], 25 * u64::from(world.size()));
+        assert_eq!(class(window.lock(Lock::Shared, 0, Assertion::NONE)), ErrorClass::RmaSync);
+        assert_eq!(class(window.lock_all(Assertion::NONE)), ErrorClass::RmaSync);
+        window.unlock(0).unwrap();
+        assert_eq!(class(window.unlock(0)), ErrorClass::RmaSync);
+        assert_eq!(class(window.flush(0)), ErrorClass::RmaSync);
+        assert_eq!(class(window.lock(Lock::Shared, 9, Assertion::NONE)), ErrorClass::Rank);
+        assert_eq!(class(window.lock(Lock::Shared, 0, Assertion::NO_STORE)), ErrorClass::Assertion);
+        world.barrier().unwrap();
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn flushes_put_things_in_place_while_all_is_locked() {
+    everywhere([2, 3], |_, world| {
+        let window = allocate(world, 3000);
+        window.lock_all(Assertion::NONE).unwrap();
+        let values = vec![u64::from(world.rank()) + 1; 2000];
+        window.put(&values, right(world), 1).unwrap();
+        window.flush(right(world)).unwrap();
+        window.flush_local_all().unwrap();
+        window.flush_local(0).unwrap();
+        window.sync().unwrap();
+        // The target learns by a message that they are there.
+        let mut token = [0u8];
+        world.sendrecv((&[1u8], right(world), 0), (&mut token, left(world), 0)).unwrap();
+        let mut own = vec![0u64; 2000];
+        window.read(8, &mut own).unwrap();
+        assert!(own.iter().all(|&value| value == u64::from(left(world)) + 1));
+        window.flush_all().unwrap();
+        assert_eq!(class(window.unlock(0)), ErrorClass::RmaSync);
+        window.unlock_all().unwrap();
+        assert_eq!(class(window.unlock_all()), ErrorClass::RmaSync);
+        assert_eq!(class(window.flush_all()), ErrorClass::RmaSync);
+        world.barrier().unwrap();
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn shared_locks_keep_an_exclusive_one_out() {
+    let inside = AtomicU64::new(0);
+    everywhere([3], |_, world| {
+        let window = allocate(world, 1);
+        for round in 0..30 {
+            let is_exclusive = (round + world.rank()) % 3 == 0;
+            let (lock, weight) = if is_exclusive { (Lock::Exclusive, 1000) } else { (Lock::Shared, 1) };
+            window.lock(lock, 0, Assertion::NONE).unwrap();
+            let before = inside.fetch_add(weight, Ordering::SeqCst);
+            assert!(if is_exclusive { before == 0 } else { before < 1000 }, "{before} inside");
+            inside.fetch_sub(weight, Ordering::SeqCst);
+            window.unlock(0).unwrap();
+        }
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn memory_comes_and_goes() {
+    everywhere([2, 3], |_, world| {
+        let window = world.create_dynamic_window(&Info::new()).unwrap();
+        assert_eq!((window.flavor(), window.size()), (Flavor::Dynamic, 0));
+        for round in 0..3u8 {
+            let first = window.attach(vec![round; 5000]).unwrap();
+            let second = window.attach(vec![round; 64]).unwrap();
+            let mut theirs = [0u64; 2];
+            world.sendrecv((&[first, second], left(world), 0), (&mut theirs, right(world), 0)).unwrap();
+            let [first_there, second_there] = theirs.map(u64::cast_signed);
+            window.lock_all(Assertion::NONE).unwrap();
+            let mut got = vec![9u8; 5000];
+            window.get(&mut got, right(world), first_there).unwrap();
+            assert!(got.iter().all(|&byte| byte == round));
+            window.put(&[100 + round; 10], right(world), second_there + 54).unwrap();
+            assert_eq!(class(window.put(&[0u8; 2], right(world), second_there + 63)), ErrorClass::RmaRange);
+            assert_eq!(class(window.get(&mut [0u8], right(world), 1)), ErrorClass::RmaRange);
+            window.unlock_all().unwrap();
+            world.barrier().unwrap();
+            assert_eq!(
+                window.detach(second).unwrap()[50..],
+                [[round; 4].as_slice(), &[100 + round; 10]].concat()
+            );
+            assert_eq!(class(window.detach(second)), ErrorClass::RmaAttach);
+            if round == 1 {
+                window.detach(first).unwrap();
+            }
+        }
+        assert_eq!(class(window.attach(Vec::new())), ErrorClass::RmaAttach);
+        window.free().unwrap();
+        let fixed = allocate(world, 1);
+        assert_eq!(class(fixed.attach(vec![1])), ErrorClass::RmaFlavor);
+        assert_eq!(class(fixed.detach(0)), ErrorClass::RmaFlavor);
+        fixed.free().unwrap();
+    });
+}
+
+#[test]
+fn windows_have_names_hints_and_attributes() {
+    everywhere([2], |_, world| {
+        let mut hints = Info::new();
+        hints.set("no_locks", "true").unwrap();
+        let window = world.allocate_window(8, 1, &hints).unwrap();
+        assert_eq!(window.info(), hints);
+        window.set_name("a window");
+        assert_eq!(window.name(), "a window");
+        window.set_handle(5);
+        let deleted = std::sync::Arc::new(AtomicU64::new(0));
+        let log = std::sync::Arc::clone(&deleted);
+        let keyval = Keyval::new(
+            ObjectKind::Window,
+            |_, _, _| Ok(None),
+            move |object, _, value| {
+                log.store(object * 100 + value, Ordering::SeqCst);
+                Ok(())
+            },
+        );
+        window.set_attribute(&keyval, 3).unwrap();
+        assert_eq!(window.attribute(&keyval).unwrap(), Some(3));
+        assert_eq!(window.group().compare(&world.group()), mpi_over_am::Comparison::Identical);
+        assert!(window.handled(window.put(&[1u8], 0, 0)).is_err());
+        window.free().unwrap();
+        assert_eq!(deleted.load(Ordering::SeqCst), 503);
+        let window = allocate(world, 1);
+        window.lock(Lock::Shared, 0, Assertion::NO_CHECK).unwrap();
+        assert_eq!(class(window.free().map(drop)), ErrorClass::RmaSync);
+    });
+}
