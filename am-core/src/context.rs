@@ -244,7 +244,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.engine.attention {
                 self.attend()?;
             }
-            if self.progress()? {
+            if self.progress_any()? {
                 (polls, idle_since) = (0, Instant::now());
                 continue;
             }
@@ -277,7 +277,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if let Some(error) = self.stashed.pop_front() {
             return Err(error);
         }
-        let moved = self.progress()?;
+        let moved = self.progress_any()?;
         self.attend().map(|()| moved)
     }
 
@@ -292,10 +292,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if done(self)? {
                 return Ok(());
             }
-            if self.engine.attention {
+            let moved = if self.engine.attention {
                 self.attend()?;
-            }
-            if self.progress()? {
+                self.progress_any()?
+            } else {
+                self.progress()?
+            };
+            if moved {
                 polls = 0;
             } else {
                 polls += 1;
@@ -315,7 +318,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             if self.engine.attention {
                 self.attend()?;
             }
-            let moved = self.progress()?;
+            let moved = self.progress_any()?;
             let Some(left) = left(self) else {
                 done(self)?;
                 return Ok(());
@@ -346,6 +349,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if self.engine.is_busy() { Ok(self.work()? | moved) } else { Ok(moved) }
     }
 
+    /// One round of progress, beside the shortest path: while a purge is under way, what belongs to it is dropped.
+    #[inline]
+    fn progress_any(&mut self) -> Result<bool> {
+        if !self.engine.purges.is_filtering() {
+            return self.progress();
+        }
+        let Self { fabric, engine, handlers, inline, .. } = self;
+        let moved = progress::step_filtered(fabric, engine, handlers, inline)?;
+        Ok(self.work()? | moved)
+    }
+
     #[cold]
     #[inline(never)]
     fn work(&mut self) -> Result<bool> {
@@ -368,7 +382,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         match self.engine.first_failure() {
             Some(error) if !self.go_on => Err(error),
             _ => {
-                self.engine.attention = false;
+                self.engine.attention = self.engine.purges.is_filtering();
                 Ok(())
             }
         }
@@ -377,7 +391,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// One round of progress on behalf of a call that must not end because of somebody else's error: that is kept for the
     /// next probe or wait. Sleeps when nothing comes.
     pub(crate) fn progress_quietly(&mut self, polls: &mut u32) {
-        match self.progress() {
+        match self.progress_any() {
             Ok(true) => *polls = 0,
             Ok(false) => {
                 *polls += 1;
@@ -390,7 +404,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// One round of progress in a call that is done already, for programs that wait by calling it again and again: a lock taken
     /// by rmw, a flag read by get. Whoever holds the lock may need this task's progress.
     pub(crate) fn progress_in_passing(&mut self) {
-        if let Err(error) = self.progress() {
+        if let Err(error) = self.progress_any() {
             self.stash(error);
         }
     }
@@ -426,7 +440,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         match self.engine.first_failure() {
             Some(error) if !self.go_on => Err(error),
             _ => {
-                match self.progress() {
+                match self.progress_any() {
                     Ok(true) => *polls = 0,
                     Ok(false) => {
                         *polls += 1;

@@ -341,7 +341,7 @@ pub enum Refusal {
     #[error("it could not read the packet")]
     Malformed,
     /// This task itself gave the operation up.
-    #[error("the operation was given up here")]
+    #[error("the operation was given up by its origin")]
     Withdrawn,
     /// It cannot take more at present.
     #[error("it has no room for more unfinished messages")]

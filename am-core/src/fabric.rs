@@ -135,6 +135,10 @@ pub trait Fabric: fmt::Debug {
     /// [`Outcome::Retry`]: new claims are refused, but a peer is still copying; ask again.
     fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
 
+    /// As [`revoke`](Self::revoke), of a grant for one operation that is given up here: its peer has not said that it is done, and
+    /// may be copying.
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
+
     /// Tells `origin` that one of its requests will never be answered: the place it reserved is free again. The news may
     /// travel with the next credits; it takes no room.
     fn waive(&mut self, origin: Endpoint);

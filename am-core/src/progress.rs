@@ -48,6 +48,10 @@ impl<F: Fabric> Lower for Port<'_, F> {
         self.0.revoke(grant)
     }
 
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+        self.0.revoke_in_use(grant)
+    }
+
     #[inline]
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
         self.0.write(to, from, op)
@@ -92,6 +96,43 @@ pub(crate) fn step<F: Fabric, H: HandlerSet>(
     inline: &mut InlineBytes,
 ) -> Result<bool> {
     let Some(event) = fabric.poll(inline) else { return Ok(false) };
+    handle(fabric, engine, handlers, inline, event)
+}
+
+/// As [`step`], and drops what belongs to operations that a purge has ended.
+///
+/// # Errors
+/// As for [`step`].
+#[cold]
+#[inline(never)]
+pub(crate) fn step_filtered<F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine,
+    handlers: &mut H,
+    inline: &mut InlineBytes,
+) -> Result<bool> {
+    match fabric.poll(inline) {
+        None => Ok(false),
+        Some(Event::Arrival(arrival)) if engine.is_stale(arrival.from, arrival.label) => {
+            let (from, class) = (arrival.from, arrival.class);
+            fabric.release(arrival);
+            if class == Class::Request {
+                fabric.waive(from);
+            }
+            Ok(true)
+        }
+        Some(event) => handle(fabric, engine, handlers, inline, event),
+    }
+}
+
+#[inline(always)]
+fn handle<F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine,
+    handlers: &mut H,
+    inline: &mut InlineBytes,
+    event: Event,
+) -> Result<bool> {
     match event {
         Event::Arrival(arrival) => match arrival.payload {
             Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,

@@ -7,7 +7,7 @@ use super::reassembly::{Incoming, Ranges, Stage, Tail, room_of};
 use super::statistics::Statistics;
 use super::{Cold, Due, Engine, Grants, Lower, Packet, PacketBytes, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
-use crate::error::{Error, Refusal, Result};
+use crate::error::{Error, RangeFault, Refusal, Result};
 use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Scatter, Ticket};
 use crate::task::Endpoint;
 use crate::transfer::{Class, OpId, Transfer};
@@ -281,6 +281,11 @@ impl Engine {
                 Ok(Transfer::Staged) => {
                     let what = "the way into its memory was lost during a transfer".to_owned();
                     incoming.failed = Some(Box::new(Error::Protocol { peer: source, what }));
+                }
+                // Its origin has taken the grant back before this task has said that it is done.
+                Err(Error::RemoteRange { why: RangeFault::Stale, .. }) => {
+                    let why = Refusal::Withdrawn;
+                    incoming.failed = Some(Box::new(Error::Refused { target: source, why }));
                 }
                 Err(error) => incoming.failed = Some(Box::new(error)),
             }

@@ -24,6 +24,8 @@ pub(super) enum Cold {
     Answer(Endpoint, u16, InlineBytes),
     /// A packet met an error here, which its origin is told (if it may be answered) and the caller gets.
     Refuse { origin: Endpoint, answered: bool, op: u32, error: Box<Error> },
+    /// A peer has given up everything with this task.
+    Purged(Endpoint),
     /// An announcement is given up by its origin.
     Withdraw { origin: Endpoint, op: u32 },
 }
@@ -52,6 +54,7 @@ impl Engine {
             (Kind::Fenced, _) => self.handle_fenced(packet),
             (Kind::Barrier, _) => self.handle_barrier(packet),
             (Kind::Exchange, _) => self.handle_exchange(packet),
+            (Kind::Withdraw, packet::SECOND | packet::THIRD) => self.handle_purge(packet),
             (Kind::Withdraw, _) => match answers::inline(packet)?.u32() {
                 Some(op) if packet.class == Class::Request => {
                     Ok(self.later(Cold::Withdraw { origin: packet.from, op }))
@@ -99,6 +102,7 @@ impl Engine {
                 }
                 Err(*error)
             }
+            Some(Cold::Purged(peer)) => self.be_purged(peer, lower, handlers),
             Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, lower),
         }
     }
@@ -115,7 +119,8 @@ impl Engine {
             && self.streams.is_empty()
             && self.retries.is_empty()
             && self.fetching.is_empty()
-            && self.thread_jobs.is_empty())
+            && self.thread_jobs.is_empty()
+            && !self.purges.is_closing())
     }
 
     /// Does a bounded part of what waits to be done; whether anything moved.
@@ -128,7 +133,8 @@ impl Engine {
             | self.work_on_retries(lower, handlers)?
             | self.work_on_fetching(lower, handlers)?
             | self.work_on_streams(lower)?
-            | self.work_on_fences(lower)?;
+            | self.work_on_fences(lower)?
+            | self.work_on_closing(lower, handlers)?;
         self.busy = self.is_eager() || !self.fences.is_empty() || self.has_handlers_on_thread();
         Ok(moved)
     }

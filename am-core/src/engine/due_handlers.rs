@@ -141,6 +141,15 @@ impl Engine {
         self.finish(source, &mut tail, Told::Nothing, lower)
     }
 
+    /// What is owed to `peer` for handlers on the thread is owed no more, but its reserved places.
+    pub(super) fn forget_owed(&mut self, peer: Endpoint) {
+        for after in self.after_thread.values_mut().filter(|after| after.source == peer) {
+            let Tail { reserved, .. } = after.tail;
+            after.tail =
+                Tail { target_counter: 0, completion_counter: 0, op: 0, answerable: false, reserved };
+        }
+    }
+
     /// Counters and the answer of a message that went well.
     fn finish<L: Lower>(
         &mut self,

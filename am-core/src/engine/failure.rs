@@ -26,6 +26,7 @@ impl Engine {
         self.failed.push((task, how));
         self.attention = true;
         self.counters.note_purged(task);
+        self.purges.forget(task);
         let mut result = Ok(());
         drop(self.pending.drop_where(|endpoint| endpoint.task == task));
         self.drop_streams(|endpoint| endpoint.task == task);
@@ -43,20 +44,21 @@ impl Engine {
             .map(|(key, _)| key)
             .collect();
         for key in incoming {
-            result = result.and(self.fail_incoming(key, task, lower, handlers));
+            let error = self.failure_of(task);
+            result = result.and(self.fail_incoming(key, error, lower, handlers));
         }
         self.fences.retain(|fence| fence.origin().task != task);
         result
     }
 
-    fn fail_incoming<L: Lower, H: HandlerSet>(
+    pub(super) fn fail_incoming<L: Lower, H: HandlerSet>(
         &mut self,
         key: u32,
-        task: TaskId,
+        error: Error,
         lower: &mut L,
         handlers: &mut H,
     ) -> Result<()> {
-        let error = Box::new(self.failure_of(task));
+        let error = Box::new(error);
         let Some(incoming) = self.incoming.get_mut(key) else { return Ok(()) };
         match incoming.stage {
             // Nobody has accepted it: its ticket ends quietly.
@@ -98,7 +100,7 @@ impl Engine {
 }
 
 impl super::outstanding::Op {
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Ended(_))
     }
 }

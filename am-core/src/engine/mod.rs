@@ -17,6 +17,7 @@ mod group;
 mod outstanding;
 pub mod packet;
 mod pending;
+mod purge;
 pub mod reassembly;
 mod segment;
 mod send;
@@ -46,6 +47,7 @@ pub(crate) use outstanding::End;
 use outstanding::Outstanding;
 use packet::{Announcement, Fields, Kind, MessageHead};
 use pending::Pending;
+use purge::Purges;
 use reassembly::Incoming;
 use segment::Streams;
 pub(crate) use send::{Begun, NoGatherer, Outgoing, Source};
@@ -98,6 +100,12 @@ pub trait Lower: Grants {
     /// # Errors
     /// There is no such grant.
     fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
+
+    /// Ends a grant for one operation whose peer may still be copying by it.
+    ///
+    /// # Errors
+    /// There is no such grant.
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
 
     /// Writes to granted memory of a peer.
     ///
@@ -209,6 +217,7 @@ pub struct Engine {
     bounces: Vec<JobBuffer>,
     streams: Streams,
     retries: VecDeque<u32>,
+    pub(crate) purges: Purges,
     fences: Vec<FenceWaiting>,
     barriers: Barriers,
     exchanges: Exchanges,
@@ -272,6 +281,7 @@ impl Engine {
             bounces: Vec::new(),
             streams: Streams::new(),
             retries: VecDeque::new(),
+            purges: Purges::default(),
             fences: Vec::new(),
             barriers: Barriers::default(),
             exchanges: Exchanges::default(),

@@ -24,6 +24,8 @@
 //! Barrier     round(4)                                                              OneWay
 //! Exchange    epoch(4) then for each task: task(4) length(1) bytes(length)          OneWay
 //! Withdraw    op(4)                           the origin of an announcement gives up Request
+//!             1: nothing                      this task ends everything with you          Request
+//!             2: nothing                      the answer to that, behind all sent before  Answer
 //! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
 //!
 //! fixed       uhdr length(2) flags(1) spare(1) target counter(4) [completion counter(4) if flag 1]
@@ -221,6 +223,8 @@ pub const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
 pub const FIRST: HandlerId = HandlerId(0);
 /// In the handler field of a Piece: of a get; of a Fence: of handlers too.
 pub const SECOND: HandlerId = HandlerId(1);
+/// In the handler field of a Withdraw: the answer to a purge, which is [`SECOND`].
+pub const THIRD: HandlerId = HandlerId(2);
 /// Bytes before the data of a Piece.
 pub const PIECE_HEAD_BYTES: usize = 12;
 

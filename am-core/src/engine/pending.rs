@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::outstanding::State;
+use super::packet::{self, Kind, SECOND};
 use super::statistics::Statistics;
 use super::{Engine, Lower};
 use crate::buffer::{InlineBytes, RawBytes};
@@ -41,12 +42,38 @@ pub(crate) struct Pending {
     queues: HashMap<Endpoint, VecDeque<Queued>>,
     /// The targets that have a queue, in the order in which they get their turn.
     turns: VecDeque<Endpoint>,
+    /// Peers that new operations are refused with.
+    blocked: usize,
+    /// Whether a packet may go straight to the fabric: nothing waits, and nobody is refused.
+    shut: bool,
 }
 
 impl Pending {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.turns.is_empty()
+    }
+
+    /// Whether a packet may go straight to the fabric, without another look.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        !self.shut
+    }
+
+    /// Operations with one peer more are refused.
+    pub(crate) fn block(&mut self) {
+        self.blocked += 1;
+        self.shut = true;
+    }
+
+    /// With one less.
+    pub(crate) fn unblock(&mut self) {
+        self.blocked -= 1;
+        self.look_again();
+    }
+
+    fn look_again(&mut self) {
+        self.shut = self.blocked > 0 || !self.turns.is_empty();
     }
 
     /// Whether packets wait for room at `target`.
@@ -62,6 +89,7 @@ impl Pending {
             VecDeque::new()
         });
         queue.push_back(packet);
+        self.shut = true;
     }
 
     /// Takes out the packet of one operation, which is never sent.
@@ -71,10 +99,22 @@ impl Pending {
         }
     }
 
+    /// Takes out all that waits for `target`, but the news of an earlier purge: the answer to that is waited for.
+    pub(crate) fn drop_for_purge(&mut self, target: Endpoint) {
+        let Some(queue) = self.queues.get_mut(&target) else { return };
+        queue.retain(|packet| packet.label == packet::label(Kind::Withdraw, SECOND));
+        if queue.is_empty() {
+            self.queues.remove(&target);
+            self.turns.retain(|&other| other != target);
+            self.look_again();
+        }
+    }
+
     /// Takes out all that waits for `is_meant`, which is never sent.
     pub(crate) fn drop_where(&mut self, is_meant: impl Fn(Endpoint) -> bool) -> Vec<Queued> {
         let dropped: Vec<Endpoint> = self.turns.iter().copied().filter(|&target| is_meant(target)).collect();
         self.turns.retain(|&target| !is_meant(target));
+        self.look_again();
         dropped.iter().filter_map(|target| self.queues.remove(target)).flatten().collect()
     }
 }
@@ -181,6 +221,7 @@ impl Engine {
                 self.pending.queues.insert(target, queue);
                 self.pending.turns.push_back(target);
             }
+            self.pending.look_again();
             outcome?;
         }
         Ok(sent > 0)

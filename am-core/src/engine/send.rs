@@ -507,10 +507,21 @@ impl Engine {
     }
 
     /// # Errors
-    /// An endpoint that the job does not have, or whose task has died.
+    /// An endpoint that the job does not have.
+    pub(crate) fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
+        if endpoint.task.0 < self.num_tasks {
+            Ok(())
+        } else {
+            Err(Error::UnknownTask { endpoint, num_tasks: self.num_tasks })
+        }
+    }
+
+    /// # Errors
+    /// An endpoint that the job does not have, whose task has died, or with which operations were purged.
     pub(crate) fn check_target(&self, target: Endpoint) -> Result<()> {
-        if target.task.0 >= self.num_tasks {
-            return Err(Error::UnknownTask { endpoint: target, num_tasks: self.num_tasks });
+        self.check_exists(target)?;
+        if self.purges.refuses(target) {
+            return Err(Error::Purged { task: target.task, by: self.own.task });
         }
         match self.dead(target.task) {
             Some(error) => Err(error),

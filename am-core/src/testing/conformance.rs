@@ -17,6 +17,7 @@ mod flow;
 mod later;
 mod memory;
 mod pgas;
+mod purge;
 mod put_get;
 mod rmw;
 mod vector;
@@ -43,6 +44,7 @@ pub fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     checks.extend(put_get::checks());
     checks.extend(rmw::checks());
     checks.extend(vector::checks());
+    checks.extend(purge::checks());
     checks.extend(fences::checks());
     checks.extend(memory::checks());
     checks.extend(flow::checks());

@@ -247,6 +247,10 @@ impl Fabric for Loopback {
         self.network.lock().revoke(self.own, grant)
     }
 
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+        self.network.lock().revoke_in_use(self.own, grant)
+    }
+
     fn waive(&mut self, origin: Endpoint) {
         self.network.lock().waive(self.own, origin.task);
         self.network.notify(origin.task);

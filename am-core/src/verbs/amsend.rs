@@ -69,7 +69,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if outgoing.head().push_to(&mut inline)
             && inline.push(uhdr)
             && !options.announce
-            && self.engine.pending.is_empty()
+            && self.engine.pending.is_clear()
         {
             let (target, class) = (outgoing.target, outgoing.class());
             let label = packet::label(Kind::Message, handler);
@@ -151,7 +151,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if outgoing.head().push_to(&mut inline)
             && inline.push(uhdr)
             && !options.announce
-            && self.engine.pending.is_empty()
+            && self.engine.pending.is_clear()
         {
             let class = outgoing.class();
             let label = packet::label(Kind::Message, handler);

@@ -10,6 +10,7 @@ mod memory;
 mod msgpoll;
 mod multicast;
 mod owned;
+mod purge;
 mod put;
 mod query;
 mod rmw;

@@ -102,6 +102,25 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
+    /// The buffer of an operation that has ended, and how it ended; or its handle again. Makes no progress.
+    ///
+    /// # Errors
+    /// A handle of another context.
+    #[expect(clippy::type_complexity, reason = "a handle, or what wait_owned gives")]
+    pub fn try_owned(
+        &mut self,
+        handle: OwnedHandle,
+    ) -> Result<std::result::Result<(JobBuffer, Result<()>), OwnedHandle>> {
+        if self.engine.ops.get(handle.0).is_none() {
+            return Err(Error::UnknownHandle { handle: handle.0 });
+        }
+        let Some(ended) = self.engine.ops.take_ended(handle.0) else { return Ok(Err(handle)) };
+        match ended.kept {
+            Some(buffer) => Ok(Ok((buffer, ended.result.map(|_| ()).map_err(|error| *error)))),
+            None => Err(Error::UnknownHandle { handle: handle.0 }),
+        }
+    }
+
     /// Waits for an operation with a buffer of its own: the buffer, and how the operation ended.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut inline = InlineBytes::new();
         // A tiny put with a target counter is one packet: the target makes progress for its counter anyway.
         if let (Some(counter), None) = (options.target, options.completion)
+            && self.engine.pending.is_clear()
             && push_head(&mut inline, to, CounterName::to_wire(Some(counter)))
             && inline.push(bytes)
         {

@@ -198,6 +198,15 @@ impl<D: Device> ViaFabric<D> {
         Ok(done)
     }
 
+    /// Ends a grant. `finished`: whoever it was for has said that it copies no more, or is dead.
+    fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
+        match self.nic.deregister_mem(handle(grant), finished) {
+            Ok(Posted::Done) => Ok(Outcome::Done),
+            Ok(Posted::Retry) => Ok(Outcome::Retry),
+            Err(error) => Err(refused(own_address(self.endpoint, grant, 0), 0, error)),
+        }
+    }
+
     /// Sends back credits that no message carried, when a peer is owed many.
     #[cold]
     #[inline(never)]
@@ -446,15 +455,11 @@ impl<D: Device> Fabric for ViaFabric<D> {
     }
 
     fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
-        let finished = grant.is_for_operation();
-        match self.nic.deregister_mem(handle(grant), finished) {
-            Ok(Posted::Done) => Ok(Outcome::Done),
-            Ok(Posted::Retry) => Ok(Outcome::Retry),
-            Err(error) => {
-                let at = own_address(self.endpoint, grant, 0);
-                Err(refused(at, 0, error))
-            }
-        }
+        self.end_grant(grant, grant.is_for_operation())
+    }
+
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+        self.end_grant(grant, false)
     }
 
     #[inline(always)]

@@ -377,15 +377,23 @@ impl State {
         self.tasks[own.index()].regions.insert(memory, access)
     }
 
-    pub(super) fn revoke(&mut self, own: TaskId, grant: Grant) -> Result<Outcome> {
-        let in_use = self.tasks.iter().flat_map(|task| &task.posted).any(|posted| {
+    fn is_in_use(&self, own: TaskId, grant: Grant) -> bool {
+        self.tasks.iter().flat_map(|task| &task.posted).any(|posted| {
             let remote = posted.job.remote();
             remote.task == own && remote.grant == grant
-        });
+        })
+    }
+
+    pub(super) fn revoke(&mut self, own: TaskId, grant: Grant) -> Result<Outcome> {
         assert!(
-            !(in_use && grant.is_for_operation()),
+            !(grant.is_for_operation() && self.is_in_use(own, grant)),
             "{own} revokes a grant for one operation while its peer is copying"
         );
+        self.revoke_in_use(own, grant)
+    }
+
+    pub(super) fn revoke_in_use(&mut self, own: TaskId, grant: Grant) -> Result<Outcome> {
+        let in_use = self.is_in_use(own, grant);
         let regions = &mut self.tasks[own.index()].regions;
         if in_use {
             regions.close(grant);

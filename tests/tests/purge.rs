@@ -1,0 +1,130 @@
+//! Recovery that can't corrupt: a task is stopped in the middle of a copy, its peer gives the operation up, and the buffer comes
+//! back only when nobody copies from it any more.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use am_core::buffer::JobBuffer;
+use am_core::error::Error;
+use am_core::handler::{Answer, Completion, Delivered};
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context};
+use am_tests::harness::job;
+use am_via::Task;
+use am_via::start::ShmFabric;
+
+const BYTES: usize = 96 << 20;
+const OLD: u8 = 0x11;
+const NEW: u8 = 0xEE;
+const ROUNDS: u32 = 8;
+
+fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.expect("kill runs").success(), "SIG{name} to {pid}");
+}
+
+/// Whether all threads of the process are stopped.
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the peer lives");
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    })
+}
+
+fn run() {
+    let task = Task::join().expect("the launcher made a job");
+    let mut context = task.context().expect("the job has memory");
+    let done = context.counter().expect("counter");
+    let (send, receive) = std::sync::mpsc::channel();
+    let handler = context
+        .register_handler(move |message| {
+            let send = send.clone();
+            let delivered = move |delivered: Delivered| drop(send.send(delivered));
+            let place = JobBuffer::zeroed(message.len as usize);
+            Answer::owned(place, Completion::Call(Box::new(delivered)))
+        })
+        .expect("register");
+    let next_round =
+        context.register_handler(move |_| Answer::consumed(Completion::Bump(done))).expect("register");
+    let pids = context.exchange(&std::process::id().to_le_bytes()).expect("exchange");
+    if context.task() == TaskId(1) {
+        for round in 0..ROUNDS {
+            // The end of the message tells itself; what is told here is that its origin has taken it back.
+            while let Err(error) = context.wait_counter(done, 1) {
+                let is_withdrawn = matches!(error, Error::Purged { .. } | Error::Refused { .. });
+                assert!(is_withdrawn, "round {round}: {error}");
+            }
+            let delivered = receive.try_recv().expect("the message has ended, well or not");
+            let buffer = delivered.buffer.expect("its place");
+            assert!(
+                buffer.iter().all(|&byte| byte != NEW),
+                "round {round}: bytes that were written after the buffer had come back"
+            );
+            println!("round {round}: {:?}", delivered.outcome.map_err(|error| error.to_string()));
+        }
+        return context.gfence().expect("gfence");
+    }
+    let peer = u32::from_le_bytes(pids[1][..].try_into().expect("four bytes"));
+    let mut held_back = 0;
+    for round in 0..ROUNDS {
+        let mut buffer = context.alloc(BYTES).expect("alloc");
+        buffer.fill(OLD);
+        let sent =
+            context.amsend_owned(TaskId(1), handler, &[], buffer, AmOptions::default()).expect("amsend");
+        std::thread::sleep(Duration::from_micros(u64::from(round) * 3700));
+        signal("STOP", peer);
+        while !is_stopped(peer) {
+            std::thread::yield_now();
+        }
+        context.purge_totask(TaskId(1)).expect("purge");
+        let (buffer, was_held_back) = take_back(&mut context, sent, peer);
+        held_back += u32::from(was_held_back);
+        // It is this task's again: nobody may see what is written now.
+        let mut buffer = buffer;
+        buffer.fill(NEW);
+        signal("CONT", peer);
+        context.resume_totask(TaskId(1)).expect("resume");
+        context.amsend(TaskId(1), next_round, &[], &[], AmOptions::default()).expect("allowed again");
+        // The peer has looked at what it got.
+        context.fence_ops(None).expect("fence");
+    }
+    println!("held back {held_back} of {ROUNDS} buffers");
+    context.gfence().expect("gfence");
+}
+
+/// The buffer, and whether it was held back while the peer was stopped.
+fn take_back(context: &mut Context<ShmFabric>, sent: am_core::OwnedHandle, peer: u32) -> (JobBuffer, bool) {
+    let mut handle = sent;
+    let begun = Instant::now();
+    let mut was_held_back = false;
+    loop {
+        context.probe().expect("nothing else is wrong");
+        handle = match context.try_owned(handle).expect("a handle of this context") {
+            Ok((buffer, ended)) => {
+                assert!(matches!(ended, Ok(()) | Err(Error::Purged { .. })), "{ended:?}");
+                return (buffer, was_held_back);
+            }
+            Err(handle) => handle,
+        };
+        if begun.elapsed() > Duration::from_millis(200) && !was_held_back {
+            // It was in the middle of a copy: only when it goes on may the buffer come back.
+            was_held_back = true;
+            signal("CONT", peer);
+        }
+    }
+}
+
+#[test]
+fn a_buffer_comes_back_when_nobody_copies_from_it_any_more() {
+    job("a_buffer_comes_back_when_nobody_copies_from_it_any_more")
+        .tasks(2)
+        .time_limit(Duration::from_secs(120))
+        .run_and_judge(run, |outcome| {
+            assert!(outcome.is_success, "{}", outcome.line);
+            // Of so many stops some are in the middle of a copy; if none is, nothing was tested.
+            let told = &outcome.tasks[0].stdout;
+            println!("{told}");
+            assert!(told.contains("held back") && !told.contains("held back 0 "), "{told}");
+        });
+}
