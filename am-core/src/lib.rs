@@ -7,7 +7,8 @@
 //!
 //! * **put** and **get** move bytes between memory of this task and memory that another task has *exposed*. The other task
 //!   need not do anything.
-//! * **rmw** operates atomically on a word of exposed memory.
+//! * **rmw** operates atomically on a word of exposed memory, **accumulate** on an array of them.
+//! * **putv**, **getv** and **amsendv** do the same with data that are not in one piece at either side ([`vector`]).
 //! * **amsend** sends a message to a *header handler* of the target. The handler sees who sent it, its short *user header* and the
 //!   length of its data, and answers where the data go (a buffer, a part of exposed memory, a sink, nowhere, or *later*)
 //!   and which *completion handler* runs when they are there: a predefined one, a closure, or one on the handler thread.
@@ -28,7 +29,8 @@
 //!   ordered, unless a fence is between.
 //! * A message that may be answered has reserved the room for its answer, so a handler never waits, and nothing queues without bound
 //!   on its account. Handlers are given nothing that communicates, and a communicating call inside one is an error.
-//! * The death of a task ends what was under way to it with an error that names it.
+//! * The death of a task ends what was under way to it with an error that names it. A program can do the same by
+//!   [`purge_totask`](Context::purge_totask), and begin anew; memory comes back when nobody copies from it any more.
 //! * On the path of a small message there is no allocation, no system call and no lock.
 //!
 //! # A program
@@ -102,7 +104,7 @@
 //!
 //! # Where to look
 //!
-//! [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
+//! [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
 //! are given and may answer. [`engine`] is the protocol: what packets mean, without any input or output of its own;
 //! [`engine::packet`] is its wire format. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] is the trait that the world below implements. [`buffer`] is the
 //! one module with `unsafe` code.
@@ -126,6 +128,7 @@ mod handler_thread;
 mod in_handler;
 pub mod pgas;
 mod progress;
+pub mod shared;
 pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

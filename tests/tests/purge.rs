@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use am_core::buffer::JobBuffer;
+use am_core::buffer::{Access, JobBuffer};
 use am_core::error::Error;
 use am_core::handler::{Answer, Completion, Delivered};
 use am_core::task::TaskId;
@@ -37,12 +37,16 @@ fn run() {
     let mut context = task.context().expect("the job has memory");
     let done = context.counter().expect("counter");
     let (send, receive) = std::sync::mpsc::channel();
+    // The place of the messages: its pages are there, so that a copy begins at once.
+    let mut place = context.alloc(BYTES).expect("alloc");
+    place.fill(0);
+    let place = context.expose(place, Access::READ).expect("expose");
+    let range = place.range(0, BYTES as u64).expect("inside");
     let handler = context
-        .register_handler(move |message| {
+        .register_handler(move |_| {
             let send = send.clone();
             let delivered = move |delivered: Delivered| drop(send.send(delivered));
-            let place = JobBuffer::zeroed(message.len as usize);
-            Answer::owned(place, Completion::Call(Box::new(delivered)))
+            Answer::exposed(range, Completion::Call(Box::new(delivered)))
         })
         .expect("register");
     let next_round =
@@ -56,9 +60,10 @@ fn run() {
                 assert!(is_withdrawn, "round {round}: {error}");
             }
             let delivered = receive.try_recv().expect("the message has ended, well or not");
-            let buffer = delivered.buffer.expect("its place");
+            let mut bytes = vec![0; BYTES];
+            place.read(0, &mut bytes).expect("inside");
             assert!(
-                buffer.iter().all(|&byte| byte != NEW),
+                bytes.iter().all(|&byte| byte != NEW),
                 "round {round}: bytes that were written after the buffer had come back"
             );
             println!("round {round}: {:?}", delivered.outcome.map_err(|error| error.to_string()));
@@ -72,7 +77,7 @@ fn run() {
         buffer.fill(OLD);
         let sent =
             context.amsend_owned(TaskId(1), handler, &[], buffer, AmOptions::default()).expect("amsend");
-        std::thread::sleep(Duration::from_micros(u64::from(round) * 3700));
+        std::thread::sleep(Duration::from_micros(1000 + u64::from(round) * 2700));
         signal("STOP", peer);
         while !is_stopped(peer) {
             std::thread::yield_now();

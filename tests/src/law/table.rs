@@ -89,7 +89,7 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "am-core",
         called: "",
-        places: &["context", "progress", "handler_thread"],
+        places: &["context", "progress", "handler_thread", "shared"],
         may: &["engine", "fabric", "verbs", "nouns"],
         must_not: &["std::env"],
         why: "the one place where engine and fabric meet: generic and inlined",

@@ -1,0 +1,328 @@
+//! A context for any number of threads, and its two progress modes: polling, and interrupts (`LAPI_Senv` with `INTERRUPT_SET`).
+//!
+//! One lock guards the context. A thread that waits polls for all: it holds the lock for one round at a time, and lets in who wants
+//! to begin something between two rounds. Who finds the lock taken by a sleeper rings the context's doorbell.
+//!
+//! In polling mode nothing moves unless some thread is inside a call. In interrupt mode a thread of the context's own sleeps on
+//! the doorbell, and runs handlers as messages come, while the program computes. Each message then costs the waking of that
+//! thread; a thread that waits by polling at the same time takes most of them before it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::buffer::{JobBuffer, RemoteAddress};
+use crate::context::Context;
+use crate::counter::{Counter, CounterName, DestinationStatus};
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Waker};
+use crate::handler::{HandlerSet, HandlerTable};
+use crate::in_handler;
+use crate::transfer::{AtomicOp, Width};
+use crate::verbs::OwnedHandle;
+
+/// The longest sleep of a poller. News end it, and so does a thread that wants in.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+/// Between two rings of a thread that wants in: a ring may come just before the poller lies down.
+const RING_AGAIN: Duration = Duration::from_micros(50);
+/// The longest sleep of a thread that only waits for others' progress.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// As a number of polls in vain: sleep at once.
+const NO_SPIN: u32 = u32::MAX;
+
+/// A context that any thread may use, one at a time. Clones are the same context; it ends with the last one.
+pub struct SharedContext<F: Fabric, H: HandlerSet = HandlerTable> {
+    inner: Arc<Inner<F, H>>,
+}
+
+struct Inner<F: Fabric, H: HandlerSet> {
+    context: Mutex<Context<F, H>>,
+    /// Threads that want the lock and did not get it at once.
+    wanting: AtomicUsize,
+    /// Signalled after each round that moved something, if somebody waits without polling.
+    moved: Condvar,
+    /// Counters that a thread waits for without polling.
+    waited_for: Mutex<Vec<Counter>>,
+    waker: Waker,
+    interrupts: Mutex<Option<JoinHandle<()>>>,
+    has_interrupts: AtomicBool,
+    /// What the progress thread met: for the next call that waits.
+    met: Mutex<Vec<Error>>,
+}
+
+impl<F: Fabric, H: HandlerSet> Clone for SharedContext<F, H> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> fmt::Debug for SharedContext<F, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedContext")
+            .field("interrupts", &self.inner.has_interrupts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
+    /// Shares `context`, in polling mode.
+    #[must_use]
+    pub fn new(context: Context<F, H>) -> Self {
+        let waker = context.fabric.waker();
+        Self {
+            inner: Arc::new(Inner {
+                context: Mutex::new(context),
+                wanting: AtomicUsize::new(0),
+                moved: Condvar::new(),
+                waited_for: Mutex::new(Vec::new()),
+                waker,
+                interrupts: Mutex::new(None),
+                has_interrupts: AtomicBool::new(false),
+                met: Mutex::new(Vec::new()),
+            }),
+        }
+    }
+
+    /// Runs `call` with the context. Meant for calls that begin something: one that waits keeps all other threads out until it is
+    /// done. For waiting there are [`wait_for`](Self::wait_for) and its like.
+    ///
+    /// # Errors
+    /// Called inside a handler; what `call` returns.
+    pub fn with<R>(&self, call: impl FnOnce(&mut Context<F, H>) -> Result<R>) -> Result<R> {
+        in_handler::check("with")?;
+        call(&mut self.inner.enter())
+    }
+
+    /// Makes progress until `done` has a result. Other threads get in between two rounds.
+    ///
+    /// # Errors
+    /// Called inside a handler; what `done` or progress returns; what the progress thread has met before.
+    pub fn wait_for<R>(&self, mut done: impl FnMut(&mut Context<F, H>) -> Result<Option<R>>) -> Result<R> {
+        in_handler::check("wait_for")?;
+        let mut polls = 0;
+        loop {
+            if let Some(error) = lock(&self.inner.met).pop() {
+                return Err(error);
+            }
+            let mut context = self.inner.enter();
+            if let Some(result) = done(&mut context)? {
+                return Ok(result);
+            }
+            if context.probe()? {
+                polls = 0;
+                self.inner.moved.notify_all();
+                if let Some(result) = done(&mut context)? {
+                    return Ok(result);
+                }
+            } else {
+                polls += 1;
+                self.inner.rest(context, polls);
+            }
+        }
+    }
+
+    /// As [`Context::wait_counter`]; several threads may wait, also for one counter.
+    ///
+    /// # Errors
+    /// As for [`wait_for`](Self::wait_for); a removed counter.
+    pub fn wait_counter(&self, counter: Counter, val: u64) -> Result<()> {
+        self.wait_for(|context| Ok(context.engine.counters.try_take(counter, val)?.then_some(())))
+    }
+
+    /// Waits until the counter has reached `val`, takes `val` off it, and makes no progress meanwhile: the processor is free for
+    /// others (`LAPI_Nopoll_wait`). Somebody else makes the progress: the thread of interrupt mode, or a thread that polls.
+    ///
+    /// # Errors
+    /// Another thread waits for the counter in this way; operations of a destination that the counter watches
+    /// ([`Context::set_counter_watched`]) were purged, or it has died (the counter may be reached all the same); a removed
+    /// counter; a call inside a handler.
+    pub fn wait_counter_without_polling(&self, counter: Counter, val: u64) -> Result<()> {
+        in_handler::check("wait_counter_without_polling")?;
+        let number = CounterName::to_wire(Some(counter.name()));
+        {
+            let mut waited_for = lock(&self.inner.waited_for);
+            if waited_for.contains(&counter) {
+                return Err(Error::MultipleWaiters { counter: number });
+            }
+            waited_for.push(counter);
+        }
+        let result = self.sleep_until(counter, val);
+        lock(&self.inner.waited_for).retain(|&other| other != counter);
+        result
+    }
+
+    fn sleep_until(&self, counter: Counter, val: u64) -> Result<()> {
+        let mut context = self.inner.enter();
+        loop {
+            if context.engine.counters.try_take(counter, val)? {
+                return Ok(());
+            }
+            let gone = context.engine.counters.destinations(counter).and_then(|all| {
+                let is_gone =
+                    |status| matches!(status, DestinationStatus::Purged | DestinationStatus::PurgedReceived);
+                all.iter().find(|&&(_, status)| is_gone(status))
+            });
+            if let Some(&(task, _)) = gone {
+                return Err(Error::Purged { task, by: context.task() });
+            }
+            let woken = self.inner.moved.wait_timeout(context, LOOK_AGAIN);
+            context = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// As [`Context::wait_owned`].
+    ///
+    /// # Errors
+    /// As for [`Context::wait_owned`] and [`wait_for`](Self::wait_for).
+    pub fn wait_owned(&self, handle: OwnedHandle) -> Result<(JobBuffer, Result<()>)> {
+        let mut handle = Some(handle);
+        self.wait_for(|context| match handle.take() {
+            None => Ok(None),
+            Some(taken) => match context.try_owned(taken)? {
+                Ok(ended) => Ok(Some(ended)),
+                Err(again) => {
+                    handle = Some(again);
+                    Ok(None)
+                }
+            },
+        })
+    }
+
+    /// As [`Context::rmw`].
+    ///
+    /// # Errors
+    /// As for [`Context::rmw`] and [`wait_for`](Self::wait_for).
+    pub fn rmw(&self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
+        let mut handle = Some(self.with(|context| context.rmw_nonblocking(at, width, operation, None))?);
+        self.wait_for(|context| match handle.take() {
+            None => Ok(None),
+            Some(taken) => match context.rmw_result(taken)? {
+                Ok(old) => Ok(Some(old)),
+                Err(again) => {
+                    handle = Some(again);
+                    Ok(None)
+                }
+            },
+        })
+    }
+
+    /// Whether a thread of the context's own makes progress (`INTERRUPT_SET`).
+    #[must_use]
+    pub fn has_interrupts(&self) -> bool {
+        // Relaxed: an answer to a question, which orders nothing.
+        self.inner.has_interrupts.load(Ordering::Relaxed)
+    }
+}
+
+impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F, H> {
+    /// Switches between interrupt mode (`true`) and polling mode, at any time. Returns when the switch is done: in polling mode no
+    /// handler runs beside the program's calls any more.
+    ///
+    /// # Errors
+    /// The thread can't be started; a call inside a handler, which would wait for itself.
+    pub fn set_interrupts(&self, on: bool) -> Result<()> {
+        in_handler::check("set_interrupts")?;
+        let mut thread = lock(&self.inner.interrupts);
+        if on == thread.is_some() {
+            return Ok(());
+        }
+        // Release: pairs with the thread's Acquire; it sees the switch at its next round, for which it is woken.
+        self.inner.has_interrupts.store(on, Ordering::Release);
+        if on {
+            let weak = Arc::downgrade(&self.inner);
+            let serve = move || {
+                while let Some(inner) = weak.upgrade() {
+                    if !inner.has_interrupts.load(Ordering::Acquire) {
+                        return;
+                    }
+                    inner.serve_a_while();
+                }
+            };
+            let started = std::thread::Builder::new().name("interrupts".to_owned()).spawn(serve);
+            match started {
+                Ok(started) => *thread = Some(started),
+                Err(source) => {
+                    self.inner.has_interrupts.store(false, Ordering::Release);
+                    return Err(Error::System { doing: "starting the progress thread", source });
+                }
+            }
+        } else if let Some(thread) = thread.take() {
+            while !thread.is_finished() {
+                (self.inner.waker)();
+                std::thread::sleep(RING_AGAIN);
+            }
+            // It catches nothing and panics nowhere of its own: a handler's panic is an error.
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fabric, H: HandlerSet> Inner<F, H> {
+    /// The lock. Who sleeps with it is woken, again and again until it is free.
+    fn enter(&self) -> MutexGuard<'_, Context<F, H>> {
+        if let Some(guard) = try_lock(&self.context) {
+            return guard;
+        }
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let mut rung: Option<Instant> = None;
+        let guard = loop {
+            if let Some(guard) = try_lock(&self.context) {
+                break guard;
+            }
+            if rung.is_none_or(|rung| rung.elapsed() > RING_AGAIN) {
+                (self.waker)();
+                rung = Some(Instant::now());
+            }
+            std::thread::yield_now();
+        };
+        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+
+    /// After a poll that brought nothing: waits as the fabric does, unless somebody wants in.
+    fn rest(&self, mut context: MutexGuard<'_, Context<F, H>>, polls: u32) {
+        if self.wanting.load(Ordering::SeqCst) == 0 {
+            context.fabric.wait(polls, SLEEP_MAX);
+        }
+        drop(context);
+        while self.wanting.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// One sleep of the progress thread, and the rounds after it.
+    fn serve_a_while(&self) {
+        let mut context = self.enter();
+        loop {
+            match context.probe() {
+                Ok(true) => self.moved.notify_all(),
+                Ok(false) => break,
+                Err(error) => {
+                    lock(&self.met).push(error);
+                    self.moved.notify_all();
+                    break;
+                }
+            }
+            if self.wanting.load(Ordering::SeqCst) > 0 {
+                break;
+            }
+        }
+        self.rest(context, NO_SPIN);
+    }
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// A thread that panicked with the lock has left the context whole: its own calls undo or finish what they began.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

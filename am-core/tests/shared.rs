@@ -1,0 +1,162 @@
+//! A context that threads share, by polling and by interrupts.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use am_core::buffer::{Access, JobBuffer};
+use am_core::error::Error;
+use am_core::handler::{Answer, Completion};
+use am_core::shared::SharedContext;
+use am_core::task::TaskId;
+use am_core::testing::loopback::{Config, Loopback, network};
+use am_core::testing::watchdog::Watchdog;
+use am_core::transfer::{AtomicOp, Width};
+use am_core::{AmOptions, Context};
+
+const THREADS: u64 = 4;
+
+/// Two tasks in this process; each has a handler that counts, and a region.
+fn pair(config: Config) -> (Vec<SharedContext<Loopback>>, Arc<AtomicU64>) {
+    let handled = Arc::new(AtomicU64::new(0));
+    let (_, endpoints) = network(config);
+    let shared = endpoints.into_iter().map(|endpoint| {
+        let mut context = Context::new(endpoint);
+        let handled = Arc::clone(&handled);
+        context
+            .register_handler(move |_| {
+                handled.fetch_add(1, Ordering::Relaxed);
+                Answer::consumed(Completion::None)
+            })
+            .unwrap();
+        SharedContext::new(context)
+    });
+    (shared.collect(), handled)
+}
+
+#[test]
+fn threads_share_a_context_and_wait_beside_each_other() {
+    let _watchdog = Watchdog::new("threads share a context".to_owned(), Duration::from_secs(100));
+    for (interrupts, config) in [
+        (false, Config::new(2)),
+        (false, Config::hostile(2, 5)),
+        (true, Config::new(2)),
+        (true, Config::hostile(2, 6)),
+    ] {
+        let (shared, handled) = pair(config);
+        let handler = am_core::handler::HandlerId(0);
+        let regions: Vec<_> = shared
+            .iter()
+            .map(|shared| {
+                shared.with(|context| context.expose(JobBuffer::zeroed(64), Access::READ_WRITE)).unwrap()
+            })
+            .collect();
+        shared.iter().for_each(|shared| shared.set_interrupts(interrupts).unwrap());
+        std::thread::scope(|scope| {
+            for (own, shared) in (0..).zip(&shared) {
+                for thread in 0..THREADS {
+                    let at = regions[1 - own].address(0);
+                    scope.spawn(move || {
+                        let other = TaskId(1 - own as u32);
+                        let done = shared.with(|context| context.counter()).unwrap();
+                        for round in 0..25 {
+                            let options = AmOptions { completion: Some(done), ..AmOptions::default() };
+                            let len = [8, 5000][(round % 2) as usize];
+                            let sent = shared
+                                .with(|context| {
+                                    let udata = JobBuffer::zeroed(len);
+                                    context
+                                        .amsend_owned(other, handler, &[], udata, options)
+                                        .map_err(|e| e.error)
+                                })
+                                .unwrap();
+                            if thread == 0 && interrupts {
+                                shared.wait_counter_without_polling(done, 1).unwrap();
+                            } else {
+                                shared.wait_counter(done, 1).unwrap();
+                            }
+                            let (_, ended) = shared.wait_owned(sent).unwrap();
+                            ended.unwrap();
+                            shared.rmw(at, Width::Bits64, AtomicOp::FetchAdd(1)).unwrap();
+                        }
+                    });
+                }
+            }
+            // In polling mode somebody must answer the last operations of the other task.
+            if !interrupts {
+                for (own, shared) in shared.iter().enumerate() {
+                    let word = &regions[own];
+                    scope.spawn(move || {
+                        shared.wait_for(|_| Ok((word.load_u64(0)? == 25 * THREADS).then_some(()))).unwrap();
+                    });
+                }
+            }
+        });
+        assert_eq!(handled.load(Ordering::Relaxed), 2 * THREADS * 25);
+        for (shared, region) in shared.iter().zip(regions) {
+            assert_eq!(region.load_u64(0).unwrap(), 25 * THREADS);
+            shared.set_interrupts(false).unwrap();
+            drop(shared.with(|context| context.unexpose(region)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn handlers_run_while_the_program_computes_only_with_interrupts() {
+    let _watchdog = Watchdog::new("interrupts".to_owned(), Duration::from_secs(60));
+    let (shared, handled) = pair(Config::new(2));
+    let handler = am_core::handler::HandlerId(0);
+    let send =
+        || shared[0].with(|context| context.amsend(TaskId(1), handler, &[], &[1; 8], AmOptions::default()));
+    send().unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(handled.load(Ordering::Relaxed), 0, "nobody polls");
+    for round in 1..4 {
+        shared[1].set_interrupts(true).unwrap();
+        assert!(shared[1].has_interrupts());
+        send().unwrap();
+        let wanted = 2 * round;
+        while handled.load(Ordering::Relaxed) < wanted {
+            std::hint::spin_loop();
+        }
+        shared[1].set_interrupts(false).unwrap();
+        assert!(!shared[1].has_interrupts());
+        send().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(handled.load(Ordering::Relaxed), wanted, "nobody polls any more");
+    }
+}
+
+#[test]
+fn one_thread_at_a_time_waits_for_a_counter_without_polling() {
+    let _watchdog = Watchdog::new("waits without polling".to_owned(), Duration::from_secs(60));
+    let (shared, _) = pair(Config::new(2));
+    let shared = &shared[0];
+    let counter = shared
+        .with(|context| {
+            let counter = context.counter()?;
+            context.set_counter_watched(counter, &[TaskId(1)]).map(|()| counter)
+        })
+        .unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| shared.wait_counter_without_polling(counter, 1));
+        let begun = Instant::now();
+        // The second one in is refused; the first one is in after a while.
+        let error = loop {
+            shared.with(|context| context.set_counter(counter, 0)).unwrap();
+            let second = scope.spawn(|| shared.wait_counter_without_polling(counter, 1));
+            std::thread::sleep(Duration::from_millis(20));
+            if second.is_finished() {
+                break second.join().unwrap().unwrap_err();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(50));
+        };
+        assert!(matches!(error, Error::MultipleWaiters { .. }), "{error}");
+        // A purge of a destination ends the wait.
+        shared.with(|context| context.purge_totask(TaskId(1))).unwrap();
+        let error = waiter.join().unwrap().unwrap_err();
+        assert!(matches!(error, Error::Purged { task: TaskId(1), .. }), "{error}");
+    });
+}
