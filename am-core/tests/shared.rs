@@ -59,11 +59,11 @@ fn threads_share_a_context_and_wait_beside_each_other() {
                 for thread in 0..THREADS {
                     let at = regions[1 - own].address(0);
                     scope.spawn(move || {
-                        let other = TaskId(1 - own as u32);
+                        let other = TaskId(u32::from(own == 0));
                         let done = shared.with(|context| context.counter()).unwrap();
-                        for round in 0..25 {
+                        for round in 0..25_usize {
                             let options = AmOptions { completion: Some(done), ..AmOptions::default() };
-                            let len = [8, 5000][(round % 2) as usize];
+                            let len = [8, 5000][round % 2];
                             let sent = shared
                                 .with(|context| {
                                     let udata = JobBuffer::zeroed(len);

@@ -106,7 +106,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// A handle of another context.
-    #[expect(clippy::type_complexity, reason = "a handle, or what wait_owned gives")]
     pub fn try_owned(
         &mut self,
         handle: OwnedHandle,

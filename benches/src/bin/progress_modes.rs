@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let answered = context.counter()?;
     let is_over = Arc::new(AtomicBool::new(false));
     let take = context.register_handler(|message| {
-        let place = am_core::buffer::JobBuffer::zeroed(message.len as usize);
+        let place = am_core::buffer::JobBuffer::zeroed(usize::try_from(message.len).unwrap_or(0));
         Answer::owned(place, Completion::None)
     })?;
     let stop = context.register_handler({
