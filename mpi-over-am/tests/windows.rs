@@ -10,7 +10,8 @@ use am_core::testing::loopback::{Config, Reach};
 use common::{Communicator, Environment, job};
 use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::datatype::{Datatype, Predefined};
-use mpi_over_am::window::{Assertion, Flavor, Lock, TargetData};
+use mpi_over_am::op::{Op, PredefinedOp};
+use mpi_over_am::window::{Assertion, Flavor, Lock, Number, TargetData};
 use mpi_over_am::{Error, ErrorClass, Group, Info, PROC_NULL, Settings};
 
 type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback>;
@@ -318,5 +319,136 @@ fn windows_have_names_hints_and_attributes() {
         let window = allocate(world, 1);
         window.lock(Lock::Shared, 0, Assertion::NO_CHECK).unwrap();
         assert_eq!(class(window.free().map(drop)), ErrorClass::RmaSync);
+    });
+}
+
+/// All tasks update the same elements of everybody's window at once; in the end each is there as often as it was added.
+fn all_add<T: Number + PartialEq + std::fmt::Debug + From<u8>>(
+    world: &Communicator,
+    offset: usize,
+    add: fn(T, T) -> T,
+    (op, times): (PredefinedOp, u8),
+) {
+    const COUNT: usize = 5;
+    let size = size_of::<T>();
+    let one = T::from(1);
+    let start: Vec<u8> = [one; COUNT + 1].iter().flat_map(|number| bytes_of(number)).collect();
+    let mut memory = vec![0u8; offset];
+    memory.extend(&start);
+    memory.resize(offset + start.len(), 0);
+    let window = world.create_window(memory, 1, &Info::new()).unwrap();
+    window.lock_all(Assertion::NONE).unwrap();
+    world.barrier().unwrap();
+    let two = T::from(2);
+    for _ in 0..times {
+        for rank in 0..world.size() {
+            window.accumulate(&[two; COUNT], rank, offset.cast_signed() as i64, op).unwrap();
+            window.fetch_and_op(two, rank, (offset + COUNT * size).cast_signed() as i64, op).unwrap();
+        }
+    }
+    world.barrier().unwrap();
+    let expected = (0..u32::from(times) * world.size()).fold(one, |sum, _| add(sum, two));
+    for rank in 0..world.size() {
+        let got = window
+            .get_accumulate(&[one; COUNT + 1], rank, offset.cast_signed() as i64, PredefinedOp::NoOp)
+            .unwrap();
+        assert_eq!(got, [expected; COUNT + 1], "{op:?} of {size} bytes at {offset}");
+    }
+    window.unlock_all().unwrap();
+    world.barrier().unwrap();
+    window.free().unwrap();
+}
+
+fn bytes_of<T: Number>(number: &T) -> Vec<u8> {
+    bytemuck::bytes_of(number).to_vec()
+}
+
+#[test]
+fn no_update_is_lost() {
+    everywhere([1, 3], |_, world| {
+        for offset in [0, 8, 3] {
+            all_add::<u8>(world, offset, u8::wrapping_add, (PredefinedOp::Sum, 4));
+            all_add::<i16>(world, offset, i16::wrapping_add, (PredefinedOp::Sum, 4));
+            all_add::<u32>(world, offset, u32::wrapping_add, (PredefinedOp::Sum, 4));
+            all_add::<i64>(world, offset, i64::wrapping_add, (PredefinedOp::Sum, 4));
+            all_add::<f32>(world, offset, |a, b| a + b, (PredefinedOp::Sum, 4));
+            all_add::<f64>(world, offset, |a, b| a + b, (PredefinedOp::Sum, 4));
+            all_add::<u64>(world, offset, u64::wrapping_mul, (PredefinedOp::Product, 4));
+            all_add::<i32>(world, offset, i32::wrapping_mul, (PredefinedOp::Product, 4));
+            all_add::<f64>(world, offset, |a, b| a * b, (PredefinedOp::Product, 4));
+        }
+    });
+}
+
+#[test]
+fn every_operation_does_what_the_reduction_does() {
+    everywhere([2], |_, world| {
+        let window = allocate(world, 16);
+        window.fence(Assertion::NONE).unwrap();
+        let (before, values) = ([6i64, -7, 0, 1], [3i64, 5, 1, 0]);
+        for op in PredefinedOp::ALL {
+            if matches!(op, PredefinedOp::MaxLocation | PredefinedOp::MinLocation) {
+                assert_eq!(class(window.accumulate(&values, 0, 0, op)), ErrorClass::Operation);
+                continue;
+            }
+            let mut expected = before.map(i64::to_le_bytes).concat();
+            let datatype = Datatype::predefined(Predefined::Int64);
+            Op::from(op)
+                .reduce_packed(&values.map(i64::to_le_bytes).concat(), &mut expected, &datatype)
+                .unwrap();
+            window.write(0, &before).unwrap();
+            window.fence(Assertion::NONE).unwrap();
+            let old = window.get_accumulate(&values, right(world), 0, op).unwrap();
+            assert_eq!(old, before, "{op:?}");
+            window.fence(Assertion::NONE).unwrap();
+            let mut own = [0i64; 4];
+            window.read(0, &mut own).unwrap();
+            assert_eq!(own.map(i64::to_le_bytes).concat(), expected, "{op:?}");
+        }
+        // A value and an index, which are two pieces with a gap.
+        let pair = Datatype::predefined(Predefined::DoubleInt);
+        let bytes =
+            |value: f64, index: i32| [&value.to_le_bytes()[..], &index.to_le_bytes(), &[0; 4]].concat();
+        window.write(0, &bytes(2.5, 8)).unwrap();
+        window.write(16, &bytes(2.5, 1)).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        let mine: Vec<u8> = [bytes(3.5, 4), bytes(2.5, 3)].concat();
+        let target = TargetData { rank: right(world), displacement: 0, count: 2, datatype: &pair };
+        window.accumulate_layout(&mine, (2, &pair), target, &PredefinedOp::MaxLocation.into()).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        let mut own = [0u8; 32];
+        window.read(0, &mut own).unwrap();
+        assert_eq!(own[..], [bytes(3.5, 4), bytes(2.5, 1)].concat());
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn one_swaps_and_the_others_see_it() {
+    everywhere([1, 4], |_, world| {
+        let window = allocate(world, 4);
+        window.lock_all(Assertion::NONE).unwrap();
+        let own = i64::from(world.rank()) + 1;
+        let found = window.compare_and_swap(0i64, own, 0, 0).unwrap();
+        let found_short =
+            window.compare_and_swap(0i16, 5 + i16::try_from(world.rank()).unwrap(), 0, 1).unwrap();
+        world.barrier().unwrap();
+        let winner = window.fetch_and_op(0i64, 0, 0, PredefinedOp::NoOp).unwrap();
+        assert_eq!(found == 0, winner == own);
+        assert!(found == 0 || found == winner);
+        let winner = window.fetch_and_op(0i16, 0, 1, PredefinedOp::NoOp).unwrap();
+        assert_eq!(found_short == 0, winner == 5 + i16::try_from(world.rank()).unwrap());
+        assert_eq!(window.compare_and_swap(7u8, 9, PROC_NULL, 0).unwrap(), 0);
+        assert_eq!(class(window.compare_and_swap(1.0f64, 2.0, 0, 0)), ErrorClass::Type);
+        assert_eq!(class(window.compare_and_swap(1u64, 2, 0, 4)), ErrorClass::RmaRange);
+        assert_eq!(class(window.accumulate(&[1u64], 0, 4, PredefinedOp::Sum)), ErrorClass::RmaRange);
+        assert_eq!(
+            class(window.accumulate(&[1.0f64], 0, 0, PredefinedOp::BitwiseAnd)),
+            ErrorClass::Operation
+        );
+        window.unlock_all().unwrap();
+        assert_eq!(class(window.accumulate(&[1u64], 0, 0, PredefinedOp::Sum)), ErrorClass::RmaSync);
+        world.barrier().unwrap();
+        window.free().unwrap();
     });
 }

@@ -2,7 +2,9 @@
 //!
 //! A put or get has left or reached the origin's memory when its call returns; where peers map or copy each other's memory that
 //! is all there is to do, and no call of the target is needed. A flush waits for what had to be sent as messages.
+//! Updates ([`Window::accumulate_data`] and its like) are done when they return.
 
+mod accumulate;
 mod dynamic;
 mod epoch;
 mod lock;
@@ -24,6 +26,7 @@ use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 
+pub use accumulate::Number;
 pub use epoch::Assertion;
 use epoch::Epochs;
 pub use lock::Lock;
@@ -38,8 +41,6 @@ pub enum Flavor {
     Created,
     /// The library allocated it (`MPI_WIN_FLAVOR_ALLOCATE`).
     Allocated,
-    /// The library allocated it where tasks that share memory reach it by loads and stores (`MPI_WIN_FLAVOR_SHARED`).
-    Shared,
     /// It comes and goes (`MPI_WIN_FLAVOR_DYNAMIC`).
     Dynamic,
 }
@@ -77,10 +78,14 @@ struct Peer {
     control: RemoteAddress,
     size: u64,
     unit: u64,
+    /// The address of the memory in its task, modulo 8: whether words lie where atomic operations can reach them.
+    skew: u64,
 }
 
 /// The words of a window's control memory, by offset.
 const LOCK: u64 = 0;
+/// Held by whoever updates elements that are no words.
+const UPDATING: u64 = 8;
 const CONTROL_BYTES: usize = 16;
 
 /// Memory for an allocated part, even for one of no byte.
@@ -171,7 +176,12 @@ impl<F: Fabric> Window<F> {
         let placed = state.context.counter()?;
         drop(state);
         let data = exposed.as_ref().map_or_else(|| control.address(0), |memory| memory.address(0));
-        let own = [&to_words(data)[..], &to_words(control.address(0)), &[bytes, u64::from(unit)]].concat();
+        let own = [
+            &to_words(data)[..],
+            &to_words(control.address(0)),
+            &[bytes, u64::from(unit), base.addr() as u64 % 8],
+        ]
+        .concat();
         let peers: Vec<Peer> = communicator
             .gather_words(&own)?
             .iter()
@@ -180,6 +190,7 @@ impl<F: Fabric> Window<F> {
                 control: from_words([words[3], words[4], words[5]]),
                 size: words[6],
                 unit: words[7],
+                skew: words[8],
             })
             .collect();
         let directories = peers.iter().map(|_| Directory::default()).collect();

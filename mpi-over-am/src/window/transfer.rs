@@ -29,8 +29,15 @@ pub struct TargetData<'a> {
     pub datatype: &'a Datatype,
 }
 
-/// A piece of a task's window that is in one piece, with its length.
-pub(super) type Piece = (RemoteAddress, usize);
+/// Bytes of a task's window that are in one piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) to: RemoteAddress,
+    pub(super) len: usize,
+    /// The address in its task, modulo 8.
+    pub(super) address: u64,
+}
+
 pub(super) type Pieces = SmallVec<[Piece; 4]>;
 
 /// The pieces of a layout.
@@ -54,7 +61,7 @@ impl<F: Fabric> Window<F> {
         let Some(pieces) = self.pieces("Window::put", origin.packed_len(), target)? else { return Ok(()) };
         let mut state = self.communicator.state()?;
         let put = |state: &mut State<F>, mut bytes: &[u8]| {
-            for &(to, len) in &pieces {
+            for &Piece { to, len, .. } in &pieces {
                 let (piece, rest) = bytes.split_at(len);
                 let options = PutOptions { completion: Some(self.placed), ..PutOptions::default() };
                 state.context.put(to, piece, options)?;
@@ -79,7 +86,7 @@ impl<F: Fabric> Window<F> {
         match origin.as_buffer() {
             Some(into) => {
                 let mut offset = 0;
-                for &(from, len) in &pieces {
+                for &Piece { to: from, len, .. } in &pieces {
                     let part = into.part(offset, len).expect("the lengths were compared");
                     fetch(&mut state, from, part)?;
                     offset += len;
@@ -88,7 +95,7 @@ impl<F: Fabric> Window<F> {
             None => {
                 let mut scratch = Vec::new();
                 let mut offset = 0;
-                for &(from, len) in &pieces {
+                for &Piece { to: from, len, .. } in &pieces {
                     scratch.resize(len, 0);
                     state.context.get(from, &mut scratch, am_core::GetOptions::default())?;
                     origin.unpack(offset, &scratch);
@@ -192,26 +199,26 @@ impl<F: Fabric> Window<F> {
         let mut blocks = Collected::default();
         target.datatype.layout(target.count).visit(0, wanted, &mut blocks);
         let place = |(at, len)| {
-            let piece = self.place(target.rank, target.displacement, at, len)?;
+            let (to, address) = self.place(target.rank, target.displacement, at, len)?;
             let len = usize::try_from(len).map_err(|_| Error::TooLarge { call })?;
-            Ok((piece, len))
+            Ok(Piece { to, len, address })
         };
         blocks.0.into_iter().map(place).collect::<Result<Pieces>>().map(Some)
     }
 
-    /// Where bytes of a task's window are.
-    fn place(&self, rank: u32, displacement: i64, at: i64, len: u64) -> Result<RemoteAddress> {
+    /// Where bytes of a task's window are; and their address there, modulo 8.
+    fn place(&self, rank: u32, displacement: i64, at: i64, len: u64) -> Result<(RemoteAddress, u64)> {
         let peer = self.peers[rank as usize];
         let offset = i128::from(displacement) * i128::from(peer.unit) + i128::from(at);
         let clamped = i64::try_from(offset).unwrap_or(if offset < 0 { i64::MIN } else { i64::MAX });
         if self.flavor == Flavor::Dynamic {
-            return self.find(rank, clamped, len);
+            return Ok((self.find(rank, clamped, len)?, clamped.cast_unsigned() % 8));
         }
         let inside = u64::try_from(offset)
             .ok()
             .filter(|offset| offset.checked_add(len).is_some_and(|end| end <= peer.size));
         let outside = Error::OutsideWindow { rank, offset: clamped, len, size: peer.size };
-        inside.map(|offset| peer.data.plus(offset)).ok_or(outside)
+        inside.map(|offset| (peer.data.plus(offset), (peer.skew + offset % 8) % 8)).ok_or(outside)
     }
 }
 
