@@ -23,6 +23,9 @@ struct Named<'a> {
     hides_sources: Option<u32>,
 }
 
+/// The one file that brings in a source which the build makes: the exports of the C interface.
+const GENERATED: &str = "mpi-over-am/abi/src/lib.rs";
+
 /// Each file names only what its row allows. Fails when there was no file to look at.
 #[must_use]
 pub fn names_stay_in_their_rows(tree: &Tree, table: &[Row]) -> Vec<Violation> {
@@ -38,7 +41,7 @@ pub fn names_stay_in_their_rows(tree: &Tree, table: &[Row]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for named in &all {
         let Some(row) = row_of(&named.room.place, table) else { continue };
-        if let Some(line) = named.hides_sources {
+        if let Some(line) = named.hides_sources.filter(|_| named.room.path != GENERATED) {
             let what =
                 "`include!` or `#[path]` brings in a source that the law would not see: make it a module";
             violations.push(Violation::new(named.room.path, line, what));

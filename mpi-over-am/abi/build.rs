@@ -1,0 +1,213 @@
+//! Makes the exported functions from the prototypes in `include/mpi.h`, so that header and library cannot differ.
+//!
+//! Each function is exported by two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small
+//! letters) somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made
+//! here, by widening what goes in and narrowing what comes out. What is not implemented reports
+//! `MPI_ERR_UNSUPPORTED_OPERATION` with its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+struct Prototype {
+    returns: String,
+    parameters: Vec<(String, String)>,
+}
+
+fn main() -> Fallible<()> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    println!("cargo:rerun-if-changed=include/mpi.h");
+    println!("cargo:rerun-if-changed=src");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    let prototypes = prototypes(&fs::read_to_string(root.join("include/mpi.h"))?)?;
+    let implemented = implemented(&root.join("src"))?;
+    let mut text = String::new();
+    for (name, prototype) in &prototypes {
+        export(&mut text, name, prototype, &prototypes, &implemented)?;
+    }
+    fs::write(out.join("exports.rs"), text)?;
+    name_with_version(&out)?;
+    Ok(())
+}
+
+/// Leaves `libmpi_abi.so.1`, the name that programs ask for, beside the library, which lies three folders above.
+fn name_with_version(out: &Path) -> Fallible<()> {
+    let folder = out.ancestors().nth(3).ok_or("the build's folder is not where it is expected")?;
+    let link = folder.join("libmpi_abi.so.1");
+    match std::os::unix::fs::symlink("libmpi_abi.so", &link) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The prototypes of the header, by name.
+fn prototypes(header: &str) -> Fallible<BTreeMap<String, Prototype>> {
+    let (_, text) = header.split_once("/* prototypes begin */").ok_or("mpi.h has no prototypes")?;
+    let (text, _) = text.split_once("/* prototypes end */").ok_or("the prototypes of mpi.h do not end")?;
+    let mut found = BTreeMap::new();
+    for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+        let wrong = || format!("not a prototype: {statement}");
+        let (front, rest) = statement.split_once('(').ok_or_else(wrong)?;
+        let parameters = rest.strip_suffix(')').ok_or_else(wrong)?;
+        let (returns, name) = front.rsplit_once(' ').ok_or_else(wrong)?;
+        let parameters = parameters
+            .split(',')
+            .map(|parameter| parameter.split_whitespace().collect::<Vec<_>>().join(" "))
+            .filter(|parameter| parameter != "void" && parameter != "...")
+            .map(|parameter| parameter_in_rust(&parameter))
+            .collect::<Fallible<_>>()?;
+        found.insert(name.to_owned(), Prototype { returns: type_in_rust(returns)?, parameters });
+    }
+    if found.len() < 664 {
+        return Err(format!("mpi.h declares {} functions only", found.len()).into());
+    }
+    Ok(found)
+}
+
+/// Name and type of a parameter: `const int counts[]` is `counts` and `*const c_int`.
+fn parameter_in_rust(parameter: &str) -> Fallible<(String, String)> {
+    let (parameter, triples) = match parameter.strip_suffix("[][3]") {
+        Some(front) => (front, true),
+        None => (parameter, false),
+    };
+    let (parameter, is_array) = match parameter.strip_suffix("[]") {
+        Some(front) => (front, true),
+        None => (parameter, false),
+    };
+    let name_at = parameter.rfind([' ', '*']).ok_or_else(|| format!("no name: {parameter}"))? + 1;
+    let (kind, name) = parameter.split_at(name_at);
+    let mut kind = type_in_rust(kind.trim())?;
+    if triples {
+        kind = format!("*mut [{kind}; 3]");
+    }
+    if is_array {
+        let constness =
+            if parameter.starts_with("const ") && !parameter.contains('*') { "const" } else { "mut" };
+        kind = format!("*{constness} {kind}");
+    }
+    let name = match name {
+        "type" => "kind",
+        "in" => "input",
+        other => other,
+    };
+    Ok((name.to_owned(), kind))
+}
+
+/// A C type in Rust, with the types of `types.rs`.
+fn type_in_rust(kind: &str) -> Fallible<String> {
+    let stars = kind.matches('*').count();
+    let is_const = kind.starts_with("const ");
+    let base = kind.replace("const ", "").replace('*', "");
+    let base = base.trim();
+    if base.ends_with("_function") || base.ends_with("_function_c") || base.ends_with("_fn") {
+        // A function, or a number that stands for one.
+        return Ok("Callback".to_owned());
+    }
+    let base = match base {
+        "int" | "MPI_T_cb_safety" | "MPI_T_source_order" => "c_int",
+        "char" => "c_char",
+        "double" => "f64",
+        "void" => "c_void",
+        "MPI_Count" | "MPI_Offset" | "MPI_Aint" => "i64",
+        handle if handle.starts_with("MPI_") => handle,
+        other => return Err(format!("unknown type {other}").into()),
+    };
+    let mut text = String::new();
+    for star in 0..stars {
+        text.push_str(if is_const && star + 1 == stars { "*const " } else { "*mut " });
+    }
+    Ok(text + base)
+}
+
+/// The names of the functions `mpi_…` in the sources.
+fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        for line in fs::read_to_string(&path)?.lines() {
+            let name = line
+                .trim_start()
+                .strip_prefix("pub(crate) unsafe fn mpi_")
+                .and_then(|rest| rest.split('(').next());
+            names.extend(name.map(|name| format!("mpi_{name}")));
+            // Those that one macro makes are listed in its call, a line each, by their names.
+            let listed = line.split_whitespace().take_while(|word| {
+                word.starts_with("mpi_")
+                    && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            });
+            names.extend(listed.map(str::to_owned));
+        }
+    }
+    Ok(names)
+}
+
+/// Writes both exports of a function.
+fn export(
+    text: &mut String,
+    name: &str,
+    prototype: &Prototype,
+    prototypes: &BTreeMap<String, Prototype>,
+    implemented: &BTreeSet<String>,
+) -> Fallible<()> {
+    let own = name.to_lowercase();
+    let large = format!("{own}_c");
+    let body = if implemented.contains(&own) {
+        let other = match name.strip_suffix("_c") {
+            Some(short) => prototypes.get(short),
+            None => prototypes.get(&format!("{name}_c")),
+        };
+        call(&own, prototype, prototype, other)?
+    } else if implemented.contains(&large) {
+        let wide = prototypes.get(&format!("{name}_c")).ok_or_else(|| format!("{name} has no large form"))?;
+        call(&large, prototype, wide, Some(wide))?
+    } else if prototype.returns == "c_int" {
+        format!("crate::errors::unsupported({name:?})")
+    } else {
+        return Err(format!("{name} must be implemented: it cannot report an error").into());
+    };
+    let unused = if body.contains("::unsupported") { "_" } else { "" };
+    let parameters: Vec<_> =
+        prototype.parameters.iter().map(|(name, kind)| format!("{unused}{name}: {kind}")).collect();
+    for prefix in ["", "P"] {
+        writeln!(
+            text,
+            "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {prefix}{name}({}) -> {} {{\n    {body}\n}}",
+            parameters.join(", "),
+            prototype.returns
+        )?;
+    }
+    Ok(())
+}
+
+/// The call of an implementation with the parameters of `wide`, from those of `given`. Arrays of counts that the two forms
+/// have in different types go as `Ints`, which reads either.
+fn call(function: &str, given: &Prototype, wide: &Prototype, other: Option<&Prototype>) -> Fallible<String> {
+    let (mut before, mut arguments, mut after) = (String::new(), Vec::new(), String::new());
+    for (index, ((name, kind), (_, wide))) in given.parameters.iter().zip(&wide.parameters).enumerate() {
+        let differs =
+            other.is_some_and(|other| other.parameters.get(index).is_some_and(|(_, other)| other != kind));
+        match (kind.as_str(), wide.as_str()) {
+            ("*const c_int" | "*const i64", _) if differs || kind != wide => {
+                arguments.push(format!("Ints::from({name})"));
+            }
+            (kind, wide) if kind == wide => arguments.push(name.clone()),
+            ("c_int", "i64") => arguments.push(format!("i64::from({name})")),
+            ("*mut c_int", "*mut i64") => {
+                writeln!(before, "let mut wide_{name} = unsafe {{ crate::types::widened({name}) }};")?;
+                arguments.push(format!("&raw mut wide_{name}"));
+                writeln!(after, "unsafe {{ crate::types::narrow({name}, wide_{name}) }};")?;
+            }
+            (kind, wide) => return Err(format!("{function}: cannot make {wide} of {kind}").into()),
+        }
+    }
+    let arguments = arguments.join(", ");
+    let call = format!("unsafe {{ crate::implementation::{function}({arguments}) }}");
+    Ok(if before.is_empty() { call } else { format!("{before}let code = {call};\n{after}code") })
+}

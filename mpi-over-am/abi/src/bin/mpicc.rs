@@ -1,0 +1,7 @@
+//! `mpicc`: the C compiler, for programs of MPI.
+
+use mpi_abi::tools::wrapper::Wrapper;
+
+fn main() -> std::process::ExitCode {
+    Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", libraries: &[] }.run()
+}

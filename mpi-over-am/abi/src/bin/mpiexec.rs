@@ -1,0 +1,5 @@
+//! `mpiexec`: starts programs of MPI.
+
+fn main() -> std::process::ExitCode {
+    mpi_abi::tools::starter::run("mpiexec")
+}

@@ -1,0 +1,7 @@
+//! `mpifort`: the Fortran compiler, for programs of MPI.
+
+use mpi_abi::tools::wrapper::Wrapper;
+
+fn main() -> std::process::ExitCode {
+    Wrapper { name: "mpifort", variable: "AM_FC", compiler: "gfortran", libraries: &[] }.run()
+}

@@ -1,0 +1,491 @@
+//! Collectives (MPI 5.0 chapter 6, neighbourhoods: chapter 8).
+//!
+//! A collective is a value, made once from C's arguments; the three forms of each call carry it out, start it, or keep it.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_over_am::topology::Topology;
+use mpi_over_am::{Collective, Error, ErrorClass, Neighbours, Parts, RecvData, SendData};
+
+use crate::data::{count_of, datatype_of, to_receive, to_send};
+use crate::errors::{Failure, Outcome, on_communicator};
+use crate::operations::op_of;
+use crate::requests::{keep_request, wait_for};
+use crate::state::{CommunicatorObject, Mpi};
+use crate::types::{IN_PLACE, Ints, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_PROC_NULL, MPI_Request};
+
+/// `MPI_ROOT`: this task is the root, in the other group.
+const MPI_ROOT: c_int = -4;
+
+/// What a call is made of besides its arguments.
+struct Call<'a> {
+    mpi: &'a Mpi,
+    object: &'a CommunicatorObject,
+}
+
+impl Call<'_> {
+    /// How many parts there are: the ranks of the group that the data come from or go to.
+    fn ranks(&self) -> u64 {
+        let communicator = &self.object.communicator;
+        communicator.remote_size().unwrap_or_else(|_| communicator.size()).into()
+    }
+
+    fn rank(&self) -> u32 {
+        self.object.communicator.rank()
+    }
+
+    fn root(&self, root: c_int) -> Outcome<u32> {
+        match root {
+            MPI_ROOT => Ok(mpi_over_am::ROOT),
+            MPI_PROC_NULL => Ok(mpi_over_am::PROC_NULL),
+            root => u32::try_from(root)
+                .map_err(|_| Failure::new(ErrorClass::Root, format!("root {root} does not exist"))),
+        }
+    }
+
+    /// Whether this task gives or gets everybody's data.
+    fn is_root(&self, root: c_int) -> bool {
+        if self.object.communicator.is_inter() {
+            root == MPI_ROOT
+        } else {
+            u32::try_from(root) == Ok(self.rank())
+        }
+    }
+
+    unsafe fn send(
+        &self,
+        at: *const c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+    ) -> Outcome<Option<SendData>> {
+        if at.addr() == IN_PLACE {
+            return Ok(None);
+        }
+        unsafe { to_send(self.mpi, at, count, datatype) }.map(Some)
+    }
+
+    unsafe fn recv(&self, at: *mut c_void, count: i64, datatype: MPI_Datatype) -> Outcome<RecvData> {
+        unsafe { to_receive(self.mpi, at, count, datatype) }
+    }
+
+    unsafe fn equal_send(
+        &self,
+        at: *const c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+        parts: u64,
+    ) -> Outcome<Parts<SendData>> {
+        let all = unsafe { to_send(self.mpi, at, all_of(count, parts)?, datatype) }?;
+        Ok(Parts::Equal { all, count: count_of(count)? })
+    }
+
+    unsafe fn equal_recv(
+        &self,
+        at: *mut c_void,
+        count: i64,
+        datatype: MPI_Datatype,
+        parts: u64,
+    ) -> Outcome<Parts<RecvData>> {
+        let all = unsafe { to_receive(self.mpi, at, all_of(count, parts)?, datatype) }?;
+        Ok(Parts::Equal { all, count: count_of(count)? })
+    }
+
+    /// Parts at displacements, counted in extents of the type.
+    unsafe fn listed_send(
+        &self,
+        at: *const c_void,
+        (counts, displacements): (Ints, Ints),
+        datatype: MPI_Datatype,
+        parts: u64,
+    ) -> Outcome<Parts<SendData>> {
+        let extent = datatype_of(self.mpi, datatype)?.extent();
+        let part = |index: usize| unsafe {
+            let by = displacements.at(index).wrapping_mul(extent) as isize;
+            to_send(self.mpi, at.wrapping_byte_offset(by), counts.at(index), datatype)
+        };
+        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+    }
+
+    unsafe fn listed_recv(
+        &self,
+        at: *mut c_void,
+        (counts, displacements): (Ints, Ints),
+        datatype: MPI_Datatype,
+        parts: u64,
+    ) -> Outcome<Parts<RecvData>> {
+        let extent = datatype_of(self.mpi, datatype)?.extent();
+        let part = |index: usize| unsafe {
+            let by = displacements.at(index).wrapping_mul(extent) as isize;
+            to_receive(self.mpi, at.wrapping_byte_offset(by), counts.at(index), datatype)
+        };
+        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+    }
+
+    /// Parts each of a type of its own, at displacements in bytes.
+    unsafe fn typed_send(
+        &self,
+        at: *const c_void,
+        (counts, displacements): (Ints, Ints),
+        datatypes: *const MPI_Datatype,
+        parts: u64,
+    ) -> Outcome<Parts<SendData>> {
+        let part = |index: usize| unsafe {
+            let from = at.wrapping_byte_offset(displacements.at(index) as isize);
+            to_send(self.mpi, from, counts.at(index), *datatypes.add(index))
+        };
+        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+    }
+
+    unsafe fn typed_recv(
+        &self,
+        at: *mut c_void,
+        (counts, displacements): (Ints, Ints),
+        datatypes: *const MPI_Datatype,
+        parts: u64,
+    ) -> Outcome<Parts<RecvData>> {
+        let part = |index: usize| unsafe {
+            let to = at.wrapping_byte_offset(displacements.at(index) as isize);
+            to_receive(self.mpi, to, counts.at(index), *datatypes.add(index))
+        };
+        (0..parts as usize).map(part).collect::<Outcome<_>>().map(Parts::Listed)
+    }
+
+    fn neighbours(&self) -> Outcome<Neighbours> {
+        let communicator = &self.object.communicator;
+        let topology = communicator.topology().ok_or_else(|| {
+            Failure::new(
+                ErrorClass::Topology,
+                "the communicator has no topology: a neighbourhood collective needs one",
+            )
+        })?;
+        let (sources, destinations) = topology.neighbors(communicator.rank());
+        Ok(Neighbours { sources, destinations, is_grid: matches!(topology, Topology::Cartesian(_)) })
+    }
+}
+
+fn all_of(count: i64, parts: u64) -> Outcome<i64> {
+    let all = count_of(count)?.checked_mul(parts).and_then(|all| i64::try_from(all).ok());
+    all.ok_or_else(|| Failure::from(Error::TooLarge { call: "a collective" }))
+}
+
+fn carry_out(mpi: &Mpi, object: &CommunicatorObject, collective: &Collective) -> Outcome<()> {
+    if mpi.is_shared() {
+        let id = object.communicator.icollective_data(collective)?;
+        return wait_for(mpi, &object.communicator, id).map(|_| ());
+    }
+    Ok(object.communicator.collective_data(collective)?)
+}
+
+/// The three forms of a collective, from its arguments and what they make of a [`Call`].
+macro_rules! collectives {
+    ($(
+        $name:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?) |$call:ident| $make:expr;
+    )*) => { $(
+        pub(crate) unsafe fn $blocking($($argument: $kind,)* comm: MPI_Comm) -> c_int {
+            on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
+                let $call = Call { mpi, object };
+                #[allow(unused_unsafe, reason = "a barrier has no pointers")]
+                let collective = unsafe { $make };
+                carry_out(mpi, object, &collective)
+            })
+        }
+
+        pub(crate) unsafe fn $start($($argument: $kind,)* comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+            on_communicator(concat!("MPI_I", $name), comm, |mpi, object| {
+                let $call = Call { mpi, object };
+                #[allow(unused_unsafe, reason = "a barrier has no pointers")]
+                let collective = unsafe { $make };
+                let id = object.communicator.icollective_data(&collective)?;
+                unsafe { *request = keep_request(mpi, comm, id, false)? };
+                Ok(())
+            })
+        }
+
+        pub(crate) unsafe fn $keep(
+            $($argument: $kind,)*
+            comm: MPI_Comm,
+            _info: MPI_Info,
+            request: *mut MPI_Request,
+        ) -> c_int {
+            on_communicator(concat!("MPI_", $name, "_init"), comm, |mpi, object| {
+                let $call = Call { mpi, object };
+                #[allow(unused_unsafe, reason = "a barrier has no pointers")]
+                let collective = unsafe { $make };
+                let id = object.communicator.collective_init_data(&collective)?;
+                unsafe { *request = keep_request(mpi, comm, id, true)? };
+                Ok(())
+            })
+        }
+    )* };
+}
+
+collectives! {
+    "Barrier"
+    mpi_barrier mpi_ibarrier mpi_barrier_init
+    () |_call| Collective::Barrier;
+
+    "Bcast"
+    mpi_bcast_c mpi_ibcast_c mpi_bcast_init_c
+    (buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int)
+    |call| Collective::Broadcast { data: call.recv(buffer, count, datatype)?, root: call.root(root)? };
+
+    "Gather"
+    mpi_gather_c mpi_igather_c mpi_gather_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
+     recvtype: MPI_Datatype, root: c_int)
+    |call| {
+        let is_root = call.is_root(root);
+        Collective::Gather {
+            send: if root == MPI_ROOT { None } else { call.send(sendbuf, sendcount, sendtype)? },
+            recv: if is_root { Some(call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?) } else { None },
+            root: call.root(root)?,
+        }
+    };
+
+    "Gatherv"
+    mpi_gatherv_c mpi_igatherv_c mpi_gatherv_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: Ints,
+     displs: Ints, recvtype: MPI_Datatype, root: c_int)
+    |call| {
+        let is_root = call.is_root(root);
+        Collective::Gather {
+            send: if root == MPI_ROOT { None } else { call.send(sendbuf, sendcount, sendtype)? },
+            recv: if is_root {
+                Some(call.listed_recv(recvbuf, (recvcounts, displs), recvtype, call.ranks())?)
+            } else {
+                None
+            },
+            root: call.root(root)?,
+        }
+    };
+
+    "Scatter"
+    mpi_scatter_c mpi_iscatter_c mpi_scatter_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
+     recvtype: MPI_Datatype, root: c_int)
+    |call| {
+        let is_root = call.is_root(root);
+        Collective::Scatter {
+            send: if is_root { Some(call.equal_send(sendbuf, sendcount, sendtype, call.ranks())?) } else { None },
+            recv: if recvbuf.addr() == IN_PLACE || root == MPI_ROOT {
+                None
+            } else {
+                Some(call.recv(recvbuf, recvcount, recvtype)?)
+            },
+            root: call.root(root)?,
+        }
+    };
+
+    "Scatterv"
+    mpi_scatterv_c mpi_iscatterv_c mpi_scatterv_init_c
+    (sendbuf: *const c_void, sendcounts: Ints, displs: Ints, sendtype: MPI_Datatype, recvbuf: *mut c_void,
+     recvcount: i64, recvtype: MPI_Datatype, root: c_int)
+    |call| {
+        let is_root = call.is_root(root);
+        Collective::Scatter {
+            send: if is_root {
+                Some(call.listed_send(sendbuf, (sendcounts, displs), sendtype, call.ranks())?)
+            } else {
+                None
+            },
+            recv: if recvbuf.addr() == IN_PLACE || root == MPI_ROOT {
+                None
+            } else {
+                Some(call.recv(recvbuf, recvcount, recvtype)?)
+            },
+            root: call.root(root)?,
+        }
+    };
+
+    "Allgather"
+    mpi_allgather_c mpi_iallgather_c mpi_allgather_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
+     recvtype: MPI_Datatype)
+    |call| Collective::Allgather {
+        send: call.send(sendbuf, sendcount, sendtype)?,
+        recv: call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?,
+    };
+
+    "Allgatherv"
+    mpi_allgatherv_c mpi_iallgatherv_c mpi_allgatherv_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: Ints,
+     displs: Ints, recvtype: MPI_Datatype)
+    |call| Collective::Allgather {
+        send: call.send(sendbuf, sendcount, sendtype)?,
+        recv: call.listed_recv(recvbuf, (recvcounts, displs), recvtype, call.ranks())?,
+    };
+
+    "Alltoall"
+    mpi_alltoall_c mpi_ialltoall_c mpi_alltoall_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
+     recvtype: MPI_Datatype)
+    |call| Collective::Alltoall {
+        send: if sendbuf.addr() == IN_PLACE {
+            None
+        } else {
+            Some(call.equal_send(sendbuf, sendcount, sendtype, call.ranks())?)
+        },
+        recv: call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?,
+    };
+
+    "Alltoallv"
+    mpi_alltoallv_c mpi_ialltoallv_c mpi_alltoallv_init_c
+    (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtype: MPI_Datatype, recvbuf: *mut c_void,
+     recvcounts: Ints, rdispls: Ints, recvtype: MPI_Datatype)
+    |call| Collective::Alltoall {
+        send: if sendbuf.addr() == IN_PLACE {
+            None
+        } else {
+            Some(call.listed_send(sendbuf, (sendcounts, sdispls), sendtype, call.ranks())?)
+        },
+        recv: call.listed_recv(recvbuf, (recvcounts, rdispls), recvtype, call.ranks())?,
+    };
+
+    "Alltoallw"
+    mpi_alltoallw_c mpi_ialltoallw_c mpi_alltoallw_init_c
+    (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtypes: *const MPI_Datatype, recvbuf: *mut c_void,
+     recvcounts: Ints, rdispls: Ints, recvtypes: *const MPI_Datatype)
+    |call| Collective::Alltoall {
+        send: if sendbuf.addr() == IN_PLACE {
+            None
+        } else {
+            Some(call.typed_send(sendbuf, (sendcounts, sdispls), sendtypes, call.ranks())?)
+        },
+        recv: call.typed_recv(recvbuf, (recvcounts, rdispls), recvtypes, call.ranks())?,
+    };
+
+    "Reduce"
+    mpi_reduce_c mpi_ireduce_c mpi_reduce_init_c
+    (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, root: c_int)
+    |call| {
+        let is_root = call.is_root(root);
+        Collective::Reduce {
+            send: if root == MPI_ROOT { None } else { call.send(sendbuf, count, datatype)? },
+            recv: if is_root { Some(call.recv(recvbuf, count, datatype)?) } else { None },
+            op: op_of(call.mpi, op)?,
+            root: call.root(root)?,
+        }
+    };
+
+    "Allreduce"
+    mpi_allreduce_c mpi_iallreduce_c mpi_allreduce_init_c
+    (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op)
+    |call| Collective::Allreduce {
+        send: call.send(sendbuf, count, datatype)?,
+        recv: call.recv(recvbuf, count, datatype)?,
+        op: op_of(call.mpi, op)?,
+    };
+
+    "Reduce_scatter_block"
+    mpi_reduce_scatter_block_c mpi_ireduce_scatter_block_c mpi_reduce_scatter_block_init_c
+    (sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op)
+    |call| {
+        let all = all_of(recvcount, call.object.communicator.size().into())?;
+        let send = call.send(sendbuf, all, datatype)?;
+        let recv = call.recv(recvbuf, if send.is_some() { recvcount } else { all }, datatype)?;
+        Collective::ReduceScatterBlock { send, recv, count: count_of(recvcount)?, op: op_of(call.mpi, op)? }
+    };
+
+    "Reduce_scatter"
+    mpi_reduce_scatter_c mpi_ireduce_scatter_c mpi_reduce_scatter_init_c
+    (sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: Ints, datatype: MPI_Datatype, op: MPI_Op)
+    |call| {
+        let counts: Vec<u64> = (0..call.object.communicator.size() as usize)
+            .map(|rank| count_of(recvcounts.at(rank)))
+            .collect::<Outcome<_>>()?;
+        let all = counts.iter().sum::<u64>() as i64;
+        let send = call.send(sendbuf, all, datatype)?;
+        let own = counts[call.rank() as usize] as i64;
+        let recv = call.recv(recvbuf, if send.is_some() { own } else { all }, datatype)?;
+        Collective::ReduceScatter { send, recv, counts, op: op_of(call.mpi, op)? }
+    };
+
+    "Scan"
+    mpi_scan_c mpi_iscan_c mpi_scan_init_c
+    (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op)
+    |call| Collective::Scan {
+        send: call.send(sendbuf, count, datatype)?,
+        recv: call.recv(recvbuf, count, datatype)?,
+        op: op_of(call.mpi, op)?,
+    };
+
+    "Exscan"
+    mpi_exscan_c mpi_iexscan_c mpi_exscan_init_c
+    (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op)
+    |call| Collective::ExclusiveScan {
+        send: call.send(sendbuf, count, datatype)?,
+        recv: call.recv(recvbuf, count, datatype)?,
+        op: op_of(call.mpi, op)?,
+    };
+
+    "Neighbor_allgather"
+    mpi_neighbor_allgather_c mpi_ineighbor_allgather_c mpi_neighbor_allgather_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
+     recvtype: MPI_Datatype)
+    |call| {
+        let neighbours = call.neighbours()?;
+        Collective::NeighbourAllgather {
+            send: to_send(call.mpi, sendbuf, sendcount, sendtype)?,
+            recv: call.equal_recv(recvbuf, recvcount, recvtype, neighbours.sources.len() as u64)?,
+            neighbours,
+        }
+    };
+
+    "Neighbor_allgatherv"
+    mpi_neighbor_allgatherv_c mpi_ineighbor_allgatherv_c mpi_neighbor_allgatherv_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: Ints,
+     displs: Ints, recvtype: MPI_Datatype)
+    |call| {
+        let neighbours = call.neighbours()?;
+        Collective::NeighbourAllgather {
+            send: to_send(call.mpi, sendbuf, sendcount, sendtype)?,
+            recv: call.listed_recv(recvbuf, (recvcounts, displs), recvtype, neighbours.sources.len() as u64)?,
+            neighbours,
+        }
+    };
+
+    "Neighbor_alltoall"
+    mpi_neighbor_alltoall_c mpi_ineighbor_alltoall_c mpi_neighbor_alltoall_init_c
+    (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
+     recvtype: MPI_Datatype)
+    |call| {
+        let neighbours = call.neighbours()?;
+        Collective::NeighbourAlltoall {
+            send: call.equal_send(sendbuf, sendcount, sendtype, neighbours.destinations.len() as u64)?,
+            recv: call.equal_recv(recvbuf, recvcount, recvtype, neighbours.sources.len() as u64)?,
+            neighbours,
+        }
+    };
+
+    "Neighbor_alltoallv"
+    mpi_neighbor_alltoallv_c mpi_ineighbor_alltoallv_c mpi_neighbor_alltoallv_init_c
+    (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtype: MPI_Datatype, recvbuf: *mut c_void,
+     recvcounts: Ints, rdispls: Ints, recvtype: MPI_Datatype)
+    |call| {
+        let neighbours = call.neighbours()?;
+        let (sends, recvs) = (neighbours.destinations.len() as u64, neighbours.sources.len() as u64);
+        Collective::NeighbourAlltoall {
+            send: call.listed_send(sendbuf, (sendcounts, sdispls), sendtype, sends)?,
+            recv: call.listed_recv(recvbuf, (recvcounts, rdispls), recvtype, recvs)?,
+            neighbours,
+        }
+    };
+
+    "Neighbor_alltoallw"
+    mpi_neighbor_alltoallw_c mpi_ineighbor_alltoallw_c mpi_neighbor_alltoallw_init_c
+    (sendbuf: *const c_void, sendcounts: Ints, sdispls: *const i64, sendtypes: *const MPI_Datatype,
+     recvbuf: *mut c_void, recvcounts: Ints, rdispls: *const i64, recvtypes: *const MPI_Datatype)
+    |call| {
+        let neighbours = call.neighbours()?;
+        let (sends, recvs) = (neighbours.destinations.len() as u64, neighbours.sources.len() as u64);
+        Collective::NeighbourAlltoall {
+            send: call.typed_send(sendbuf, (sendcounts, sdispls.into()), sendtypes, sends)?,
+            recv: call.typed_recv(recvbuf, (recvcounts, rdispls.into()), recvtypes, recvs)?,
+            neighbours,
+        }
+    };
+}

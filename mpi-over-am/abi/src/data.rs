@@ -1,0 +1,136 @@
+//! Address, count and datatype, as C passes them, checked and turned into what mpi-over-am takes.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_over_am::datatype::Datatype;
+use mpi_over_am::{ErrorClass, PROC_NULL, RecvData, SendData, Source, Tag};
+
+use crate::errors::{Failure, Outcome};
+use crate::state::Mpi;
+use crate::types::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Datatype, MPI_PROC_NULL};
+
+/// A count that C passes.
+///
+/// # Errors
+/// It is negative.
+#[inline(always)]
+pub(crate) fn count_of(count: i64) -> Outcome<u64> {
+    u64::try_from(count)
+        .map_err(|_| Failure::new(ErrorClass::Count, format!("the count is {count}, below zero")))
+}
+
+/// The datatype of a handle, fit for communication.
+///
+/// # Errors
+/// A handle of none, or of one that is not committed.
+#[inline(always)]
+pub(crate) fn datatype_of(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Datatype> {
+    let datatype = any_datatype_of(mpi, handle)?;
+    if datatype.is_committed() {
+        return Ok(datatype);
+    }
+    let what = format!("the datatype 0x{:x} is not committed: call MPI_Type_commit first", handle.0);
+    Err(Failure::new(ErrorClass::Type, what))
+}
+
+/// The datatype of a handle.
+///
+/// # Errors
+/// A handle of none.
+#[inline(always)]
+pub(crate) fn any_datatype_of(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Datatype> {
+    mpi.datatype(handle).ok_or_else(|| no_datatype(handle))
+}
+
+#[cold]
+fn no_datatype(handle: MPI_Datatype) -> Failure {
+    let what = match handle.0 {
+        0x200 => "the datatype is MPI_DATATYPE_NULL".to_owned(),
+        other => format!("0x{other:x} is no datatype: it was freed, or never was one"),
+    };
+    Failure::new(ErrorClass::Type, what)
+}
+
+/// What a send takes.
+///
+/// # Errors
+/// A negative count, no datatype, no buffer.
+///
+/// # Safety
+/// The program leaves the buffer as it is until the operation has ended, as the standard demands.
+#[inline(always)]
+pub(crate) unsafe fn to_send(
+    mpi: &Mpi,
+    at: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Outcome<SendData> {
+    let count = count_of(count)?;
+    let datatype = datatype_of(mpi, datatype)?;
+    check_buffer(at, count, &datatype)?;
+    Ok(unsafe { SendData::new(at.cast(), count, &datatype) })
+}
+
+/// What a receive takes.
+///
+/// # Errors
+/// As for [`to_send`].
+///
+/// # Safety
+/// The program neither reads nor writes the buffer until the operation has ended.
+#[inline(always)]
+pub(crate) unsafe fn to_receive(
+    mpi: &Mpi,
+    at: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Outcome<RecvData> {
+    let count = count_of(count)?;
+    let datatype = datatype_of(mpi, datatype)?;
+    check_buffer(at, count, &datatype)?;
+    Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
+}
+
+/// Null is `MPI_BOTTOM`: good for datatypes with absolute addresses, and for nothing at all.
+///
+/// # Errors
+/// Null for elements that lie at displacement 0.
+#[inline(always)]
+fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<()> {
+    if at.is_null() && count > 0 && datatype.is_dense() && datatype.size() > 0 {
+        return Err(Failure::new(ErrorClass::Buffer, format!("the buffer for {count} elements is null")));
+    }
+    Ok(())
+}
+
+/// A rank that something goes to; one that does not exist is found by the call itself.
+///
+/// # Errors
+/// A negative number that means nothing.
+#[inline(always)]
+pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
+    match u32::try_from(rank) {
+        Ok(rank) => Ok(rank),
+        Err(_) if rank == MPI_PROC_NULL => Ok(PROC_NULL),
+        Err(_) => Err(Failure::new(ErrorClass::Rank, format!("rank {rank} does not exist"))),
+    }
+}
+
+/// A rank that something comes from, or any.
+///
+/// # Errors
+/// A negative number that means nothing.
+#[inline(always)]
+pub(crate) fn source_of(rank: c_int) -> Outcome<Source> {
+    if rank == MPI_ANY_SOURCE { Ok(Source::Any) } else { dest_of(rank).map(Source::Rank) }
+}
+
+/// A tag to look for, or any. One out of range is found by the call itself.
+#[inline(always)]
+pub(crate) fn tag_of(tag: c_int) -> Tag {
+    if tag == MPI_ANY_TAG { Tag::Any } else { Tag::Is(tag) }
+}

@@ -1,0 +1,238 @@
+//! Errors: from mpi-over-am's to the standard's classes, and through the error handler of the object.
+
+use std::ffi::c_int;
+
+use mpi_over_am::{Error, ErrorClass};
+
+use crate::state::{CommunicatorObject, Mpi, enter};
+use crate::types::{MPI_Comm, MPI_SUCCESS};
+
+/// The standard's numbers of the error classes (include/mpi.h).
+pub(crate) fn code_of(class: ErrorClass) -> c_int {
+    use ErrorClass as C;
+    match class {
+        C::Buffer => 1,
+        C::Count => 2,
+        C::Type => 3,
+        C::Tag => 4,
+        C::Communicator => 5,
+        C::Rank => 6,
+        C::Request => 7,
+        C::Root => 8,
+        C::Group => 9,
+        C::Operation => 10,
+        C::Topology => 11,
+        C::Dimensions => 12,
+        C::Argument => 13,
+        C::Unknown => 14,
+        C::Truncate => 15,
+        C::Other => 16,
+        C::Intern => 17,
+        C::Pending => 18,
+        C::InStatus => 19,
+        C::Access => 20,
+        C::AccessMode => 21,
+        C::Assertion => 22,
+        C::BadFile => 23,
+        C::Base => 24,
+        C::Conversion => 25,
+        C::Displacement => 26,
+        C::DuplicateDatarep => 27,
+        C::FileExists => 28,
+        C::FileInUse => 29,
+        C::File => 30,
+        C::InfoKey => 31,
+        C::InfoNoKey => 32,
+        C::InfoValue => 33,
+        C::Info => 34,
+        C::Io => 35,
+        C::Keyval => 36,
+        C::LockType => 37,
+        C::Name => 38,
+        C::NoMemory => 39,
+        C::NotSame => 40,
+        C::NoSpace => 41,
+        C::NoSuchFile => 42,
+        C::Port => 43,
+        C::Quota => 44,
+        C::ReadOnly => 45,
+        C::RmaAttach => 46,
+        C::RmaConflict => 47,
+        C::RmaRange => 48,
+        C::RmaShared => 49,
+        C::RmaSync => 50,
+        C::Service => 51,
+        C::Size => 52,
+        C::Spawn => 53,
+        C::UnsupportedDatarep => 54,
+        C::UnsupportedOperation => 55,
+        C::Window => 56,
+        C::RmaFlavor => 57,
+        C::ProcessAborted => 58,
+        C::ValueTooLarge => 59,
+        C::Session => 60,
+        C::ErrorHandler => 61,
+        C::Abi => 62,
+    }
+}
+
+/// The name and meaning of each class, in the order of their numbers.
+pub(crate) const MEANINGS: [&str; 63] = [
+    "MPI_SUCCESS: no error",
+    "MPI_ERR_BUFFER: the buffer is not valid",
+    "MPI_ERR_COUNT: the count is not valid",
+    "MPI_ERR_TYPE: the datatype is not valid",
+    "MPI_ERR_TAG: the tag is not valid",
+    "MPI_ERR_COMM: the communicator is not valid",
+    "MPI_ERR_RANK: the rank is not valid",
+    "MPI_ERR_REQUEST: the request is not valid",
+    "MPI_ERR_ROOT: the root is not valid",
+    "MPI_ERR_GROUP: the group is not valid",
+    "MPI_ERR_OP: the operation is not valid",
+    "MPI_ERR_TOPOLOGY: the topology is not valid",
+    "MPI_ERR_DIMS: the dimensions are not valid",
+    "MPI_ERR_ARG: an argument is not valid",
+    "MPI_ERR_UNKNOWN: an unknown error",
+    "MPI_ERR_TRUNCATE: the message was longer than the receive",
+    "MPI_ERR_OTHER: another error",
+    "MPI_ERR_INTERN: an error inside the library",
+    "MPI_ERR_PENDING: the request is not over",
+    "MPI_ERR_IN_STATUS: the errors are in the statuses",
+    "MPI_ERR_ACCESS: no permission",
+    "MPI_ERR_AMODE: the access mode is not valid",
+    "MPI_ERR_ASSERT: the assertion is not valid",
+    "MPI_ERR_BAD_FILE: the file name is not valid",
+    "MPI_ERR_BASE: the base address is not valid",
+    "MPI_ERR_CONVERSION: a conversion failed",
+    "MPI_ERR_DISP: the displacement is not valid",
+    "MPI_ERR_DUP_DATAREP: the data representation exists already",
+    "MPI_ERR_FILE_EXISTS: the file exists",
+    "MPI_ERR_FILE_IN_USE: the file is in use",
+    "MPI_ERR_FILE: the file is not valid",
+    "MPI_ERR_INFO_KEY: the key is not valid",
+    "MPI_ERR_INFO_NOKEY: the key does not exist",
+    "MPI_ERR_INFO_VALUE: the value is not valid",
+    "MPI_ERR_INFO: the info object is not valid",
+    "MPI_ERR_IO: input or output failed",
+    "MPI_ERR_KEYVAL: the key value is not valid",
+    "MPI_ERR_LOCKTYPE: the lock type is not valid",
+    "MPI_ERR_NAME: the service name is not published",
+    "MPI_ERR_NO_MEM: no memory",
+    "MPI_ERR_NOT_SAME: the arguments differ between tasks",
+    "MPI_ERR_NO_SPACE: no space",
+    "MPI_ERR_NO_SUCH_FILE: the file does not exist",
+    "MPI_ERR_PORT: the port is not valid",
+    "MPI_ERR_QUOTA: the quota is exceeded",
+    "MPI_ERR_READ_ONLY: the file is read-only",
+    "MPI_ERR_RMA_ATTACH: the memory cannot be attached",
+    "MPI_ERR_RMA_CONFLICT: conflicting accesses to a window",
+    "MPI_ERR_RMA_RANGE: the target memory is not in the window",
+    "MPI_ERR_RMA_SHARED: the memory cannot be shared",
+    "MPI_ERR_RMA_SYNC: wrong synchronization of a window",
+    "MPI_ERR_SERVICE: the service name is not valid",
+    "MPI_ERR_SIZE: the size is not valid",
+    "MPI_ERR_SPAWN: tasks cannot be spawned",
+    "MPI_ERR_UNSUPPORTED_DATAREP: the data representation is not supported",
+    "MPI_ERR_UNSUPPORTED_OPERATION: the operation is not supported",
+    "MPI_ERR_WIN: the window is not valid",
+    "MPI_ERR_RMA_FLAVOR: the window has another flavor",
+    "MPI_ERR_PROC_ABORTED: a task has failed",
+    "MPI_ERR_VALUE_TOO_LARGE: the value does not fit",
+    "MPI_ERR_SESSION: the session is not valid",
+    "MPI_ERR_ERRHANDLER: the error handler is not valid",
+    "MPI_ERR_ABI: the binary interface does not fit",
+];
+
+/// What a call found wrong by itself: the class, and what to say.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: c_int,
+    pub(crate) what: String,
+}
+
+impl Failure {
+    pub(crate) fn new(class: ErrorClass, what: impl Into<String>) -> Self {
+        Self { code: code_of(class), what: what.into() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { code: code_of(error.class()), what: error.to_string() }
+    }
+}
+
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// The code that a call returns, after the error handler of its communicator has run.
+#[inline(always)]
+pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outcome<()>) -> c_int {
+    match outcome {
+        Ok(()) => MPI_SUCCESS,
+        Err(failure) => crate::environment::raise(Some(object), function, &failure),
+    }
+}
+
+/// As [`finish`], for calls about no communicator: the initial error handler, that of the communicator of one, hears of it.
+#[inline(always)]
+pub(crate) fn finish_alone(mpi: &Mpi, function: &str, outcome: Outcome<()>) -> c_int {
+    finish(&mpi.alone, function, outcome)
+}
+
+/// Runs a call about a communicator.
+#[inline(always)]
+pub(crate) fn on_communicator(
+    function: &str,
+    handle: MPI_Comm,
+    call: impl FnOnce(&Mpi, &CommunicatorObject) -> Outcome<()>,
+) -> c_int {
+    let mpi = match enter(function) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    match mpi.communicator(handle) {
+        Some(object) => {
+            let outcome = call(&mpi, &object);
+            finish(&object, function, outcome)
+        }
+        None => finish_alone(&mpi, function, Err(no_communicator(handle))),
+    }
+}
+
+/// Runs a call about no communicator.
+#[inline(always)]
+pub(crate) fn on_process(function: &str, call: impl FnOnce(&Mpi) -> Outcome<()>) -> c_int {
+    match enter(function) {
+        Ok(mpi) => {
+            let outcome = call(&mpi);
+            finish_alone(&mpi, function, outcome)
+        }
+        Err(code) => code,
+    }
+}
+
+#[cold]
+pub(crate) fn no_communicator(handle: MPI_Comm) -> Failure {
+    let what = if handle == crate::types::MPI_COMM_NULL {
+        "the communicator is MPI_COMM_NULL".to_owned()
+    } else {
+        format!("0x{:x} is no communicator: it was freed, or never was one", handle.0)
+    };
+    Failure::new(ErrorClass::Communicator, what)
+}
+
+/// A call before `MPI_Init` or after `MPI_Finalize`: there is no error handler that could hear of it but the fatal one.
+#[cold]
+pub(crate) fn outside(function: &str, after: bool) -> c_int {
+    let when = if after { "after MPI_Finalize" } else { "before MPI_Init" };
+    eprintln!("{function} was called {when}");
+    std::process::exit(code_of(ErrorClass::Other));
+}
+
+/// What a function that is not there yet returns.
+#[cold]
+pub(crate) fn unsupported(function: &str) -> c_int {
+    on_process(function, |_| {
+        Err(Failure::new(ErrorClass::UnsupportedOperation, "this library does not have this function"))
+    })
+}

@@ -1,0 +1,127 @@
+//! Handles: numbers below 2^31 that name a slot and the generation of what is in it, so that one that was freed is seen. A
+//! lookup is one indexed load; there is no hash and no lock.
+//!
+//! ```text
+//! bits  0..20   slot
+//! bits 20..27   generation
+//! bits 27..31   kind of object, from 1 on
+//! ```
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+
+use crate::types::{
+    MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op, MPI_Request,
+    MPI_Session, MPI_Win,
+};
+
+const SLOT_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 7;
+const SLOTS_MAX: usize = 1 << SLOT_BITS;
+const GENERATIONS: u32 = 1 << GENERATION_BITS;
+
+/// What a handle names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum ObjectKind {
+    Communicator = 1,
+    Datatype = 2,
+    ErrorHandler = 3,
+    Message = 6,
+    Operation = 7,
+    Request = 8,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    object: Option<T>,
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Handles<T> {
+    kind: ObjectKind,
+    slots: RefCell<Vec<Slot<T>>>,
+    free: RefCell<Vec<u32>>,
+}
+
+impl<T: Clone> Handles<T> {
+    pub(crate) fn new(kind: ObjectKind) -> Self {
+        Self { kind, slots: RefCell::default(), free: RefCell::default() }
+    }
+
+    /// Keeps an object; its handle. `None` when there are a million of them.
+    pub(crate) fn insert(&self, object: T) -> Option<usize> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = match self.free.borrow_mut().pop() {
+            Some(slot) => slot as usize,
+            None if slots.len() < SLOTS_MAX => {
+                slots.push(Slot { generation: 0, object: None });
+                slots.len() - 1
+            }
+            None => return None,
+        };
+        let place = &mut slots[slot];
+        place.object = Some(object);
+        let kind = (self.kind as usize) << (SLOT_BITS + GENERATION_BITS);
+        Some(kind | (place.generation as usize) << SLOT_BITS | slot)
+    }
+
+    fn slot_of(&self, handle: usize) -> Option<(usize, u32)> {
+        let kind = handle >> (SLOT_BITS + GENERATION_BITS);
+        let generation = (handle >> SLOT_BITS) as u32 & (GENERATIONS - 1);
+        (kind == self.kind as usize).then_some((handle & (SLOTS_MAX - 1), generation))
+    }
+
+    /// The object of a handle; `None` for one that is of another kind, was freed, or never was.
+    #[inline]
+    pub(crate) fn get(&self, handle: usize) -> Option<T> {
+        let (slot, generation) = self.slot_of(handle)?;
+        let slots = self.slots.borrow();
+        let slot = slots.get(slot).filter(|slot| slot.generation == generation)?;
+        slot.object.clone()
+    }
+
+    /// Takes an object out; its handle means nothing from now on.
+    pub(crate) fn remove(&self, handle: usize) -> Option<T> {
+        let (number, generation) = self.slot_of(handle)?;
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(number).filter(|slot| slot.generation == generation)?;
+        let object = slot.object.take()?;
+        slot.generation = (slot.generation + 1) % GENERATIONS;
+        self.free.borrow_mut().push(number as u32);
+        Some(object)
+    }
+}
+
+macro_rules! integers {
+    ($($to:ident $from:ident $kind:ident)*) => { $(
+        pub(crate) unsafe fn $to(handle: $kind) -> c_int {
+            // Handles are below 2^31.
+            handle.0 as c_int
+        }
+
+        pub(crate) unsafe fn $from(number: c_int) -> $kind {
+            $kind(number as u32 as usize)
+        }
+    )* };
+}
+
+integers! {
+    mpi_comm_toint mpi_comm_fromint MPI_Comm
+    mpi_errhandler_toint mpi_errhandler_fromint MPI_Errhandler
+    mpi_file_toint mpi_file_fromint MPI_File
+    mpi_group_toint mpi_group_fromint MPI_Group
+    mpi_info_toint mpi_info_fromint MPI_Info
+    mpi_message_toint mpi_message_fromint MPI_Message
+    mpi_op_toint mpi_op_fromint MPI_Op
+    mpi_request_toint mpi_request_fromint MPI_Request
+    mpi_session_toint mpi_session_fromint MPI_Session
+    mpi_type_toint mpi_type_fromint MPI_Datatype
+    mpi_win_toint mpi_win_fromint MPI_Win
+}

@@ -1,0 +1,62 @@
+//! The C interface of MPI 5.0 in the standard's binary interface (MPI 5.0 chapter 20): `libmpi_abi.so.1`.
+//!
+//! `include/mpi.h` says which functions there are and with which parameters; the build script makes the exports from it, each
+//! by its name and by its profiling name. One file here implements a chapter of the standard, in terms of mpi-over-am; where
+//! a function has two forms, the one with large counts is implemented.
+//!
+//! Handles are numbers ([`handles`]), never addresses. Errors of mpi-over-am become error classes and go through the error
+//! handler of the object that the call was about ([`errors`]). A panic does not leave the library: it ends the process, with
+//! what it said.
+
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "every function here is called by C, under the contract that the standard gives it; each file says so once"
+)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "the binary interface is that of 64-bit machines; handles and ranks are below 2^31"
+)]
+#![allow(clippy::exit, reason = "the fatal error handler ends the process")]
+#![allow(non_camel_case_types, non_snake_case, reason = "C's names")]
+#![allow(clippy::too_many_arguments, reason = "the standard's signatures")]
+
+mod collectives;
+mod communicators;
+mod data;
+mod environment;
+mod errors;
+mod handles;
+mod operations;
+mod point_to_point;
+mod requests;
+mod state;
+mod statuses;
+pub mod tools;
+mod types;
+
+/// All functions that the exports call.
+mod implementation {
+    pub(crate) use crate::collectives::*;
+    pub(crate) use crate::communicators::*;
+    pub(crate) use crate::environment::*;
+    pub(crate) use crate::handles::*;
+    pub(crate) use crate::operations::*;
+    pub(crate) use crate::point_to_point::*;
+    pub(crate) use crate::requests::*;
+    pub(crate) use crate::statuses::*;
+}
+
+/// The exported functions, made by the build script.
+mod exports {
+    #![expect(unreachable_pub, reason = "C reaches them")]
+    use std::ffi::{c_char, c_int, c_void};
+
+    use crate::types::*;
+
+    include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+}

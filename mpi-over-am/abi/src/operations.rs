@@ -1,0 +1,142 @@
+//! Operations of reductions (MPI 5.0 section 6.9).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use mpi_over_am::ErrorClass;
+use mpi_over_am::datatype::Datatype;
+use mpi_over_am::op::{Op, PredefinedOp};
+
+use crate::data::{datatype_of, to_receive, to_send};
+use crate::errors::{Failure, Outcome, on_process};
+use crate::state::{Mpi, enter};
+use crate::types::{Callback, MPI_Datatype, MPI_Op};
+
+/// The predefined operations by their numbers (include/mpi.h).
+const PREDEFINED: [(usize, PredefinedOp); 14] = [
+    (0x21, PredefinedOp::Sum),
+    (0x22, PredefinedOp::Min),
+    (0x23, PredefinedOp::Max),
+    (0x24, PredefinedOp::Product),
+    (0x28, PredefinedOp::BitwiseAnd),
+    (0x29, PredefinedOp::BitwiseOr),
+    (0x2a, PredefinedOp::BitwiseXor),
+    (0x30, PredefinedOp::LogicalAnd),
+    (0x31, PredefinedOp::LogicalOr),
+    (0x32, PredefinedOp::LogicalXor),
+    (0x38, PredefinedOp::MinLocation),
+    (0x39, PredefinedOp::MaxLocation),
+    (0x3c, PredefinedOp::Replace),
+    (0x3d, PredefinedOp::NoOp),
+];
+
+/// The operation of a handle.
+///
+/// # Errors
+/// A handle of none.
+pub(crate) fn op_of(mpi: &Mpi, handle: MPI_Op) -> Outcome<Op> {
+    let predefined = PREDEFINED.iter().find(|(number, _)| *number == handle.0);
+    let found = predefined.map(|&(_, op)| Op::predefined(op)).or_else(|| mpi.operations.get(handle.0));
+    found.ok_or_else(|| {
+        let what = match handle.0 {
+            0x20 => "the operation is MPI_OP_NULL".to_owned(),
+            other => format!("0x{other:x} is no operation: it was freed, or never was one"),
+        };
+        Failure::new(ErrorClass::Operation, what)
+    })
+}
+
+type Small = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
+type Large = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut i64, *mut MPI_Datatype);
+
+/// The handle of a datatype that a function of the program's is given: its own if it has one, else a new one for the call.
+fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
+    let Ok(mpi) = enter("an operation of the program") else { return };
+    match mpi.handle_of(datatype) {
+        Some(handle) => call(handle),
+        None => {
+            let handle = mpi.datatypes.insert(datatype.clone());
+            call(MPI_Datatype(handle.unwrap_or(0x200)));
+            if let Some(handle) = handle {
+                mpi.datatypes.remove(handle);
+            }
+        }
+    }
+}
+
+fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
+    on_process(function, |mpi| {
+        let what = || Failure::new(ErrorClass::NoMemory, "a million operations exist");
+        unsafe { *at = MPI_Op(mpi.operations.insert(op).ok_or_else(what)?) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_op_create(function: Callback, commute: c_int, op: *mut MPI_Op) -> c_int {
+    // The program gave a function of this type (MPI 5.0 section 6.9.5).
+    let function: Small = unsafe { std::mem::transmute(function) };
+    let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
+        with_handle(datatype, |mut handle| {
+            let (mut done, step) = (0, i64::from(c_int::MAX));
+            while done < count {
+                let mut len = c_int::try_from(count - done).unwrap_or(c_int::MAX);
+                let offset = (done as i64).wrapping_mul(datatype.extent()) as isize;
+                let (from, to) = (earlier.wrapping_offset(offset), later.wrapping_offset(offset));
+                unsafe { function(from.cast_mut().cast(), to.cast(), &raw mut len, &raw mut handle) };
+                done += step as u64;
+            }
+        });
+    };
+    create("MPI_Op_create", Op::user(Arc::new(run), commute != 0), op)
+}
+
+pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mut MPI_Op) -> c_int {
+    let function: Large = unsafe { std::mem::transmute(function) };
+    let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
+        with_handle(datatype, |mut handle| {
+            let mut len = count as i64;
+            unsafe { function(earlier.cast_mut().cast(), later.cast(), &raw mut len, &raw mut handle) };
+        });
+    };
+    create("MPI_Op_create", Op::user(Arc::new(run), commute != 0), op)
+}
+
+pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
+    on_process("MPI_Op_free", |mpi| {
+        let handle = unsafe { *op };
+        op_of(mpi, handle)?;
+        if mpi.operations.remove(handle.0).is_none() {
+            let what = format!("operation 0x{:x} is predefined and cannot be freed", handle.0);
+            return Err(Failure::new(ErrorClass::Operation, what));
+        }
+        unsafe { *op = MPI_Op(0x20) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
+    on_process("MPI_Op_commutative", |mpi| {
+        unsafe { *commute = c_int::from(op_of(mpi, op)?.is_commutative()) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_reduce_local_c(
+    inbuf: *const c_void,
+    inoutbuf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> c_int {
+    on_process("MPI_Reduce_local", |mpi| {
+        let op = op_of(mpi, op)?;
+        op.check(&datatype_of(mpi, datatype)?)?;
+        let (earlier, later) =
+            unsafe { (to_send(mpi, inbuf, count, datatype)?, to_receive(mpi, inoutbuf, count, datatype)?) };
+        Ok(op.reduce(&earlier, &later)?)
+    })
+}

@@ -1,0 +1,386 @@
+//! Sending, receiving and probing (MPI 5.0 chapter 3; partitioned: chapter 4).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_over_am::{ErrorClass, Mode, RequestId};
+
+use crate::data::{dest_of, source_of, tag_of, to_receive, to_send};
+use crate::errors::{Failure, Outcome, on_communicator, on_process};
+use crate::requests::{keep_request, wait_for};
+use crate::state::{MessageObject, Mpi, waiting};
+use crate::statuses::store;
+use crate::types::{
+    MPI_Comm, MPI_Datatype, MPI_Info, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_PROC_NULL,
+    MPI_Request, MPI_Status,
+};
+
+/// Stores a request's handle.
+///
+/// # Safety
+/// `at` is the program's place for it.
+unsafe fn give(
+    mpi: &Mpi,
+    comm: MPI_Comm,
+    id: RequestId,
+    persistent: bool,
+    at: *mut MPI_Request,
+) -> Outcome<()> {
+    let handle = keep_request(mpi, comm, id, persistent)?;
+    unsafe { *at = handle };
+    Ok(())
+}
+
+macro_rules! sends {
+    ($($send:ident $isend:ident $init:ident $mode:ident $name:literal)*) => { $(
+        pub(crate) unsafe fn $send(
+            buf: *const c_void,
+            count: i64,
+            datatype: MPI_Datatype,
+            dest: c_int,
+            tag: c_int,
+            comm: MPI_Comm,
+        ) -> c_int {
+            on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
+                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
+                let dest = dest_of(dest)?;
+                if mpi.is_shared() {
+                    let id = object.communicator.isend_data(Mode::$mode, &data, dest, tag)?;
+                    return wait_for(mpi, &object.communicator, id).map(|_| ());
+                }
+                Ok(object.communicator.send_data(Mode::$mode, &data, dest, tag)?)
+            })
+        }
+
+        pub(crate) unsafe fn $isend(
+            buf: *const c_void,
+            count: i64,
+            datatype: MPI_Datatype,
+            dest: c_int,
+            tag: c_int,
+            comm: MPI_Comm,
+            request: *mut MPI_Request,
+        ) -> c_int {
+            on_communicator(concat!("MPI_I", $name), comm, |mpi, object| {
+                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
+                let id = object.communicator.isend_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
+                unsafe { give(mpi, comm, id, false, request) }
+            })
+        }
+
+        pub(crate) unsafe fn $init(
+            buf: *const c_void,
+            count: i64,
+            datatype: MPI_Datatype,
+            dest: c_int,
+            tag: c_int,
+            comm: MPI_Comm,
+            request: *mut MPI_Request,
+        ) -> c_int {
+            on_communicator(concat!("MPI_", $name, "_init"), comm, |mpi, object| {
+                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
+                let id = object.communicator.send_init_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
+                unsafe { give(mpi, comm, id, true, request) }
+            })
+        }
+    )* };
+}
+
+sends! {
+    mpi_send_c mpi_isend_c mpi_send_init_c Standard "Send"
+    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered "Bsend"
+    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous "Ssend"
+    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready "Rsend"
+}
+
+pub(crate) unsafe fn mpi_recv_c(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_communicator("MPI_Recv", comm, |mpi, object| {
+        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let (source, tag) = (source_of(source)?, tag_of(tag));
+        let received = if mpi.is_shared() {
+            let id = object.communicator.irecv_data(&data, source, tag)?;
+            wait_for(mpi, &object.communicator, id)?
+        } else {
+            object.communicator.recv_data(&data, source, tag)?
+        };
+        unsafe { store(status, &received) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_irecv_c(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_communicator("MPI_Irecv", comm, |mpi, object| {
+        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let id = object.communicator.irecv_data(&data, source_of(source)?, tag_of(tag))?;
+        unsafe { give(mpi, comm, id, false, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_recv_init_c(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_communicator("MPI_Recv_init", comm, |mpi, object| {
+        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let id = object.communicator.recv_init_data(&data, source_of(source)?, tag_of(tag))?;
+        unsafe { give(mpi, comm, id, true, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_sendrecv_c(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_communicator("MPI_Sendrecv", comm, |mpi, object| {
+        let (out, data) = unsafe {
+            (to_send(mpi, sendbuf, sendcount, sendtype)?, to_receive(mpi, recvbuf, recvcount, recvtype)?)
+        };
+        let (dest, source, recvtag) = (dest_of(dest)?, source_of(source)?, tag_of(recvtag));
+        let communicator = &object.communicator;
+        let received = if mpi.is_shared() {
+            let receive = communicator.irecv_data(&data, source, recvtag)?;
+            let send = communicator.isend_data(Mode::Standard, &out, dest, sendtag)?;
+            wait_for(mpi, communicator, send)?;
+            wait_for(mpi, communicator, receive)?
+        } else {
+            communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag))?
+        };
+        unsafe { store(status, &received) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_sendrecv_replace_c(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_communicator("MPI_Sendrecv_replace", comm, |mpi, object| {
+        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let from = (source_of(source)?, tag_of(recvtag));
+        let received = object.communicator.sendrecv_replace_data(&data, (dest_of(dest)?, sendtag), from)?;
+        unsafe { store(status, &received) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
+    on_communicator("MPI_Probe", comm, |mpi, object| {
+        let (source, tag) = (source_of(source)?, tag_of(tag));
+        let found = waiting(
+            mpi,
+            || object.communicator.probe(source, tag),
+            || object.communicator.iprobe(source, tag).transpose(),
+        )?;
+        unsafe { store(status, &found) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_communicator("MPI_Iprobe", comm, |_, object| {
+        let found = object.communicator.iprobe(source_of(source)?, tag_of(tag))?;
+        unsafe { *flag = c_int::from(found.is_some()) };
+        if let Some(found) = found {
+            unsafe { store(status, &found) };
+        }
+        Ok(())
+    })
+}
+
+fn keep_message(mpi: &Mpi, id: mpi_over_am::MessageId, of: MPI_Comm) -> Outcome<MPI_Message> {
+    let handle = mpi.messages.insert(MessageObject { id, of });
+    handle
+        .map(MPI_Message)
+        .ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million matched messages wait"))
+}
+
+pub(crate) unsafe fn mpi_mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_communicator("MPI_Mprobe", comm, |mpi, object| {
+        if source == MPI_PROC_NULL {
+            unsafe {
+                *message = MPI_MESSAGE_NO_PROC;
+                store(status, &object.communicator.probe(source_of(source)?, tag_of(tag))?);
+            }
+            return Ok(());
+        }
+        let (source, tag) = (source_of(source)?, tag_of(tag));
+        let (id, found) = waiting(
+            mpi,
+            || object.communicator.mprobe(source, tag),
+            || object.communicator.improbe(source, tag).transpose(),
+        )?;
+        unsafe {
+            *message = keep_message(mpi, id, comm)?;
+            store(status, &found);
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_improbe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    if source == MPI_PROC_NULL {
+        unsafe { *flag = 1 };
+        return unsafe { mpi_mprobe(source, tag, comm, message, status) };
+    }
+    on_communicator("MPI_Improbe", comm, |mpi, object| {
+        let found = object.communicator.improbe(source_of(source)?, tag_of(tag))?;
+        unsafe { *flag = c_int::from(found.is_some()) };
+        if let Some((id, found)) = found {
+            unsafe {
+                *message = keep_message(mpi, id, comm)?;
+                store(status, &found);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Takes a matched message out of its handle; `None` for `MPI_MESSAGE_NO_PROC`.
+unsafe fn take_message(mpi: &Mpi, message: *mut MPI_Message) -> Outcome<Option<MessageObject>> {
+    let handle = unsafe { *message };
+    let found = match handle {
+        MPI_MESSAGE_NO_PROC => None,
+        handle => Some(mpi.messages.remove(handle.0).ok_or_else(|| {
+            Failure::new(
+                ErrorClass::Request,
+                format!("0x{:x} is no message: it was received, or never was one", handle.0),
+            )
+        })?),
+    };
+    unsafe { *message = MPI_MESSAGE_NULL };
+    Ok(found)
+}
+
+pub(crate) unsafe fn mpi_mrecv_c(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    let mut request = crate::types::MPI_REQUEST_NULL;
+    let code = unsafe { mpi_imrecv_c(buf, count, datatype, message, &raw mut request) };
+    if code != 0 { code } else { unsafe { crate::requests::mpi_wait(&raw mut request, status) } }
+}
+
+pub(crate) unsafe fn mpi_imrecv_c(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_process("MPI_Imrecv", |mpi| {
+        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let found = unsafe { take_message(mpi, message) }?;
+        let (of, id) = match found {
+            Some(found) => (found.of, mpi.world.communicator.imrecv_data(&data, found.id)?),
+            None => {
+                let nobody = mpi_over_am::Source::Rank(mpi_over_am::PROC_NULL);
+                let id = mpi.world.communicator.irecv_data(&data, nobody, mpi_over_am::Tag::Any)?;
+                (crate::types::MPI_COMM_WORLD, id)
+            }
+        };
+        unsafe { give(mpi, of, id, false, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_psend_init(
+    buf: *const c_void,
+    partitions: c_int,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    _info: MPI_Info,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_communicator("MPI_Psend_init", comm, |mpi, object| {
+        let parts = (crate::data::count_of(partitions.into())?, crate::data::count_of(count)?);
+        let elements = count.saturating_mul(partitions.into());
+        let data = unsafe { to_send(mpi, buf, elements, datatype) }?;
+        let id = object.communicator.psend_init_data(&data, parts, dest_of(dest)?, tag)?;
+        unsafe { give(mpi, comm, id, true, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_precv_init(
+    buf: *mut c_void,
+    partitions: c_int,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    _info: MPI_Info,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_communicator("MPI_Precv_init", comm, |mpi, object| {
+        let parts = (crate::data::count_of(partitions.into())?, crate::data::count_of(count)?);
+        let elements = count.saturating_mul(partitions.into());
+        let data = unsafe { to_receive(mpi, buf, elements, datatype) }?;
+        let id = object.communicator.precv_init_data(&data, parts, dest_of(source)?, tag)?;
+        unsafe { give(mpi, comm, id, true, request) }
+    })
+}

@@ -1,0 +1,501 @@
+//! Requests: waiting for them, testing and freeing them (MPI 5.0 sections 3.7 to 3.9 and 4.2).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::c_int;
+
+use mpi_over_am::{Communicator, Error, ErrorClass, RequestId, Status};
+use smallvec::SmallVec;
+
+use crate::errors::{Failure, Outcome, code_of};
+use crate::state::{Mpi, RequestObject, waiting};
+use crate::statuses::{store, store_cancelled};
+use crate::types::{MPI_Comm, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
+
+/// A handle for a request.
+///
+/// # Errors
+/// There are a million requests.
+#[inline(always)]
+pub(crate) fn keep_request(
+    mpi: &Mpi,
+    of: MPI_Comm,
+    id: RequestId,
+    is_persistent: bool,
+) -> Outcome<MPI_Request> {
+    match mpi.requests.insert(RequestObject { id, is_persistent, of }) {
+        Some(handle) => Ok(MPI_Request(handle)),
+        None => Err(Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some")),
+    }
+}
+
+/// Waits for an operation that no handle names.
+///
+/// # Errors
+/// Its own.
+pub(crate) fn wait_for(mpi: &Mpi, communicator: &Communicator, id: RequestId) -> Outcome<Status> {
+    Ok(waiting(mpi, || communicator.wait(id), || communicator.test(id).transpose())?)
+}
+
+fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
+    mpi.requests.get(handle.0).ok_or_else(|| {
+        Failure::new(
+            ErrorClass::Request,
+            format!("0x{:x} is no request: it has ended, or never was one", handle.0),
+        )
+    })
+}
+
+/// Stores how an operation has ended, and takes its handle back; the code for it.
+unsafe fn ended(
+    mpi: &Mpi,
+    request: *mut MPI_Request,
+    object: &RequestObject,
+    result: Result<Status, Error>,
+    status: *mut MPI_Status,
+) -> Outcome<()> {
+    unsafe {
+        if !object.is_persistent {
+            mpi.requests.remove((*request).0);
+            *request = MPI_REQUEST_NULL;
+        }
+        match result {
+            Ok(found) => {
+                store(status, &found);
+                Ok(())
+            }
+            Err(Error::Cancelled) => {
+                store_cancelled(status);
+                Ok(())
+            }
+            Err(error) => {
+                let known = match error {
+                    Error::Truncated { source_rank, tag, room, .. } => Status::new(source_rank, tag, room),
+                    _ => Status::default(),
+                };
+                store(status, &known);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Runs a call about requests; a failure goes to the error handler of the communicator of the request that failed.
+fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm) -> Outcome<()>) -> c_int {
+    let mpi = match crate::state::enter(function) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    let mut of = crate::types::MPI_COMM_SELF;
+    let outcome = call(&mpi, &mut of);
+    let object = mpi.communicator(of).unwrap_or_else(|| std::rc::Rc::clone(&mpi.alone));
+    crate::errors::finish(&object, function, outcome)
+}
+
+pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+    on_requests("MPI_Wait", |mpi, of| unsafe {
+        if *request == MPI_REQUEST_NULL {
+            store(status, &Status::default());
+            return Ok(());
+        }
+        let object = find(mpi, *request)?;
+        *of = object.of;
+        let communicator = &mpi.world.communicator;
+        let result =
+            waiting(mpi, || communicator.wait(object.id), || communicator.test(object.id).transpose());
+        ended(mpi, request, &object, result, status)
+    })
+}
+
+pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
+    on_requests("MPI_Test", |mpi, of| unsafe {
+        *flag = 1;
+        if *request == MPI_REQUEST_NULL {
+            store(status, &Status::default());
+            return Ok(());
+        }
+        let object = find(mpi, *request)?;
+        *of = object.of;
+        match mpi.world.communicator.test(object.id).transpose() {
+            Some(result) => ended(mpi, request, &object, result, status),
+            None => {
+                *flag = 0;
+                Ok(())
+            }
+        }
+    })
+}
+
+/// The requests of a call: each that is not null, with its place in the program's array.
+struct Several {
+    objects: SmallVec<[RequestObject; 16]>,
+    ids: SmallVec<[RequestId; 16]>,
+    places: SmallVec<[usize; 16]>,
+    requests: *mut MPI_Request,
+    statuses: *mut MPI_Status,
+    failed: bool,
+    first_failure: Option<MPI_Comm>,
+}
+
+impl Several {
+    /// # Safety
+    /// The arrays are the program's, `count` long; `statuses` may be null.
+    unsafe fn new(
+        mpi: &Mpi,
+        count: c_int,
+        requests: *mut MPI_Request,
+        statuses: *mut MPI_Status,
+    ) -> Outcome<Self> {
+        let count = usize::try_from(count).map_err(|_| {
+            Failure::new(ErrorClass::Count, format!("the count of requests is {count}, below zero"))
+        })?;
+        let mut several = Self {
+            objects: SmallVec::new(),
+            ids: SmallVec::new(),
+            places: SmallVec::new(),
+            requests,
+            statuses,
+            failed: false,
+            first_failure: None,
+        };
+        for place in 0..count {
+            let handle = unsafe { *requests.add(place) };
+            if handle != MPI_REQUEST_NULL {
+                let object = find(mpi, handle)?;
+                several.ids.push(object.id);
+                several.objects.push(object);
+                several.places.push(place);
+            }
+        }
+        Ok(several)
+    }
+
+    fn status_at(&self, place: usize) -> *mut MPI_Status {
+        if self.statuses.is_null() { std::ptr::null_mut() } else { unsafe { self.statuses.add(place) } }
+    }
+
+    /// An operation has ended: `index` is its place among those that are not null, `place` that of its status.
+    fn ended(&mut self, mpi: &Mpi, index: usize, place: usize, result: Result<Status, Error>) {
+        let object = self.objects[index].clone();
+        let status = self.status_at(place);
+        let request = unsafe { self.requests.add(self.places[index]) };
+        let outcome = unsafe { ended(mpi, request, &object, result, status) };
+        let code = outcome.err().map_or(MPI_SUCCESS, |failure| failure.code);
+        if code != MPI_SUCCESS && !self.failed {
+            self.failed = true;
+            self.first_failure = Some(object.of);
+        }
+        if !status.is_null() {
+            unsafe { (*status).error = code };
+        }
+    }
+
+    /// Empty statuses for the null requests.
+    fn clear_statuses(&self, count: c_int) {
+        for place in 0..count as usize {
+            let status = self.status_at(place);
+            if !status.is_null() && unsafe { *self.requests.add(place) } == MPI_REQUEST_NULL {
+                unsafe {
+                    store(status, &Status::default());
+                    (*status).error = MPI_SUCCESS;
+                }
+            }
+        }
+    }
+
+    fn outcome(&self, of: &mut MPI_Comm) -> Outcome<()> {
+        if !self.failed {
+            return Ok(());
+        }
+        if let Some(comm) = self.first_failure {
+            *of = comm;
+        }
+        Err(Failure {
+            code: code_of(ErrorClass::InStatus),
+            what: "an operation has failed: its status says how".into(),
+        })
+    }
+}
+
+pub(crate) unsafe fn mpi_waitall(
+    count: c_int,
+    requests: *mut MPI_Request,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    on_requests("MPI_Waitall", |mpi, of| {
+        let mut several = unsafe { Several::new(mpi, count, requests, statuses) }?;
+        several.clear_statuses(count);
+        let communicator = &mpi.world.communicator;
+        for index in 0..several.ids.len() {
+            let id = several.ids[index];
+            let result = waiting(mpi, || communicator.wait(id), || communicator.test(id).transpose());
+            let place = several.places[index];
+            several.ended(mpi, index, place, result);
+        }
+        several.outcome(of)
+    })
+}
+
+pub(crate) unsafe fn mpi_testall(
+    count: c_int,
+    requests: *mut MPI_Request,
+    flag: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    on_requests("MPI_Testall", |mpi, of| {
+        let mut several = unsafe { Several::new(mpi, count, requests, statuses) }?;
+        let mut results = SmallVec::<[_; 16]>::new();
+        let all =
+            mpi.world.communicator.test_all(&several.ids, |index, result| results.push((index, result)))?;
+        unsafe { *flag = c_int::from(all) };
+        if all {
+            several.clear_statuses(count);
+            for (index, result) in results {
+                let place = several.places[index];
+                several.ended(mpi, index, place, result);
+            }
+        }
+        several.outcome(of)
+    })
+}
+
+/// One of several: waits, or only looks.
+unsafe fn any(
+    function: &str,
+    count: c_int,
+    requests: *mut MPI_Request,
+    index: *mut c_int,
+    flag: Option<*mut c_int>,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_requests(function, |mpi, of| unsafe {
+        let several = Several::new(mpi, count, requests, std::ptr::null_mut())?;
+        let communicator = &mpi.world.communicator;
+        let look = || match communicator.test_any(&several.ids) {
+            Ok(mpi_over_am::AnyOver::Pending) => None,
+            Ok(mpi_over_am::AnyOver::NoneActive) => Some(Ok(None)),
+            Ok(mpi_over_am::AnyOver::Over(index, result)) => Some(Ok(Some((index, result)))),
+            Err(error) => Some(Err(error)),
+        };
+        let found = match flag {
+            None => waiting(mpi, || communicator.wait_any(&several.ids), look)?,
+            Some(flag) => {
+                let found = look();
+                *flag = c_int::from(found.is_some());
+                match found {
+                    Some(found) => found?,
+                    None => {
+                        *index = MPI_UNDEFINED;
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let Some((number, result)) = found else {
+            *index = MPI_UNDEFINED;
+            store(status, &Status::default());
+            return Ok(());
+        };
+        let object = &several.objects[number];
+        let place = several.places[number];
+        *of = object.of;
+        *index = place as c_int;
+        ended(mpi, requests.add(place), object, result, status)
+    })
+}
+
+pub(crate) unsafe fn mpi_waitany(
+    count: c_int,
+    requests: *mut MPI_Request,
+    index: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    unsafe { any("MPI_Waitany", count, requests, index, None, status) }
+}
+
+pub(crate) unsafe fn mpi_testany(
+    count: c_int,
+    requests: *mut MPI_Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    unsafe { any("MPI_Testany", count, requests, index, Some(flag), status) }
+}
+
+/// All that are over: waits for one at least, or only looks.
+unsafe fn some(
+    function: &str,
+    count: c_int,
+    requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+    is_waiting: bool,
+) -> c_int {
+    on_requests(function, |mpi, of| unsafe {
+        let mut several = Several::new(mpi, count, requests, statuses)?;
+        let communicator = &mpi.world.communicator;
+        let mut results = SmallVec::<[_; 16]>::new();
+        let ids = several.ids.clone();
+        let found = if is_waiting && !mpi.is_shared() {
+            communicator.wait_some(&ids, |index, result| results.push((index, result)))?
+        } else {
+            let mut look = || communicator.test_some(&ids, |index, result| results.push((index, result)));
+            if is_waiting {
+                waiting(
+                    mpi,
+                    || Ok(None),
+                    || {
+                        look()
+                            .map(|some| {
+                                some.filter(|&some| some > 0).map_or_else(
+                                    || if some.is_none() { Some(None) } else { None },
+                                    |some| Some(Some(some)),
+                                )
+                            })
+                            .transpose()
+                    },
+                )?
+            } else {
+                look()?
+            }
+        };
+        if found.is_none() {
+            *outcount = MPI_UNDEFINED;
+            return Ok(());
+        }
+        *outcount = results.len() as c_int;
+        for (place, (index, result)) in results.into_iter().enumerate() {
+            *indices.add(place) = several.places[index] as c_int;
+            several.ended(mpi, index, place, result);
+        }
+        several.outcome(of)
+    })
+}
+
+pub(crate) unsafe fn mpi_waitsome(
+    count: c_int,
+    requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    unsafe { some("MPI_Waitsome", count, requests, outcount, indices, statuses, true) }
+}
+
+pub(crate) unsafe fn mpi_testsome(
+    count: c_int,
+    requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    unsafe { some("MPI_Testsome", count, requests, outcount, indices, statuses, false) }
+}
+
+pub(crate) unsafe fn mpi_request_get_status(
+    request: MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_requests("MPI_Request_get_status", |mpi, of| unsafe {
+        *flag = 1;
+        if request == MPI_REQUEST_NULL {
+            store(status, &Status::default());
+            return Ok(());
+        }
+        let object = find(mpi, request)?;
+        *of = object.of;
+        match mpi.world.communicator.request_status(object.id)? {
+            Some(found) => store(status, &found),
+            None => *flag = 0,
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
+    on_requests("MPI_Request_free", |mpi, of| unsafe {
+        let object = find(mpi, *request)?;
+        *of = object.of;
+        mpi.requests.remove((*request).0);
+        *request = MPI_REQUEST_NULL;
+        Ok(mpi.world.communicator.free(object.id)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
+    on_requests("MPI_Cancel", |mpi, of| unsafe {
+        let object = find(mpi, *request)?;
+        *of = object.of;
+        // Whether it was withdrawn, the status tells.
+        mpi.world.communicator.cancel(object.id)?;
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
+    on_requests("MPI_Start", |mpi, of| unsafe {
+        let object = find(mpi, *request)?;
+        *of = object.of;
+        Ok(mpi.world.communicator.start(object.id)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_startall(count: c_int, requests: *mut MPI_Request) -> c_int {
+    on_requests("MPI_Startall", |mpi, of| unsafe {
+        for place in 0..count.max(0) as usize {
+            let object = find(mpi, *requests.add(place))?;
+            *of = object.of;
+            mpi.world.communicator.start(object.id)?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_pready(partition: c_int, request: MPI_Request) -> c_int {
+    unsafe { mpi_pready_range(partition, partition, request) }
+}
+
+pub(crate) unsafe fn mpi_pready_range(first: c_int, last: c_int, request: MPI_Request) -> c_int {
+    on_requests("MPI_Pready_range", |mpi, of| {
+        let object = find(mpi, request)?;
+        *of = object.of;
+        let (first, last) = (partition_of(first)?, partition_of(last)?);
+        Ok(mpi.world.communicator.pready_range(object.id, first, last)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_pready_list(length: c_int, partitions: *const c_int, request: MPI_Request) -> c_int {
+    on_requests("MPI_Pready_list", |mpi, of| {
+        let object = find(mpi, request)?;
+        *of = object.of;
+        for place in 0..length.max(0) as usize {
+            let partition = partition_of(unsafe { *partitions.add(place) })?;
+            mpi.world.communicator.pready(object.id, partition)?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> c_int {
+    on_requests("MPI_Parrived", |mpi, of| {
+        if request == MPI_REQUEST_NULL {
+            unsafe { *flag = 1 };
+            return Ok(());
+        }
+        let object = find(mpi, request)?;
+        *of = object.of;
+        let arrived = mpi.world.communicator.parrived(object.id, partition_of(partition)?)?;
+        unsafe { *flag = c_int::from(arrived) };
+        Ok(())
+    })
+}
+
+fn partition_of(partition: c_int) -> Outcome<u64> {
+    u64::try_from(partition)
+        .map_err(|_| Failure::new(ErrorClass::Argument, format!("partition {partition} does not exist")))
+}

@@ -1,0 +1,286 @@
+//! The one MPI of this process, and who may use it when.
+//!
+//! mpi-over-am belongs to one thread at a time. Below `MPI_THREAD_MULTIPLE` the program sees to that, and nothing is locked. At
+//! that level each call takes one lock, which a wait gives back between two looks ([`waiting`]), so that a thread that waits does
+//! not hold up the one it waits for.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::ffi::c_int;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use mpi_over_am::datatype::{Datatype, Predefined};
+use mpi_over_am::op::Op;
+use mpi_over_am::{Communicator, Environment, ErrorHandler, MessageId, RequestId};
+
+use crate::environment::ErrhandlerObject;
+use crate::errors;
+use crate::handles::{Handles, ObjectKind};
+use crate::types::{
+    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_ERRORS_ARE_FATAL, MPI_Errhandler,
+    MPI_THREAD_MULTIPLE,
+};
+
+/// A communicator, and what C's handle of it needs besides.
+#[derive(Debug)]
+pub(crate) struct CommunicatorObject {
+    pub(crate) communicator: Communicator,
+    pub(crate) errhandler: Cell<MPI_Errhandler>,
+}
+
+/// A request of C's.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestObject {
+    pub(crate) id: RequestId,
+    pub(crate) is_persistent: bool,
+    /// Whose error handler hears of its failure.
+    pub(crate) of: MPI_Comm,
+}
+
+/// A message that a matched probe has taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessageObject {
+    pub(crate) id: MessageId,
+    pub(crate) of: MPI_Comm,
+}
+
+/// Everything between `MPI_Init` and `MPI_Finalize`.
+#[derive(Debug)]
+pub(crate) struct Mpi {
+    pub(crate) environment: RefCell<Option<Environment>>,
+    pub(crate) world: Rc<CommunicatorObject>,
+    pub(crate) alone: Rc<CommunicatorObject>,
+    pub(crate) communicators: Handles<Rc<CommunicatorObject>>,
+    pub(crate) predefined: Vec<Option<Datatype>>,
+    pub(crate) datatypes: Handles<Datatype>,
+    pub(crate) requests: Handles<RequestObject>,
+    pub(crate) messages: Handles<MessageObject>,
+    pub(crate) errhandlers: Handles<ErrhandlerObject>,
+    pub(crate) operations: Handles<Op>,
+    pub(crate) level: c_int,
+}
+
+impl Mpi {
+    /// Joins the job.
+    ///
+    /// # Errors
+    /// What [`Environment::init`] reports.
+    pub(crate) fn start(level: c_int) -> mpi_over_am::Result<Self> {
+        let environment = Environment::init()?;
+        let object = |communicator: Communicator, handle: MPI_Comm| {
+            communicator.set_handle(handle.0 as u64);
+            communicator.set_error_handler(ErrorHandler::Fatal);
+            Rc::new(CommunicatorObject { communicator, errhandler: Cell::new(MPI_ERRORS_ARE_FATAL) })
+        };
+        let world = object(environment.world(), MPI_COMM_WORLD);
+        let alone = object(environment.alone(), MPI_COMM_SELF);
+        let mut predefined = vec![None; 512];
+        for (number, kind) in NUMBERS.into_iter().zip(Predefined::ALL) {
+            predefined[number & 511] = Some(Datatype::predefined(kind));
+        }
+        Ok(Self {
+            environment: RefCell::new(Some(environment)),
+            world,
+            alone,
+            communicators: Handles::new(ObjectKind::Communicator),
+            predefined,
+            datatypes: Handles::new(ObjectKind::Datatype),
+            requests: Handles::new(ObjectKind::Request),
+            messages: Handles::new(ObjectKind::Message),
+            errhandlers: Handles::new(ObjectKind::ErrorHandler),
+            operations: Handles::new(ObjectKind::Operation),
+            level,
+        })
+    }
+
+    /// Whether several threads may call at the same time.
+    #[inline(always)]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.level == MPI_THREAD_MULTIPLE
+    }
+
+    /// The communicator of a handle.
+    #[inline]
+    pub(crate) fn communicator(&self, handle: MPI_Comm) -> Option<Rc<CommunicatorObject>> {
+        match handle {
+            MPI_COMM_WORLD => Some(Rc::clone(&self.world)),
+            MPI_COMM_SELF => Some(Rc::clone(&self.alone)),
+            other => self.communicators.get(other.0),
+        }
+    }
+
+    /// The datatype of a handle.
+    #[inline]
+    pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<Datatype> {
+        if handle.0 < 0x400 {
+            return if handle.0 < 0x200 { None } else { self.predefined[handle.0 & 511].clone() };
+        }
+        self.datatypes.get(handle.0)
+    }
+}
+
+impl Mpi {
+    /// The handle of a predefined datatype; others do not know theirs.
+    pub(crate) fn handle_of(&self, datatype: &Datatype) -> Option<MPI_Datatype> {
+        let kind = datatype.as_predefined()?;
+        let place = Predefined::ALL.into_iter().position(|other| other == kind)?;
+        Some(MPI_Datatype(NUMBERS[place]))
+    }
+}
+
+/// The numbers of the predefined datatypes (include/mpi.h), in the order of [`Predefined::ALL`].
+pub(crate) const NUMBERS: [usize; 70] = [
+    0x201, 0x202, 0x203, 0x207, 0x208, 0x209, 0x20a, 0x20b, 0x20c, 0x20d, 0x20e, 0x20f, 0x210, 0x212, 0x213,
+    0x214, 0x216, 0x217, 0x218, 0x219, 0x21a, 0x21b, 0x21c, 0x21d, 0x21e, 0x220, 0x224, 0x225, 0x228, 0x229,
+    0x22a, 0x22b, 0x22c, 0x22d, 0x230, 0x231, 0x232, 0x238, 0x239, 0x23c, 0x240, 0x241, 0x243, 0x244, 0x245,
+    0x247, 0x248, 0x249, 0x250, 0x251, 0x258, 0x259, 0x2c0, 0x2c1, 0x2c8, 0x2c9, 0x2ca, 0x2d0, 0x2d1, 0x2d2,
+    0x2d3, 0x2d8, 0x2d9, 0x2da, 0x2db, 0x2e0, 0x2e1, 0x2e2, 0x2e3, 0x2eb,
+];
+
+/// How far this process has come.
+const BEFORE: u32 = 0;
+const RUNNING: u32 = 1;
+const AFTER: u32 = 2;
+
+struct Process {
+    stage: AtomicU32,
+    mpi: UnsafeCell<Option<Mpi>>,
+    is_locking: AtomicBool,
+    is_locked: AtomicBool,
+    /// Which thread has the lock, and how often: a callback of the program may call MPI.
+    owner: AtomicUsize,
+    depth: AtomicUsize,
+    main_thread: AtomicUsize,
+}
+
+// SAFETY: `mpi` is used by one thread at a time: by the program's promise below MPI_THREAD_MULTIPLE (MPI 5.0 section 11.6), by
+// the lock at it. It is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread.
+unsafe impl Sync for Process {}
+
+static PROCESS: Process = Process {
+    stage: AtomicU32::new(BEFORE),
+    mpi: UnsafeCell::new(None),
+    is_locking: AtomicBool::new(false),
+    is_locked: AtomicBool::new(false),
+    owner: AtomicUsize::new(0),
+    depth: AtomicUsize::new(0),
+    main_thread: AtomicUsize::new(0),
+};
+
+/// A number of the calling thread: the address of something that each thread has its own of.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+/// The right to use MPI, for one call.
+pub(crate) struct Entered {
+    mpi: &'static Mpi,
+    locked: bool,
+}
+
+impl std::ops::Deref for Entered {
+    type Target = Mpi;
+
+    #[inline(always)]
+    fn deref(&self) -> &Mpi {
+        self.mpi
+    }
+}
+
+impl Drop for Entered {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.locked {
+            unlock();
+        }
+    }
+}
+
+#[cold]
+fn lock() {
+    let me = this_thread();
+    // Relaxed: only the owner itself reads its own number here.
+    if PROCESS.owner.load(Ordering::Relaxed) == me {
+        PROCESS.depth.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    // Acquire: pairs with the Release in `unlock`.
+    while PROCESS.is_locked.swap(true, Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    PROCESS.owner.store(me, Ordering::Relaxed);
+    PROCESS.depth.store(1, Ordering::Relaxed);
+}
+
+#[cold]
+fn unlock() {
+    if PROCESS.depth.fetch_sub(1, Ordering::Relaxed) == 1 {
+        PROCESS.owner.store(0, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `lock`.
+        PROCESS.is_locked.store(false, Ordering::Release);
+    }
+}
+
+/// Enters MPI for the length of a call of `function`. `Err` holds what the call returns: MPI was not started, or has ended.
+#[inline(always)]
+pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
+    let locked = PROCESS.is_locking.load(Ordering::Relaxed);
+    if locked {
+        lock();
+    }
+    // SAFETY: one thread at a time (see `Process`); the value stays where it is from MPI_Init to MPI_Finalize.
+    match unsafe { (*PROCESS.mpi.get()).as_ref() } {
+        Some(mpi) => Ok(Entered { mpi, locked }),
+        None => Err(errors::outside(function, PROCESS.stage.load(Ordering::Acquire) == AFTER)),
+    }
+}
+
+/// Waits by `block`, where no other thread can use MPI; else looks until `look` finds something, and other threads get their
+/// turn between two looks.
+#[inline(always)]
+pub(crate) fn waiting<T>(mpi: &Mpi, block: impl FnOnce() -> T, mut look: impl FnMut() -> Option<T>) -> T {
+    if !mpi.is_shared() {
+        return block();
+    }
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        unlock();
+        std::thread::yield_now();
+        lock();
+    }
+}
+
+/// Whether MPI has been started, and whether it has ended.
+pub(crate) fn stage() -> (bool, bool) {
+    let stage = PROCESS.stage.load(Ordering::Acquire);
+    (stage != BEFORE, stage == AFTER)
+}
+
+/// Whether the calling thread is the one that has started MPI.
+pub(crate) fn is_main_thread() -> bool {
+    PROCESS.main_thread.load(Ordering::Relaxed) == this_thread()
+}
+
+/// Puts MPI in its place. Once, by the thread that starts it.
+pub(crate) fn begin(mpi: Mpi) {
+    PROCESS.is_locking.store(mpi.level == MPI_THREAD_MULTIPLE, Ordering::Relaxed);
+    PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
+    // SAFETY: nobody uses MPI before it is started.
+    unsafe { *PROCESS.mpi.get() = Some(mpi) };
+    PROCESS.stage.store(RUNNING, Ordering::Release);
+}
+
+/// Takes MPI out of its place: `None` if it is not running.
+pub(crate) fn end() -> Option<Mpi> {
+    PROCESS.stage.store(AFTER, Ordering::Release);
+    PROCESS.is_locking.store(false, Ordering::Relaxed);
+    // SAFETY: MPI_Finalize is called once, when no other thread uses MPI any more (MPI 5.0 section 11.2.2).
+    unsafe { (*PROCESS.mpi.get()).take() }
+}

@@ -1,0 +1,158 @@
+//! `MPI_Status`: what a receive says of its message (MPI 5.0 sections 3.2.5, 3.7.3, 3.8.4 and 13.3).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::c_int;
+
+use mpi_over_am::{ANY_SOURCE, ErrorClass, PROC_NULL, Status};
+
+use crate::data::any_datatype_of;
+use crate::errors::{Failure, on_process};
+use crate::types::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
+
+/// Where in the internal part it says that the operation was cancelled.
+const CANCELLED: usize = 2;
+
+/// A rank in C's numbers.
+pub(crate) fn rank_in_c(rank: u32) -> c_int {
+    match rank {
+        ANY_SOURCE => MPI_ANY_SOURCE,
+        PROC_NULL => MPI_PROC_NULL,
+        rank => rank as c_int,
+    }
+}
+
+/// Stores a status, if the program wants it. The error field stays as it is: only calls that return several set it.
+///
+/// # Safety
+/// `at` is null (`MPI_STATUS_IGNORE`) or a status of the program's.
+#[inline(always)]
+pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
+    if !at.is_null() {
+        unsafe {
+            (*at).source = rank_in_c(status.source());
+            (*at).tag = status.tag();
+            set_len(at, status.len());
+            (*at).internal[CANCELLED] = 0;
+        }
+    }
+}
+
+/// As [`store`], for an operation that was cancelled.
+///
+/// # Safety
+/// As for [`store`].
+pub(crate) unsafe fn store_cancelled(at: *mut MPI_Status) {
+    unsafe {
+        store(at, &Status::default());
+        if !at.is_null() {
+            (*at).internal[CANCELLED] = 1;
+        }
+    }
+}
+
+unsafe fn set_len(at: *mut MPI_Status, len: u64) {
+    unsafe {
+        (*at).internal[0] = len as c_int;
+        (*at).internal[1] = (len >> 32) as c_int;
+    }
+}
+
+unsafe fn load(at: *const MPI_Status) -> Status {
+    let status = unsafe { &*at };
+    let len = u64::from(status.internal[0] as u32) | u64::from(status.internal[1] as u32) << 32;
+    Status::new(status.source as u32, status.tag, len)
+}
+
+pub(crate) unsafe fn mpi_get_count_c(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut i64,
+) -> c_int {
+    on_process("MPI_Get_count", |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        let elements = unsafe { load(status) }.count_of(&datatype);
+        unsafe { *count = in_c(elements) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_get_elements_c(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut i64,
+) -> c_int {
+    on_process("MPI_Get_elements", |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        let elements = unsafe { load(status) }.elements_of(&datatype);
+        unsafe { *count = in_c(elements) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_get_elements_x(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut i64,
+) -> c_int {
+    unsafe { mpi_get_elements_c(status, datatype, count) }
+}
+
+fn in_c(elements: Option<u64>) -> i64 {
+    elements.and_then(|elements| i64::try_from(elements).ok()).unwrap_or(i64::from(MPI_UNDEFINED))
+}
+
+pub(crate) unsafe fn mpi_status_set_elements_c(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: i64,
+) -> c_int {
+    on_process("MPI_Status_set_elements", |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        let bytes = crate::data::count_of(count).map(|count| datatype.bytes_of_elements(count))?;
+        let what =
+            || Failure::new(ErrorClass::Count, format!("{count} elements are more than a status can say"));
+        unsafe { set_len(status, bytes.ok_or_else(what)?) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_status_set_elements_x(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: i64,
+) -> c_int {
+    unsafe { mpi_status_set_elements_c(status, datatype, count) }
+}
+
+pub(crate) unsafe fn mpi_status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
+    unsafe { (*status).internal[CANCELLED] = c_int::from(flag != 0) };
+    MPI_SUCCESS
+}
+
+pub(crate) unsafe fn mpi_test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
+    unsafe { *flag = (*status).internal[CANCELLED] };
+    MPI_SUCCESS
+}
+
+macro_rules! fields {
+    ($($get:ident $set:ident $field:ident)*) => { $(
+        pub(crate) unsafe fn $get(status: *const MPI_Status, value: *mut c_int) -> c_int {
+            unsafe { *value = (*status).$field };
+            MPI_SUCCESS
+        }
+
+        pub(crate) unsafe fn $set(status: *mut MPI_Status, value: c_int) -> c_int {
+            unsafe { (*status).$field = value };
+            MPI_SUCCESS
+        }
+    )* };
+}
+
+fields! {
+    mpi_status_get_source mpi_status_set_source source
+    mpi_status_get_tag mpi_status_set_tag tag
+    mpi_status_get_error mpi_status_set_error error
+}

@@ -1,0 +1,4 @@
+//! What the programs beside the library share: compiler wrappers and starters.
+
+pub mod starter;
+pub mod wrapper;

@@ -1,0 +1,111 @@
+//! C's types and numbers (include/mpi.h).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::c_int;
+
+macro_rules! handle_types {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("The handle `", stringify!($name), "`: a number in a pointer's clothes.")]
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) struct $name(pub(crate) usize);
+    )* };
+}
+
+handle_types! {
+    MPI_Comm MPI_Datatype MPI_Errhandler MPI_File MPI_Group MPI_Info MPI_Message MPI_Op MPI_Request MPI_Session MPI_Win
+    MPI_T_enum MPI_T_cvar_handle MPI_T_pvar_handle MPI_T_pvar_session MPI_T_event_registration MPI_T_event_instance
+}
+
+/// A function of the program, or a small number that stands for one.
+pub(crate) type Callback = usize;
+
+/// `MPI_Status`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MPI_Status {
+    /// The sender's rank.
+    pub(crate) source: c_int,
+    /// The message's tag.
+    pub(crate) tag: c_int,
+    /// An error class, where a call returns several statuses.
+    pub(crate) error: c_int,
+    /// Bytes received, as two halves; whether it was cancelled; the rest unused.
+    pub(crate) internal: [c_int; 5],
+}
+
+pub(crate) const MPI_SUCCESS: c_int = 0;
+pub(crate) const MPI_UNDEFINED: c_int = -32766;
+pub(crate) const MPI_ANY_SOURCE: c_int = -1;
+pub(crate) const MPI_ANY_TAG: c_int = -2;
+pub(crate) const MPI_PROC_NULL: c_int = -3;
+
+pub(crate) const MPI_THREAD_SINGLE: c_int = 0;
+pub(crate) const MPI_THREAD_FUNNELED: c_int = 1024;
+pub(crate) const MPI_THREAD_SERIALIZED: c_int = 2048;
+pub(crate) const MPI_THREAD_MULTIPLE: c_int = 4096;
+
+pub(crate) const MPI_COMM_NULL: MPI_Comm = MPI_Comm(0x100);
+pub(crate) const MPI_COMM_WORLD: MPI_Comm = MPI_Comm(0x101);
+pub(crate) const MPI_COMM_SELF: MPI_Comm = MPI_Comm(0x102);
+pub(crate) const MPI_MESSAGE_NULL: MPI_Message = MPI_Message(0x128);
+pub(crate) const MPI_MESSAGE_NO_PROC: MPI_Message = MPI_Message(0x129);
+pub(crate) const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x141);
+pub(crate) const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x143);
+pub(crate) const MPI_REQUEST_NULL: MPI_Request = MPI_Request(0x180);
+
+/// The address that means "the buffer is the other one".
+pub(crate) const IN_PLACE: usize = 1;
+
+/// An array of integers of the program's: of `int`, or of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ints {
+    Int(*const c_int),
+    Wide(*const i64),
+}
+
+impl From<*const c_int> for Ints {
+    fn from(at: *const c_int) -> Self {
+        Self::Int(at)
+    }
+}
+
+impl From<*const i64> for Ints {
+    fn from(at: *const i64) -> Self {
+        Self::Wide(at)
+    }
+}
+
+impl Ints {
+    /// Element `index`.
+    ///
+    /// # Safety
+    /// The array has that many elements.
+    pub(crate) unsafe fn at(self, index: usize) -> i64 {
+        match self {
+            Self::Int(at) => i64::from(unsafe { *at.add(index) }),
+            Self::Wide(at) => unsafe { *at.add(index) },
+        }
+    }
+}
+
+/// What stands at `at` before a call of the large form, for parameters that go in and out.
+///
+/// # Safety
+/// `at` is null or readable, though not necessarily initialised to anything that means something.
+pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
+    if at.is_null() { 0 } else { i64::from(unsafe { *at }) }
+}
+
+/// Stores what the large form has returned; `MPI_UNDEFINED` if an `int` cannot say it.
+///
+/// # Safety
+/// `at` is null or writable.
+pub(crate) unsafe fn narrow(at: *mut c_int, wide: i64) {
+    if !at.is_null() {
+        unsafe { *at = c_int::try_from(wide).unwrap_or(MPI_UNDEFINED) };
+    }
+}
