@@ -10,6 +10,7 @@ pub mod graph500;
 pub mod kernel;
 pub mod kmers;
 pub mod kronecker;
+pub mod nas;
 pub mod progress;
 pub mod random;
 pub mod random_access;

@@ -1,0 +1,211 @@
+//! What the NAS kernels share: sizes, the generator of random numbers, the three variants of the paper, the report.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use am_via::{ShmFabric, Task};
+use clap::{Args, Parser, ValueEnum};
+use mpi_over_am::{Communicator, CompletionVariant, Environment, Settings, op};
+
+use crate::failure::exit_code;
+use crate::{Failure, arguments};
+
+/// The sizes of problems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub enum Class {
+    /// Sample.
+    S,
+    /// Workstation.
+    W,
+    /// The smallest of the sizes for measurements.
+    A,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// How a receive learns that its message is there: the three variants of the seed paper's section 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Variant {
+    /// By a completion handler on its thread.
+    Base,
+    /// By target counters.
+    Counters,
+    /// By a predefined handler in context.
+    InContext,
+}
+
+/// The arguments of a kernel.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Choice {
+    /// The size of the problem.
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Class::S)]
+    pub class: Class,
+    /// How receives learn that their messages are there. Without it, as the setting AM_COMPLETION says.
+    #[arg(long, value_enum)]
+    pub variant: Option<Variant>,
+}
+
+/// What a kernel has found.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Whether the result is the official one.
+    pub is_verified: bool,
+    /// Seconds, of the slowest task.
+    pub seconds: f64,
+    /// Operations of all tasks, as the benchmark counts them.
+    pub operations: f64,
+}
+
+/// Runs a kernel as `program`: joins the job, reads the arguments, and reports what came out.
+pub fn main<A: Parser>(
+    program: &str,
+    choice: impl Fn(&A) -> Choice,
+    kernel: impl Fn(&Communicator, &A) -> Result<Outcome, Failure>,
+) -> ExitCode {
+    let task = match Task::join() {
+        Ok(task) => task,
+        Err(error) => return Failure::from(error).report(program),
+    };
+    match arguments::parse(task.number()) {
+        Ok(arguments) => {
+            exit_code(program, &run(&task, program, &choice(&arguments), |world| kernel(world, &arguments)))
+        }
+        Err(code) => code,
+    }
+}
+
+fn run(
+    task: &Task,
+    program: &str,
+    choice: &Choice,
+    kernel: impl Fn(&Communicator<ShmFabric>) -> Result<Outcome, Failure>,
+) -> Result<(), Failure> {
+    let mut settings = Settings::from(task.job().settings());
+    if let Some(variant) = choice.variant {
+        settings.completion = match variant {
+            Variant::Base => CompletionVariant::Thread,
+            Variant::Counters => CompletionVariant::Counter,
+            Variant::InContext => CompletionVariant::InContext,
+        };
+    }
+    let environment = Environment::with_fabric(task.fabric(0)?, &settings)?;
+    let world = environment.world();
+    let outcome = kernel(&world)?;
+    let Outcome { is_verified, seconds, operations } = outcome;
+    if world.rank() == 0 {
+        println!(
+            "{program}, class {}, {} tasks, receives complete by {:?}",
+            choice.class,
+            world.size(),
+            settings.completion
+        );
+        println!("Time in seconds = {seconds:.3}");
+        println!("Mop/s total     = {:.2}", operations / seconds / 1e6);
+        println!("VERIFICATION {}", if is_verified { "SUCCESSFUL" } else { "FAILED" });
+    }
+    drop(world);
+    environment.finalize()?;
+    if is_verified { Ok(()) } else { Err(Failure::Wrong("it is not the official value".to_owned())) }
+}
+
+/// Runs the part that is measured; seconds, of the slowest task.
+///
+/// # Errors
+/// What the part or the exchange of the times reports.
+pub fn timed<R>(
+    world: &Communicator,
+    part: impl FnOnce() -> Result<R, Failure>,
+) -> Result<(R, f64), Failure> {
+    world.barrier()?;
+    let start = std::time::Instant::now();
+    let result = part()?;
+    let mut seconds = [start.elapsed().as_secs_f64()];
+    world.allreduce_in_place(&mut seconds, op::Max)?;
+    Ok((result, seconds[0]))
+}
+
+/// The first item of task `rank` of `tasks`, of `items` in all; that of task `tasks` is the end.
+#[must_use]
+pub fn first_of(rank: u32, tasks: u32, items: usize) -> usize {
+    items * rank as usize / tasks as usize
+}
+
+/// The multiplier of the benchmarks' generator, 5^13.
+pub const MULTIPLIER: u64 = 1_220_703_125;
+const MASK: u64 = (1 << 46) - 1;
+
+/// The benchmarks' generator: x' = a x modulo 2^46. The same numbers as in the original's floating-point arithmetic.
+#[derive(Clone, Copy, Debug)]
+pub struct Generator {
+    state: u64,
+}
+
+impl Generator {
+    /// With this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed & MASK }
+    }
+
+    /// As if `count` numbers had been drawn.
+    #[must_use]
+    pub fn skipped(self, count: u64) -> Self {
+        Self { state: product(self.state, power(MULTIPLIER, count)) }
+    }
+
+    /// The next number, between 0 and 1.
+    #[inline(always)]
+    #[expect(clippy::should_implement_trait, reason = "it never ends, and is no list")]
+    #[expect(clippy::cast_precision_loss, reason = "46 bits fit into a double")]
+    pub fn next(&mut self) -> f64 {
+        const SCALE: f64 = 1.0 / (1u64 << 46) as f64;
+        self.state = product(self.state, MULTIPLIER);
+        self.state as f64 * SCALE
+    }
+}
+
+/// Modulo 2^46, which divides the modulus of the machine's own product.
+#[inline(always)]
+fn product(a: u64, b: u64) -> u64 {
+    a.wrapping_mul(b) & MASK
+}
+
+fn power(mut base: u64, mut exponent: u64) -> u64 {
+    let mut result = 1;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = product(result, base);
+        }
+        base = product(base, base);
+        exponent >>= 1;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_skipped_are_those_that_would_have_been_drawn() {
+        let mut drawn = Generator::new(314_159_265);
+        for count in 0..100 {
+            assert_eq!(Generator::new(314_159_265).skipped(count).state, drawn.state);
+            let number = drawn.next();
+            assert!((0.0..1.0).contains(&number));
+        }
+    }
+
+    #[test]
+    fn parts_cover_all_items() {
+        for tasks in 1..10 {
+            assert_eq!(first_of(0, tasks, 1000), 0);
+            assert_eq!(first_of(tasks, tasks, 1000), 1000);
+        }
+    }
+}
