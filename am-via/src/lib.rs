@@ -1,5 +1,6 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 
+pub mod conform;
 pub mod device;
 pub mod fabric;
 pub mod job;

@@ -1,6 +1,7 @@
 //! The front door: joins the job and puts device, NIC, fabric and context together as the settings say.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use am_core::Context;
 use am_core::error::{Error, Result};
@@ -23,6 +24,8 @@ pub type ShmFabric = ViaFabric<Shm>;
 pub struct Task {
     job: Arc<Job>,
     heap: Arc<OwnHeap>,
+    /// NICs that were opened by name: a bit each.
+    nics: Arc<AtomicU32>,
 }
 
 impl Task {
@@ -34,7 +37,7 @@ impl Task {
         let job = Job::attach().map_err(|error| Error::Job { what: error.to_string() })?;
         job.install_panic_hook();
         let heap = OwnHeap::open(&job).map_err(|error| Error::Job { what: error.to_string() })?;
-        Ok(Self { job, heap })
+        Ok(Self { job, heap, nics: Arc::default() })
     }
 
     /// The job.
@@ -63,19 +66,27 @@ impl Task {
     }
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`; each is used by one
-    /// context, or by one such program.
+    /// context, or once by such a program.
     ///
     /// # Errors
-    /// No NIC has this name, or the job's memory cannot be mapped.
+    /// No NIC has this name, it was opened before, or the job's memory cannot be mapped.
     pub fn open_nic(&self, name: &str) -> Result<UserAgent<Shm>, VipError> {
         let number = name.strip_prefix("shm").and_then(|number| number.parse::<u32>().ok());
         let context = number.filter(|number| *number < NICS_MAX && name == format!("shm{number}"));
         let context =
             context.ok_or_else(|| VipError::UnknownNic { name: name.to_owned(), last: NICS_MAX - 1 })?;
+        // Relaxed: the bit alone is asked for.
+        if self.nics.fetch_or(1 << context, Ordering::Relaxed) & 1 << context != 0 {
+            return Err(VipError::ErrorResource {
+                resource: "NICs of this name",
+                available: 1,
+                remedy: "each is opened once; open another of shm0 to shm15",
+            });
+        }
         Ok(UserAgent::open(self.device(context)?))
     }
 
-    fn device(&self, context: u32) -> Result<Shm, DeviceError> {
+    pub(crate) fn device(&self, context: u32) -> Result<Shm, DeviceError> {
         let settings = self.job.settings();
         let options = ShmOptions {
             context,

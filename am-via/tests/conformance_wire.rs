@@ -8,7 +8,17 @@ use am_via::vipl::Nic;
 
 /// Every fault but death, often enough that each check meets some.
 fn faults(seed: u64) -> WireFaults {
-    WireFaults { seed, drop: 30, duplicate: 30, reorder: 60, delay: 30, refuse: 40, overrun: 20, kill: None }
+    WireFaults {
+        seed,
+        drop: 30,
+        duplicate: 30,
+        reorder: 60,
+        delay: 30,
+        refuse: 40,
+        overrun: 20,
+        cut: 0,
+        kill: None,
+    }
 }
 
 /// Runs the suite; `AM_CHECK` in the environment picks checks by a part of their name.

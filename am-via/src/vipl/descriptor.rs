@@ -255,6 +255,13 @@ impl Descriptor {
         self
     }
 
+    /// Ready to be posted again: the length, in which the bytes moved were told, is the sum of the segments again.
+    #[must_use]
+    pub fn again(mut self: Box<Self>) -> Box<Self> {
+        self.length = u32::try_from(self.capacity()).unwrap_or(u32::MAX);
+        self
+    }
+
     /// How it ended.
     #[must_use]
     pub fn status(&self) -> Status {

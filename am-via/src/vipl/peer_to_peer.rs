@@ -24,6 +24,8 @@ impl<D: Device> UserAgent<D> {
         to: impl Into<NetAddress>,
         timeout: Option<Duration>,
     ) -> Result<(), VipError> {
+        // A request that waits here may be withdrawn already.
+        self.progress();
         self.begin_attempt(vi, ("connect_peer_request", Way::Peer), local, to.into(), timeout)
     }
 

@@ -17,6 +17,8 @@ pub struct WireFaults {
     pub refuse: u16,
     /// Frames that find the receive ring full for a moment.
     pub overrun: u16,
+    /// Posts that break their connection: both ends hear of it, and may make a new one.
+    pub cut: u16,
     /// A task that dies.
     pub kill: Option<Kill>,
 }
@@ -72,6 +74,11 @@ impl Dice {
         self.happens(self.faults.refuse)
     }
 
+    /// Whether a post breaks its connection.
+    pub(super) fn cuts(&mut self) -> bool {
+        self.happens(self.faults.cut)
+    }
+
     /// Whether the wire loses one frame that can't be late.
     pub(super) fn loses(&mut self) -> bool {
         self.happens(self.faults.drop)
@@ -125,6 +132,8 @@ pub struct WireStatistics {
     pub refused: u64,
     /// Frames that found the receive ring full.
     pub overruns: u64,
+    /// Connections broken.
+    pub cuts: u64,
     /// Frames sent again, because no acknowledgement came.
     pub retransmitted: u64,
     /// Frames that had arrived before, and were thrown away.

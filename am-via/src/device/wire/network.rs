@@ -277,11 +277,41 @@ impl State {
         if !self.links[end.out].has_room() {
             return Ok(Posted::Retry);
         }
+        if self.dice.cuts() {
+            self.cut(end);
+            return Err(DeviceError::Closed(number));
+        }
         if self.dice.refuses() {
             self.statistics.refused += 1;
             return Ok(Posted::Retry);
         }
         Ok(Posted::Done)
+    }
+
+    /// Breaks a connection: what is under way is lost, and both ends hear of it as of a disconnect.
+    fn cut(&mut self, end: ViEnd) {
+        self.statistics.cuts += 1;
+        let goodbye = Entry { operation: Operation::Disconnect as u32, ..Entry::default() };
+        for link in [end.out, end.back] {
+            self.links[link].give_up();
+            self.waiting.remove(&link);
+            let (to, vi) = (self.links[link].to, self.links[link].to_vi);
+            let frame = Frame {
+                entry: goodbye,
+                payload: Payload::default(),
+                area: None,
+                lossy: true,
+                sequence: u64::MAX,
+            };
+            self.nic(to).deliver(Mail::Frame { vi, frame: Arc::new(frame) });
+        }
+        let (one, other) = (self.links[end.out].from, self.links[end.out].to);
+        self.pairs.remove(&if one <= other { (one, other) } else { (other, one) });
+        let is_lost = |flight: &Flight| match flight {
+            Flight::Frame(link, _) => *link == end.out || *link == end.back,
+            _ => false,
+        };
+        self.flights.retain(|_, flight| !is_lost(flight));
     }
 
     /// Posts what was admitted.

@@ -12,6 +12,7 @@ const ALL_FAULTS: WireFaults = WireFaults {
     delay: 60,
     refuse: 50,
     overrun: 40,
+    cut: 0,
     kill: None,
 };
 
