@@ -17,6 +17,7 @@ use crate::request::{Partitioned, Phase, RequestId};
 use crate::session::Session;
 use crate::settings::{CompletionVariant, Selection, Settings};
 use crate::state::State;
+use crate::thread_level::ThreadLevel;
 
 impl From<&am_via::settings::Settings> for Settings {
     fn from(job: &am_via::settings::Settings) -> Self {
@@ -124,6 +125,12 @@ impl<F: Fabric> Environment<F> {
     #[must_use]
     pub fn alone(&self) -> Communicator<F> {
         self.alone.clone()
+    }
+
+    /// Which threads may call (`MPI_Query_thread`): the one that made it.
+    #[must_use]
+    pub fn thread_level(&self) -> ThreadLevel {
+        ThreadLevel::Funneled
     }
 
     /// A session on this environment (`MPI_Session_init`).

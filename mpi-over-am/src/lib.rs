@@ -79,6 +79,7 @@ mod settings;
 mod state;
 mod status;
 mod tag;
+mod thread_level;
 pub mod topology;
 pub mod window;
 
@@ -100,6 +101,7 @@ pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
+pub use thread_level::ThreadLevel;
 
 /// Makes a struct's fields elements of messages: names the type, and the fields that are sent, in this order.
 ///

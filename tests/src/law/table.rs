@@ -322,6 +322,7 @@ pub const TABLE: &[Row] = &[
             "info",
             "attribute",
             "context_id",
+            "thread_level",
             "envelope",
             "settings",
             "budget",

@@ -1,0 +1,41 @@
+//! Which threads may call (MPI 5.0 section 11.6).
+//!
+//! An [`Environment`](crate::Environment) belongs to the thread that made it, and the compiler keeps it there: that is
+//! [`ThreadLevel::Funneled`], whatever other threads the program has. A layer above that lets several threads call guards the
+//! environment by a lock of its own, and lets go of it between two tests of an operation, never while it waits.
+
+/// What a program promises of its threads, and what it gets. The later ones include the earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ThreadLevel {
+    /// There is one thread (`MPI_THREAD_SINGLE`).
+    Single,
+    /// One thread calls (`MPI_THREAD_FUNNELED`).
+    Funneled,
+    /// One thread at a time calls (`MPI_THREAD_SERIALIZED`).
+    Serialized,
+    /// Any thread calls at any time (`MPI_THREAD_MULTIPLE`).
+    Multiple,
+}
+
+impl ThreadLevel {
+    /// What a program gets that asks for this level, where `offered` is what there is (`MPI_Init_thread`): what it asks for, or
+    /// less if there is not so much.
+    #[must_use]
+    pub fn provided(self, offered: Self) -> Self {
+        self.min(offered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_gets_what_it_asks_for_if_there_is_so_much() {
+        use ThreadLevel::{Funneled, Multiple, Serialized, Single};
+        assert_eq!(Single.provided(Multiple), Single);
+        assert_eq!(Multiple.provided(Funneled), Funneled);
+        assert_eq!(Serialized.provided(Serialized), Serialized);
+        assert!(Single < Funneled && Funneled < Serialized && Serialized < Multiple);
+    }
+}

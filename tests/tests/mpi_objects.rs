@@ -1,0 +1,166 @@
+//! Communicators and windows between processes, by every way to memory; error handlers that end the job. What needs no process of
+//! its own is tested beside mpi-over-am, over a simulated network.
+
+#![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
+
+use am_tests::harness::job;
+use mpi_over_am::datatype::{Datatype, Predefined};
+use mpi_over_am::op::{self, PredefinedOp};
+use mpi_over_am::window::{Assertion, Lock, TargetData};
+use mpi_over_am::{Communicator, Environment, ErrorHandler, Info};
+
+const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
+
+/// Runs `body` with some tasks, by every way to memory.
+fn everywhere(test: &'static str, body: fn(&Communicator)) {
+    for tasks in [1, 2, 4] {
+        for way in WAYS {
+            job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
+                let environment = Environment::init().expect("the launcher made a job");
+                body(&environment.world());
+                environment.finalize().expect("nothing was left to go wrong");
+            });
+        }
+    }
+}
+
+fn next(world: &Communicator) -> u32 {
+    (world.rank() + 1) % world.size()
+}
+
+fn previous(world: &Communicator) -> u32 {
+    (world.rank() + world.size() - 1) % world.size()
+}
+
+#[test]
+fn communicators_are_made_and_talk() {
+    everywhere("communicators_are_made_and_talk", |world| {
+        let pending = world.idup().unwrap();
+        let half = world.split(Some((world.rank() % 2).cast_signed()), 0).unwrap().unwrap();
+        let dup = pending.wait().unwrap();
+        for communicator in [&dup, &half] {
+            let (rank, size) = (communicator.rank(), communicator.size());
+            let mut got = [0u32];
+            let status = communicator
+                .sendrecv((&[rank], (rank + 1) % size, 0), (&mut got, (rank + size - 1) % size, 0))
+                .unwrap();
+            assert_eq!((got[0], status.source()), ((rank + size - 1) % size, got[0]));
+            let mut sum = [1u32];
+            communicator.allreduce_in_place(&mut sum, op::Sum).unwrap();
+            assert_eq!(sum, [size]);
+        }
+        if world.size() > 1 {
+            let other = u32::from(world.rank() % 2 == 0);
+            let inter = half.create_inter_with(0, Some(world), other, 3).unwrap();
+            let peer = half.rank().min(inter.remote_size().unwrap() - 1);
+            let mut got = [0u32];
+            inter.sendrecv((&[world.rank()], peer, 0), (&mut got, peer, 0)).unwrap();
+            assert_eq!(got[0] % 2, other);
+            assert_eq!(inter.merge(false).unwrap().size(), world.size());
+        }
+    });
+}
+
+#[test]
+fn windows_are_reached_by_every_way() {
+    everywhere("windows_are_reached_by_every_way", |world| {
+        let (next, previous) = (next(world), previous(world));
+        let mine: Vec<u64> = (0..40_000).map(|i| u64::from(world.rank()) << 32 | i).collect();
+        let theirs: Vec<u64> = (0..40_000).map(|i| u64::from(previous) << 32 | i).collect();
+        // Memory of the library, and memory of the program.
+        let allocated = world.allocate_window(8 * 50_000, 8, &Info::new()).unwrap();
+        let created = world.create_window(vec![0; 8 * 50_000], 8, &Info::new()).unwrap();
+        for window in [&allocated, &created] {
+            window.fence(Assertion::NONE).unwrap();
+            window.put(&mine, next, 7).unwrap();
+            window.fence(Assertion::NONE).unwrap();
+            let mut own = vec![0u64; 40_000];
+            window.read(56, &mut own).unwrap();
+            assert!(own == theirs, "the put has not arrived whole");
+            window.get(&mut own, next, 7).unwrap();
+            assert!(own == mine, "the get is not what was put");
+            // A column, and an update of every fourth word.
+            let column = Datatype::vector(100, 1, 4, &Datatype::predefined(Predefined::Uint64)).unwrap();
+            let target = TargetData { rank: next, displacement: 45_000, count: 1, datatype: &column };
+            let elements = (100, &Datatype::predefined(Predefined::Uint64));
+            window.accumulate_layout(&mine[..100], elements, target, &PredefinedOp::Sum.into()).unwrap();
+            window.fence(Assertion::NO_SUCCEED).unwrap();
+            let mut sums = vec![0u64; 397];
+            window.read(8 * 45_000, &mut sums).unwrap();
+            assert!(sums.iter().step_by(4).eq(theirs[..100].iter()), "{sums:?}");
+            // A counter under a lock, one by atomic operations, and one of bytes.
+            world.barrier().unwrap();
+            for _ in 0..10 {
+                window.lock(Lock::Exclusive, 0, Assertion::NONE).unwrap();
+                let mut value = [0u64];
+                window.get(&mut value, 0, 0).unwrap();
+                window.put(&[value[0] + 1], 0, 0).unwrap();
+                window.unlock(0).unwrap();
+                window.lock(Lock::Shared, 0, Assertion::NONE).unwrap();
+                window.fetch_and_op(1.5f64, 0, 1, PredefinedOp::Sum).unwrap();
+                window.fetch_and_op(1u8, 0, 2, PredefinedOp::Sum).unwrap();
+                window.unlock(0).unwrap();
+            }
+            world.barrier().unwrap();
+            if world.rank() == 0 {
+                let mut counts = [0u64; 3];
+                window.read(0, &mut counts).unwrap();
+                let tasks = u64::from(world.size());
+                let floats = 15.0 * f64::from(world.size());
+                assert_eq!(counts, [10 * tasks, floats.to_bits(), 10 * tasks]);
+            }
+            world.barrier().unwrap();
+        }
+        allocated.free().unwrap();
+        created.free().unwrap();
+        let dynamic = world.create_dynamic_window(&Info::new()).unwrap();
+        let at = dynamic.attach(vec![world.rank().to_le_bytes()[0]; 10_000]).unwrap();
+        let mut there = [0u64];
+        world.sendrecv((&[at], previous, 0), (&mut there, next, 0)).unwrap();
+        dynamic.lock_all(Assertion::NONE).unwrap();
+        let mut got = vec![0u8; 9000];
+        dynamic.get(&mut got, next, there[0].cast_signed() + 1000).unwrap();
+        assert!(got.iter().all(|&byte| u32::from(byte) == next));
+        dynamic.unlock_all().unwrap();
+        world.barrier().unwrap();
+        dynamic.free().unwrap();
+    });
+}
+
+/// A task whose call fails, with this handler; what it says at its end.
+fn ends_the_job(test: &'static str, call: fn(&Communicator), words: &'static str) {
+    let body = || {
+        let environment = Environment::init().expect("the launcher made a job");
+        let world = environment.world();
+        if world.rank() == 1 {
+            call(&world);
+            println!("the call has come back");
+        } else {
+            // Nobody sends: the death of the other ends it.
+            assert!(world.recv(&mut [0u8], 1, 0).is_err());
+        }
+    };
+    job(test).tasks(2).run_and_judge(body, |outcome| {
+        assert!(!outcome.is_success, "the job has failed");
+        let task = &outcome.tasks[1];
+        assert!(task.stderr.contains(words), "{}", task.stderr);
+        assert!(!task.stdout.contains("the call has come back"), "{}", task.stdout);
+    });
+}
+
+#[test]
+fn a_fatal_error_ends_the_job() {
+    ends_the_job(
+        "a_fatal_error_ends_the_job",
+        |world| {
+            world.set_error_handler(ErrorHandler::Fatal);
+            let _ = world.handled(world.send(&[1u8], 99, 0));
+        },
+        "rank 99 does not exist",
+    );
+}
+
+#[test]
+fn an_abort_ends_the_job() {
+    ends_the_job("an_abort_ends_the_job", |world| world.abort(3), "called abort with code 3");
+}
