@@ -105,7 +105,10 @@ impl<D: Device> UserAgent<D> {
         let Some(channel) = self.channels.get_mut(&number) else { return true };
         while let Some((entry, payload)) = channel.owed.front() {
             match self.device.post(number, *entry, payload) {
-                Ok(Posted::Retry) => return false,
+                Ok(Posted::Retry) => {
+                    self.held_up = true;
+                    return false;
+                }
                 // A peer that is gone needs no answer.
                 Ok(Posted::Done) | Err(_) => channel.owed.pop_front(),
             };

@@ -55,8 +55,10 @@ impl Phase {
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing more can be done now.
+    /// Nothing more can be done before something comes.
     Blocked,
+    /// Nothing more can be done before there is room; nobody tells of it.
+    HeldUp,
     /// On to the next step.
     Again,
     /// The head is done, with these errors.
@@ -98,6 +100,10 @@ impl<D: Device> UserAgent<D> {
         loop {
             match self.step(vi) {
                 Step::Blocked => return,
+                Step::HeldUp => {
+                    self.held_up = true;
+                    return;
+                }
                 Step::Again => {}
                 Step::Ended(errors) => self.end_send(vi, errors),
             }
@@ -158,7 +164,7 @@ impl<D: Device> UserAgent<D> {
         let phase = found.sending.phase;
         // What is owed goes first: an acceptance before the first data.
         if !self.pay(number) {
-            return Step::Blocked;
+            return Step::HeldUp;
         }
         match phase {
             Phase::Staged | Phase::AwaitingAcknowledgement | Phase::Reading => Step::Blocked,
@@ -221,7 +227,7 @@ impl<D: Device> UserAgent<D> {
             Ok(Posted::Done) => {
                 self.vis.get_mut(vi.0).map_or(Step::Blocked, |found| done(&mut found.sending))
             }
-            Ok(Posted::Retry) => Step::Blocked,
+            Ok(Posted::Retry) => Step::HeldUp,
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
         }
     }
@@ -267,7 +273,7 @@ impl<D: Device> UserAgent<D> {
                 kernel.registrations.begin_transfer(local);
                 Step::Blocked
             }
-            Ok(Transfer::Retry) => Step::Blocked,
+            Ok(Transfer::Retry) => Step::HeldUp,
             Ok(Transfer::NoWay) if is_write => {
                 found.sending.phase = Phase::Staging;
                 Step::Again

@@ -58,7 +58,7 @@ impl<D: Device> UserAgent<D> {
             })
         });
         match posted {
-            Ok(Posted::Retry) => Step::Blocked,
+            Ok(Posted::Retry) => Step::HeldUp,
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
             Ok(Posted::Done) => {
                 found.sending.moved += piece;
@@ -103,7 +103,7 @@ impl<D: Device> UserAgent<D> {
         let entry = Entry { operation: found.operation(Operation::ReadRequest), ..Entry::default() };
         let handle = u64::from(at.handle.region) | u64::from(at.handle.generation) << 32;
         match self.device.post(number, entry, &[handle, at.offset, left, 0, 0]) {
-            Ok(Posted::Retry) => Step::Blocked,
+            Ok(Posted::Retry) => Step::HeldUp,
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
             Ok(Posted::Done) => {
                 found.sending.phase = Phase::Reading;
@@ -163,7 +163,10 @@ impl<D: Device> UserAgent<D> {
             if room.copy_from(part) { part.len() } else { 0 }
         });
         match posted {
-            Ok(Posted::Retry) => false,
+            Ok(Posted::Retry) => {
+                self.held_up = true;
+                false
+            }
             Err(_) => {
                 self.lose(vi);
                 false

@@ -26,6 +26,8 @@ use crate::vipl::work_queue::Queue;
 const NEWS_PER_ROUND: u32 = 64;
 /// Asynchronous errors that are kept for the program; older ones are forgotten.
 const ERRORS_KEPT: usize = 64;
+/// The longest sleep of a sender without room: that the receiver has made some rings no bell.
+const HELD_UP_SLEEP_MAX: Duration = Duration::from_micros(20);
 /// The longest sleep between two looks.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
@@ -51,6 +53,8 @@ pub struct UserAgent<D: Device> {
     pub(super) listener: Option<Listener>,
     pub(super) names: Option<NameService>,
     pub(super) notices: Notices<D>,
+    /// Something could not be posted in the last round of progress, because there was no room.
+    pub(super) held_up: bool,
     /// Transfers under way: whose, and what local memory they use.
     pub(super) transfers: HashMap<u64, (ViHandle, MemHandle)>,
     pub(super) next_transfer: u64,
@@ -77,6 +81,7 @@ impl<D: Device> UserAgent<D> {
             listener: None,
             names: None,
             notices: Notices::default(),
+            held_up: false,
             transfers: HashMap::new(),
             next_transfer: 0,
             errors: VecDeque::new(),
@@ -115,6 +120,7 @@ impl<D: Device> UserAgent<D> {
     pub fn progress(&mut self) -> bool {
         let mut payload = Payload::default();
         let mut came = false;
+        self.held_up = false;
         for _ in 0..NEWS_PER_ROUND {
             let Some(news) = self.device.poll(&mut payload) else { break };
             came = true;
@@ -304,6 +310,7 @@ impl<D: Device> UserAgent<D> {
                 }
                 None => step,
             };
+            let left = if self.held_up { left.min(HELD_UP_SLEEP_MAX) } else { left };
             if polls > 0 {
                 self.device.wait(polls, left);
             }
