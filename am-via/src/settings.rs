@@ -79,6 +79,8 @@ settings! {
     broadcast_piece_bytes: u64 = 128 << 10, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
     /// Up to this many bytes an MPI reduction goes up a tree; in longer ones each task reduces a part of the vector.
     reduce_tree_bytes_max: u64 = 16 << 10, "AM_REDUCE_TREE_BYTES_MAX";
+    /// Length of a piece in which a long vector is reduced: what the others send of it should stay in the cache.
+    reduce_piece_bytes: u64 = 1 << 20, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;
     /// Up to this many bytes an MPI allreduce goes by recursive doubling; in longer ones each task reduces a part.
     allreduce_doubling_bytes_max: u64 = 16 << 10, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";
     /// Up to this many tasks an MPI allgather sends each block to each task; more go in rounds, if the result is short.

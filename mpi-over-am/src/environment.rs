@@ -43,6 +43,7 @@ impl From<&am_via::settings::Settings> for Settings {
                 broadcast_tree_bytes_max: job.broadcast_tree_bytes_max,
                 broadcast_piece_bytes: job.broadcast_piece_bytes,
                 reduce_tree_bytes_max: job.reduce_tree_bytes_max,
+                reduce_piece_bytes: job.reduce_piece_bytes,
                 allreduce_doubling_bytes_max: job.allreduce_doubling_bytes_max,
                 allgather_linear_tasks_max: job.allgather_linear_tasks_max,
                 allgather_rounds_bytes_max: job.allgather_rounds_bytes_max,

@@ -66,6 +66,8 @@ pub struct Selection {
     pub broadcast_piece_bytes: u64,
     /// Up to this many bytes a reduction goes up a tree; in longer ones each task reduces a part of the vector.
     pub reduce_tree_bytes_max: u64,
+    /// Bytes of a piece of a long vector: what the others send of it should stay in the cache.
+    pub reduce_piece_bytes: u64,
     /// Up to this many bytes all tasks reduce by recursive doubling; longer ones in parts.
     pub allreduce_doubling_bytes_max: u64,
     /// Up to this many tasks an allgather sends each block to each task; more go in rounds, if the result is short.
@@ -81,6 +83,7 @@ impl Default for Selection {
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,
             reduce_tree_bytes_max: 16 << 10,
+            reduce_piece_bytes: 1 << 20,
             allreduce_doubling_bytes_max: 16 << 10,
             allgather_linear_tasks_max: 4,
             allgather_rounds_bytes_max: 16 << 10,

@@ -17,6 +17,7 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
         reduce_tree_bytes_max: 0,
+        reduce_piece_bytes: 1000,
         allreduce_doubling_bytes_max: 0,
         allgather_linear_tasks_max: 0,
         allgather_rounds_bytes_max: u64::MAX,

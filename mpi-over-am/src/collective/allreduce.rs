@@ -9,7 +9,7 @@
 //!
 //! Both combine in an order that does not depend on who arrives when, and everybody ends with the same bits.
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, Pieces};
 use super::{Plan, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
@@ -66,17 +66,28 @@ fn by_doubling(plan: &mut impl Plan, into: &RecvData) -> Result<()> {
     if rank < 2 * folded { plan.push(&into.as_send(), rank - 1) } else { Ok(()) }
 }
 
+/// Piece by piece, so that what the others send stays in the cache.
 fn by_chunks(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
-    let chunks = Chunks::Even { count: into.count(), size };
-    let own = own.cloned().unwrap_or_else(|| into.as_send());
-    let reduced = reduce_scatter::exchange(plan, &own, &chunks)?;
-    let (first, count) = chunks.of(rank);
-    plan.copy(&reduced, &into.part(first, count))?;
-    for (from, to) in super::partners(rank, size) {
-        let (first, count) = chunks.of(from);
-        plan.receive(&into.part(first, count), from)?;
-        plan.send(&reduced, to)?;
+    let pieces = Pieces::of(plan, into.count(), into.datatype());
+    let slots = reduce_scatter::slots(plan, into, pieces.longest_chunk(size))?;
+    for (at, count) in pieces {
+        let chunks = Chunks::Even { count, size };
+        let piece = into.part(at, count);
+        let own = own.map(|own| own.part(at, count));
+        let (first, count) = chunks.of(rank);
+        let chunk = piece.part(first, count);
+        if let Some(own) = &own {
+            plan.copy(&own.part(first, count), &chunk)?;
+        }
+        let own = own.unwrap_or_else(|| piece.as_send());
+        reduce_scatter::exchange(plan, &own, &chunks, (&chunk, &slots))?;
+        for (from, to) in super::partners(rank, size) {
+            let (first, count) = chunks.of(from);
+            plan.receive(&piece.part(first, count), from)?;
+            plan.send(&chunk.as_send(), to)?;
+        }
+        plan.wait()?;
     }
-    plan.wait()
+    Ok(())
 }

@@ -1,5 +1,8 @@
 //! A vector in as many chunks as there are tasks.
 
+use super::Plan;
+use crate::datatype::Datatype;
+
 /// Which elements belong to which task.
 #[derive(Clone, Debug)]
 pub(super) enum Chunks {
@@ -37,6 +40,38 @@ impl Chunks {
             }
         };
         (first.cast_signed(), count)
+    }
+}
+
+/// A long vector in pieces, one after the other: where each begins, and its elements.
+#[derive(Clone, Debug)]
+pub(super) struct Pieces {
+    at: u64,
+    count: u64,
+    piece: u64,
+}
+
+impl Pieces {
+    /// As long as the selection says; each task's chunk of a piece has an element, but perhaps in the last one.
+    pub(super) fn of(plan: &impl Plan, count: u64, datatype: &Datatype) -> Self {
+        let piece = plan.selection().reduce_piece_bytes / datatype.size().max(1);
+        Self { at: 0, count, piece: piece.max(u64::from(plan.size())) }
+    }
+
+    /// Elements of the longest chunk of a piece.
+    pub(super) fn longest_chunk(&self, tasks: u32) -> u64 {
+        self.piece.min(self.count).div_ceil(u64::from(tasks))
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = (i64, u64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let count = self.piece.min(self.count - self.at);
+        let at = self.at.cast_signed();
+        self.at += count;
+        (count > 0).then_some((at, count))
     }
 }
 

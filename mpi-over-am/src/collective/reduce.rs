@@ -3,7 +3,7 @@
 //! Short vectors go up a binomial tree, whose root is the task that wants the result; where operands must keep their places it is
 //! rank 0, which then passes the result on. Of long vectors each task reduces a chunk, and the root collects the chunks.
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, Pieces};
 use super::{Plan, reduce_scatter};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
@@ -20,7 +20,11 @@ pub(super) fn reduce(
     let is_long = own.packed_len() > plan.selection().reduce_tree_bytes_max
         && own.count() >= u64::from(plan.size())
         && plan.size() > 1;
-    if is_long { by_chunks(plan, &own, into, root) } else { by_tree(plan, &own, into, (root, is_in_place)) }
+    if is_long {
+        by_chunks(plan, &own, into, (root, is_in_place))
+    } else {
+        by_tree(plan, &own, into, (root, is_in_place))
+    }
 }
 
 fn by_tree(
@@ -67,16 +71,40 @@ fn by_tree(
     }
 }
 
-fn by_chunks(plan: &mut impl Plan, own: &SendData, into: Option<&RecvData>, root: u32) -> Result<()> {
+fn by_chunks(
+    plan: &mut impl Plan,
+    own: &SendData,
+    into: Option<&RecvData>,
+    (root, is_in_place): (u32, bool),
+) -> Result<()> {
     let (rank, size) = (plan.rank(), plan.size());
-    let chunks = Chunks::Even { count: own.count(), size };
-    let reduced = reduce_scatter::exchange(plan, own, &chunks)?;
-    let Some(into) = into.filter(|_| rank == root) else { return plan.push(&reduced, root) };
-    let (first, count) = chunks.of(rank);
-    plan.copy(&reduced, &into.part(first, count))?;
-    for from in (0..size).filter(|&from| from != rank) {
-        let (first, count) = chunks.of(from);
-        plan.receive(&into.part(first, count), from)?;
+    let into = into.filter(|_| rank == root);
+    let pieces = Pieces::of(plan, own.count(), own.datatype());
+    let longest = pieces.longest_chunk(size);
+    // The root's chunk of the result is reduced where it belongs.
+    let room = match into {
+        Some(into) => into.clone(),
+        None => plan.scratch(longest, own.datatype())?,
+    };
+    let slots = reduce_scatter::slots(plan, &room, longest)?;
+    for (at, count) in pieces {
+        let chunks = Chunks::Even { count, size };
+        let own = own.part(at, count);
+        let (first, count) = chunks.of(rank);
+        let chunk = if into.is_some() { room.part(at + first, count) } else { room.part(0, count) };
+        if !is_in_place {
+            plan.copy(&own.part(first, count), &chunk)?;
+        }
+        reduce_scatter::exchange(plan, &own, &chunks, (&chunk, &slots))?;
+        let Some(into) = into else {
+            plan.push(&chunk.as_send(), root)?;
+            continue;
+        };
+        for from in (0..size).filter(|&from| from != rank) {
+            let (first, count) = chunks.of(from);
+            plan.receive(&into.part(at + first, count), from)?;
+        }
+        plan.wait()?;
     }
-    plan.wait()
+    Ok(())
 }
