@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use mpi_over_am::{Error, ErrorClass};
 
 use crate::state::{CommunicatorObject, Mpi, enter};
-use crate::types::{MPI_Comm, MPI_SUCCESS};
+use crate::types::{MPI_COMM_WORLD, MPI_Comm, MPI_SUCCESS};
 
 /// The standard's numbers of the error classes (include/mpi.h).
 pub(crate) fn code_of(class: ErrorClass) -> c_int {
@@ -190,13 +190,19 @@ pub(crate) fn on_communicator(
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    match mpi.communicator(handle) {
-        Some(object) => {
-            let outcome = call(&mpi, &object);
-            finish(&object, function, outcome)
+    // The world is borrowed, not counted: most calls are about it.
+    let kept;
+    let object: &CommunicatorObject = if handle == MPI_COMM_WORLD {
+        &mpi.world
+    } else {
+        kept = mpi.communicator(handle);
+        match &kept {
+            Some(object) => object,
+            None => return finish_alone(&mpi, function, Err(no_communicator(handle))),
         }
-        None => finish_alone(&mpi, function, Err(no_communicator(handle))),
-    }
+    };
+    let outcome = call(&mpi, object);
+    finish(object, function, outcome)
 }
 
 /// Runs a call about no communicator.

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::{ErrorClass, Mode, RequestId};
+use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
 
 use crate::data::{dest_of, source_of, tag_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome, on_communicator, on_process};
@@ -34,8 +34,33 @@ unsafe fn give(
     Ok(())
 }
 
+/// The bytes of a blocking send that are in one piece, as a slice: the shortest way. Not where the send has to give other
+/// threads their turn.
+#[inline(always)]
+unsafe fn bytes_to_send<'a>(
+    mpi: &Mpi,
+    at: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Option<&'a [u8]> {
+    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null() && !mpi.is_shared())?;
+    Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
+}
+
+/// As [`bytes_to_send`], for a receive.
+#[inline(always)]
+unsafe fn bytes_to_receive<'a>(
+    mpi: &Mpi,
+    at: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Option<&'a mut [u8]> {
+    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null() && !mpi.is_shared())?;
+    Some(unsafe { std::slice::from_raw_parts_mut(at.cast(), len) })
+}
+
 macro_rules! sends {
-    ($($send:ident $isend:ident $init:ident $mode:ident $name:literal)*) => { $(
+    ($($send:ident $isend:ident $init:ident $mode:ident $short:ident $name:literal)*) => { $(
         pub(crate) unsafe fn $send(
             buf: *const c_void,
             count: i64,
@@ -45,8 +70,11 @@ macro_rules! sends {
             comm: MPI_Comm,
         ) -> c_int {
             on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
-                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
                 let dest = dest_of(dest)?;
+                if let Some(bytes) = unsafe { bytes_to_send(mpi, buf, count, datatype) } {
+                    return Ok(object.communicator.$short(bytes, dest, tag)?);
+                }
+                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
                 if mpi.is_shared() {
                     let id = object.communicator.isend_data(Mode::$mode, &data, dest, tag)?;
                     return wait_for(mpi, &object.communicator, id).map(|_| ());
@@ -90,10 +118,10 @@ macro_rules! sends {
 }
 
 sends! {
-    mpi_send_c mpi_isend_c mpi_send_init_c Standard "Send"
-    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered "Bsend"
-    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous "Ssend"
-    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready "Rsend"
+    mpi_send_c mpi_isend_c mpi_send_init_c Standard send "Send"
+    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered bsend "Bsend"
+    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous ssend "Ssend"
+    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready rsend "Rsend"
 }
 
 pub(crate) unsafe fn mpi_recv_c(
@@ -106,8 +134,15 @@ pub(crate) unsafe fn mpi_recv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     on_communicator("MPI_Recv", comm, |mpi, object| {
-        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
         let (source, tag) = (source_of(source)?, tag_of(tag));
+        if let Some(bytes) = unsafe { bytes_to_receive(mpi, buf, count, datatype) }
+            && source != Source::Rank(PROC_NULL)
+        {
+            let received = object.communicator.recv(bytes, source, tag)?;
+            unsafe { store(status, &received) };
+            return Ok(());
+        }
+        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
         let received = if mpi.is_shared() {
             let id = object.communicator.irecv_data(&data, source, tag)?;
             wait_for(mpi, &object.communicator, id)?

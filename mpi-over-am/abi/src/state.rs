@@ -56,6 +56,8 @@ pub(crate) struct Mpi {
     pub(crate) alone: Rc<CommunicatorObject>,
     pub(crate) communicators: Handles<Rc<CommunicatorObject>>,
     pub(crate) predefined: Vec<Option<Datatype>>,
+    /// Bytes of the predefined datatypes whose elements lie side by side; 0 for the others.
+    dense_bytes: [u8; 512],
     pub(crate) datatypes: Handles<Datatype>,
     pub(crate) requests: Handles<RequestObject>,
     pub(crate) messages: Handles<MessageObject>,
@@ -78,9 +80,11 @@ impl Mpi {
         };
         let world = object(environment.world(), MPI_COMM_WORLD);
         let alone = object(environment.alone(), MPI_COMM_SELF);
-        let mut predefined = vec![None; 512];
+        let (mut predefined, mut dense_bytes) = (vec![None; 512], [0; 512]);
         for (number, kind) in NUMBERS.into_iter().zip(Predefined::ALL) {
-            predefined[number & 511] = Some(Datatype::predefined(kind));
+            let datatype = Datatype::predefined(kind);
+            dense_bytes[number & 511] = if datatype.is_dense() { datatype.size() as u8 } else { 0 };
+            predefined[number & 511] = Some(datatype);
         }
         Ok(Self {
             environment: RefCell::new(Some(environment)),
@@ -88,6 +92,7 @@ impl Mpi {
             alone,
             communicators: Handles::new(ObjectKind::Communicator),
             predefined,
+            dense_bytes,
             datatypes: Handles::new(ObjectKind::Datatype),
             requests: Handles::new(ObjectKind::Request),
             messages: Handles::new(ObjectKind::Message),
@@ -111,6 +116,14 @@ impl Mpi {
             MPI_COMM_SELF => Some(Rc::clone(&self.alone)),
             other => self.communicators.get(other.0),
         }
+    }
+
+    /// Bytes of so many elements of a predefined datatype that lie side by side; `None` for all else, and for counts that are
+    /// wrong.
+    #[inline(always)]
+    pub(crate) fn dense_len(&self, handle: MPI_Datatype, count: i64) -> Option<usize> {
+        let size = if handle.0 & !511 == 0x200 { self.dense_bytes[handle.0 & 511] } else { 0 };
+        if size == 0 { None } else { usize::try_from(count).ok()?.checked_mul(size.into()) }
     }
 
     /// The datatype of a handle.
