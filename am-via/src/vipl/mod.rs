@@ -3,6 +3,10 @@
 //! Two doors lead in. A program written to VIA opens a [`UserAgent`], whose VIs take explicit descriptors from their work
 //! queues. The fabric opens a [`Nic`], whose VIs have *standing receives*: receives without data segments that are posted
 //! again by themselves, so that a message costs one entry and no descriptor. Both speak to the same devices.
+//!
+//! Where VIPL differs from the C interface, it is because of Rust: descriptors are given and given back, so that nobody changes one
+//! that is posted; memory is named by handle and offset, and shared with its registration; handles know their NIC and their
+//! age; `VIP_NOT_DONE` is `None`; a timeout of `VIP_INFINITE` is `None`, too. Handlers run in the calls that make progress.
 
 pub mod address;
 mod channel;

@@ -1,0 +1,165 @@
+//! A peer that writes whatever it likes into the shared structures of its connection.
+
+#![expect(clippy::unwrap_used, reason = "for tests: what can't go wrong may panic")]
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use am_core::testing::Random;
+use am_via::Task;
+use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
+use am_via::device::{Device, Entry, News, NodeAddress, Payload, Posted};
+use am_via::shm::layout::{ATTENTION_OFFSET, Attention, ControlLayout, RING_LINES, ViHeader};
+use am_via::shm::regions::Ways;
+use am_via::shm::segment::{Mapping, Shared};
+use am_via::shm::wait::WaitPolicy;
+
+/// The context that it is; its victim is context 0 of the same task.
+pub(crate) const ATTACKER: u32 = 2;
+
+/// The attacker's device, connected to the victim, and the victim's end of that connection as memory.
+#[derive(Debug)]
+pub(crate) struct Attack {
+    device: Shm,
+    vi: am_via::device::ViNumber,
+    slot: Arc<Mapping>,
+    attention: Shared<Attention>,
+    random: Random,
+    /// Lines posted.
+    posted: u32,
+    /// The victim's name for the connection that a VI of it has accepted.
+    accepted: usize,
+}
+
+impl Attack {
+    /// Connects to the victim.
+    pub(crate) fn new(task: &Task, seed: u64) -> Self {
+        let job = task.job();
+        let packet_bytes = job.settings().packet_bytes;
+        let options = ShmOptions {
+            context: ATTACKER,
+            packet_bytes,
+            ways: Ways { mapped: true, kernel: true },
+            wait: WaitPolicy { spin_polls_max: 10, yield_polls_max: 10 },
+        };
+        let mut device = Shm::open(Arc::clone(job), OwnHeap::open(job).unwrap(), options).unwrap();
+        let vi = loop {
+            if let Some(vi) = device.connect(NodeAddress { task: 0, context: 0 }).unwrap() {
+                break vi;
+            }
+        };
+        let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes };
+        let file = job.control_file(0).unwrap();
+        let map = |offset, len| Mapping::new(file.as_fd(), offset, len).unwrap();
+        let slot = (0..layout.vis())
+            .map(|vi| map(layout.vi_slot_offset(vi), layout.vi_slot_bytes()))
+            .find(|slot| {
+                let header: Shared<ViHeader> = slot.atomics(0).unwrap();
+                let identity = &header.identity;
+                identity.peer_context.load(Ordering::Relaxed) == ATTACKER
+                    && identity.own_context.load(Ordering::Relaxed) == 0
+            })
+            .expect("the connection was made");
+        let attention = map(0, layout.head_bytes()).atomics(ATTENTION_OFFSET).unwrap();
+        Self { device, vi, slot, attention, random: Random::new(seed), posted: 0, accepted: 0 }
+    }
+
+    fn number(&mut self) -> u64 {
+        match self.random.below(5) {
+            0 => 0,
+            1 => self.random.below(200) as u64,
+            2 => u64::MAX - self.random.below(3) as u64,
+            3 => 1 << self.random.below(64),
+            _ => self.random.bits(),
+        }
+    }
+
+    /// Garbage into the header, the ring and the first slots of the area.
+    fn scribble(&mut self) {
+        let reach = ControlLayout::area_offset() + 64 * 1024;
+        for _ in 0..8 {
+            let offset = self.random.below(reach.min(self.slot.len()) / 8) * 8;
+            let value = self.number();
+            self.slot.checked(offset, 8).unwrap().copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    /// A line that was spoiled, or is in use, made valid again with anything in it: perhaps the victim waits for just this one.
+    fn forge(&mut self) {
+        let back = u32::try_from(self.random.below(RING_LINES as usize)).unwrap();
+        let sequence = self.posted.wrapping_sub(back);
+        let line = ControlLayout::ring_offset() + 64 * (sequence % RING_LINES) as usize;
+        for at in (0..56).step_by(8) {
+            let value = if at == 40 { self.random.below(2000) as u64 | 1 << 32 } else { self.number() };
+            self.slot.checked(line + at, 8).unwrap().copy_from_slice(&value.to_le_bytes());
+        }
+        let valid = u64::from(sequence) | self.number() << 32;
+        self.slot.checked(line + 56, 8).unwrap().copy_from_slice(&valid.to_le_bytes());
+    }
+
+    /// Asks for a connection as a VI does, so that one is there to be lied to: reliable delivery, transfers of any size.
+    fn ask(&mut self) {
+        let extra = 2 | 7 << 8 | (1 + self.random.below(3) as u64) << 32;
+        let entry = Entry { immediate: u32::MAX, length: 1, operation: 7, extra };
+        self.posted += u32::from(matches!(self.device.post(self.vi, entry, &[0; 5]), Ok(Posted::Done)));
+    }
+
+    /// A line that is valid, and says anything.
+    fn lie(&mut self, may_close: bool) {
+        let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap();
+        // Which operation, and of which of its connections.
+        let connection = self.random.below(4) * self.accepted.max(1);
+        let operation = match low((self.random.below(18) | (connection << 8)) as u64) {
+            // The end of everything between the two NICs.
+            4 if !may_close => 5,
+            operation => operation,
+        };
+        let entry = Entry {
+            immediate: low(self.number()),
+            length: low(self.number()),
+            operation,
+            extra: self.number(),
+        };
+        let words: Payload = std::array::from_fn(|_| self.number());
+        // A full ring is the attacker's trouble.
+        let posted = if self.random.one_in(2) {
+            self.device.post(self.vi, entry, &words)
+        } else {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            self.device.post_area(self.vi, entry, 40, |room| {
+                room.copy_from_slice(&bytes);
+                40
+            })
+        };
+        self.posted += u32::from(matches!(posted, Ok(Posted::Done)));
+        let mut payload = Payload::default();
+        while let Some(News::Entry(completion)) = self.device.poll(&mut payload) {
+            if completion.entry.operation & 0xff == 13 {
+                self.accepted = usize::try_from(completion.entry.extra >> 32 & 0xff_ffff).unwrap();
+            }
+            self.device.release(completion.vi);
+        }
+    }
+
+    /// First lies in the right places; then, when `wild` says so, anything anywhere.
+    pub(crate) fn run(mut self, wild: &AtomicBool, end: &AtomicBool) -> Self {
+        while !end.load(Ordering::Relaxed) {
+            let choice = self.random.below(20);
+            match choice {
+                0 if wild.load(Ordering::Relaxed) => {
+                    self.attention.raise(u32::try_from(self.random.below(40)).unwrap());
+                }
+                1 if wild.load(Ordering::Relaxed) => self.scribble(),
+                2..8 if wild.load(Ordering::Relaxed) => self.forge(),
+                8 => self.ask(),
+                _ => self.lie(wild.load(Ordering::Relaxed)),
+            }
+            if self.random.one_in(50) {
+                thread::yield_now();
+            }
+        }
+        self
+    }
+}
