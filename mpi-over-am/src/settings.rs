@@ -55,7 +55,7 @@ impl Default for Settings {
     }
 }
 
-/// From where on which algorithm is used. The defaults are what was measured on 2 cores.
+/// From where on which algorithm is used. The defaults were set on 2 busy cores, and are to be measured again on more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Up to this many tasks a barrier goes in rounds of notices; more use a tree.
