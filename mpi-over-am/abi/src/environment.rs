@@ -24,6 +24,27 @@ type ErrorFunction = unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...);
 #[inline(never)]
 pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {
     let handler = object.map_or(MPI_ERRORS_ARE_FATAL, |object| object.errhandler.get());
+    let handle = object.map_or(0x101, |object| object.communicator.handle() as usize);
+    let of = || {
+        object.map_or("MPI".to_owned(), |object| {
+            let name = object.communicator.name();
+            let name = if name.is_empty() { "a communicator".to_owned() } else { name };
+            format!("rank {} of {name}", object.communicator.rank())
+        })
+    };
+    raise_through(handler, handle, of, function, failure)
+}
+
+/// Runs an error handler about the object that `handle` names; the code that the call returns, if it does.
+#[cold]
+#[inline(never)]
+pub(crate) fn raise_through(
+    handler: MPI_Errhandler,
+    handle: usize,
+    of: impl FnOnce() -> String,
+    function: &str,
+    failure: &Failure,
+) -> c_int {
     let Failure { code, what } = failure;
     if handler == MPI_ERRORS_RETURN {
         LAST.with_borrow_mut(|last| *last = Some((*code, format!("{function}: {what}"))));
@@ -31,19 +52,15 @@ pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure
     }
     let user = state::enter(function).ok().and_then(|mpi| mpi.errhandlers.get(handler.0));
     if let Some(user) = user {
-        let mut number = object.map_or(0x101, |object| object.communicator.handle() as usize);
+        let mut number = handle;
         let mut code = *code;
-        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler (MPI 5.0 section 9.3.1).
+        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ
+        // only in what the first pointer is to, a handle (MPI 5.0 section 9.3).
         let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
         unsafe { function((&raw mut number).cast(), &raw mut code) };
         return code;
     }
-    let of = object.map_or("MPI".to_owned(), |object| {
-        let name = object.communicator.name();
-        let name = if name.is_empty() { "a communicator".to_owned() } else { name };
-        format!("rank {} of {name}", object.communicator.rank())
-    });
-    eprintln!("{function}, called by {of}: {what} ({})", meaning(*code));
+    eprintln!("{function}, called by {}: {what} ({})", of(), meaning(*code));
     std::process::exit(*code)
 }
 
@@ -54,7 +71,10 @@ thread_local! {
 
 fn meaning(code: c_int) -> String {
     let known = usize::try_from(code).ok().and_then(|code| MEANINGS.get(code));
-    known.map_or_else(|| format!("error {code}"), |known| (*known).to_owned())
+    known
+        .map(|known| (*known).to_owned())
+        .or_else(|| crate::error_codes::text_of(code))
+        .unwrap_or_else(|| format!("error {code}"))
 }
 
 /// An error handler that the program has made, for objects of one kind.
@@ -64,6 +84,9 @@ pub(crate) struct ErrhandlerObject {
 }
 
 fn start(function: &str, required: c_int) -> c_int {
+    if crate::sessions::adopt() {
+        return MPI_SUCCESS;
+    }
     let (started, _) = state::stage();
     if started {
         eprintln!("{function} was called, but MPI has been started before");
@@ -111,7 +134,7 @@ pub(crate) unsafe fn mpi_is_thread_main(flag: *mut c_int) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_initialized(flag: *mut c_int) -> c_int {
-    unsafe { *flag = c_int::from(state::stage().0) };
+    unsafe { *flag = c_int::from(state::stage().0 && !crate::sessions::alone()) };
     MPI_SUCCESS
 }
 
@@ -250,7 +273,8 @@ pub(crate) unsafe fn mpi_get_address(location: *const c_void, address: *mut i64)
 }
 
 pub(crate) unsafe fn mpi_error_class(code: c_int, class: *mut c_int) -> c_int {
-    unsafe { *class = code };
+    // A number that is no code has no class; it is an error of whoever made it.
+    unsafe { *class = crate::error_codes::class_of(code).unwrap_or(14) };
     MPI_SUCCESS
 }
 
@@ -263,11 +287,19 @@ pub(crate) unsafe fn mpi_error_string(code: c_int, text: *mut c_char, len: *mut 
 
 pub(crate) unsafe fn mpi_comm_create_errhandler(function: Callback, handler: *mut MPI_Errhandler) -> c_int {
     on_process("MPI_Comm_create_errhandler", |mpi| {
-        let handle = mpi.errhandlers.insert(ErrhandlerObject { function });
-        let what = || Failure::new(ErrorClass::NoMemory, "a million error handlers exist");
-        unsafe { *handler = MPI_Errhandler(handle.ok_or_else(what)?) };
+        unsafe { *handler = keep_errhandler(mpi, function)? };
         Ok(())
     })
+}
+
+/// A handle for an error handler of the program.
+///
+/// # Errors
+/// There are a million.
+pub(crate) fn keep_errhandler(mpi: &Mpi, function: Callback) -> Outcome<MPI_Errhandler> {
+    let handle = mpi.errhandlers.insert(ErrhandlerObject { function });
+    let what = || Failure::new(ErrorClass::NoMemory, "a million error handlers exist");
+    Ok(MPI_Errhandler(handle.ok_or_else(what)?))
 }
 
 pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int {
@@ -280,7 +312,11 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
     })
 }
 
-fn check_errhandler(mpi: &Mpi, handle: MPI_Errhandler) -> Outcome<()> {
+/// Refuses what is no error handler.
+///
+/// # Errors
+/// A handle of none.
+pub(crate) fn check_errhandler(mpi: &Mpi, handle: MPI_Errhandler) -> Outcome<()> {
     if matches!(handle.0, 0x141..=0x143) || mpi.errhandlers.get(handle.0).is_some() {
         return Ok(());
     }

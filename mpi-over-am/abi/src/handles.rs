@@ -34,6 +34,10 @@ pub(crate) enum ObjectKind {
     Message = 6,
     Operation = 7,
     Request = 8,
+    Group = 9,
+    Info = 10,
+    Session = 11,
+    Window = 12,
 }
 
 #[derive(Debug)]

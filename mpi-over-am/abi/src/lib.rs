@@ -25,30 +25,40 @@
 #![allow(non_camel_case_types, non_snake_case, reason = "C's names")]
 #![allow(clippy::too_many_arguments, reason = "the standard's signatures")]
 
+mod buffers;
 mod collectives;
 mod communicators;
 mod data;
 mod environment;
+mod error_codes;
 mod errors;
 mod handles;
+mod one_sided;
 mod operations;
 mod point_to_point;
 mod requests;
+mod sessions;
 mod state;
 mod statuses;
 pub mod tools;
 mod types;
+mod windows;
 
 /// All functions that the exports call.
 mod implementation {
+    pub(crate) use crate::buffers::*;
     pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
     pub(crate) use crate::environment::*;
+    pub(crate) use crate::error_codes::*;
     pub(crate) use crate::handles::*;
+    pub(crate) use crate::one_sided::*;
     pub(crate) use crate::operations::*;
     pub(crate) use crate::point_to_point::*;
     pub(crate) use crate::requests::*;
+    pub(crate) use crate::sessions::*;
     pub(crate) use crate::statuses::*;
+    pub(crate) use crate::windows::*;
 }
 
 /// The exported functions, made by the build script.

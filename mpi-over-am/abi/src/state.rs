@@ -9,21 +9,25 @@
 //! (`state`).
 
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use mpi_over_am::attribute::Keyval;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::Op;
-use mpi_over_am::{Communicator, Environment, ErrorHandler, MessageId, RequestId};
+use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, Info, MessageId, RequestId};
 
 use crate::environment::ErrhandlerObject;
 use crate::errors;
 use crate::handles::{Handles, ObjectKind};
+use crate::sessions::SessionObject;
 use crate::types::{
     MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_ERRORS_ARE_FATAL, MPI_Errhandler,
     MPI_THREAD_MULTIPLE,
 };
+use crate::windows::WindowObject;
 
 /// A communicator, and what C's handle of it needs besides.
 #[derive(Debug)]
@@ -63,6 +67,14 @@ pub(crate) struct Mpi {
     pub(crate) messages: Handles<MessageObject>,
     pub(crate) errhandlers: Handles<ErrhandlerObject>,
     pub(crate) operations: Handles<Op>,
+    pub(crate) groups: Handles<Group>,
+    pub(crate) infos: Handles<Rc<RefCell<Info>>>,
+    pub(crate) windows: Handles<Rc<WindowObject>>,
+    pub(crate) sessions: Handles<Rc<SessionObject>>,
+    /// The keys of windows' attributes, by number.
+    pub(crate) window_keyvals: RefCell<Vec<Option<Keyval>>>,
+    /// Memory that the program lent for buffered sends: where it begins, and its bytes.
+    pub(crate) lent: RefCell<BTreeMap<BufferOwner, (usize, i64)>>,
     pub(crate) level: c_int,
 }
 
@@ -98,6 +110,12 @@ impl Mpi {
             messages: Handles::new(ObjectKind::Message),
             errhandlers: Handles::new(ObjectKind::ErrorHandler),
             operations: Handles::new(ObjectKind::Operation),
+            groups: Handles::new(ObjectKind::Group),
+            infos: Handles::new(ObjectKind::Info),
+            windows: Handles::new(ObjectKind::Window),
+            sessions: Handles::new(ObjectKind::Session),
+            window_keyvals: RefCell::default(),
+            lent: RefCell::default(),
             level,
         })
     }

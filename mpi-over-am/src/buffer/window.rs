@@ -35,6 +35,19 @@ impl WindowMemory {
     }
 }
 
+impl crate::protocol::SendBuffer {
+    /// `len` bytes at `at`, which may be null for none.
+    ///
+    /// # Safety
+    /// The bytes are writable, and nobody else reads or writes them, until the buffer is detached.
+    #[must_use]
+    pub unsafe fn lent(at: *mut u8, len: usize) -> Self {
+        // SAFETY: the caller's promise.
+        NonNull::new(at)
+            .map_or(Self::Lent(RawBuffer::EMPTY), |at| Self::Lent(unsafe { RawBuffer::new(at, len) }))
+    }
+}
+
 impl From<Vec<u8>> for WindowMemory {
     fn from(memory: Vec<u8>) -> Self {
         Self(JobBuffer::from(memory))

@@ -1,0 +1,136 @@
+//! Buffers for buffered sends (MPI 5.0 section 3.6).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_over_am::{BufferOwner, Environment, ErrorClass, RequestId, SendBuffer};
+
+use crate::errors::{Failure, Outcome, on_communicator, on_process};
+use crate::requests::keep_request;
+use crate::sessions::on_session;
+use crate::state::Mpi;
+use crate::types::{MPI_COMM_WORLD, MPI_Comm, MPI_Request, MPI_Session};
+
+/// The address that means "as much as is needed, from the library" (`MPI_BUFFER_AUTOMATIC`).
+const AUTOMATIC: usize = 2;
+
+fn with_environment<T>(mpi: &Mpi, call: impl FnOnce(&Environment) -> mpi_over_am::Result<T>) -> Outcome<T> {
+    let environment = mpi.environment.borrow();
+    let environment =
+        environment.as_ref().ok_or_else(|| Failure::new(ErrorClass::Other, "MPI is being finalized"))?;
+    Ok(call(environment)?)
+}
+
+unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> Outcome<()> {
+    let automatic = at.addr() == AUTOMATIC;
+    let buffer = if automatic {
+        SendBuffer::Automatic
+    } else {
+        let len = usize::try_from(size)
+            .map_err(|_| Failure::new(ErrorClass::Argument, format!("the size is {size}, below zero")))?;
+        // The program leaves the memory alone until it is detached (MPI 5.0 section 3.6).
+        unsafe { SendBuffer::lent(at.cast(), len) }
+    };
+    with_environment(mpi, |environment| environment.attach_buffer_for(owner, buffer))?;
+    let given = if automatic { (AUTOMATIC, 0) } else { (at.expose_provenance(), size) };
+    mpi.lent.borrow_mut().insert(owner, given);
+    Ok(())
+}
+
+unsafe fn detach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: *mut i64) -> Outcome<()> {
+    with_environment(mpi, |environment| environment.detach_buffer_for(owner).map(drop))?;
+    let (address, len) = mpi.lent.borrow_mut().remove(&owner).unwrap_or((0, 0));
+    unsafe {
+        *at.cast::<usize>() = address;
+        *size = len;
+    }
+    Ok(())
+}
+
+fn flush(mpi: &Mpi, owner: BufferOwner) -> Outcome<()> {
+    with_environment(mpi, |environment| environment.flush_buffer_for(owner))
+}
+
+unsafe fn iflush(mpi: &Mpi, owner: BufferOwner, request: *mut MPI_Request) -> Outcome<()> {
+    let id: RequestId = with_environment(mpi, |environment| environment.iflush_buffer_for(owner))?;
+    unsafe { *request = keep_request(mpi, MPI_COMM_WORLD, id, false)? };
+    Ok(())
+}
+
+pub(crate) unsafe fn mpi_buffer_attach_c(buffer: *mut c_void, size: i64) -> c_int {
+    on_process("MPI_Buffer_attach", |mpi| unsafe { attach(mpi, BufferOwner::Process, buffer, size) })
+}
+
+pub(crate) unsafe fn mpi_buffer_detach_c(buffer: *mut c_void, size: *mut i64) -> c_int {
+    on_process("MPI_Buffer_detach", |mpi| unsafe { detach(mpi, BufferOwner::Process, buffer, size) })
+}
+
+pub(crate) unsafe fn mpi_buffer_flush() -> c_int {
+    on_process("MPI_Buffer_flush", |mpi| flush(mpi, BufferOwner::Process))
+}
+
+pub(crate) unsafe fn mpi_buffer_iflush(request: *mut MPI_Request) -> c_int {
+    on_process("MPI_Buffer_iflush", |mpi| unsafe { iflush(mpi, BufferOwner::Process, request) })
+}
+
+pub(crate) unsafe fn mpi_comm_attach_buffer_c(comm: MPI_Comm, buffer: *mut c_void, size: i64) -> c_int {
+    on_communicator("MPI_Comm_attach_buffer", comm, |mpi, object| unsafe {
+        attach(mpi, object.communicator.buffer_owner()?, buffer, size)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_detach_buffer_c(comm: MPI_Comm, buffer: *mut c_void, size: *mut i64) -> c_int {
+    on_communicator("MPI_Comm_detach_buffer", comm, |mpi, object| unsafe {
+        detach(mpi, object.communicator.buffer_owner()?, buffer, size)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_flush_buffer(comm: MPI_Comm) -> c_int {
+    on_communicator("MPI_Comm_flush_buffer", comm, |mpi, object| {
+        flush(mpi, object.communicator.buffer_owner()?)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+    on_communicator("MPI_Comm_iflush_buffer", comm, |mpi, object| unsafe {
+        iflush(mpi, object.communicator.buffer_owner()?, request)
+    })
+}
+
+/// The buffers of a session are known by its handle.
+fn of_session(session: MPI_Session) -> BufferOwner {
+    BufferOwner::Session(session.0 as u64)
+}
+
+pub(crate) unsafe fn mpi_session_attach_buffer_c(
+    session: MPI_Session,
+    buffer: *mut c_void,
+    size: i64,
+) -> c_int {
+    on_session("MPI_Session_attach_buffer", session, |mpi, _| unsafe {
+        attach(mpi, of_session(session), buffer, size)
+    })
+}
+
+pub(crate) unsafe fn mpi_session_detach_buffer_c(
+    session: MPI_Session,
+    buffer: *mut c_void,
+    size: *mut i64,
+) -> c_int {
+    on_session("MPI_Session_detach_buffer", session, |mpi, _| unsafe {
+        detach(mpi, of_session(session), buffer, size)
+    })
+}
+
+pub(crate) unsafe fn mpi_session_flush_buffer(session: MPI_Session) -> c_int {
+    on_session("MPI_Session_flush_buffer", session, |mpi, _| flush(mpi, of_session(session)))
+}
+
+pub(crate) unsafe fn mpi_session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> c_int {
+    on_session("MPI_Session_iflush_buffer", session, |mpi, _| unsafe {
+        iflush(mpi, of_session(session), request)
+    })
+}

@@ -1,0 +1,423 @@
+//! One-sided communication: transfers between tasks and windows, and their synchronization (MPI 5.0 chapter 12).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_over_am::window::{Assertion, Lock, TargetData};
+use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
+
+use crate::data::{count_of, datatype_of, dest_of, to_receive, to_send};
+use crate::errors::{Failure, Outcome};
+use crate::operations::op_of;
+use crate::requests::keep_request;
+use crate::state::{Mpi, waiting};
+use crate::types::{MPI_COMM_WORLD, MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
+use crate::windows::{group_of, on_window};
+
+const NO_OP: MPI_Op = MPI_Op(0x3d);
+
+/// A request that is over: what a transfer of nothing to nobody has.
+fn over(mpi: &Mpi) -> Outcome<RequestId> {
+    let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_Datatype(BYTE)) }?;
+    Ok(mpi.world.communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?)
+}
+
+const BYTE: usize = 0x247;
+
+unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<()> {
+    unsafe { *request = keep_request(mpi, MPI_COMM_WORLD, id, false)? };
+    Ok(())
+}
+
+pub(crate) unsafe fn mpi_put_c(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> c_int {
+    on_window("MPI_Put", win, |mpi, object| {
+        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        if target.rank == PROC_NULL {
+            return Ok(());
+        }
+        Ok(object.window.put_data(&origin, target)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_get_c(
+    origin_addr: *mut c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> c_int {
+    on_window("MPI_Get", win, |mpi, object| {
+        let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        if target.rank == PROC_NULL {
+            return Ok(());
+        }
+        Ok(object.window.get_data(&origin, target)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_accumulate_c(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    on_window("MPI_Accumulate", win, |mpi, object| {
+        let op = op_of(mpi, op)?;
+        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        if target.rank == PROC_NULL {
+            return Ok(());
+        }
+        Ok(object.window.accumulate_data(&origin, target, &op)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_get_accumulate_c(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: i64,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    on_window("MPI_Get_accumulate", win, |mpi, object| {
+        // With MPI_NO_OP nothing about the origin means anything.
+        let origin = if op == NO_OP {
+            None
+        } else {
+            Some(unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?)
+        };
+        let op = op_of(mpi, op)?;
+        let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        if target.rank == PROC_NULL {
+            return Ok(());
+        }
+        Ok(object.window.get_accumulate_data(origin.as_ref(), &result, target, &op)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_rput_c(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_window("MPI_Rput", win, |mpi, object| {
+        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        let id =
+            if target.rank == PROC_NULL { over(mpi)? } else { object.window.rput_data(&origin, target)? };
+        unsafe { give(mpi, id, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_rget_c(
+    origin_addr: *mut c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_window("MPI_Rget", win, |mpi, object| {
+        let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        let id =
+            if target.rank == PROC_NULL { over(mpi)? } else { object.window.rget_data(&origin, target)? };
+        unsafe { give(mpi, id, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_raccumulate_c(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_window("MPI_Raccumulate", win, |mpi, object| {
+        let op = op_of(mpi, op)?;
+        let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        let id = if target.rank == PROC_NULL {
+            over(mpi)?
+        } else {
+            object.window.raccumulate_data(&origin, target, &op)?
+        };
+        unsafe { give(mpi, id, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_rget_accumulate_c(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: i64,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_window("MPI_Rget_accumulate", win, |mpi, object| {
+        // With MPI_NO_OP nothing about the origin means anything.
+        let origin = if op == NO_OP {
+            None
+        } else {
+            Some(unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?)
+        };
+        let op = op_of(mpi, op)?;
+        let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
+        let kind = datatype_of(mpi, target_datatype)?;
+        let target = TargetData {
+            rank: dest_of(target_rank)?,
+            displacement: target_disp,
+            count: count_of(target_count)?,
+            datatype: &kind,
+        };
+        let id = if target.rank == PROC_NULL {
+            over(mpi)?
+        } else {
+            object.window.rget_accumulate_data(origin.as_ref(), &result, target, &op)?
+        };
+        unsafe { give(mpi, id, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_fetch_and_op(
+    origin_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    unsafe {
+        mpi_get_accumulate_c(
+            origin_addr,
+            1,
+            datatype,
+            result_addr,
+            1,
+            datatype,
+            target_rank,
+            target_disp,
+            1,
+            datatype,
+            op,
+            win,
+        )
+    }
+}
+
+pub(crate) unsafe fn mpi_compare_and_swap(
+    origin_addr: *const c_void,
+    compare_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: i64,
+    win: MPI_Win,
+) -> c_int {
+    on_window("MPI_Compare_and_swap", win, |mpi, object| {
+        let kind = datatype_of(mpi, datatype)?;
+        let (new, expected) =
+            unsafe { (to_send(mpi, origin_addr, 1, datatype)?, to_send(mpi, compare_addr, 1, datatype)?) };
+        let result = unsafe { to_receive(mpi, result_addr, 1, datatype) }?;
+        let rank = dest_of(target_rank)?;
+        if rank == PROC_NULL {
+            return Ok(());
+        }
+        let target = TargetData { rank, displacement: target_disp, count: 1, datatype: &kind };
+        Ok(object.window.compare_and_swap_data(&new, &expected, &result, target)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_fence(assert: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_fence", win, |_, object| Ok(object.window.fence(Assertion::from_bits(assert)?)?))
+}
+
+pub(crate) unsafe fn mpi_win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_start", win, |mpi, object| {
+        Ok(object.window.start(&group_of(mpi, group)?, Assertion::from_bits(assert)?)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_post", win, |mpi, object| {
+        Ok(object.window.post(&group_of(mpi, group)?, Assertion::from_bits(assert)?)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_complete(win: MPI_Win) -> c_int {
+    on_window("MPI_Win_complete", win, |_, object| Ok(object.window.complete()?))
+}
+
+pub(crate) unsafe fn mpi_win_wait(win: MPI_Win) -> c_int {
+    on_window("MPI_Win_wait", win, |mpi, object| {
+        let look = || object.window.test().map(|over| over.then_some(())).transpose();
+        Ok(waiting(mpi, || object.window.wait(), look)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
+    on_window("MPI_Win_test", win, |_, object| {
+        unsafe { *flag = c_int::from(object.window.test()?) };
+        Ok(())
+    })
+}
+
+/// A rank of a window; `None` for `MPI_PROC_NULL`, to which there is nothing to do.
+fn rank_of(rank: c_int) -> Outcome<Option<u32>> {
+    Ok(Some(dest_of(rank)?).filter(|&rank| rank != PROC_NULL))
+}
+
+pub(crate) unsafe fn mpi_win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_lock", win, |_, object| {
+        let lock = match lock_type {
+            301 => Lock::Exclusive,
+            302 => Lock::Shared,
+            other => {
+                let what = format!("{other} is neither MPI_LOCK_SHARED nor MPI_LOCK_EXCLUSIVE");
+                return Err(Failure::new(ErrorClass::LockType, what));
+            }
+        };
+        let promise = Assertion::from_bits(assert)?;
+        match rank_of(rank)? {
+            Some(rank) => Ok(object.window.lock(lock, rank, promise)?),
+            None => Ok(()),
+        }
+    })
+}
+
+pub(crate) unsafe fn mpi_win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_lock_all", win, |_, object| {
+        Ok(object.window.lock_all(Assertion::from_bits(assert)?)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_unlock_all(win: MPI_Win) -> c_int {
+    on_window("MPI_Win_unlock_all", win, |_, object| Ok(object.window.unlock_all()?))
+}
+
+pub(crate) unsafe fn mpi_win_flush_all(win: MPI_Win) -> c_int {
+    on_window("MPI_Win_flush_all", win, |_, object| Ok(object.window.flush_all()?))
+}
+
+pub(crate) unsafe fn mpi_win_flush_local_all(win: MPI_Win) -> c_int {
+    on_window("MPI_Win_flush_local_all", win, |_, object| Ok(object.window.flush_local_all()?))
+}
+
+pub(crate) unsafe fn mpi_win_sync(win: MPI_Win) -> c_int {
+    on_window("MPI_Win_sync", win, |_, object| Ok(object.window.sync()?))
+}
+
+pub(crate) unsafe fn mpi_win_unlock(rank: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_unlock", win, |_, object| match rank_of(rank)? {
+        Some(rank) => Ok(object.window.unlock(rank)?),
+        None => Ok(()),
+    })
+}
+
+pub(crate) unsafe fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_flush", win, |_, object| match rank_of(rank)? {
+        Some(rank) => Ok(object.window.flush(rank)?),
+        None => Ok(()),
+    })
+}
+
+pub(crate) unsafe fn mpi_win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
+    on_window("MPI_Win_flush_local", win, |_, object| match rank_of(rank)? {
+        Some(rank) => Ok(object.window.flush_local(rank)?),
+        None => Ok(()),
+    })
+}

@@ -1,0 +1,434 @@
+//! Windows: one-sided communication (MPI 5.0 chapter 12).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::rc::Rc;
+
+use mpi_over_am::attribute::{Keyval, ObjectKind};
+use mpi_over_am::window::{Flavor, Window};
+use mpi_over_am::{ErrorClass, Group, Info, WindowMemory};
+
+use crate::data::dest_of;
+use crate::environment::{give_string, raise_through};
+use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process};
+use crate::state::{Mpi, enter};
+use crate::types::{
+    Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Errhandler, MPI_GROUP_EMPTY, MPI_Group, MPI_INFO_ENV,
+    MPI_INFO_NULL, MPI_Info, MPI_SUCCESS, MPI_WIN_NULL, MPI_Win,
+};
+
+/// A window, and what C's handle of it needs besides: attributes have addresses.
+#[derive(Debug)]
+pub(crate) struct WindowObject {
+    pub(crate) window: Window,
+    pub(crate) errhandler: Cell<MPI_Errhandler>,
+    pub(crate) handle: Cell<MPI_Win>,
+    size: i64,
+    unit: c_int,
+    flavor: c_int,
+    model: c_int,
+}
+
+const UNIFIED: c_int = 321;
+
+/// What a failure about a window does: its error handler runs.
+#[cold]
+fn raise(object: &WindowObject, function: &str, failure: &Failure) -> c_int {
+    let of = || {
+        let name = object.window.name();
+        let name = if name.is_empty() { "a window".to_owned() } else { name };
+        format!("rank {} of {name}", object.window.rank())
+    };
+    raise_through(object.errhandler.get(), object.handle.get().0, of, function, failure)
+}
+
+fn window_of(mpi: &Mpi, handle: MPI_Win) -> Outcome<Rc<WindowObject>> {
+    mpi.windows.get(handle.0).ok_or_else(|| {
+        let what = match handle {
+            MPI_WIN_NULL => "the window is MPI_WIN_NULL".to_owned(),
+            other => format!("0x{:x} is no window: it was freed, or never was one", other.0),
+        };
+        Failure::new(ErrorClass::Window, what)
+    })
+}
+
+/// Runs a call about a window.
+#[inline(always)]
+pub(crate) fn on_window(
+    function: &str,
+    handle: MPI_Win,
+    call: impl FnOnce(&Mpi, &WindowObject) -> Outcome<()>,
+) -> c_int {
+    let mpi = match enter(function) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    match window_of(&mpi, handle) {
+        Ok(object) => match call(&mpi, &object) {
+            Ok(()) => MPI_SUCCESS,
+            Err(failure) => raise(&object, function, &failure),
+        },
+        Err(failure) => finish_alone(&mpi, function, Err(failure)),
+    }
+}
+
+/// The hints of a handle.
+///
+/// # Errors
+/// A handle of none.
+pub(crate) fn info_of(mpi: &Mpi, handle: MPI_Info) -> Outcome<Info> {
+    match handle {
+        MPI_INFO_NULL => Ok(Info::new()),
+        MPI_INFO_ENV => Ok(<mpi_over_am::Environment>::start_info()),
+        other => mpi.infos.get(other.0).map(|info| info.borrow().clone()).ok_or_else(|| {
+            Failure::new(
+                ErrorClass::Info,
+                format!("0x{:x} is no info object: it was freed, or never was one", other.0),
+            )
+        }),
+    }
+}
+
+/// A new handle for hints.
+///
+/// # Errors
+/// There are a million.
+pub(crate) fn keep_info(mpi: &Mpi, info: Info) -> Outcome<MPI_Info> {
+    let handle = mpi.infos.insert(Rc::new(RefCell::new(info)));
+    handle.map(MPI_Info).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million info objects exist"))
+}
+
+/// The group of a handle.
+///
+/// # Errors
+/// A handle of none.
+pub(crate) fn group_of(mpi: &Mpi, handle: MPI_Group) -> Outcome<Group> {
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(Group::EMPTY);
+    }
+    mpi.groups.get(handle.0).ok_or_else(|| {
+        Failure::new(
+            ErrorClass::Group,
+            format!("0x{:x} is no group: it was freed, or never was one", handle.0),
+        )
+    })
+}
+
+/// A new handle for a group.
+///
+/// # Errors
+/// There are a million.
+pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
+    if group.size() == 0 {
+        return Ok(MPI_GROUP_EMPTY);
+    }
+    let handle = mpi.groups.insert(group);
+    handle.map(MPI_Group).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million groups exist"))
+}
+
+fn keep(mpi: &Mpi, window: Window, at: *mut MPI_Win) -> Outcome<()> {
+    let flavor = match window.flavor() {
+        Flavor::Created => 311,
+        Flavor::Allocated => 312,
+        Flavor::Dynamic => 313,
+    };
+    let object = Rc::new(WindowObject {
+        size: window.size() as i64,
+        unit: window.unit() as c_int,
+        window,
+        errhandler: Cell::new(MPI_ERRORS_ARE_FATAL),
+        handle: Cell::new(MPI_WIN_NULL),
+        flavor,
+        model: UNIFIED,
+    });
+    let handle = mpi.windows.insert(Rc::clone(&object));
+    let handle = handle.ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million windows exist"))?;
+    object.window.set_handle(handle as u64);
+    object.handle.set(MPI_Win(handle));
+    unsafe { *at = MPI_Win(handle) };
+    Ok(())
+}
+
+fn size_of(size: i64) -> Outcome<usize> {
+    usize::try_from(size)
+        .map_err(|_| Failure::new(ErrorClass::Size, format!("the size is {size}, below zero")))
+}
+
+fn unit_of(unit: i64) -> Outcome<u32> {
+    u32::try_from(unit).ok().filter(|&unit| unit > 0).ok_or_else(|| {
+        Failure::new(ErrorClass::Displacement, format!("the unit of displacements is {unit}, not 1 or more"))
+    })
+}
+
+pub(crate) unsafe fn mpi_win_create_c(
+    base: *mut c_void,
+    size: i64,
+    disp_unit: i64,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    win: *mut MPI_Win,
+) -> c_int {
+    on_communicator("MPI_Win_create", comm, |mpi, object| {
+        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(mpi, info)?);
+        if base.is_null() && size > 0 {
+            return Err(Failure::new(ErrorClass::Base, format!("the base address of {size} bytes is null")));
+        }
+        let memory = unsafe { WindowMemory::from_raw(base.cast(), size) };
+        keep(mpi, object.communicator.create_window(memory, unit, &info)?, win)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_allocate_c(
+    size: i64,
+    disp_unit: i64,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: *mut c_void,
+    win: *mut MPI_Win,
+) -> c_int {
+    on_communicator("MPI_Win_allocate", comm, |mpi, object| {
+        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(mpi, info)?);
+        let window = object.communicator.allocate_window(size, unit, &info)?;
+        unsafe { *baseptr.cast::<*mut u8>() = window.base() };
+        keep(mpi, window, win)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
+    on_communicator("MPI_Win_create_dynamic", comm, |mpi, object| {
+        keep(mpi, object.communicator.create_dynamic_window(&info_of(mpi, info)?)?, win)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_attach(win: MPI_Win, base: *mut c_void, size: i64) -> c_int {
+    on_window("MPI_Win_attach", win, |_, object| {
+        let size = size_of(size)?;
+        if size > 0 {
+            object.window.attach(unsafe { WindowMemory::from_raw(base.cast(), size) })?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int {
+    on_window("MPI_Win_detach", win, |_, object| {
+        object.window.detach(base.expose_provenance() as u64)?;
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
+    let mpi = match enter("MPI_Win_free") {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    let handle = unsafe { *win };
+    let outcome = window_of(&mpi, handle).and_then(|object| {
+        drop(object);
+        let object = mpi.windows.get(handle.0);
+        mpi.windows.remove(handle.0);
+        let Some(Ok(object)) = object.map(Rc::try_unwrap) else {
+            return Err(Failure::new(ErrorClass::Window, "the window is in use by a call of its own"));
+        };
+        object.window.free()?;
+        unsafe { *win = MPI_WIN_NULL };
+        Ok(())
+    });
+    finish_alone(&mpi, "MPI_Win_free", outcome)
+}
+
+pub(crate) unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
+    on_window("MPI_Win_get_group", win, |mpi, object| {
+        unsafe { *group = keep_group(mpi, object.window.group())? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
+    on_window("MPI_Win_set_info", win, |mpi, object| {
+        object.window.set_info(&info_of(mpi, info)?);
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_win_get_info(win: MPI_Win, info: *mut MPI_Info) -> c_int {
+    on_window("MPI_Win_get_info", win, |mpi, object| {
+        unsafe { *info = keep_info(mpi, object.window.info())? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_win_set_name(win: MPI_Win, name: *const c_char) -> c_int {
+    on_window("MPI_Win_set_name", win, |_, object| {
+        object.window.set_name(&unsafe { CStr::from_ptr(name) }.to_string_lossy());
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_win_get_name(win: MPI_Win, name: *mut c_char, len: *mut c_int) -> c_int {
+    on_window("MPI_Win_get_name", win, |_, object| {
+        unsafe { give_string(&object.window.name(), name, 128, len) };
+        Ok(())
+    })
+}
+
+type CopyAttribute =
+    unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type DeleteAttribute = unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// Keyvals of windows begin here, above the predefined ones.
+const KEYVALS_FROM: usize = 0x3000_0000;
+
+pub(crate) unsafe fn mpi_win_create_keyval(
+    copy: Callback,
+    delete: Callback,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    on_process("MPI_Win_create_keyval", |mpi| {
+        let mut keyvals = mpi.window_keyvals.borrow_mut();
+        let number = (KEYVALS_FROM + keyvals.len()) as c_int;
+        let extra = extra_state.expose_provenance();
+        let key = Keyval::new(
+            ObjectKind::Window,
+            // No window is ever duplicated; the call is here because the program gave it.
+            move |object, _, value| {
+                if copy <= 1 {
+                    return Ok((copy == 1).then_some(value));
+                }
+                let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
+                let (mut copied, mut flag) = (0u64, 0);
+                let (extra, value) = (std::ptr::with_exposed_provenance_mut(extra), value as *mut c_void);
+                let win = MPI_Win(object as usize);
+                unsafe { function(win, number, extra, value, (&raw mut copied).cast(), &raw mut flag) };
+                Ok((flag != 0).then_some(copied))
+            },
+            move |object, _, value| {
+                if delete == 0 {
+                    return Ok(());
+                }
+                let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
+                let extra = std::ptr::with_exposed_provenance_mut(extra);
+                let code = unsafe { function(MPI_Win(object as usize), number, value as *mut c_void, extra) };
+                if code == MPI_SUCCESS { Ok(()) } else { Err(callback_failed(code)) }
+            },
+        );
+        keyvals.push(Some(key));
+        unsafe { *keyval = number };
+        Ok(())
+    })
+}
+
+fn callback_failed(code: c_int) -> mpi_over_am::Error {
+    mpi_over_am::Error::Callback { call: "an attribute", code }
+}
+
+fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
+    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(KEYVALS_FROM));
+    let keyvals = mpi.window_keyvals.borrow();
+    place.and_then(|place| keyvals.get(place).cloned().flatten()).ok_or_else(|| {
+        Failure::new(
+            ErrorClass::Keyval,
+            format!("{number} is no key of windows' attributes that can be used here"),
+        )
+    })
+}
+
+pub(crate) unsafe fn mpi_win_free_keyval(keyval: *mut c_int) -> c_int {
+    on_process("MPI_Win_free_keyval", |mpi| {
+        let number = unsafe { *keyval };
+        keyval_of(mpi, number)?.free()?;
+        mpi.window_keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = None;
+        unsafe { *keyval = -1 };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> c_int {
+    on_window("MPI_Win_set_attr", win, |mpi, object| {
+        Ok(object.window.set_attribute(&keyval_of(mpi, keyval)?, value.expose_provenance() as u64)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_delete_attr(win: MPI_Win, keyval: c_int) -> c_int {
+    on_window("MPI_Win_delete_attr", win, |mpi, object| {
+        Ok(object.window.delete_attribute(&keyval_of(mpi, keyval)?)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_get_attr(
+    win: MPI_Win,
+    keyval: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    on_window("MPI_Win_get_attr", win, |mpi, object| {
+        let found = match keyval {
+            601 => Some(object.window.base().expose_provenance()),
+            602 => Some((&raw const object.unit).expose_provenance()),
+            603 => Some((&raw const object.size).expose_provenance()),
+            604 => Some((&raw const object.flavor).expose_provenance()),
+            605 => Some((&raw const object.model).expose_provenance()),
+            other => object.window.attribute(&keyval_of(mpi, other)?)?.map(|value| value as usize),
+        };
+        unsafe {
+            *flag = c_int::from(found.is_some());
+            if let Some(found) = found {
+                *value.cast::<usize>() = found;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The one process can share memory with itself: a window on memory of a communicator of one task.
+pub(crate) unsafe fn mpi_win_allocate_shared_c(
+    size: i64,
+    disp_unit: i64,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: *mut c_void,
+    win: *mut MPI_Win,
+) -> c_int {
+    on_communicator("MPI_Win_allocate_shared", comm, |mpi, object| {
+        if object.communicator.size() > 1 {
+            let what = "windows of memory that several tasks load from and store to are not supported: use MPI_Win_allocate";
+            return Err(Failure::new(ErrorClass::RmaShared, what));
+        }
+        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(mpi, info)?);
+        let window = object.communicator.allocate_window(size, unit, &info)?;
+        unsafe { *baseptr.cast::<*mut u8>() = window.base() };
+        keep(mpi, window, win)
+    })
+}
+
+pub(crate) unsafe fn mpi_win_shared_query_c(
+    win: MPI_Win,
+    rank: c_int,
+    size: *mut i64,
+    disp_unit: *mut i64,
+    baseptr: *mut c_void,
+) -> c_int {
+    on_window("MPI_Win_shared_query", win, |_, object| {
+        let own = object.window.rank() as c_int;
+        let lowest = rank == crate::types::MPI_PROC_NULL && object.window.group().size() == 1;
+        if rank != own && !lowest {
+            // The memory of the others cannot be reached by load and store: as the standard has it, no byte at no address.
+            if dest_of(rank)? >= object.window.group().size() && rank != crate::types::MPI_PROC_NULL {
+                return Err(Failure::new(ErrorClass::Rank, format!("rank {rank} does not exist")));
+            }
+            unsafe { (*size, *disp_unit, *baseptr.cast::<usize>()) = (0, 1, 0) };
+            return Ok(());
+        }
+        unsafe {
+            *size = object.size;
+            *disp_unit = i64::from(object.unit);
+            *baseptr.cast::<*mut u8>() = object.window.base();
+        }
+        Ok(())
+    })
+}
