@@ -343,7 +343,7 @@ pub(crate) unsafe fn mpi_win_free_keyval(keyval: *mut c_int) -> c_int {
         let number = unsafe { *keyval };
         keyval_of(mpi, number)?.free()?;
         mpi.window_keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = None;
-        unsafe { *keyval = -1 };
+        unsafe { *keyval = 0 };
         Ok(())
     })
 }
