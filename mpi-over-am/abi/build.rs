@@ -169,12 +169,15 @@ fn export(
         call(&large, prototype, wide, Some(wide))?
     } else if name.starts_with("MPI_File_") {
         format!("crate::error_codes::no_files({name:?})")
+    } else if name.starts_with("MPI_T_") {
+        format!("crate::variables::no_such_thing({name:?})")
     } else if prototype.returns == "c_int" {
         format!("crate::errors::unsupported({name:?})")
     } else {
         return Err(format!("{name} must be implemented: it cannot report an error").into());
     };
-    let unused = if body.contains("::unsupported") || body.contains("::no_files") { "_" } else { "" };
+    let is_unused = ["::unsupported", "::no_files", "::no_such_thing"].iter().any(|what| body.contains(what));
+    let unused = if is_unused { "_" } else { "" };
     let parameters: Vec<_> =
         prototype.parameters.iter().map(|(name, kind)| format!("{unused}{name}: {kind}")).collect();
     for prefix in ["", "P"] {

@@ -81,3 +81,8 @@ fn test(name: &str) {
 fn one_sided() {
     test("w_one_sided");
 }
+
+#[test]
+fn tools_codes_buffers() {
+    test("w_tools");
+}

@@ -42,6 +42,7 @@ mod state;
 mod statuses;
 pub mod tools;
 mod types;
+mod variables;
 mod windows;
 
 /// All functions that the exports call.
@@ -58,6 +59,7 @@ mod implementation {
     pub(crate) use crate::requests::*;
     pub(crate) use crate::sessions::*;
     pub(crate) use crate::statuses::*;
+    pub(crate) use crate::variables::*;
     pub(crate) use crate::windows::*;
 }
 
