@@ -23,8 +23,8 @@ pub use data::{RecvData, SendData};
 pub use fields::{FieldList, FieldListMut, Fields};
 pub(crate) use fields::{lend_fields, lend_fields_mut};
 pub(crate) use scratch::{Scratch, elements_to_keep, room_to_keep, with_elements, with_packed};
-pub use window::WindowMemory;
 pub(crate) use window::get;
+pub use window::{LentMemory, WindowMemory};
 
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};

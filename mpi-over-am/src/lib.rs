@@ -83,7 +83,7 @@ mod thread_level;
 pub mod topology;
 pub mod window;
 
-pub use buffer::{FieldList, FieldListMut, Fields, RecvData, SendData, WindowMemory};
+pub use buffer::{FieldList, FieldListMut, Fields, LentMemory, RecvData, SendData, WindowMemory};
 pub use collective::{Collective, Datum, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{Environment, JobFabric};

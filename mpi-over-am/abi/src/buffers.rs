@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::{BufferOwner, Environment, ErrorClass, RequestId, SendBuffer};
+use mpi_over_am::{BufferOwner, Environment, ErrorClass, LentMemory, RequestId, SendBuffer};
 
 use crate::errors::{Failure, Outcome, on_communicator, on_process};
 use crate::requests::keep_request;
@@ -32,7 +32,7 @@ unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> O
         let len = usize::try_from(size)
             .map_err(|_| Failure::new(ErrorClass::Argument, format!("the size is {size}, below zero")))?;
         // The program leaves the memory alone until it is detached (MPI 5.0 section 3.6).
-        unsafe { SendBuffer::lent(at.cast(), len) }
+        unsafe { LentMemory::from_raw(at.cast(), len) }.into()
     };
     with_environment(mpi, |environment| environment.attach_buffer_for(owner, buffer))?;
     let given = if automatic { (AUTOMATIC, 0) } else { (at.expose_provenance(), size) };

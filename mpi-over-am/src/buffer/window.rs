@@ -35,16 +35,19 @@ impl WindowMemory {
     }
 }
 
-impl crate::protocol::SendBuffer {
+/// Memory of the program that is lent for buffered sends (`MPI_Buffer_attach`).
+#[derive(Debug)]
+pub struct LentMemory(pub(crate) RawBuffer);
+
+impl LentMemory {
     /// `len` bytes at `at`, which may be null for none.
     ///
     /// # Safety
     /// The bytes are writable, and nobody else reads or writes them, until the buffer is detached.
     #[must_use]
-    pub unsafe fn lent(at: *mut u8, len: usize) -> Self {
+    pub unsafe fn from_raw(at: *mut u8, len: usize) -> Self {
         // SAFETY: the caller's promise.
-        NonNull::new(at)
-            .map_or(Self::Lent(RawBuffer::EMPTY), |at| Self::Lent(unsafe { RawBuffer::new(at, len) }))
+        Self(NonNull::new(at).map_or(RawBuffer::EMPTY, |at| unsafe { RawBuffer::new(at, len) }))
     }
 }
 

@@ -9,7 +9,7 @@ use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 
 use super::{Mode, Route, start_send};
-use crate::buffer::{OwnedMemory, SendData, bytes_to_keep};
+use crate::buffer::{LentMemory, OwnedMemory, SendData, bytes_to_keep};
 use crate::error::{Error, Result};
 use crate::request::RequestId;
 use crate::state::State;
@@ -58,6 +58,12 @@ impl SendBuffer {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl From<LentMemory> for SendBuffer {
+    fn from(LentMemory(memory): LentMemory) -> Self {
+        Self::Lent(memory)
     }
 }
 
