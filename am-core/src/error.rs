@@ -259,6 +259,8 @@ pub enum Error {
     /// The job could not be joined or set up.
     #[error("joining the job: {what}")]
     Job {
+        /// Whose fault it is.
+        fault: Fault,
         /// What happened and what to do.
         what: String,
     },
@@ -437,7 +439,8 @@ impl Error {
             | Self::TimedOut { .. }
             | Self::Protocol { .. } => Fault::Peer,
             Self::Exhausted { .. } => Fault::Resource,
-            Self::Job { .. } | Self::System { .. } => Fault::System,
+            Self::Job { fault, .. } => *fault,
+            Self::System { .. } => Fault::System,
         }
     }
 }

@@ -53,7 +53,7 @@ settings! {
     memory: Memory = Memory::Auto, "AM_MEMORY";
     /// The device that carries messages.
     device: Device = Device::Shm, "AM_DEVICE";
-    /// Size of the heap file of a task (sparse: only touched pages cost memory). auto: 64 GiB, less where a limit asks for it.
+    /// Job memory that a task can allocate (sparse: only touched pages cost memory). auto: 64 GiB, less where a limit asks for it.
     heap_bytes: Auto<u64> = Auto::Auto, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
     /// Largest packet that a receive area takes.
     packet_bytes: u32 = 8192, "AM_PACKET_BYTES", 256..=1 << 20;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use am_core::Context;
-use am_core::error::{Error, Result};
+use am_core::error::{Error, Fault, Result};
 
 use crate::device::DeviceError;
 use crate::device::shm::{OwnHeap, Shm, ShmOptions};
 use crate::fabric::{CreditPlan, ViaFabric};
-use crate::job::Job;
+use crate::job::{Job, JobError};
 use crate::limit::BareLink;
 use crate::settings::Memory;
 use crate::shm::regions::Ways;
@@ -34,9 +34,9 @@ impl Task {
     /// # Errors
     /// The job's memory cannot be reached, or a limit is too small: the message says which, and what to do.
     pub fn join() -> Result<Self> {
-        let job = Job::attach().map_err(|error| Error::Job { what: error.to_string() })?;
+        let job = Job::attach().map_err(|error| of_job(&error))?;
         job.install_panic_hook();
-        let heap = OwnHeap::open(&job).map_err(|error| Error::Job { what: error.to_string() })?;
+        let heap = OwnHeap::open(&job).map_err(|error| of_device(&error))?;
         Ok(Self { job, heap, nics: Arc::default() })
     }
 
@@ -58,7 +58,7 @@ impl Task {
     /// The job's memory cannot be mapped.
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
-        let device = self.device(context).map_err(|error| Error::Job { what: error.to_string() })?;
+        let device = self.device(context).map_err(|error| of_device(&error))?;
         Ok(ViaFabric::new(
             Nic::open(device),
             CreditPlan { credits: settings.credits, answers: settings.credits },
@@ -129,6 +129,30 @@ impl Task {
             yield_polls_max: yields,
         }
     }
+}
+
+fn of_job(error: &JobError) -> Error {
+    let fault = match error {
+        JobError::NumTasks { .. }
+        | JobError::Setting(_)
+        | JobError::BadEnvironment { .. }
+        | JobError::UnknownTask { .. }
+        | JobError::TaskTaken { .. } => Fault::Caller,
+        JobError::LimitTooSmall { .. } => Fault::Resource,
+        JobError::Damaged { .. } => Fault::Peer,
+        JobError::Unreachable { .. } | JobError::System { .. } => Fault::System,
+    };
+    Error::Job { fault, what: error.to_string() }
+}
+
+fn of_device(error: &DeviceError) -> Error {
+    let fault = match error {
+        DeviceError::UnknownTask { .. } | DeviceError::Refused(_) => Fault::Caller,
+        DeviceError::NotConnected(_) | DeviceError::Closed(_) | DeviceError::Damaged { .. } => Fault::Peer,
+        DeviceError::Exhausted { .. } => Fault::Resource,
+        DeviceError::System { .. } => Fault::System,
+    };
+    Error::Job { fault, what: error.to_string() }
 }
 
 /// NICs of a task: one for each context.

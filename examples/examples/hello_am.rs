@@ -9,6 +9,8 @@
 //!
 //! You should see one line for each task, in any order: what its left neighbour wrote, and how often it was greeted.
 
+use std::process::ExitCode;
+
 use am_core::buffer::Access;
 use am_core::error::Result;
 use am_core::handler::{Answer, Completion};
@@ -16,7 +18,17 @@ use am_core::task::TaskId;
 use am_core::{AmOptions, PutOptions};
 use am_via::Task;
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match greet() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hello_am: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn greet() -> Result<()> {
     let mut context = Task::join()?.context()?;
     let (me, tasks) = (context.task(), context.num_tasks());
     let next = TaskId((me.0 + 1) % tasks);

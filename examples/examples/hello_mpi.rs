@@ -9,9 +9,21 @@
 //! You should see one line for each rank, and one with the sum of all ranks. The token goes in order; lines of different
 //! ranks may overtake each other on their way to the terminal.
 
+use std::process::ExitCode;
+
 use mpi_over_am::{Environment, Result};
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match pass_on() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hello_mpi: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn pass_on() -> Result<()> {
     let environment = Environment::init()?;
     let world = environment.world();
     let (rank, size) = (world.rank(), world.size());

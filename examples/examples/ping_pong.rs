@@ -13,6 +13,7 @@
 //! sender's mapped buffer). Every way takes its turn in every batch, so that all see the same machine. Tasks beyond the
 //! first two only take part in setting up.
 
+use std::fs::File;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,13 +24,16 @@ use am_core::counter::Counter;
 use am_core::handler::{Answer, Completion, HandlerId, Message};
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context, PutOptions};
+use am_examples::failure::{agree, exit_code};
 use am_examples::statistics::{best, median};
+use am_examples::{Failure, arguments};
 use am_via::limit::BareLink;
 use am_via::{ShmFabric, Task};
 use clap::Parser;
 use mpi_over_am::{Communicator, Environment, Settings};
 
-type Error = Box<dyn std::error::Error>;
+/// How messages of this program begin.
+const PROGRAM: &str = "ping_pong";
 
 /// Half round trips between two tasks, by every way there is, beside the machine's own limit.
 #[derive(Parser)]
@@ -99,21 +103,24 @@ struct Handlers {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ping_pong: {error}");
-            ExitCode::FAILURE
-        }
+    let task = match Task::join() {
+        Ok(task) => task,
+        Err(error) => return Failure::from(error).report(PROGRAM),
+    };
+    match arguments::parse(task.number()) {
+        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
+        Err(code) => code,
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Error> {
-    let task = Task::join()?;
+fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     if task.job().num_tasks() < 2 {
-        return Err("it takes two: start it with `cargo amrun -n 2 --bind core --example ping_pong`".into());
+        let how = "it takes two: start it with `cargo amrun -n 2 --bind core --example ping_pong`";
+        return Err(Failure::Input(how.to_owned()));
     }
     let mut context = task.context()?;
+    // Before a measurement that would be lost.
+    let json = agree(&mut context, PROGRAM, open_json(task, arguments))?;
     let settings = Settings::from(task.job().settings());
     let environment = Environment::with_fabric(task.fabric(1)?, &settings)?;
     let own = context.alloc(BYTES_MAX)?;
@@ -142,13 +149,13 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
             world: environment.world(),
         };
         let pinned = std::env::var("AM_PINNED").is_ok_and(|value| value == "1");
-        play(player, arguments, pinned)?;
+        play(player, arguments, json, pinned)?;
     }
     environment.finalize()?;
     Ok(())
 }
 
-fn register(context: &mut Context<ShmFabric>, own: &Exposed, arrived: Counter) -> Result<Handlers, Error> {
+fn register(context: &mut Context<ShmFabric>, own: &Exposed, arrived: Counter) -> Result<Handlers, Failure> {
     let place = own.range(0, BYTES_MAX as u64)?;
     let part = move |message: &Message<'_>| am_core::buffer::ExposedRange { len: message.len, ..place };
     Ok(Handlers {
@@ -163,7 +170,19 @@ fn register(context: &mut Context<ShmFabric>, own: &Exposed, arrived: Counter) -
     })
 }
 
-fn play(mut player: Player, arguments: &Arguments, pinned: bool) -> Result<(), Error> {
+/// The file for the rows, where one is asked for; only the first task writes it.
+fn open_json(task: &Task, arguments: &Arguments) -> Result<Option<File>, Failure> {
+    let Some(path) = arguments.json.as_ref().filter(|_| task.number() == 0) else { return Ok(None) };
+    let refused = |error| {
+        let path = path.display();
+        Failure::Input(format!(
+            "cannot write {path}: {error}; name a file in a folder where this user may write"
+        ))
+    };
+    File::create(path).map(Some).map_err(refused)
+}
+
+fn play(mut player: Player, arguments: &Arguments, json: Option<File>, pinned: bool) -> Result<(), Failure> {
     if player.serves {
         print!("{:>9}", "bytes");
         WAYS.iter().for_each(|(_, name)| print!(" {name:>18}"));
@@ -185,10 +204,9 @@ fn play(mut player: Player, arguments: &Arguments, pinned: bool) -> Result<(), E
             rows.push(report(bytes, &times, pinned));
         }
     }
-    if let (true, Some(file)) = (player.serves, &arguments.json) {
-        std::fs::write(file, serde_json::to_string_pretty(&rows)?).map_err(|error| {
-            format!("cannot write {}: {error}; name a file in a folder that exists", file.display())
-        })?;
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &rows)
+            .map_err(|error| Failure::Input(format!("the rows cannot be written: {error}")))?;
     }
     Ok(())
 }
@@ -217,7 +235,7 @@ fn report(bytes: usize, times: &[Vec<f64>], pinned: bool) -> serde_json::Value {
 
 impl Player {
     /// Nanoseconds for one way, over one batch of round trips.
-    fn batch(&mut self, way: Way, bytes: usize) -> Result<f64, Error> {
+    fn batch(&mut self, way: Way, bytes: usize) -> Result<f64, Failure> {
         let rounds = (4_000_000 / (2_000 + bytes)).clamp(4, 2000);
         let start = Instant::now();
         for round in 0..rounds {
@@ -233,7 +251,7 @@ impl Player {
     }
 
     #[inline(always)]
-    fn send(&mut self, way: Way, bytes: usize, round: usize) -> Result<(), Error> {
+    fn send(&mut self, way: Way, bytes: usize, round: usize) -> Result<(), Failure> {
         let target = Some(self.arrived.name());
         let handler = match way {
             Way::Limit => {
@@ -264,7 +282,7 @@ impl Player {
     }
 
     #[inline(always)]
-    fn receive(&mut self, way: Way, bytes: usize) -> Result<(), Error> {
+    fn receive(&mut self, way: Way, bytes: usize) -> Result<(), Failure> {
         let last = bytes.saturating_sub(1);
         match way {
             Way::Limit if bytes <= LINE_BYTES => {

@@ -69,7 +69,7 @@ impl From<mpi_over_am::Error> for Failure {
 
 fn blamed(fault: Fault) -> &'static str {
     match fault {
-        Fault::Caller => "this program",
+        Fault::Caller => "this program, or how it was started",
         Fault::Peer => "another task",
         Fault::Resource => "a limit of this machine or job",
         Fault::System => "the operating system",

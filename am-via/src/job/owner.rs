@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
 use crate::settings::{Auto, HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
 use crate::shm::atomics::Ordering;
-use crate::shm::layout::{ControlHeader, ControlLayout};
+use crate::shm::layout::{ControlHeader, ControlLayout, MEASURE_BYTES};
 use crate::shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
 use crate::shm::os::limits::{self, Limit, Resource};
 use crate::shm::os::memory::{self, PAGE_BYTES};
@@ -58,7 +58,7 @@ impl JobOwner {
         let layout = ControlLayout { num_tasks, packet_bytes: plan.settings.packet_bytes };
         let control_bytes = layout.file_bytes();
         limits.check_file_size("the control file of a task", control_bytes)?;
-        let heap_bytes = limits.heap_bytes(plan.settings.heap_bytes, num_tasks)?;
+        let heap_bytes = limits.heap_file_bytes(plan.settings.heap_bytes, num_tasks)?;
 
         let file = make("am-job", JobHeader::file_bytes(num_tasks) as u64)?;
         let mapping = Mapping::new(file.as_fd(), 0, JobHeader::file_bytes(num_tasks))
@@ -282,12 +282,13 @@ impl Limits {
         }
     }
 
-    /// Bytes of each heap file. What nobody chose is cut to what the limits allow; what somebody chose is kept or refused.
-    fn heap_bytes(&self, setting: Auto<u64>, num_tasks: u32) -> Result<u64, JobError> {
-        let Auto::Fixed(needed) = setting else {
-            return self.automatic_heap_bytes(num_tasks);
+    /// Bytes of each heap file: what programs may allocate, and behind it the part that measures the machine's limit. What
+    /// nobody chose is cut to what the limits allow; what somebody chose is kept or refused.
+    fn heap_file_bytes(&self, setting: Auto<u64>, num_tasks: u32) -> Result<u64, JobError> {
+        let Auto::Fixed(chosen) = setting else {
+            return self.automatic_heap_file_bytes(num_tasks);
         };
-        let needed = needed.next_multiple_of(PAGE_BYTES);
+        let needed = chosen.next_multiple_of(PAGE_BYTES) + MEASURE_BYTES as u64;
         self.check_file_size("the heap file of a task (setting heap_bytes, AM_HEAP_BYTES)", needed)?;
         // Each task maps the heaps of all.
         let needed_mapped = needed.saturating_mul(u64::from(num_tasks));
@@ -304,21 +305,23 @@ impl Limits {
         }
     }
 
-    fn automatic_heap_bytes(&self, num_tasks: u32) -> Result<u64, JobError> {
-        self.check_file_size("the heap file of a task", HEAP_BYTES_MIN)?;
+    fn automatic_heap_file_bytes(&self, num_tasks: u32) -> Result<u64, JobError> {
+        let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
+        self.check_file_size("the heap file of a task", smallest)?;
         // A quarter of the address space for heaps leaves room for the program's own.
         let share = 4 * u64::from(num_tasks);
-        if let Some(value) = self.address_space.filter(|&bytes| bytes / share < HEAP_BYTES_MIN) {
+        if let Some(value) = self.address_space.filter(|&bytes| bytes / share < smallest) {
             return Err(JobError::LimitTooSmall {
                 limit: Resource::AddressSpace,
                 value,
                 what: "a job in which each task maps the heaps of all tasks (a quarter of the limit is for them)",
-                needed: HEAP_BYTES_MIN * share,
+                needed: smallest * share,
                 remedy: "raise it (ulimit -v unlimited), or start fewer tasks".to_owned(),
             });
         }
         let by_space = self.address_space.map_or(u64::MAX, |bytes| bytes / share);
-        let bytes = HEAP_BYTES_DEFAULT.min(self.file_size.unwrap_or(u64::MAX)).min(by_space);
+        let largest = HEAP_BYTES_DEFAULT + MEASURE_BYTES as u64;
+        let bytes = largest.min(self.file_size.unwrap_or(u64::MAX)).min(by_space);
         Ok(bytes / PAGE_BYTES * PAGE_BYTES)
     }
 }
@@ -331,11 +334,24 @@ mod tests {
 
     #[test]
     fn a_heap_is_cut_to_what_the_limits_allow() {
-        assert_eq!(UNLIMITED.heap_bytes(Auto::Auto, 4).unwrap(), HEAP_BYTES_DEFAULT);
-        let limits = Limits { file_size: Some((10 << 20) + 5), ..UNLIMITED };
-        assert_eq!(limits.heap_bytes(Auto::Auto, 4).unwrap(), 10 << 20);
+        let measure = MEASURE_BYTES as u64;
+        assert_eq!(UNLIMITED.heap_file_bytes(Auto::Auto, 4).unwrap(), HEAP_BYTES_DEFAULT + measure);
+        let limits = Limits { file_size: Some((30 << 20) + 5), ..UNLIMITED };
+        assert_eq!(limits.heap_file_bytes(Auto::Auto, 4).unwrap(), 30 << 20);
         let limits = Limits { address_space: Some(1 << 30), ..UNLIMITED };
-        assert_eq!(limits.heap_bytes(Auto::Auto, 4).unwrap(), 64 << 20);
+        assert_eq!(limits.heap_file_bytes(Auto::Auto, 4).unwrap(), 64 << 20);
+    }
+
+    #[test]
+    fn what_was_chosen_can_be_allocated_also_where_it_is_the_least() {
+        for setting in [Auto::Fixed(HEAP_BYTES_MIN), Auto::Auto] {
+            let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
+            let enough = Limits { address_space: Some(8 * smallest), ..UNLIMITED };
+            assert_eq!(enough.heap_file_bytes(setting, 2).unwrap() - MEASURE_BYTES as u64, HEAP_BYTES_MIN);
+        }
+        let short = Limits { address_space: Some(100 << 20), ..UNLIMITED };
+        let error = short.heap_file_bytes(Auto::Auto, 2).unwrap_err().to_string();
+        assert!(error.contains("RLIMIT_AS is 104857600"), "{error}");
     }
 
     #[test]
@@ -344,15 +360,18 @@ mod tests {
         let address_space = Limits { address_space: Some(1 << 20), ..UNLIMITED };
         let open_files = Limits { open_files: Some(20), ..UNLIMITED };
         let cases = [
-            (file_size.heap_bytes(Auto::Auto, 2).unwrap_err(), ["RLIMIT_FSIZE", "4096", "ulimit -f"]),
+            (file_size.heap_file_bytes(Auto::Auto, 2).unwrap_err(), ["RLIMIT_FSIZE", "4096", "ulimit -f"]),
             (
-                file_size.heap_bytes(Auto::Fixed(8192), 2).unwrap_err(),
-                ["RLIMIT_FSIZE", "8192", "AM_HEAP_BYTES"],
+                file_size.heap_file_bytes(Auto::Fixed(8192), 2).unwrap_err(),
+                ["RLIMIT_FSIZE", "16785408", "AM_HEAP_BYTES"],
             ),
-            (address_space.heap_bytes(Auto::Auto, 2).unwrap_err(), ["RLIMIT_AS", "1048576", "ulimit -v"]),
             (
-                address_space.heap_bytes(Auto::Fixed(1 << 20), 2).unwrap_err(),
-                ["RLIMIT_AS", "2097152", "AM_HEAP_BYTES"],
+                address_space.heap_file_bytes(Auto::Auto, 2).unwrap_err(),
+                ["RLIMIT_AS", "1048576", "ulimit -v"],
+            ),
+            (
+                address_space.heap_file_bytes(Auto::Fixed(1 << 20), 2).unwrap_err(),
+                ["RLIMIT_AS", "35651584", "AM_HEAP_BYTES"],
             ),
             (open_files.check_open_files(8).unwrap_err(), ["RLIMIT_NOFILE", "96", "ulimit -Hn"]),
         ];

@@ -14,9 +14,13 @@ use super::report::{EndedBy, Report, TaskReport};
 use super::spawn::{Spawned, TaskProcess};
 use super::sweeper::Sweeper;
 use crate::job::{Cause, Failure, JobOwner, TaskState};
+use crate::shm::os::limits;
 use crate::shm::os::poll;
 use crate::shm::os::process::{Ended, PidFd};
 use crate::shm::os::signal::SignalFd;
+
+/// What a shell exits with when its program was killed.
+const EXITED_BY_SIGKILL: i32 = 128 + libc::SIGKILL;
 
 /// The signals that a launcher with a process of its own takes over.
 pub(super) const SIGNALS: [i32; 6] =
@@ -109,6 +113,8 @@ pub(super) struct Supervisor {
     request_seen: bool,
     signalled_at: Option<Instant>,
     reaped_at: Instant,
+    /// What the system had killed for want of memory when the job began.
+    memory_kills: Option<u64>,
 }
 
 impl Supervisor {
@@ -140,6 +146,7 @@ impl Supervisor {
             request_seen: false,
             signalled_at: None,
             reaped_at: now,
+            memory_kills: limits::cgroup_memory_kills(),
         }
     }
 
@@ -301,7 +308,12 @@ impl Supervisor {
         if self.watches[index].killed {
             return;
         }
-        self.job.mark_dead(task, ended.into(), "");
+        let words = if matches!(ended, Ended::Signalled(libc::SIGKILL) | Ended::Exited(EXITED_BY_SIGKILL)) {
+            self.words_for_a_kill()
+        } else {
+            String::new()
+        };
+        self.job.mark_dead(task, ended.into(), &words);
         if !self.job.continues_on_failure() {
             self.kill_within(self.grace);
         }
@@ -313,8 +325,13 @@ impl Supervisor {
             watch.attached = Attached::Gone;
         }
         if matches!(watch.attached, Attached::Gone) && self.job.state(number(index)) == TaskState::Running {
-            self.job.mark_dead(number(index), Cause::Vanished, "");
+            self.job.mark_dead(number(index), Cause::Vanished, &self.words_for_a_kill());
         }
+    }
+
+    /// What to say of a task that was killed and could not say anything: that memory was used up, if that is why.
+    fn words_for_a_kill(&self) -> String {
+        memory_words(self.memory_kills, limits::cgroup_memory_kills(), limits::cgroup_memory_bytes())
     }
 
     fn look_at_the_clock(&mut self) {
@@ -411,6 +428,21 @@ impl Supervisor {
     }
 }
 
+/// Nothing, unless the system has killed for want of memory since there were `before` such kills.
+fn memory_words(before: Option<u64>, now: Option<u64>, limit_bytes: Option<u64>) -> String {
+    match (before, now) {
+        (Some(before), Some(now)) if now > before => {}
+        _ => return String::new(),
+    }
+    let remedy = "start fewer tasks, or use less";
+    match limit_bytes {
+        Some(bytes) => format!(
+            "the system killed it for want of memory: its cgroup may use {bytes} bytes in all; raise that limit, {remedy}"
+        ),
+        None => format!("the system killed it because the memory of this machine was used up; {remedy}"),
+    }
+}
+
 fn last_line_kept(task: &TaskProcess) -> Option<String> {
     let bytes = std::fs::read(task.stderr.as_ref()?).ok()?;
     output::last_telling_line(&String::from_utf8_lossy(&bytes)).map(str::to_owned)
@@ -428,4 +460,19 @@ fn report_of((task, watch): (&TaskProcess, &Watch)) -> TaskReport {
 
 fn number(index: usize) -> u32 {
     u32::try_from(index).expect("a job has fewer tasks than a 32-bit number can name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory_words;
+
+    #[test]
+    fn a_kill_for_want_of_memory_is_told_with_the_limit_and_no_other_is() {
+        let words = memory_words(Some(1), Some(2), Some(4096));
+        assert!(words.contains("cgroup") && words.contains("4096 bytes"), "{words}");
+        assert!(memory_words(Some(1), Some(2), None).contains("machine"));
+        for (before, now) in [(Some(2), Some(2)), (None, Some(1)), (Some(1), None)] {
+            assert_eq!(memory_words(before, now, Some(4096)), "");
+        }
+    }
 }

@@ -97,6 +97,20 @@ pub fn cgroup_memory_bytes() -> Option<u64> {
     v2.into_iter().chain(v1).min()
 }
 
+/// How often the system has killed a process of this process's cgroup (of version 2: also of those below it) because its
+/// memory was used up; `None`: nobody counts. It is compared with an earlier value.
+#[must_use]
+pub fn cgroup_memory_kills() -> Option<u64> {
+    let own =
+        |folders: Vec<PathBuf>, file: &str| kills(&fs::read_to_string(folders.first()?.join(file)).ok()?);
+    own(v2_folders(), "memory.events").or_else(|| own(v1_folders("memory"), "memory.oom_control"))
+}
+
+/// The number in the line `oom_kill 3`.
+fn kills(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
 /// Processors that the cgroups of this process grant it (`cpu.max`), in thousandths; `None`: no limit.
 #[must_use]
 pub fn cgroup_milli_cpus() -> Option<u64> {
@@ -161,6 +175,13 @@ mod tests {
         assert_eq!(quota("-1 100000"), None);
         assert_eq!(quota("1 0"), None);
         assert_eq!(quota(""), None);
+    }
+
+    #[test]
+    fn kills_are_read_in_both_forms() {
+        assert_eq!(kills("low 0\nhigh 0\nmax 7\noom 1\noom_kill 3\noom_group_kill 0\n"), Some(3));
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), Some(12));
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\n"), None);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::limits::{self, Resource};
+
 /// Size of a page that every offset handed to [`map`] is a multiple of.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -66,12 +68,23 @@ fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
 /// of core dumps (a dump would fill the holes).
 ///
 /// # Errors
-/// The system's error, for instance no address space (`RLIMIT_AS`).
+/// The system's error; where no address space is left and `RLIMIT_AS` limits it, the text says so.
 pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRaw> {
-    let map = MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_raw(&file.as_fd())?;
+    let options = MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().to_owned();
+    let map = options.map_raw(&file.as_fd()).map_err(|error| named_limit(error, bytes))?;
     // SAFETY: madvise gets the range of a mapping that `map` keeps alive; DONTDUMP changes no contents.
     unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_DONTDUMP) };
     Ok(map)
+}
+
+#[cold]
+fn named_limit(error: io::Error, bytes: usize) -> io::Error {
+    match limits::limit(Resource::AddressSpace).soft {
+        Some(value) if error.raw_os_error() == Some(libc::ENOMEM) => io::Error::other(format!(
+            "{error}: {bytes} bytes more do not fit where RLIMIT_AS is {value}; raise it (ulimit -v unlimited), or start fewer tasks"
+        )),
+        _ => error,
+    }
 }
 
 /// Gives the pages of a whole-page range of a memory file back to the system; they read as zero afterwards.
