@@ -24,8 +24,13 @@ fn sigusr2_prints_the_queues_of_each_task() {
             let own = std::process::id().to_string();
             let sent = Command::new("kill").args(["-USR2", &own]).status();
             assert!(sent.is_ok_and(|status| status.success()));
-            // Printed at the next wait.
-            world.barrier()?;
+            // Printed at the next wait, and each task has one: for the other, which comes late.
+            for late in 0..2 {
+                if world.rank() == late {
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
+                world.barrier()?;
+            }
             world.send(&[2u8; 4], other, 77)?;
             s.wait(posted)?;
             Ok(queues)
