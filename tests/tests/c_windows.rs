@@ -86,3 +86,8 @@ fn one_sided() {
 fn tools_codes_buffers() {
     test("w_tools");
 }
+
+#[test]
+fn communicators() {
+    test("c_communicators");
+}

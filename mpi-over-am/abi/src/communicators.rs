@@ -1,24 +1,333 @@
-//! Communicators (MPI 5.0 chapter 7).
+//! Communicators: making, comparing, asking and freeing them (MPI 5.0 sections 7.4 to 7.6 and 7.8).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
-use std::ffi::c_int;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int};
+use std::rc::Rc;
 
-use crate::errors::on_communicator;
-use crate::types::MPI_Comm;
+use mpi_over_am::{Communicator, ErrorClass, Info, PendingCommunicator, SplitType};
+
+use crate::data::dest_of;
+use crate::environment::give_string;
+use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
+use crate::groups::{code_of_comparison, group_of, keep_group};
+use crate::infos::{info_of, keep_info};
+use crate::requests::keep_request;
+use crate::state::{CommunicatorObject, Mpi, waiting};
+use crate::types::{
+    MPI_COMM_NULL, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request, MPI_SUCCESS, MPI_UNDEFINED,
+};
+
+/// Bytes of an object's name, with its final zero (`MPI_MAX_OBJECT_NAME`).
+const NAME_ROOM: usize = 128;
+
+/// A handle for a new communicator; `MPI_COMM_NULL` if this task has none.
+///
+/// # Errors
+/// There are a million.
+pub(crate) fn keep_communicator(
+    mpi: &Mpi,
+    made: Option<Communicator>,
+    errhandler: MPI_Errhandler,
+) -> Outcome<MPI_Comm> {
+    let Some(communicator) = made else { return Ok(MPI_COMM_NULL) };
+    let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
+    fill(mpi, handle, communicator, errhandler);
+    Ok(MPI_Comm(handle))
+}
+
+fn too_many() -> Failure {
+    Failure::new(ErrorClass::NoMemory, "a million communicators exist")
+}
+
+/// Puts a communicator behind a handle that was reserved for it.
+fn fill(
+    mpi: &Mpi,
+    handle: usize,
+    communicator: Communicator,
+    errhandler: MPI_Errhandler,
+) -> Rc<CommunicatorObject> {
+    communicator.set_handle(handle as u64);
+    let object = Rc::new(CommunicatorObject { communicator, errhandler: Cell::new(errhandler) });
+    mpi.communicators.fill(handle, Rc::clone(&object));
+    object
+}
+
+/// A duplicate that is being made, and the error handler that it will have.
+#[derive(Debug)]
+pub(crate) struct PendingObject {
+    pending: PendingCommunicator<mpi_over_am::JobFabric>,
+    errhandler: MPI_Errhandler,
+}
+
+/// The communicator of a handle that `MPI_Comm_idup` has given, once its request is over: nobody needs it before, so nothing has
+/// to run when the request ends.
+#[cold]
+pub(crate) fn begin_pending(mpi: &Mpi, handle: MPI_Comm) -> Option<Rc<CommunicatorObject>> {
+    let mut all = mpi.pending_communicators.try_borrow_mut().ok()?;
+    if !all.get(&handle.0)?.pending.is_over().ok()? {
+        return None;
+    }
+    let PendingObject { pending, errhandler } = all.remove(&handle.0)?;
+    drop(all);
+    let communicator = pending.wait().ok()?;
+    Some(fill(mpi, handle.0, communicator, errhandler))
+}
+
+/// Runs a call that makes a communicator of another.
+pub(crate) fn make(
+    function: &str,
+    comm: MPI_Comm,
+    at: *mut MPI_Comm,
+    call: impl FnOnce(&Mpi, &Communicator) -> Outcome<Option<Communicator>>,
+) -> c_int {
+    on_communicator(function, comm, |mpi, object| {
+        let at = place(at)?;
+        unsafe { *at = MPI_COMM_NULL };
+        let made = call(mpi, &object.communicator)?;
+        unsafe { *at = keep_communicator(mpi, made, object.errhandler.get())? };
+        Ok(())
+    })
+}
+
+fn duplicate(mpi: &Mpi, communicator: &Communicator, info: &Info) -> Outcome<Option<Communicator>> {
+    let pending = communicator.idup_with_info(info)?;
+    let is_over = || match pending.is_over() {
+        Ok(is_over) => is_over.then_some(Ok(())),
+        Err(error) => Some(Err(error)),
+    };
+    waiting(mpi, || Ok(()), is_over)?;
+    Ok(Some(pending.wait()?))
+}
 
 pub(crate) unsafe fn mpi_comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_rank", comm, |_, object| {
-        unsafe { *rank = object.communicator.rank() as c_int };
+        unsafe { *place(rank)? = object.communicator.rank() as c_int };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_size", comm, |_, object| {
-        unsafe { *size = object.communicator.size() as c_int };
+        unsafe { *place(size)? = object.communicator.size() as c_int };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> c_int {
+    on_communicator("MPI_Comm_compare", comm1, |mpi, first| {
+        let second = mpi.communicator(comm2).ok_or_else(|| crate::errors::no_communicator(comm2))?;
+        let found = first.communicator.compare(&second.communicator);
+        unsafe { *place(result)? = code_of_comparison(found) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_dup(comm: MPI_Comm, new: *mut MPI_Comm) -> c_int {
+    make("MPI_Comm_dup", comm, new, |mpi, communicator| duplicate(mpi, communicator, &Info::new()))
+}
+
+pub(crate) unsafe fn mpi_comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, new: *mut MPI_Comm) -> c_int {
+    make("MPI_Comm_dup_with_info", comm, new, |mpi, communicator| {
+        duplicate(mpi, communicator, &info_of(info)?)
+    })
+}
+
+fn start_duplicate(
+    function: &str,
+    comm: MPI_Comm,
+    info: MPI_Info,
+    new: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_communicator(function, comm, |mpi, object| {
+        let (new, request, info) = (place(new)?, place(request)?, info_of(info)?);
+        let pending = object.communicator.idup_with_info(&info)?;
+        unsafe { *request = keep_request(mpi, comm, pending.request(), false)? };
+        let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
+        let object = PendingObject { pending, errhandler: object.errhandler.get() };
+        mpi.pending_communicators.borrow_mut().insert(handle, object);
+        unsafe { *new = MPI_Comm(handle) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_idup(comm: MPI_Comm, new: *mut MPI_Comm, request: *mut MPI_Request) -> c_int {
+    start_duplicate("MPI_Comm_idup", comm, crate::types::MPI_INFO_NULL, new, request)
+}
+
+pub(crate) unsafe fn mpi_comm_idup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    new: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    start_duplicate("MPI_Comm_idup_with_info", comm, info, new, request)
+}
+
+pub(crate) unsafe fn mpi_comm_create(comm: MPI_Comm, group: MPI_Group, new: *mut MPI_Comm) -> c_int {
+    make("MPI_Comm_create", comm, new, |mpi, communicator| Ok(communicator.create(&group_of(mpi, group)?)?))
+}
+
+pub(crate) unsafe fn mpi_comm_create_group(
+    comm: MPI_Comm,
+    group: MPI_Group,
+    tag: c_int,
+    new: *mut MPI_Comm,
+) -> c_int {
+    make("MPI_Comm_create_group", comm, new, |mpi, communicator| {
+        Ok(communicator.create_group(&group_of(mpi, group)?, tag)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_split(comm: MPI_Comm, color: c_int, key: c_int, new: *mut MPI_Comm) -> c_int {
+    make("MPI_Comm_split", comm, new, |_, communicator| {
+        Ok(communicator.split((color != MPI_UNDEFINED).then_some(color), key)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_split_type(
+    comm: MPI_Comm,
+    split_type: c_int,
+    key: c_int,
+    info: MPI_Info,
+    new: *mut MPI_Comm,
+) -> c_int {
+    make("MPI_Comm_split_type", comm, new, |_, communicator| {
+        let split_type = match split_type {
+            221 => Some(SplitType::Shared),
+            222 => Some(SplitType::HardwareUnguided),
+            223 => Some(SplitType::HardwareGuided),
+            224 => Some(SplitType::ResourceGuided),
+            MPI_UNDEFINED => None,
+            other => {
+                let what = format!("{other} is none of MPI_COMM_TYPE_SHARED and its like");
+                return Err(Failure::new(ErrorClass::Argument, what));
+            }
+        };
+        Ok(communicator.split_type(split_type, key, &info_of(info)?)?)
+    })
+}
+
+/// Frees a communicator: what is under way on it goes on.
+fn free(function: &str, at: *mut MPI_Comm) -> c_int {
+    let at = match place(at) {
+        Ok(at) => at,
+        Err(failure) => return on_process(function, |_| Err(failure)),
+    };
+    let comm = unsafe { *at };
+    on_communicator(function, comm, |mpi, object| {
+        // A delete function that fails keeps the communicator.
+        object.communicator.clone().close()?;
+        mpi.communicators.remove(comm.0);
+        unsafe { *at = MPI_COMM_NULL };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_free(comm: *mut MPI_Comm) -> c_int {
+    free("MPI_Comm_free", comm)
+}
+
+pub(crate) unsafe fn mpi_comm_disconnect(comm: *mut MPI_Comm) -> c_int {
+    free("MPI_Comm_disconnect", comm)
+}
+
+pub(crate) unsafe fn mpi_comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+    on_communicator("MPI_Comm_group", comm, |mpi, object| {
+        unsafe { *place(group)? = keep_group(mpi, object.communicator.group())? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
+    on_communicator("MPI_Comm_test_inter", comm, |_, object| {
+        unsafe { *place(flag)? = c_int::from(object.communicator.is_inter()) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+    on_communicator("MPI_Comm_remote_size", comm, |_, object| {
+        unsafe { *place(size)? = object.communicator.remote_size()? as c_int };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+    on_communicator("MPI_Comm_remote_group", comm, |mpi, object| {
+        unsafe { *place(group)? = keep_group(mpi, object.communicator.remote_group()?)? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_intercomm_create(
+    local: MPI_Comm,
+    local_leader: c_int,
+    peer: MPI_Comm,
+    remote_leader: c_int,
+    tag: c_int,
+    new: *mut MPI_Comm,
+) -> c_int {
+    make("MPI_Intercomm_create", local, new, |mpi, communicator| {
+        let leader = dest_of(local_leader)?;
+        // Only the leader's bridge counts, and its rank there.
+        let (bridge, remote_leader) = if communicator.rank() == leader {
+            let bridge = mpi.communicator(peer).ok_or_else(|| crate::errors::no_communicator(peer))?;
+            (Some(bridge), dest_of(remote_leader)?)
+        } else {
+            (None, 0)
+        };
+        let bridge = bridge.as_ref().map(|bridge| &bridge.communicator);
+        Ok(Some(communicator.create_inter_with(leader, bridge, remote_leader, tag)?))
+    })
+}
+
+pub(crate) unsafe fn mpi_intercomm_merge(comm: MPI_Comm, high: c_int, new: *mut MPI_Comm) -> c_int {
+    make("MPI_Intercomm_merge", comm, new, |_, communicator| Ok(Some(communicator.merge(high != 0)?)))
+}
+
+/// Nobody was spawned.
+pub(crate) unsafe fn mpi_comm_get_parent(parent: *mut MPI_Comm) -> c_int {
+    on_process("MPI_Comm_get_parent", |_| {
+        unsafe { *place(parent)? = MPI_COMM_NULL };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
+    on_communicator("MPI_Comm_set_info", comm, |_, object| {
+        object.communicator.set_info(&info_of(info)?);
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_get_info(comm: MPI_Comm, info: *mut MPI_Info) -> c_int {
+    on_communicator("MPI_Comm_get_info", comm, |_, object| {
+        unsafe { *place(info)? = keep_info(object.communicator.info())? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_set_name(comm: MPI_Comm, name: *const c_char) -> c_int {
+    on_communicator("MPI_Comm_set_name", comm, |_, object| {
+        let name = unsafe { CStr::from_ptr(place(name.cast_mut())?) };
+        object.communicator.set_name(&name.to_string_lossy());
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_get_name(comm: MPI_Comm, name: *mut c_char, len: *mut c_int) -> c_int {
+    if comm == MPI_COMM_NULL && !name.is_null() {
+        // The null handle has a name too (MPI 5.0 section 7.8).
+        unsafe { give_string("MPI_COMM_NULL", name, NAME_ROOM, len) };
+        return MPI_SUCCESS;
+    }
+    on_communicator("MPI_Comm_get_name", comm, |_, object| {
+        unsafe { give_string(&object.communicator.name(), place(name)?, NAME_ROOM, len) };
         Ok(())
     })
 }

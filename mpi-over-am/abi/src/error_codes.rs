@@ -60,7 +60,7 @@ pub(crate) fn text_of(code: c_int) -> Option<String> {
 }
 
 /// Reports through the error handler of the process where there is one: these calls are allowed before `MPI_Init` too.
-fn finish(function: &str, outcome: Outcome<()>) -> c_int {
+pub(crate) fn finish(function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {
         Ok(()) => MPI_SUCCESS,
         Err(failure) if crate::state::stage() == (true, false) => match enter(function) {

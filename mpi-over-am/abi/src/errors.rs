@@ -164,6 +164,37 @@ impl From<Error> for Failure {
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
+/// A place for a result that the program gives.
+///
+/// # Errors
+/// It is null.
+#[inline(always)]
+pub(crate) fn place<T>(at: *mut T) -> Outcome<*mut T> {
+    if at.is_null() { Err(no_place()) } else { Ok(at) }
+}
+
+#[cold]
+fn no_place() -> Failure {
+    Failure::new(ErrorClass::Argument, "an address that the call needs is null")
+}
+
+/// An array of the program's.
+///
+/// # Errors
+/// A negative length; a null address of a length that is not 0.
+///
+/// # Safety
+/// The array has that many elements, and stays as it is while the result lives.
+pub(crate) unsafe fn elements<'a, T>(at: *const T, count: c_int) -> Outcome<&'a [T]> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        Ok(count) => Ok(unsafe { std::slice::from_raw_parts(place(at.cast_mut())?, count) }),
+        Err(_) => {
+            Err(Failure::new(ErrorClass::Argument, format!("the length of an array is {count}, below zero")))
+        }
+    }
+}
+
 /// The code that a call returns, after the error handler of its communicator has run.
 #[inline(always)]
 pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outcome<()>) -> c_int {

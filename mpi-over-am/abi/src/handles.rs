@@ -55,25 +55,46 @@ pub(crate) struct Handles<T> {
 }
 
 impl<T: Clone> Handles<T> {
-    pub(crate) fn new(kind: ObjectKind) -> Self {
-        Self { kind, slots: RefCell::default(), free: RefCell::default() }
+    pub(crate) const fn new(kind: ObjectKind) -> Self {
+        Self { kind, slots: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()) }
     }
 
     /// Keeps an object; its handle. `None` when there are a million of them.
+    #[inline]
     pub(crate) fn insert(&self, object: T) -> Option<usize> {
         let mut slots = self.slots.borrow_mut();
-        let slot = match self.free.borrow_mut().pop() {
-            Some(slot) => slot as usize,
+        let slot = self.free_slot(&mut slots)?;
+        slots[slot].object = Some(object);
+        Some(self.handle_of(slot, slots[slot].generation))
+    }
+
+    /// A handle for an object that is still to come ([`fill`](Self::fill)). `None` when there are a million of them.
+    pub(crate) fn reserve(&self) -> Option<usize> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = self.free_slot(&mut slots)?;
+        Some(self.handle_of(slot, slots[slot].generation))
+    }
+
+    /// Puts an object behind a handle that was reserved for it.
+    pub(crate) fn fill(&self, handle: usize, object: T) {
+        self.slots.borrow_mut()[handle & (SLOTS_MAX - 1)].object = Some(object);
+    }
+
+    #[inline(always)]
+    fn free_slot(&self, slots: &mut Vec<Slot<T>>) -> Option<usize> {
+        match self.free.borrow_mut().pop() {
+            Some(slot) => Some(slot as usize),
             None if slots.len() < SLOTS_MAX => {
                 slots.push(Slot { generation: 0, object: None });
-                slots.len() - 1
+                Some(slots.len() - 1)
             }
-            None => return None,
-        };
-        let place = &mut slots[slot];
-        place.object = Some(object);
-        let kind = (self.kind as usize) << (SLOT_BITS + GENERATION_BITS);
-        Some(kind | (place.generation as usize) << SLOT_BITS | slot)
+            None => None,
+        }
+    }
+
+    #[inline(always)]
+    fn handle_of(&self, slot: usize, generation: u32) -> usize {
+        (self.kind as usize) << (SLOT_BITS + GENERATION_BITS) | (generation as usize) << SLOT_BITS | slot
     }
 
     fn slot_of(&self, handle: usize) -> Option<(usize, u32)> {

@@ -11,11 +11,12 @@ use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
 
 use crate::data::{count_of, datatype_of, dest_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome};
+use crate::groups::group_of;
 use crate::operations::op_of;
 use crate::requests::keep_request;
 use crate::state::{Mpi, waiting};
 use crate::types::{MPI_COMM_WORLD, MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
-use crate::windows::{group_of, on_window};
+use crate::windows::on_window;
 
 const NO_OP: MPI_Op = MPI_Op(0x3d);
 

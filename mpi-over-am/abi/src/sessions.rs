@@ -14,14 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi_over_am::{Communicator, ErrorClass, ErrorHandler, Session};
 
+use crate::communicators::keep_communicator;
 use crate::environment::{give_string, raise_through};
 use crate::errors::{Failure, Outcome, finish_alone, on_process};
-use crate::state::{self, CommunicatorObject, Mpi, enter};
+use crate::groups::{group_of, keep_group};
+use crate::infos::{info_of, keep_info};
+use crate::state::{self, Mpi, enter};
 use crate::types::{
-    MPI_COMM_NULL, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL,
-    MPI_SUCCESS, MPI_Session, MPI_THREAD_MULTIPLE,
+    MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL, MPI_SUCCESS, MPI_Session,
+    MPI_THREAD_MULTIPLE,
 };
-use crate::windows::{group_of, info_of, keep_group, keep_info};
 
 /// A session, and what C's handle of it needs besides.
 #[derive(Debug)]
@@ -104,7 +106,7 @@ pub(crate) unsafe fn mpi_session_init(
         unsafe { libc::atexit(at_exit) };
     }
     on_process("MPI_Session_init", |mpi| {
-        let info = info_of(mpi, info)?;
+        let info = info_of(info)?;
         let environment = mpi.environment.borrow();
         let environment =
             environment.as_ref().ok_or_else(|| Failure::new(ErrorClass::Other, "MPI is being finalized"))?;
@@ -131,12 +133,12 @@ pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_session_get_info(session: MPI_Session, info: *mut MPI_Info) -> c_int {
-    on_session("MPI_Session_get_info", session, |mpi, object| {
+    on_session("MPI_Session_get_info", session, |_, object| {
         let mut used = object.session.info().clone();
         if used.get("thread_level")?.is_none() {
             used.set("thread_level", "MPI_THREAD_MULTIPLE")?;
         }
-        unsafe { *info = keep_info(mpi, used)? };
+        unsafe { *info = keep_info(used)? };
         Ok(())
     })
 }
@@ -179,9 +181,9 @@ pub(crate) unsafe fn mpi_session_get_pset_info(
     name: *const c_char,
     info: *mut MPI_Info,
 ) -> c_int {
-    on_session("MPI_Session_get_pset_info", session, |mpi, object| {
+    on_session("MPI_Session_get_pset_info", session, |_, object| {
         let found = object.session.set_info(&unsafe { CStr::from_ptr(name) }.to_string_lossy())?;
-        unsafe { *info = keep_info(mpi, found)? };
+        unsafe { *info = keep_info(found)? };
         Ok(())
     })
 }
@@ -207,26 +209,12 @@ fn with_session(
     make: impl FnOnce(&Mpi, &Session, &mpi_over_am::Info) -> Outcome<Option<Communicator>>,
 ) -> c_int {
     on_process(function, |mpi| {
-        let info = info_of(mpi, info)?;
+        let info = info_of(info)?;
         let environment = mpi.environment.borrow();
         let environment =
             environment.as_ref().ok_or_else(|| Failure::new(ErrorClass::Other, "MPI is being finalized"))?;
         let session = environment.session(&info, ErrorHandler::Return);
-        let Some(communicator) = make(mpi, &session, &info)? else {
-            unsafe { *at = MPI_COMM_NULL };
-            return Ok(());
-        };
-        let object = Rc::new(CommunicatorObject { communicator, errhandler: Cell::new(errhandler) });
-        let handle = mpi.communicators.insert(Rc::clone(&object));
-        let handle =
-            handle.ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million communicators exist"))?;
-        object.communicator.set_handle(handle as u64);
-        object.communicator.set_error_handler(if errhandler == MPI_ERRORS_ARE_FATAL {
-            ErrorHandler::Fatal
-        } else {
-            ErrorHandler::Return
-        });
-        unsafe { *at = MPI_Comm(handle) };
+        unsafe { *at = keep_communicator(mpi, make(mpi, &session, &info)?, errhandler)? };
         Ok(())
     })
 }

@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use mpi_over_am::attribute::Keyval;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::Op;
-use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, Info, MessageId, RequestId};
+use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, MessageId, RequestId};
 
+use crate::communicators::PendingObject;
 use crate::environment::ErrhandlerObject;
 use crate::errors;
 use crate::handles::{Handles, ObjectKind};
@@ -59,6 +60,8 @@ pub(crate) struct Mpi {
     pub(crate) world: Rc<CommunicatorObject>,
     pub(crate) alone: Rc<CommunicatorObject>,
     pub(crate) communicators: Handles<Rc<CommunicatorObject>>,
+    /// Duplicates that are being made, by the handles that were reserved for them.
+    pub(crate) pending_communicators: RefCell<BTreeMap<usize, PendingObject>>,
     pub(crate) predefined: Vec<Option<Datatype>>,
     /// Bytes of the predefined datatypes whose elements lie side by side; 0 for the others.
     dense_bytes: [u8; 512],
@@ -68,7 +71,6 @@ pub(crate) struct Mpi {
     pub(crate) errhandlers: Handles<ErrhandlerObject>,
     pub(crate) operations: Handles<Op>,
     pub(crate) groups: Handles<Group>,
-    pub(crate) infos: Handles<Rc<RefCell<Info>>>,
     pub(crate) windows: Handles<Rc<WindowObject>>,
     pub(crate) sessions: Handles<Rc<SessionObject>>,
     /// The keys of windows' attributes, by number.
@@ -103,6 +105,7 @@ impl Mpi {
             world,
             alone,
             communicators: Handles::new(ObjectKind::Communicator),
+            pending_communicators: RefCell::default(),
             predefined,
             dense_bytes,
             datatypes: Handles::new(ObjectKind::Datatype),
@@ -111,7 +114,6 @@ impl Mpi {
             errhandlers: Handles::new(ObjectKind::ErrorHandler),
             operations: Handles::new(ObjectKind::Operation),
             groups: Handles::new(ObjectKind::Group),
-            infos: Handles::new(ObjectKind::Info),
             windows: Handles::new(ObjectKind::Window),
             sessions: Handles::new(ObjectKind::Session),
             window_keyvals: RefCell::default(),
@@ -132,7 +134,10 @@ impl Mpi {
         match handle {
             MPI_COMM_WORLD => Some(Rc::clone(&self.world)),
             MPI_COMM_SELF => Some(Rc::clone(&self.alone)),
-            other => self.communicators.get(other.0),
+            other => {
+                let known = self.communicators.get(other.0);
+                known.or_else(|| crate::communicators::begin_pending(self, other))
+            }
         }
     }
 

@@ -55,6 +55,7 @@ pub(crate) const MPI_MESSAGE_NULL: MPI_Message = MPI_Message(0x128);
 pub(crate) const MPI_MESSAGE_NO_PROC: MPI_Message = MPI_Message(0x129);
 pub(crate) const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x141);
 pub(crate) const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x143);
+pub(crate) const MPI_GROUP_NULL: MPI_Group = MPI_Group(0x108);
 pub(crate) const MPI_GROUP_EMPTY: MPI_Group = MPI_Group(0x109);
 pub(crate) const MPI_WIN_NULL: MPI_Win = MPI_Win(0x110);
 pub(crate) const MPI_SESSION_NULL: MPI_Session = MPI_Session(0x120);

@@ -4,21 +4,23 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 
 use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::window::{Flavor, Window};
-use mpi_over_am::{ErrorClass, Group, Info, WindowMemory};
+use mpi_over_am::{ErrorClass, WindowMemory};
 
 use crate::data::dest_of;
 use crate::environment::{give_string, raise_through};
 use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process};
+use crate::groups::keep_group;
+use crate::infos::{info_of, keep_info};
 use crate::state::{Mpi, enter};
 use crate::types::{
-    Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Errhandler, MPI_GROUP_EMPTY, MPI_Group, MPI_INFO_ENV,
-    MPI_INFO_NULL, MPI_Info, MPI_SUCCESS, MPI_WIN_NULL, MPI_Win,
+    Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Errhandler, MPI_Group, MPI_Info, MPI_SUCCESS, MPI_WIN_NULL,
+    MPI_Win,
 };
 
 /// A window, and what C's handle of it needs besides: attributes have addresses.
@@ -76,60 +78,6 @@ pub(crate) fn on_window(
     }
 }
 
-/// The hints of a handle.
-///
-/// # Errors
-/// A handle of none.
-pub(crate) fn info_of(mpi: &Mpi, handle: MPI_Info) -> Outcome<Info> {
-    match handle {
-        MPI_INFO_NULL => Ok(Info::new()),
-        MPI_INFO_ENV => Ok(<mpi_over_am::Environment>::start_info()),
-        other => mpi.infos.get(other.0).map(|info| info.borrow().clone()).ok_or_else(|| {
-            Failure::new(
-                ErrorClass::Info,
-                format!("0x{:x} is no info object: it was freed, or never was one", other.0),
-            )
-        }),
-    }
-}
-
-/// A new handle for hints.
-///
-/// # Errors
-/// There are a million.
-pub(crate) fn keep_info(mpi: &Mpi, info: Info) -> Outcome<MPI_Info> {
-    let handle = mpi.infos.insert(Rc::new(RefCell::new(info)));
-    handle.map(MPI_Info).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million info objects exist"))
-}
-
-/// The group of a handle.
-///
-/// # Errors
-/// A handle of none.
-pub(crate) fn group_of(mpi: &Mpi, handle: MPI_Group) -> Outcome<Group> {
-    if handle == MPI_GROUP_EMPTY {
-        return Ok(Group::EMPTY);
-    }
-    mpi.groups.get(handle.0).ok_or_else(|| {
-        Failure::new(
-            ErrorClass::Group,
-            format!("0x{:x} is no group: it was freed, or never was one", handle.0),
-        )
-    })
-}
-
-/// A new handle for a group.
-///
-/// # Errors
-/// There are a million.
-pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
-    if group.size() == 0 {
-        return Ok(MPI_GROUP_EMPTY);
-    }
-    let handle = mpi.groups.insert(group);
-    handle.map(MPI_Group).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million groups exist"))
-}
-
 fn keep(mpi: &Mpi, window: Window, at: *mut MPI_Win) -> Outcome<()> {
     let flavor = match window.flavor() {
         Flavor::Created => 311,
@@ -173,7 +121,7 @@ pub(crate) unsafe fn mpi_win_create_c(
     win: *mut MPI_Win,
 ) -> c_int {
     on_communicator("MPI_Win_create", comm, |mpi, object| {
-        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(mpi, info)?);
+        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
         if base.is_null() && size > 0 {
             return Err(Failure::new(ErrorClass::Base, format!("the base address of {size} bytes is null")));
         }
@@ -191,7 +139,7 @@ pub(crate) unsafe fn mpi_win_allocate_c(
     win: *mut MPI_Win,
 ) -> c_int {
     on_communicator("MPI_Win_allocate", comm, |mpi, object| {
-        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(mpi, info)?);
+        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
         let window = object.communicator.allocate_window(size, unit, &info)?;
         unsafe { *baseptr.cast::<*mut u8>() = window.base() };
         keep(mpi, window, win)
@@ -200,7 +148,7 @@ pub(crate) unsafe fn mpi_win_allocate_c(
 
 pub(crate) unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
     on_communicator("MPI_Win_create_dynamic", comm, |mpi, object| {
-        keep(mpi, object.communicator.create_dynamic_window(&info_of(mpi, info)?)?, win)
+        keep(mpi, object.communicator.create_dynamic_window(&info_of(info)?)?, win)
     })
 }
 
@@ -249,15 +197,15 @@ pub(crate) unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c
 }
 
 pub(crate) unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
-    on_window("MPI_Win_set_info", win, |mpi, object| {
-        object.window.set_info(&info_of(mpi, info)?);
+    on_window("MPI_Win_set_info", win, |_, object| {
+        object.window.set_info(&info_of(info)?);
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_win_get_info(win: MPI_Win, info: *mut MPI_Info) -> c_int {
-    on_window("MPI_Win_get_info", win, |mpi, object| {
-        unsafe { *info = keep_info(mpi, object.window.info())? };
+    on_window("MPI_Win_get_info", win, |_, object| {
+        unsafe { *info = keep_info(object.window.info())? };
         Ok(())
     })
 }
@@ -399,7 +347,7 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
             let what = "windows of memory that several tasks load from and store to are not supported: use MPI_Win_allocate";
             return Err(Failure::new(ErrorClass::RmaShared, what));
         }
-        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(mpi, info)?);
+        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
         let window = object.communicator.allocate_window(size, unit, &info)?;
         unsafe { *baseptr.cast::<*mut u8>() = window.base() };
         keep(mpi, window, win)

@@ -1,0 +1,227 @@
+//! Info objects (MPI 5.0 chapter 10). They work before `MPI_Init` and after `MPI_Finalize` too, from any thread, so they are the
+//! process's and not MPI's.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mpi_over_am::{Environment, ErrorClass, Info};
+
+use crate::environment::give_string;
+use crate::error_codes::finish;
+use crate::errors::{Failure, Outcome, elements, place};
+use crate::handles::{Handles, ObjectKind};
+use crate::types::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_Info};
+
+/// Bytes of a key, with its final zero (`MPI_MAX_INFO_KEY`).
+const KEY_ROOM: usize = 256;
+
+static INFOS: Mutex<Handles<Info>> = Mutex::new(Handles::new(ObjectKind::Info));
+
+fn infos() -> MutexGuard<'static, Handles<Info>> {
+    INFOS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn no_info(handle: MPI_Info) -> Failure {
+    let what = match handle {
+        MPI_INFO_NULL => "the info object is MPI_INFO_NULL".to_owned(),
+        MPI_INFO_ENV => "MPI_INFO_ENV can only be read".to_owned(),
+        other => format!("0x{:x} is no info object: it was freed, or never was one", other.0),
+    };
+    Failure::new(ErrorClass::Info, what)
+}
+
+/// What an info object says that must be one.
+fn contents(handle: MPI_Info) -> Outcome<Info> {
+    match handle {
+        MPI_INFO_ENV => Ok(<Environment>::start_info()),
+        other => infos().get(other.0).ok_or_else(|| no_info(other)),
+    }
+}
+
+/// The hints of a handle; none for `MPI_INFO_NULL`.
+///
+/// # Errors
+/// A handle of none.
+pub(crate) fn info_of(handle: MPI_Info) -> Outcome<Info> {
+    if handle == MPI_INFO_NULL { Ok(Info::new()) } else { contents(handle) }
+}
+
+/// A new handle for hints.
+///
+/// # Errors
+/// There are a million.
+pub(crate) fn keep_info(info: Info) -> Outcome<MPI_Info> {
+    let handle = infos().insert(info);
+    handle.map(MPI_Info).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million info objects exist"))
+}
+
+/// Changes an info object.
+fn change(handle: MPI_Info, call: impl FnOnce(&mut Info) -> Outcome<()>) -> Outcome<()> {
+    let infos = infos();
+    let mut info = infos.get(handle.0).ok_or_else(|| no_info(handle))?;
+    call(&mut info)?;
+    infos.fill(handle.0, info);
+    Ok(())
+}
+
+unsafe fn text_of(at: *const c_char, class: ErrorClass) -> Outcome<String> {
+    if at.is_null() {
+        return Err(Failure::new(class, "a key or value is null"));
+    }
+    Ok(unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
+}
+
+unsafe fn key_of(at: *const c_char) -> Outcome<String> {
+    unsafe { text_of(at, ErrorClass::InfoKey) }
+}
+
+fn run(function: &str, call: impl FnOnce() -> Outcome<()>) -> c_int {
+    finish(function, call())
+}
+
+pub(crate) unsafe fn mpi_info_create(info: *mut MPI_Info) -> c_int {
+    run("MPI_Info_create", || {
+        unsafe { *place(info)? = keep_info(Info::new())? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut MPI_Info) -> c_int {
+    run("MPI_Info_create_env", || {
+        let info = place(info)?;
+        // The program may give its own arguments; else they are those that it was started with.
+        let mut arguments = Vec::new();
+        if !argv.is_null() {
+            for &argument in unsafe { elements(argv.cast_const(), argc)? } {
+                arguments.push(unsafe { text_of(argument, ErrorClass::Argument)? });
+            }
+        }
+        let known = if arguments.is_empty() {
+            <Environment>::start_info()
+        } else {
+            Info::of_start(&arguments, |name| std::env::var(name).ok())
+        };
+        unsafe { *info = keep_info(known)? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_free(info: *mut MPI_Info) -> c_int {
+    run("MPI_Info_free", || {
+        let at = place(info)?;
+        let handle = unsafe { *at };
+        infos().remove(handle.0).ok_or_else(|| no_info(handle))?;
+        unsafe { *at = MPI_INFO_NULL };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_dup(info: MPI_Info, new: *mut MPI_Info) -> c_int {
+    run("MPI_Info_dup", || {
+        let new = place(new)?;
+        unsafe { *new = keep_info(contents(info)?)? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int {
+    run("MPI_Info_set", || {
+        let (key, value) = unsafe { (key_of(key)?, text_of(value, ErrorClass::InfoValue)?) };
+        change(info, |info| Ok(info.set(&key, &value)?))
+    })
+}
+
+pub(crate) unsafe fn mpi_info_delete(info: MPI_Info, key: *const c_char) -> c_int {
+    run("MPI_Info_delete", || {
+        let key = unsafe { key_of(key)? };
+        change(info, |info| Ok(info.delete(&key)?))
+    })
+}
+
+pub(crate) unsafe fn mpi_info_get(
+    info: MPI_Info,
+    key: *const c_char,
+    room: c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+) -> c_int {
+    run("MPI_Info_get", || {
+        let (key, flag) = unsafe { (key_of(key)?, place(flag)?) };
+        // The final zero is not counted here.
+        let room = usize::try_from(room)
+            .map_err(|_| Failure::new(ErrorClass::Argument, format!("the length is {room}, below zero")))?;
+        let info = contents(info)?;
+        let found = info.get(&key)?;
+        unsafe { *flag = c_int::from(found.is_some()) };
+        if let Some(found) = found {
+            unsafe { give_string(found, place(value)?, room + 1, std::ptr::null_mut()) };
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_get_valuelen(
+    info: MPI_Info,
+    key: *const c_char,
+    len: *mut c_int,
+    flag: *mut c_int,
+) -> c_int {
+    run("MPI_Info_get_valuelen", || {
+        let (key, len, flag) = unsafe { (key_of(key)?, place(len)?, place(flag)?) };
+        let info = contents(info)?;
+        let found = info.get(&key)?;
+        unsafe { *flag = c_int::from(found.is_some()) };
+        if let Some(found) = found {
+            unsafe { *len = found.len() as c_int };
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_get_string(
+    info: MPI_Info,
+    key: *const c_char,
+    room: *mut c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+) -> c_int {
+    run("MPI_Info_get_string", || {
+        let (key, room, flag) = unsafe { (key_of(key)?, place(room)?, place(flag)?) };
+        let bytes = usize::try_from(unsafe { *room })
+            .map_err(|_| Failure::new(ErrorClass::Argument, "the length of the buffer is below zero"))?;
+        let info = contents(info)?;
+        let found = info.get_string(&key, bytes)?;
+        unsafe { *flag = c_int::from(found.is_some()) };
+        if let Some((shown, needed)) = found {
+            if bytes > 0 {
+                let value = place(value)?;
+                unsafe {
+                    std::ptr::copy_nonoverlapping(shown.as_ptr().cast(), value, shown.len());
+                    *value.add(shown.len()) = 0;
+                }
+            }
+            unsafe { *room = needed as c_int };
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_get_nkeys(info: MPI_Info, number: *mut c_int) -> c_int {
+    run("MPI_Info_get_nkeys", || {
+        unsafe { *place(number)? = contents(info)?.len() as c_int };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
+    run("MPI_Info_get_nthkey", || {
+        let key = place(key)?;
+        let info = contents(info)?;
+        let found = info.key(usize::try_from(n).unwrap_or(usize::MAX))?;
+        unsafe { give_string(found, key, KEY_ROOM, std::ptr::null_mut()) };
+        Ok(())
+    })
+}
