@@ -188,6 +188,7 @@ fn no_place() -> Failure {
 pub(crate) unsafe fn elements<'a, T>(at: *const T, count: c_int) -> Outcome<&'a [T]> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
+        // SAFETY: the caller's promise; null is refused before.
         Ok(count) => Ok(unsafe { std::slice::from_raw_parts(place(at.cast_mut())?, count) }),
         Err(_) => {
             Err(Failure::new(ErrorClass::Argument, format!("the length of an array is {count}, below zero")))
