@@ -3,7 +3,7 @@
 //! Each function is exported by two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small
 //! letters) somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made
 //! here, by widening what goes in and narrowing what comes out. What is not implemented reports
-//! `MPI_ERR_UNSUPPORTED_OPERATION` with its name.
+//! `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the error handler of its communicator if it has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -167,12 +167,15 @@ fn export(
     } else if implemented.contains(&large) {
         let wide = prototypes.get(&format!("{name}_c")).ok_or_else(|| format!("{name} has no large form"))?;
         call(&large, prototype, wide, Some(wide))?
-    } else if name.starts_with("MPI_File_") {
+    } else if name.starts_with("MPI_File_") || name.starts_with("MPI_Register_datarep") {
         format!("crate::error_codes::no_files({name:?})")
     } else if name.starts_with("MPI_T_") {
         format!("crate::variables::no_such_thing({name:?})")
     } else if prototype.returns == "c_int" {
-        format!("crate::errors::unsupported({name:?})")
+        match prototype.parameters.iter().find(|(_, kind)| kind == "MPI_Comm") {
+            Some((comm, _)) => format!("crate::errors::unsupported_on({name:?}, _{comm})"),
+            None => format!("crate::errors::unsupported({name:?})"),
+        }
     } else {
         return Err(format!("{name} must be implemented: it cannot report an error").into());
     };

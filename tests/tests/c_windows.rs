@@ -91,3 +91,8 @@ fn tools_codes_buffers() {
 fn communicators() {
     test("c_communicators");
 }
+
+#[test]
+fn attributes_hints_topologies() {
+    test("c_objects");
+}

@@ -174,11 +174,6 @@ pub(crate) unsafe fn mpi_get_version(version: *mut c_int, subversion: *mut c_int
     MPI_SUCCESS
 }
 
-pub(crate) unsafe fn mpi_abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
-    unsafe { (*major, *minor) = (1, 0) };
-    MPI_SUCCESS
-}
-
 /// Stores a string of the library's in a buffer that has room for `max` bytes, the final zero included.
 ///
 /// # Safety

@@ -54,6 +54,11 @@ pub(crate) fn class_of(code: c_int) -> Option<c_int> {
     added().by_number.get(&code).map(|own| own.class)
 }
 
+/// The largest code or class that is in use (`MPI_LASTUSEDCODE`).
+pub(crate) fn last_used() -> c_int {
+    added().last
+}
+
 /// What the program says of one of its codes.
 pub(crate) fn text_of(code: c_int) -> Option<String> {
     added().by_number.get(&code).map(|own| own.text.clone())

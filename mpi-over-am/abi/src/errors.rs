@@ -158,7 +158,12 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { code: code_of(error.class()), what: error.to_string() }
+        // A callback may return a code of its own, which the program wants to see again.
+        let own = match error {
+            Error::Callback { code, .. } => crate::error_codes::class_of(code).map(|_| code),
+            _ => None,
+        };
+        Self { code: own.unwrap_or_else(|| code_of(error.class())), what: error.to_string() }
     }
 }
 
@@ -270,7 +275,15 @@ pub(crate) fn outside(function: &str, after: bool) -> c_int {
 /// What a function that is not there yet returns.
 #[cold]
 pub(crate) fn unsupported(function: &str) -> c_int {
-    on_process(function, |_| {
-        Err(Failure::new(ErrorClass::UnsupportedOperation, "this library does not have this function"))
-    })
+    on_process(function, |_| Err(not_there()))
+}
+
+/// The same, for a function about a communicator.
+#[cold]
+pub(crate) fn unsupported_on(function: &str, comm: MPI_Comm) -> c_int {
+    on_communicator(function, comm, |_, _| Err(not_there()))
+}
+
+fn not_there() -> Failure {
+    Failure::new(ErrorClass::UnsupportedOperation, "this library does not have this function")
 }

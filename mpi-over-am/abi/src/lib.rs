@@ -25,6 +25,7 @@
 #![allow(non_camel_case_types, non_snake_case, reason = "C's names")]
 #![allow(clippy::too_many_arguments, reason = "the standard's signatures")]
 
+mod attributes;
 mod buffers;
 mod collectives;
 mod communicators;
@@ -35,6 +36,7 @@ mod errors;
 mod groups;
 mod handles;
 mod infos;
+mod interface;
 mod one_sided;
 mod operations;
 mod point_to_point;
@@ -43,12 +45,14 @@ mod sessions;
 mod state;
 mod statuses;
 pub mod tools;
+mod topologies;
 mod types;
 mod variables;
 mod windows;
 
 /// All functions that the exports call.
 mod implementation {
+    pub(crate) use crate::attributes::*;
     pub(crate) use crate::buffers::*;
     pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
@@ -57,12 +61,14 @@ mod implementation {
     pub(crate) use crate::groups::*;
     pub(crate) use crate::handles::*;
     pub(crate) use crate::infos::*;
+    pub(crate) use crate::interface::*;
     pub(crate) use crate::one_sided::*;
     pub(crate) use crate::operations::*;
     pub(crate) use crate::point_to_point::*;
     pub(crate) use crate::requests::*;
     pub(crate) use crate::sessions::*;
     pub(crate) use crate::statuses::*;
+    pub(crate) use crate::topologies::*;
     pub(crate) use crate::variables::*;
     pub(crate) use crate::windows::*;
 }

@@ -73,8 +73,8 @@ pub(crate) struct Mpi {
     pub(crate) groups: Handles<Group>,
     pub(crate) windows: Handles<Rc<WindowObject>>,
     pub(crate) sessions: Handles<Rc<SessionObject>>,
-    /// The keys of windows' attributes, by number.
-    pub(crate) window_keyvals: RefCell<Vec<Option<Keyval>>>,
+    /// The keys of attributes, by number.
+    pub(crate) keyvals: RefCell<Vec<Option<Keyval>>>,
     /// Memory that the program lent for buffered sends: where it begins, and its bytes.
     pub(crate) lent: RefCell<BTreeMap<BufferOwner, (usize, i64)>>,
     pub(crate) level: c_int,
@@ -116,7 +116,7 @@ impl Mpi {
             groups: Handles::new(ObjectKind::Group),
             windows: Handles::new(ObjectKind::Window),
             sessions: Handles::new(ObjectKind::Session),
-            window_keyvals: RefCell::default(),
+            keyvals: RefCell::default(),
             lent: RefCell::default(),
             level,
         })

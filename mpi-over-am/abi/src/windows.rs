@@ -8,10 +8,11 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 
-use mpi_over_am::attribute::{Keyval, ObjectKind};
+use mpi_over_am::attribute::ObjectKind;
 use mpi_over_am::window::{Flavor, Window};
 use mpi_over_am::{ErrorClass, WindowMemory};
 
+use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::data::dest_of;
 use crate::environment::{give_string, raise_through};
 use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process};
@@ -224,13 +225,6 @@ pub(crate) unsafe fn mpi_win_get_name(win: MPI_Win, name: *mut c_char, len: *mut
     })
 }
 
-type CopyAttribute =
-    unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
-type DeleteAttribute = unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void) -> c_int;
-
-/// Keyvals of windows begin here, above the predefined ones.
-const KEYVALS_FROM: usize = 0x3000_0000;
-
 pub(crate) unsafe fn mpi_win_create_keyval(
     copy: Callback,
     delete: Callback,
@@ -238,62 +232,12 @@ pub(crate) unsafe fn mpi_win_create_keyval(
     extra_state: *mut c_void,
 ) -> c_int {
     on_process("MPI_Win_create_keyval", |mpi| {
-        let mut keyvals = mpi.window_keyvals.borrow_mut();
-        let number = (KEYVALS_FROM + keyvals.len()) as c_int;
-        let extra = extra_state.expose_provenance();
-        let key = Keyval::new(
-            ObjectKind::Window,
-            // No window is ever duplicated; the call is here because the program gave it.
-            move |object, _, value| {
-                if copy <= 1 {
-                    return Ok((copy == 1).then_some(value));
-                }
-                let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
-                let (mut copied, mut flag) = (0u64, 0);
-                let (extra, value) = (std::ptr::with_exposed_provenance_mut(extra), value as *mut c_void);
-                let win = MPI_Win(object as usize);
-                unsafe { function(win, number, extra, value, (&raw mut copied).cast(), &raw mut flag) };
-                Ok((flag != 0).then_some(copied))
-            },
-            move |object, _, value| {
-                if delete == 0 {
-                    return Ok(());
-                }
-                let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
-                let extra = std::ptr::with_exposed_provenance_mut(extra);
-                let code = unsafe { function(MPI_Win(object as usize), number, value as *mut c_void, extra) };
-                if code == MPI_SUCCESS { Ok(()) } else { Err(callback_failed(code)) }
-            },
-        );
-        keyvals.push(Some(key));
-        unsafe { *keyval = number };
-        Ok(())
-    })
-}
-
-fn callback_failed(code: c_int) -> mpi_over_am::Error {
-    mpi_over_am::Error::Callback { call: "an attribute", code }
-}
-
-fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
-    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(KEYVALS_FROM));
-    let keyvals = mpi.window_keyvals.borrow();
-    place.and_then(|place| keyvals.get(place).cloned().flatten()).ok_or_else(|| {
-        Failure::new(
-            ErrorClass::Keyval,
-            format!("{number} is no key of windows' attributes that can be used here"),
-        )
+        create_keyval(mpi, ObjectKind::Window, (copy, delete), keyval, extra_state)
     })
 }
 
 pub(crate) unsafe fn mpi_win_free_keyval(keyval: *mut c_int) -> c_int {
-    on_process("MPI_Win_free_keyval", |mpi| {
-        let number = unsafe { *keyval };
-        keyval_of(mpi, number)?.free()?;
-        mpi.window_keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = None;
-        unsafe { *keyval = 0 };
-        Ok(())
-    })
+    on_process("MPI_Win_free_keyval", |mpi| free_keyval(mpi, ObjectKind::Window, keyval))
 }
 
 pub(crate) unsafe fn mpi_win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> c_int {
@@ -323,13 +267,7 @@ pub(crate) unsafe fn mpi_win_get_attr(
             605 => Some((&raw const object.model).expose_provenance()),
             other => object.window.attribute(&keyval_of(mpi, other)?)?.map(|value| value as usize),
         };
-        unsafe {
-            *flag = c_int::from(found.is_some());
-            if let Some(found) = found {
-                *value.cast::<usize>() = found;
-            }
-        }
-        Ok(())
+        unsafe { give_attribute(found, value, flag) }
     })
 }
 

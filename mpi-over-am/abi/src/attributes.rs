@@ -1,0 +1,201 @@
+//! Attributes of communicators, and what all kinds of attributes have in common (MPI 5.0 section 7.7).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute};
+use mpi_over_am::{Communicator, Error, ErrorClass, TAG_UB};
+
+use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
+use crate::state::Mpi;
+use crate::types::{Callback, MPI_ANY_SOURCE, MPI_Comm, MPI_PROC_NULL, MPI_SUCCESS};
+
+/// Copy functions of all kinds of objects: they differ only in whose handle comes first.
+type CopyAttribute =
+    unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type DeleteAttribute = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// `MPI_COMM_DUP_FN` and its like.
+const DUPLICATE: Callback = 1;
+/// `MPI_COMM_NULL_COPY_FN` and `MPI_COMM_NULL_DELETE_FN` and their like.
+const NOTHING: Callback = 0;
+/// `MPI_KEYVAL_INVALID`.
+const NO_KEYVAL: c_int = 0;
+/// The program's keyvals begin here, above the predefined ones.
+const KEYVALS_FROM: usize = 0x3000_0000;
+
+fn called(call: &'static str, code: c_int) -> mpi_over_am::Result<()> {
+    if code == MPI_SUCCESS { Ok(()) } else { Err(Error::Callback { call, code }) }
+}
+
+/// Makes a key for attributes of one kind of object.
+///
+/// # Errors
+/// There is no place for its number.
+pub(crate) fn create_keyval(
+    mpi: &Mpi,
+    kind: ObjectKind,
+    (copy, delete): (Callback, Callback),
+    at: *mut c_int,
+    extra_state: *mut c_void,
+) -> Outcome<()> {
+    let at = place(at)?;
+    let mut keyvals = mpi.keyvals.borrow_mut();
+    let number = (KEYVALS_FROM + keyvals.len()) as c_int;
+    let extra = extra_state.expose_provenance();
+    let keyval = Keyval::new(
+        kind,
+        move |object, _, value| {
+            if copy == NOTHING || copy == DUPLICATE {
+                return Ok((copy == DUPLICATE).then_some(value));
+            }
+            // The program gave a function of this type (MPI 5.0 section 7.7.2).
+            let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
+            let (mut copied, mut flag) = (0u64, 0);
+            let extra = std::ptr::with_exposed_provenance_mut(extra);
+            let value = std::ptr::with_exposed_provenance_mut(value as usize);
+            let out = (&raw mut copied).cast();
+            called("a copy function of attributes", unsafe {
+                function(object as usize, number, extra, value, out, &raw mut flag)
+            })?;
+            Ok((flag != 0).then_some(copied))
+        },
+        move |object, _, value| {
+            if delete == NOTHING {
+                return Ok(());
+            }
+            let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
+            let extra = std::ptr::with_exposed_provenance_mut(extra);
+            let value = std::ptr::with_exposed_provenance_mut(value as usize);
+            called("a delete function of attributes", unsafe {
+                function(object as usize, number, value, extra)
+            })
+        },
+    );
+    keyvals.push(Some(keyval));
+    unsafe { *at = number };
+    Ok(())
+}
+
+/// The key with this number.
+///
+/// # Errors
+/// There is none: it was freed, is one of the library's, or never was. One for another kind of object is found by the object.
+pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
+    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(KEYVALS_FROM));
+    let keyvals = mpi.keyvals.borrow();
+    index.and_then(|index| keyvals.get(index).cloned().flatten()).ok_or_else(|| {
+        let what = match number {
+            NO_KEYVAL => "the key is MPI_KEYVAL_INVALID".to_owned(),
+            _ => format!("{number} is no key of attributes that the program can use here"),
+        };
+        Failure::new(ErrorClass::Keyval, what)
+    })
+}
+
+/// Frees a key. Attributes that have it stay.
+///
+/// # Errors
+/// There is none, or it is for another kind of object.
+pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcome<()> {
+    let at = place(at)?;
+    let number = unsafe { *at };
+    let keyval = keyval_of(mpi, number)?;
+    if keyval.kind() != kind {
+        let what = format!("{number} is a key of another kind of object");
+        return Err(Failure::new(ErrorClass::Keyval, what));
+    }
+    keyval.free()?;
+    mpi.keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = None;
+    unsafe { *at = NO_KEYVAL };
+    Ok(())
+}
+
+/// Tells a program the value of an attribute, or that there is none.
+///
+/// # Errors
+/// There is no place for it.
+pub(crate) unsafe fn give_attribute(found: Option<usize>, at: *mut c_void, flag: *mut c_int) -> Outcome<()> {
+    let (at, flag) = (place(at)?, place(flag)?);
+    unsafe {
+        *flag = c_int::from(found.is_some());
+        if let Some(found) = found {
+            *at.cast::<usize>() = found;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) unsafe fn mpi_comm_create_keyval(
+    copy: Callback,
+    delete: Callback,
+    keyval: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    on_process("MPI_Comm_create_keyval", |mpi| {
+        create_keyval(mpi, ObjectKind::Communicator, (copy, delete), keyval, extra_state)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_free_keyval(keyval: *mut c_int) -> c_int {
+    on_process("MPI_Comm_free_keyval", |mpi| free_keyval(mpi, ObjectKind::Communicator, keyval))
+}
+
+pub(crate) unsafe fn mpi_comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> c_int {
+    on_communicator("MPI_Comm_set_attr", comm, |mpi, object| {
+        let keyval = keyval_of(mpi, keyval)?;
+        Ok(object.communicator.set_attribute(&keyval, value.expose_provenance() as u64)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_delete_attr(comm: MPI_Comm, keyval: c_int) -> c_int {
+    on_communicator("MPI_Comm_delete_attr", comm, |mpi, object| {
+        Ok(object.communicator.delete_attribute(&keyval_of(mpi, keyval)?)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_comm_get_attr(
+    comm: MPI_Comm,
+    keyval: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    on_communicator("MPI_Comm_get_attr", comm, |mpi, object| {
+        let communicator = &object.communicator;
+        let found = match predefined(communicator, keyval) {
+            Some(found) => found,
+            None => communicator.attribute(&keyval_of(mpi, keyval)?)?.map(|value| value as usize),
+        };
+        unsafe { give_attribute(found, value, flag) }
+    })
+}
+
+/// The values of the predefined attributes, of which programs get the addresses.
+static VALUES: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
+
+/// The address of a predefined attribute's value, if it has one; `None` for the number of something else.
+fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize>> {
+    let known = |attribute| {
+        communicator.predefined_attribute(attribute).map(|value| c_int::try_from(value).unwrap_or(c_int::MAX))
+    };
+    let value = match keyval {
+        501 => Some(TAG_UB),
+        // Everybody can do input and output.
+        502 => Some(MPI_ANY_SOURCE),
+        503 => Some(MPI_PROC_NULL),
+        504 => known(PredefinedAttribute::WtimeIsGlobal),
+        505 => known(PredefinedAttribute::AppNum),
+        506 => Some(crate::error_codes::last_used()),
+        507 => known(PredefinedAttribute::UniverseSize),
+        _ => return None,
+    };
+    Some(value.map(|value| {
+        let kept = &VALUES[(keyval - 501) as usize];
+        kept.store(value, Ordering::Relaxed);
+        kept.as_ptr().expose_provenance()
+    }))
+}

@@ -1,0 +1,165 @@
+//! The binary interface itself, its Fortran side, and the machine's resources (MPI 5.0 sections 11.2.3 and 20.3). All of this may
+//! be asked before `MPI_Init` and after `MPI_Finalize`.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for.
+
+use std::ffi::{c_int, c_void};
+
+use mpi_over_am::datatype::{Datatype, Predefined};
+use mpi_over_am::{ErrorClass, Info};
+
+use crate::error_codes::finish;
+use crate::errors::{Failure, Outcome, place};
+use crate::infos::{info_of, keep_info};
+use crate::state::NUMBERS;
+use crate::types::{MPI_Info, MPI_SUCCESS};
+
+pub(crate) unsafe fn mpi_abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
+    if !major.is_null() && !minor.is_null() {
+        unsafe { (*major, *minor) = (1, 0) };
+        return MPI_SUCCESS;
+    }
+    finish("MPI_Abi_get_version", place(major).and(place(minor)).map(|_| ()))
+}
+
+fn info_from(entries: impl IntoIterator<Item = (String, String)>) -> Outcome<Info> {
+    let mut info = Info::new();
+    for (key, value) in entries {
+        info.set(&key, &value)?;
+    }
+    Ok(info)
+}
+
+fn give(function: &str, at: *mut MPI_Info, info: Outcome<Info>) -> c_int {
+    let given = place(at).and_then(|at| {
+        unsafe { *at = keep_info(info?)? };
+        Ok(())
+    });
+    finish(function, given)
+}
+
+pub(crate) unsafe fn mpi_abi_get_info(info: *mut MPI_Info) -> c_int {
+    let bytes = size_of::<i64>().to_string();
+    let keys = ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"];
+    give("MPI_Abi_get_info", info, info_from(keys.map(|key| (key.to_owned(), bytes.clone()))))
+}
+
+/// The numbers of Fortran's basic types (include/mpi.h), and what their sizes are called.
+const BASIC: [(usize, &str); 4] = [
+    (0x218, "mpi_logical_size"),
+    (0x219, "mpi_integer_size"),
+    (0x21a, "mpi_real_size"),
+    (0x21c, "mpi_double_precision_size"),
+];
+
+/// Those of its types with a size in their names.
+const SIZED: [(usize, &str); 19] = [
+    (0x2c0, "mpi_logical1_supported"),
+    (0x2c8, "mpi_logical2_supported"),
+    (0x2d0, "mpi_logical4_supported"),
+    (0x2d8, "mpi_logical8_supported"),
+    (0x2e0, "mpi_logical16_supported"),
+    (0x2c1, "mpi_integer1_supported"),
+    (0x2c9, "mpi_integer2_supported"),
+    (0x2d1, "mpi_integer4_supported"),
+    (0x2d9, "mpi_integer8_supported"),
+    (0x2e1, "mpi_integer16_supported"),
+    (0x2ca, "mpi_real2_supported"),
+    (0x2d2, "mpi_real4_supported"),
+    (0x2da, "mpi_real8_supported"),
+    (0x2e2, "mpi_real16_supported"),
+    (0x2d3, "mpi_complex4_supported"),
+    (0x2db, "mpi_complex8_supported"),
+    (0x2e3, "mpi_complex16_supported"),
+    (0x2eb, "mpi_complex32_supported"),
+    (0x21d, "mpi_double_complex_supported"),
+];
+
+fn size_of_number(number: usize) -> Option<u64> {
+    let index = NUMBERS.iter().position(|&known| known == number)?;
+    Some(Datatype::predefined(Predefined::ALL[index]).size())
+}
+
+/// What this library takes Fortran's types for: those of the usual compilers of this machine.
+fn fortran_info() -> Outcome<Info> {
+    let sizes = BASIC
+        .iter()
+        .filter_map(|&(number, key)| size_of_number(number).map(|bytes| (key.to_owned(), bytes.to_string())));
+    let supported =
+        SIZED.iter().map(|&(number, key)| (key.to_owned(), size_of_number(number).is_some().to_string()));
+    info_from(sizes.chain(supported))
+}
+
+pub(crate) unsafe fn mpi_abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
+    give("MPI_Abi_get_fortran_info", info, fortran_info())
+}
+
+/// What Fortran's types are is fixed: a program may say it again, and nothing else.
+pub(crate) unsafe fn mpi_abi_set_fortran_info(info: MPI_Info) -> c_int {
+    let check = || {
+        let (said, known) = (info_of(info)?, fortran_info()?);
+        for (key, value) in said.iter() {
+            if let Some(known) = known.get(key)?.filter(|&known| known != value) {
+                let what = format!("{key} is {known} in this library, and cannot be set to {value}");
+                return Err(Failure::new(ErrorClass::Abi, what));
+            }
+        }
+        Ok(())
+    };
+    finish("MPI_Abi_set_fortran_info", check())
+}
+
+/// The bytes of Fortran's `.TRUE.` and `.FALSE.`, in as many as a logical has.
+fn booleans(size: c_int) -> Outcome<(usize, [u8; 16], [u8; 16])> {
+    if !matches!(size, 1 | 2 | 4 | 8 | 16) {
+        let what = format!("a logical has 1, 2, 4, 8 or 16 bytes, not {size}");
+        return Err(Failure::new(ErrorClass::Argument, what));
+    }
+    Ok((size as usize, 1u128.to_le_bytes(), [0; 16]))
+}
+
+pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+    is_set: *mut c_int,
+) -> c_int {
+    let give = || {
+        let (size, yes, no) = booleans(logical_size)?;
+        let (to_yes, to_no, is_set) = (place(logical_true)?, place(logical_false)?, place(is_set)?);
+        unsafe {
+            std::ptr::copy_nonoverlapping(yes.as_ptr(), to_yes.cast(), size);
+            std::ptr::copy_nonoverlapping(no.as_ptr(), to_no.cast(), size);
+            *is_set = 1;
+        }
+        Ok(())
+    };
+    finish("MPI_Abi_get_fortran_booleans", give())
+}
+
+/// As [`mpi_abi_set_fortran_info`]: they are set, and stay as they are.
+pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+) -> c_int {
+    let check = || {
+        let (size, yes, no) = booleans(logical_size)?;
+        let said = |at: *mut c_void| {
+            place(at).map(|at| unsafe { std::slice::from_raw_parts(at.cast_const().cast::<u8>(), size) })
+        };
+        if said(logical_true)? == &yes[..size] && said(logical_false)? == &no[..size] {
+            return Ok(());
+        }
+        let what = "in this library .TRUE. is 1 and .FALSE. is 0, and neither can be changed";
+        Err(Failure::new(ErrorClass::Abi, what))
+    };
+    finish("MPI_Abi_set_fortran_booleans", check())
+}
+
+/// The resources that this process can be told apart by: all share the machine's memory.
+pub(crate) unsafe fn mpi_get_hw_resource_info(info: *mut MPI_Info) -> c_int {
+    let known = info_from([("mpi_shared_memory".to_owned(), "true".to_owned())]);
+    give("MPI_Get_hw_resource_info", info, known)
+}
