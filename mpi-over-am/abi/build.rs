@@ -10,11 +10,27 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+#[path = "build/fortran.rs"]
+mod fortran;
+#[path = "build/fortran_text.rs"]
+mod fortran_text;
+
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// A parameter of a prototype.
+struct Parameter {
+    name: String,
+    /// Its type in Rust.
+    kind: String,
+    /// Its type in C, without `const`, stars and brackets.
+    base: String,
+    is_array: bool,
+}
+
+/// A function of the header, as it is in C and in Rust.
 struct Prototype {
     returns: String,
-    parameters: Vec<(String, String)>,
+    parameters: Vec<Parameter>,
 }
 
 fn main() -> Fallible<()> {
@@ -22,14 +38,20 @@ fn main() -> Fallible<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=include/mpi.h");
     println!("cargo:rerun-if-changed=src");
+    println!("cargo:rerun-if-changed=build");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
-    let prototypes = prototypes(&fs::read_to_string(root.join("include/mpi.h"))?)?;
+    let header = fs::read_to_string(root.join("include/mpi.h"))?;
+    let prototypes = prototypes(&header)?;
     let implemented = implemented(&root.join("src"))?;
     let mut text = String::new();
     for (name, prototype) in &prototypes {
         export(&mut text, name, prototype, &prototypes, &implemented)?;
     }
     fs::write(out.join("exports.rs"), text)?;
+    let routines = fortran::routines(&prototypes)?;
+    fs::write(out.join("fortran_exports.rs"), fortran::exports(&routines)?)?;
+    fs::write(out.join("mpif.h"), fortran_text::mpif(&header)?)?;
+    fs::write(out.join("mpi.f90"), fortran_text::module(&routines)?)?;
     name_with_version(&out)?;
     Ok(())
 }
@@ -68,8 +90,8 @@ fn prototypes(header: &str) -> Fallible<BTreeMap<String, Prototype>> {
     Ok(found)
 }
 
-/// Name and type of a parameter: `const int counts[]` is `counts` and `*const c_int`.
-fn parameter_in_rust(parameter: &str) -> Fallible<(String, String)> {
+/// A parameter in Rust: `const int counts[]` is `counts` and `*const c_int`.
+fn parameter_in_rust(parameter: &str) -> Fallible<Parameter> {
     let (parameter, triples) = match parameter.strip_suffix("[][3]") {
         Some(front) => (front, true),
         None => (parameter, false),
@@ -79,8 +101,9 @@ fn parameter_in_rust(parameter: &str) -> Fallible<(String, String)> {
         None => (parameter, false),
     };
     let name_at = parameter.rfind([' ', '*']).ok_or_else(|| format!("no name: {parameter}"))? + 1;
-    let (kind, name) = parameter.split_at(name_at);
-    let mut kind = type_in_rust(kind.trim())?;
+    let (in_c, name) = parameter.split_at(name_at);
+    let base = in_c.replace("const ", "").replace('*', "").trim().to_owned();
+    let mut kind = type_in_rust(in_c.trim())?;
     if triples {
         kind = format!("*mut [{kind}; 3]");
     }
@@ -94,7 +117,7 @@ fn parameter_in_rust(parameter: &str) -> Fallible<(String, String)> {
         "in" => "input",
         other => other,
     };
-    Ok((name.to_owned(), kind))
+    Ok(Parameter { name: name.to_owned(), kind, base, is_array: is_array || triples })
 }
 
 /// A C type in Rust, with the types of `types.rs`.
@@ -172,8 +195,8 @@ fn export(
     } else if name.starts_with("MPI_T_") {
         format!("crate::variables::no_such_thing({name:?})")
     } else if prototype.returns == "c_int" {
-        match prototype.parameters.iter().find(|(_, kind)| kind == "MPI_Comm") {
-            Some((comm, _)) => format!("crate::errors::unsupported_on({name:?}, _{comm})"),
+        match prototype.parameters.iter().find(|parameter| parameter.kind == "MPI_Comm") {
+            Some(Parameter { name: comm, .. }) => format!("crate::errors::unsupported_on({name:?}, _{comm})"),
             None => format!("crate::errors::unsupported({name:?})"),
         }
     } else {
@@ -181,8 +204,11 @@ fn export(
     };
     let is_unused = ["::unsupported", "::no_files", "::no_such_thing"].iter().any(|what| body.contains(what));
     let unused = if is_unused { "_" } else { "" };
-    let parameters: Vec<_> =
-        prototype.parameters.iter().map(|(name, kind)| format!("{unused}{name}: {kind}")).collect();
+    let parameters: Vec<_> = prototype
+        .parameters
+        .iter()
+        .map(|Parameter { name, kind, .. }| format!("{unused}{name}: {kind}"))
+        .collect();
     for prefix in ["", "P"] {
         writeln!(
             text,
@@ -198,9 +224,12 @@ fn export(
 /// have in different types go as `Ints`, which reads either.
 fn call(function: &str, given: &Prototype, wide: &Prototype, other: Option<&Prototype>) -> Fallible<String> {
     let (mut before, mut arguments, mut after) = (String::new(), Vec::new(), String::new());
-    for (index, ((name, kind), (_, wide))) in given.parameters.iter().zip(&wide.parameters).enumerate() {
+    for (index, (given, Parameter { kind: wide, .. })) in
+        given.parameters.iter().zip(&wide.parameters).enumerate()
+    {
+        let Parameter { name, kind, .. } = given;
         let differs =
-            other.is_some_and(|other| other.parameters.get(index).is_some_and(|(_, other)| other != kind));
+            other.is_some_and(|other| other.parameters.get(index).is_some_and(|other| other.kind != *kind));
         match (kind.as_str(), wide.as_str()) {
             ("*const c_int" | "*const i64", _) if differs || kind != wide => {
                 arguments.push(format!("Ints::from({name})"));

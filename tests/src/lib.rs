@@ -2,3 +2,4 @@
 
 pub mod harness;
 pub mod law;
+pub mod programs;

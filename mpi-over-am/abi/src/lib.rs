@@ -33,6 +33,7 @@ mod data;
 mod environment;
 mod error_codes;
 mod errors;
+mod fortran;
 mod groups;
 mod handles;
 mod infos;
@@ -81,4 +82,16 @@ mod exports {
     use crate::types::*;
 
     include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+}
+
+/// The exported routines of Fortran, made by the build script.
+mod fortran_exports {
+    #![expect(unreachable_pub, reason = "Fortran reaches them")]
+    use std::ffi::{c_char, c_int, c_void};
+
+    use crate::fortran::convert::Found;
+    use crate::fortran::{callbacks, convert, sentinels, text};
+    use crate::types::*;
+
+    include!(concat!(env!("OUT_DIR"), "/fortran_exports.rs"));
 }

@@ -3,5 +3,5 @@
 use mpi_abi::tools::wrapper::Wrapper;
 
 fn main() -> std::process::ExitCode {
-    Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", libraries: &[] }.run()
+    Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", is_fortran: false }.run()
 }

@@ -3,5 +3,5 @@
 use mpi_abi::tools::wrapper::Wrapper;
 
 fn main() -> std::process::ExitCode {
-    Wrapper { name: "mpicxx", variable: "AM_CXX", compiler: "c++", libraries: &[] }.run()
+    Wrapper { name: "mpicxx", variable: "AM_CXX", compiler: "c++", is_fortran: false }.run()
 }

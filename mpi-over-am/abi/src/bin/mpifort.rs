@@ -3,5 +3,5 @@
 use mpi_abi::tools::wrapper::Wrapper;
 
 fn main() -> std::process::ExitCode {
-    Wrapper { name: "mpifort", variable: "AM_FC", compiler: "gfortran", libraries: &[] }.run()
+    Wrapper { name: "mpifort", variable: "AM_FC", compiler: "gfortran", is_fortran: true }.run()
 }

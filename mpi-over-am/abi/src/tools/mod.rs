@@ -1,4 +1,5 @@
 //! What the programs beside the library share: compiler wrappers and starters.
 
+pub mod fortran;
 pub mod starter;
 pub mod wrapper;

@@ -5,6 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use super::fortran;
+
 /// A wrapper around the compiler that `variable` names, or else `compiler`.
 #[derive(Clone, Copy, Debug)]
 pub struct Wrapper {
@@ -14,18 +16,53 @@ pub struct Wrapper {
     pub variable: &'static str,
     /// The compiler, where the variable is not set.
     pub compiler: &'static str,
-    /// Libraries before that of MPI.
-    pub libraries: &'static [&'static str],
+    /// Whether it compiles Fortran, which needs more than a header.
+    pub is_fortran: bool,
+}
+
+/// What is wanted of a wrapper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    /// The compiler is to run.
+    Run,
+    /// The command is to be printed.
+    Show,
+    /// The compiler and the options for compiling are to be printed.
+    CompileCommand,
+    /// The compiler and the options for linking are to be printed.
+    LinkCommand,
+    /// The options for compiling are to be printed.
+    CompileOptions,
+    /// The options for linking are to be printed.
+    LinkOptions,
+}
+
+impl Request {
+    /// What an option asks for, in the words of other wrappers; `None` for an option of the compiler.
+    fn of(option: &OsString) -> Option<Self> {
+        Some(match option.to_str()? {
+            "-show" | "-showme" | "--showme" => Self::Show,
+            "-compile-info" | "-compile_info" => Self::CompileCommand,
+            "-link-info" | "-link_info" => Self::LinkCommand,
+            "-showme:compile" | "--showme:compile" => Self::CompileOptions,
+            "-showme:link" | "--showme:link" => Self::LinkOptions,
+            _ => return None,
+        })
+    }
 }
 
 impl Wrapper {
-    /// Runs the compiler with the program's arguments and those of MPI; `-show` prints the command instead.
+    /// Runs the compiler with the program's arguments and those of MPI, or prints what it would run: `-show`, `-compile-info`,
+    /// `-link-info`, `-showme:compile`, `-showme:link`. All other arguments are the compiler's.
     #[must_use]
     pub fn run(&self) -> ExitCode {
-        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-        let is_show = |argument: &OsString| {
-            ["-show", "--showme", "-showme"].iter().any(|show| argument.as_os_str() == *show)
-        };
+        let (mut request, mut arguments) = (Request::Run, Vec::new());
+        for argument in std::env::args_os().skip(1) {
+            match Request::of(&argument) {
+                Some(other) => request = other,
+                None => arguments.push(argument),
+            }
+        }
         let Some(places) = Places::find() else {
             eprintln!(
                 "{}: libmpi_abi.so is neither beside this program nor in ../lib; build or install it first",
@@ -34,26 +71,41 @@ impl Wrapper {
             return ExitCode::FAILURE;
         };
         let compiler = std::env::var_os(self.variable).unwrap_or_else(|| self.compiler.into());
-        let mut command = Command::new(&compiler);
-        command.args(arguments.iter().filter(|argument| !is_show(argument)));
-        command.arg(joined("-I", &places.include));
-        // Nothing is linked where nothing is: some compilers complain about libraries in a run that only compiles.
-        let links = !arguments
-            .iter()
-            .any(|argument| ["-c", "-E", "-S", "-M", "-MM"].iter().any(|only| argument == only));
-        if links || arguments.iter().any(is_show) {
-            command.arg(joined("-L", &places.library)).arg(joined("-Wl,-rpath,", &places.library));
-            command.args(self.libraries).arg("-lmpi_abi");
+        let compile = || self.compile_options(&compiler, &places);
+        let link =
+            [joined("-L", &places.library), joined("-Wl,-rpath,", &places.library), "-lmpi_abi".into()];
+        // Nothing is linked where nothing is: some compilers complain about libraries in a run that only compiles, and a question
+        // about the compiler itself (`--version`) has nothing to do with MPI.
+        let is_only =
+            |argument: &OsString| ["-c", "-E", "-S", "-M", "-MM"].iter().any(|only| argument == only);
+        let is_source = |argument: &OsString| {
+            let bytes = argument.as_encoded_bytes();
+            bytes == b"-" || !bytes.starts_with(b"-")
+        };
+        let has_source = arguments.iter().any(is_source);
+        let links = !arguments.iter().any(is_only);
+        let mut words = match request {
+            Request::CompileOptions | Request::LinkOptions => Vec::new(),
+            _ => vec![compiler.clone()],
+        };
+        match request {
+            Request::CompileCommand | Request::CompileOptions => words.extend(compile()),
+            Request::LinkCommand | Request::LinkOptions => words.extend(link),
+            Request::Run if !has_source => words.extend(arguments),
+            Request::Run | Request::Show => {
+                words.extend(arguments);
+                words.extend(compile());
+                if links {
+                    words.extend(link);
+                }
+            }
         }
-        if arguments.iter().any(is_show) {
-            let words = std::iter::once(command.get_program()).chain(command.get_args());
-            println!(
-                "{}",
-                words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
-            );
+        if request != Request::Run {
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            println!("{}", words.join(" "));
             return ExitCode::SUCCESS;
         }
-        let error = command.exec();
+        let error = Command::new(&compiler).args(&words[1..]).exec();
         eprintln!(
             "{}: cannot run the compiler {}: {error}; install it, or name another one in {}",
             self.name,
@@ -61,6 +113,24 @@ impl Wrapper {
             self.variable
         );
         ExitCode::FAILURE
+    }
+
+    fn compile_options(&self, compiler: &OsString, places: &Places) -> Vec<OsString> {
+        let mut options = Vec::new();
+        if self.is_fortran {
+            let known = fortran::Compiler::ask(compiler);
+            match known.and_then(|known| Ok((known.options(), known.folder()?))) {
+                Ok((special, folder)) => {
+                    options.extend(special.iter().map(OsString::from));
+                    options.push(joined("-I", &folder));
+                }
+                Err(error) => {
+                    eprintln!("{}: mpif.h and the module mpi may not be found: {error}", self.name);
+                }
+            }
+        }
+        options.push(joined("-I", &places.include));
+        options
     }
 }
 

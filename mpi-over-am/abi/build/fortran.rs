@@ -1,0 +1,352 @@
+//! The Fortran routines, from the same prototypes as the C functions: a table says what each type of C is in Fortran.
+//!
+//! `MPI_X` of C is `mpi_x_` and `pmpi_x_`. All arguments go by reference, lengths of characters as `usize` behind the others.
+//! A handle is its number, an `INTEGER`; a `LOGICAL` is C's `int` with 0 and 1; a status is the same eight integers. Numbers of
+//! array elements count from 1. The conversions themselves are functions of `src/fortran`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::{Fallible, Parameter, Prototype};
+
+/// An argument of a Fortran routine.
+pub(crate) struct Argument {
+    pub(crate) name: String,
+    /// What the library takes it as.
+    rust: String,
+    /// What a program declares it as; `{name}` stands for the name.
+    pub(crate) declaration: String,
+    /// Whether it may be of any type and rank.
+    pub(crate) is_choice: bool,
+    has_length: bool,
+}
+
+/// A Fortran routine, and how it calls its C function.
+pub(crate) struct Routine {
+    /// The name in C.
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<Argument>,
+    /// `None` for a subroutine with a code; what a function returns else.
+    returns: Option<String>,
+    signature: String,
+    before: String,
+    call: Vec<String>,
+    after: String,
+}
+
+impl Routine {
+    /// A function, as opposed to a subroutine.
+    pub(crate) fn is_function(&self) -> bool {
+        self.returns.is_some()
+    }
+
+    /// Whether the code comes back in a last argument.
+    pub(crate) fn has_code(&self) -> bool {
+        !self.is_function() && self.name != "MPI_Pcontrol"
+    }
+}
+
+/// Truth values, by their names in the prototypes.
+const LOGICALS: [&str; 8] =
+    ["flag", "commute", "reorder", "high", "periods", "remain_dims", "is_set", "weighted"];
+
+/// Arguments that C alone has.
+const ONLY_IN_C: [(&str, &str); 6] = [
+    ("MPI_Init", "argc"),
+    ("MPI_Init", "argv"),
+    ("MPI_Init_thread", "argc"),
+    ("MPI_Init_thread", "argv"),
+    ("MPI_Info_create_env", "argc"),
+    ("MPI_Info_create_env", "argv"),
+];
+
+/// Functions whose attribute values and extra states are plain integers.
+const WITH_SMALL_ATTRIBUTES: [&str; 3] = ["MPI_Attr_put", "MPI_Attr_get", "MPI_Keyval_create"];
+
+/// The routines of all functions that Fortran has: those with large counts, the tool interface and the conversions of handles
+/// belong to C, or to newer modules.
+pub(crate) fn routines(prototypes: &BTreeMap<String, Prototype>) -> Fallible<Vec<Routine>> {
+    let is_in_fortran = |name: &str| {
+        !(name.ends_with("_c")
+            || name.starts_with("MPI_T_")
+            || name.ends_with("_toint")
+            || name.ends_with("_fromint"))
+    };
+    let found = prototypes.iter().filter(|(name, _)| is_in_fortran(name));
+    found.map(|(name, prototype)| routine(name, prototype)).collect()
+}
+
+fn routine(name: &str, prototype: &Prototype) -> Fallible<Routine> {
+    let kinds: Vec<_> = prototype.parameters.iter().map(|parameter| parameter.kind.as_str()).collect();
+    let mut routine = Routine {
+        name: name.to_owned(),
+        arguments: Vec::new(),
+        returns: (prototype.returns != "c_int").then(|| prototype.returns.clone()),
+        signature: format!("unsafe extern \"C\" fn({}) -> {}", kinds.join(", "), prototype.returns),
+        before: String::new(),
+        call: Vec::new(),
+        after: String::new(),
+    };
+    if prototype.parameters.iter().any(|parameter| parameter.name == "extra_state") {
+        let functions: Vec<_> =
+            prototype.parameters.iter().filter(|parameter| parameter.kind == "Callback").collect();
+        let mut names: Vec<_> = functions.iter().map(|parameter| parameter.name.as_str()).collect();
+        names.resize(3, "0");
+        let widened =
+            if WITH_SMALL_ATTRIBUTES.contains(&name) { "i64::from(*extra_state)" } else { "*extra_state" };
+        let kept = format!("let kept = callbacks::keep([{}], {widened});", names.join(", "));
+        writeln!(routine.before, "{kept}")?;
+    }
+    for parameter in &prototype.parameters {
+        if ONLY_IN_C.contains(&(name, &parameter.name)) {
+            let nothing = if parameter.kind == "c_int" { "0" } else { "std::ptr::null_mut()" };
+            routine.call.push(nothing.to_owned());
+        } else {
+            argument(&mut routine, prototype, parameter)?;
+        }
+    }
+    Ok(routine)
+}
+
+/// What a parameter is in Fortran: adds the argument, and what happens to it before, in and after the call.
+fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter) -> Fallible<()> {
+    let Parameter { name, kind, base, is_array } = parameter;
+    let (mut is_choice, mut has_length) = (false, false);
+    let integer = if LOGICALS.contains(&name.as_str()) { "logical" } else { "integer" };
+    let plural = if *is_array { "(*)" } else { "" };
+    let small = WITH_SMALL_ATTRIBUTES.contains(&routine.name.as_str());
+    let (address, address_kind) =
+        if small { ("c_int", "integer") } else { ("i64", "integer(MPI_ADDRESS_KIND)") };
+    let (narrowed, widened) =
+        if small { (" as c_int", format!("i64::from(*{name})")) } else { ("", format!("*{name}")) };
+    let wide = match base.as_str() {
+        "MPI_Offset" => "integer(MPI_OFFSET_KIND)",
+        "MPI_Count" => "integer(MPI_COUNT_KIND)",
+        _ => "integer(MPI_ADDRESS_KIND)",
+    };
+    let (before, after) = (&mut routine.before, &mut routine.after);
+    let (rust, call, declaration) = match (kind.as_str(), name.as_str()) {
+        ("c_int", _) if integer == "logical" => {
+            ("*const c_int".to_owned(), format!("c_int::from(*{name} != 0)"), "logical :: {name}".to_owned())
+        }
+        ("c_int", _) => ("*const c_int".to_owned(), format!("*{name}"), "integer :: {name}".to_owned()),
+        ("i64", _) => ("*const i64".to_owned(), format!("*{name}"), format!("{wide} :: {{name}}")),
+        (_, "extra_state") => {
+            let state = "kept.state()".to_owned();
+            (format!("*const {address}"), state, format!("{address_kind} :: {{name}}"))
+        }
+        (_, "attribute_val") if routine.name.ends_with("_get_attr") || routine.name == "MPI_Attr_get" => {
+            let keyval = &prototype.parameters[1].name;
+            writeln!(before, "let mut value = 0_usize;")?;
+            writeln!(
+                after,
+                "if code == 0 && *flag != 0 {{ *{name} = callbacks::attribute(*{keyval}, value){narrowed}; }}"
+            )?;
+            let call = "(&raw mut value).cast()".to_owned();
+            (format!("*mut {address}"), call, format!("{address_kind} :: {{name}}"))
+        }
+        (_, "attribute_val") => {
+            let call = format!("std::ptr::with_exposed_provenance_mut({widened} as usize)");
+            (format!("*const {address}"), call, format!("{address_kind} :: {{name}}"))
+        }
+        // An address that goes out, of whatever type the program has for it.
+        ("*mut c_void", "baseptr" | "logical_true" | "logical_false") => {
+            is_choice = true;
+            (kind.clone(), name.clone(), "type(*), dimension(*) :: {name}".to_owned())
+        }
+        // Fortran has no use for the address of what it has attached.
+        ("*mut c_void", "buffer_addr") => {
+            is_choice = true;
+            writeln!(before, "let _ = {name};\nlet mut detached = 0_usize;")?;
+            let call = "(&raw mut detached).cast()".to_owned();
+            (kind.clone(), call, "type(*), dimension(*) :: {name}".to_owned())
+        }
+        ("*mut c_void" | "*const c_void", _) => {
+            is_choice = true;
+            let call = format!("sentinels::buffer({name})");
+            ("*const c_void".to_owned(), call, "type(*), dimension(*) :: {name}".to_owned())
+        }
+        ("*mut MPI_Status" | "*const MPI_Status", _) => {
+            let shape = if *is_array { "(MPI_STATUS_SIZE, *)" } else { "(MPI_STATUS_SIZE)" };
+            let call = format!("sentinels::status({name})");
+            (kind.clone(), call, format!("integer :: {{name}}{shape}"))
+        }
+        ("*mut c_int", "index") if !is_array => {
+            writeln!(after, "if code == 0 {{ convert::count_from_one({name}, 1); }}")?;
+            (kind.clone(), name.clone(), "integer :: {name}".to_owned())
+        }
+        ("*mut c_int", "array_of_indices") => {
+            writeln!(after, "convert::count_from_one({name}, *outcount);")?;
+            (kind.clone(), name.clone(), "integer :: {name}(*)".to_owned())
+        }
+        // C counts the final zero, where it wants to know the length at all.
+        ("*mut c_int", "buflen" | "pset_len") => {
+            writeln!(before, "let mut c_{name} = if *{name} > 0 {{ *{name} + 1 }} else {{ 0 }};")?;
+            writeln!(after, "*{name} = (c_{name} - 1).max(0);")?;
+            (kind.clone(), format!("&raw mut c_{name}"), "integer :: {name}".to_owned())
+        }
+        ("*mut c_int", "array_of_errcodes") => {
+            (kind.clone(), format!("sentinels::errcodes({name})"), "integer :: {name}(*)".to_owned())
+        }
+        ("*mut c_int" | "*const c_int", "sourceweights" | "destweights" | "weights") => {
+            let call = format!("sentinels::weights({name})");
+            (kind.clone(), call, "integer :: {name}(*)".to_owned())
+        }
+        ("*mut c_int" | "*const c_int", _) => {
+            (kind.clone(), name.clone(), format!("{integer} :: {{name}}{plural}"))
+        }
+        ("*mut i64" | "*const i64", _) => (kind.clone(), name.clone(), format!("{wide} :: {{name}}{plural}")),
+        ("*mut [c_int; 3]", _) => (kind.clone(), name.clone(), "integer :: {name}(3, *)".to_owned()),
+        ("*const c_char", _) => {
+            has_length = true;
+            let strip =
+                if routine.name.starts_with("MPI_Info_") { "text::given_stripped" } else { "text::given" };
+            writeln!(before, "let {name} = {strip}({name}, {name}_len);")?;
+            (kind.clone(), format!("{name}.as_ptr()"), "character(len=*) :: {name}".to_owned())
+        }
+        ("*mut c_char", _) => {
+            has_length = true;
+            let has_flag = prototype.parameters.iter().any(|other| other.name == "flag");
+            let condition = if has_flag { " && *flag != 0" } else { "" };
+            writeln!(before, "let mut c_{name} = text::Room::new();")?;
+            writeln!(after, "if code == 0{condition} {{ c_{name}.give({name}, {name}_len); }}")?;
+            (kind.clone(), format!("c_{name}.as_mut_ptr()"), "character(len=*) :: {name}".to_owned())
+        }
+        ("*mut *mut c_char", _) => {
+            has_length = true;
+            let count = if name == "array_of_commands" { "Some(*count)" } else { "None" };
+            writeln!(before, "let mut {name} = text::Several::new({name}, {name}_len, 1, {count});")?;
+            (
+                kind.replacen("*mut *mut", "*const", 1),
+                format!("{name}.as_mut_ptr()"),
+                "character(len=*) :: {name}(*)".to_owned(),
+            )
+        }
+        ("*mut *mut *mut c_char", _) => {
+            has_length = true;
+            writeln!(before, "let mut {name} = text::Table::new({name}, {name}_len, *count);")?;
+            let declaration = "character(len=*) :: {name}(count, *)".to_owned();
+            ("*const c_char".to_owned(), format!("{name}.as_mut_ptr()"), declaration)
+        }
+        ("Callback", _) => {
+            let call = match base.as_str() {
+                "MPI_Comm_copy_attr_function"
+                | "MPI_Type_copy_attr_function"
+                | "MPI_Win_copy_attr_function" => {
+                    format!("callbacks::copy_attribute({name})")
+                }
+                "MPI_Comm_delete_attr_function"
+                | "MPI_Type_delete_attr_function"
+                | "MPI_Win_delete_attr_function" => {
+                    format!("callbacks::delete_attribute({name})")
+                }
+                "MPI_Copy_function" => format!("callbacks::copy_small_attribute({name})"),
+                "MPI_Delete_function" => format!("callbacks::delete_small_attribute({name})"),
+                "MPI_Grequest_query_function" => "callbacks::query()".to_owned(),
+                "MPI_Grequest_free_function" => "callbacks::free()".to_owned(),
+                "MPI_Grequest_cancel_function" => "callbacks::cancel()".to_owned(),
+                "MPI_Datarep_extent_function" => "callbacks::extent()".to_owned(),
+                "MPI_Datarep_conversion_function" if name.starts_with("read") => {
+                    format!("callbacks::read_conversion({name})")
+                }
+                "MPI_Datarep_conversion_function" => format!("callbacks::write_conversion({name})"),
+                // By reference in C too, and a number is the first half of its handle: the program's function fits as it is.
+                other if other.ends_with("_errhandler_function") || other == "MPI_User_function" => {
+                    name.clone()
+                }
+                other => return Err(format!("{}: no {other} in Fortran", routine.name).into()),
+            };
+            (kind.clone(), call, "external :: {name}".to_owned())
+        }
+        (handle, _) if handle.starts_with("MPI_") => (
+            "*const c_int".to_owned(),
+            format!("{handle}(*{name} as u32 as usize)"),
+            "integer :: {name}".to_owned(),
+        ),
+        (handle, _) if handle.starts_with("*mut MPI_") && !is_array => {
+            writeln!(before, "let mut c_{name} = {base}(*{name} as u32 as usize);")?;
+            writeln!(after, "*{name} = c_{name}.0 as c_int;")?;
+            ("*mut c_int".to_owned(), format!("&raw mut c_{name}"), "integer :: {name}".to_owned())
+        }
+        (handle, _) if handle.contains(" MPI_") => {
+            let count = count_of(&routine.name, name)?;
+            let goes_out = handle.starts_with("*mut ");
+            let (declared, mutable, call) = match goes_out {
+                true => ("*mut c_int", "mut ", "as_mut_ptr"),
+                false => ("*const c_int", "", "as_ptr"),
+            };
+            writeln!(before, "let {mutable}c_{name} = convert::handles({name}, {count}, {base});")?;
+            if goes_out {
+                writeln!(after, "convert::store({name}, &c_{name}, |handle| handle.0);")?;
+            }
+            (declared.to_owned(), format!("c_{name}.{call}()"), "integer :: {name}(*)".to_owned())
+        }
+        (other, _) => return Err(format!("{}: no Fortran for {name}: {other}", routine.name).into()),
+    };
+    routine.call.push(call);
+    routine.arguments.push(Argument { name: name.clone(), rust, declaration, is_choice, has_length });
+    Ok(())
+}
+
+/// How many handles an array has.
+fn count_of(function: &str, array: &str) -> Fallible<&'static str> {
+    Ok(match (function, array) {
+        ("MPI_Waitsome" | "MPI_Testsome" | "MPI_Request_get_status_some", _) => "*incount",
+        (_, "array_of_requests" | "array_of_info" | "array_of_types") => "*count",
+        ("MPI_Type_get_contents", _) => "*max_datatypes",
+        (name, "sendtypes") if name.to_lowercase().contains("neighbor") => "convert::neighbors(*comm).1",
+        (name, "recvtypes") if name.to_lowercase().contains("neighbor") => "convert::neighbors(*comm).0",
+        (_, "sendtypes" | "recvtypes") => "convert::peers(*comm)",
+        _ => return Err(format!("{function}: how long is {array}?").into()),
+    })
+}
+
+/// The exported routines, in Rust. `mpi_x_` calls what the process has as `MPI_X`, so that a tool that stands in front of the
+/// C function sees the calls of Fortran too; `pmpi_x_` calls `PMPI_X`.
+pub(crate) fn exports(routines: &[Routine]) -> Fallible<String> {
+    let mut text = String::new();
+    for routine in routines {
+        let Routine { name, signature, before, after, .. } = routine;
+        let (small, call) = (name.to_lowercase(), routine.call.join(", "));
+        let mut parameters: Vec<_> = routine
+            .arguments
+            .iter()
+            .map(|argument| format!("{}: {}", argument.name, argument.rust))
+            .collect();
+        let mut names: Vec<_> = routine.arguments.iter().map(|argument| argument.name.clone()).collect();
+        if routine.has_code() {
+            parameters.push("ierror: *mut c_int".to_owned());
+            names.push("ierror".to_owned());
+        }
+        for argument in routine.arguments.iter().filter(|argument| argument.has_length) {
+            parameters.push(format!("{}_len: usize", argument.name));
+            names.push(format!("{}_len", argument.name));
+        }
+        let (parameters, names) = (parameters.join(", "), names.join(", "));
+        let returns = routine.returns.as_ref().map(|kind| format!(" -> {kind}")).unwrap_or_default();
+        let body = match (routine.is_function(), routine.has_code()) {
+            (true, _) => format!("function({call})"),
+            (_, true) => {
+                format!("{before}let code = function({call});\n{after}convert::report(ierror, code);")
+            }
+            _ => format!("{before}let _code = function({call});\n{after}"),
+        };
+        writeln!(
+            text,
+            "#[inline(always)]\nunsafe fn {small}(function: {signature}, {parameters}){returns} {{ unsafe {{\n{body}\n}} }}"
+        )?;
+        writeln!(
+            text,
+            "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {small}_({parameters}){returns} {{\n\
+             static FOUND: Found = Found::new(c\"{name}\");\n\
+             unsafe {{\nlet function: {signature} = std::mem::transmute(FOUND.or(crate::exports::P{name} as *const ()));\n\
+             {small}(function, {names})\n}} }}"
+        )?;
+        writeln!(
+            text,
+            "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn p{small}_({parameters}){returns} {{\n\
+             unsafe {{ {small}(crate::exports::P{name}, {names}) }} }}"
+        )?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,187 @@
+//! What Fortran programs read: the include file `mpif.h` and the source of the module `mpi`, from the header and its prototypes.
+
+use std::fmt::Write as _;
+
+use crate::Fallible;
+use crate::fortran::Routine;
+
+/// Names of C that Fortran has otherwise, or not at all.
+const NOT_IN_FORTRAN: [&str; 3] = ["MPI_T_", "MPI_F_", "MPI_ABI_"];
+
+/// The common blocks whose addresses mean something else, and what a program sees in them (src/fortran/sentinels.rs).
+const SENTINELS: [(&str, &str); 10] = [
+    ("MPI_BOTTOM", "INTEGER MPI_BOTTOM"),
+    ("MPI_IN_PLACE", "INTEGER MPI_IN_PLACE"),
+    ("MPI_BUFFER_AUTOMATIC", "INTEGER MPI_BUFFER_AUTOMATIC"),
+    ("MPI_STATUS_IGNORE", "INTEGER MPI_STATUS_IGNORE(8)"),
+    ("MPI_STATUSES_IGNORE", "INTEGER MPI_STATUSES_IGNORE(8,1)"),
+    ("MPI_ERRCODES_IGNORE", "INTEGER MPI_ERRCODES_IGNORE(1)"),
+    ("MPI_UNWEIGHTED", "INTEGER MPI_UNWEIGHTED(1)"),
+    ("MPI_WEIGHTS_EMPTY", "INTEGER MPI_WEIGHTS_EMPTY(1)"),
+    ("MPI_ARGV_NULL", "CHARACTER*1 MPI_ARGV_NULL(1)"),
+    ("MPI_ARGVS_NULL", "CHARACTER*1 MPI_ARGVS_NULL(1,1)"),
+];
+
+/// The functions that the library has for programs to hand back to it.
+const FUNCTIONS: [&str; 13] = [
+    "MPI_NULL_COPY_FN",
+    "MPI_DUP_FN",
+    "MPI_NULL_DELETE_FN",
+    "MPI_COMM_NULL_COPY_FN",
+    "MPI_COMM_DUP_FN",
+    "MPI_COMM_NULL_DELETE_FN",
+    "MPI_TYPE_NULL_COPY_FN",
+    "MPI_TYPE_DUP_FN",
+    "MPI_TYPE_NULL_DELETE_FN",
+    "MPI_WIN_NULL_COPY_FN",
+    "MPI_WIN_DUP_FN",
+    "MPI_WIN_NULL_DELETE_FN",
+    "MPI_CONVERSION_FN_NULL",
+];
+
+/// The constants of the header that are integers in Fortran, in its order. Lengths of strings do not count a final zero.
+fn constants(header: &str) -> Fallible<Vec<(String, i64)>> {
+    let mut found: Vec<(String, i64)> = Vec::new();
+    for line in header.lines() {
+        let line = line.split("/*").next().unwrap_or(line).trim();
+        let Some((name, value)) = (match line.strip_prefix("#define ") {
+            Some(rest) => rest.split_once(char::is_whitespace),
+            None => line.trim_end_matches(',').split_once(" = "),
+        }) else {
+            continue;
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let is_constant = name.starts_with("MPI_")
+            && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+            && !NOT_IN_FORTRAN.iter().any(|front| name.starts_with(front));
+        if !is_constant || value.contains('*') || name == "MPI_DISPLACEMENT_CURRENT" {
+            continue;
+        }
+        // Either a number, a number in a pointer's clothes, or another constant's name.
+        let number = match value.rsplit_once(')') {
+            Some((front, "")) => front.rsplit_once(')').map_or(value, |(_, number)| number),
+            _ => value,
+        };
+        let number = match number.strip_prefix("0x") {
+            Some(digits) => i64::from_str_radix(digits, 16).ok(),
+            None => number.parse().ok(),
+        };
+        let other = || found.iter().find(|(other, _)| other == value).map(|&(_, number)| number);
+        let number = number.or_else(other).ok_or_else(|| format!("mpi.h: what is {name}, {value}?"))?;
+        let is_length = name.starts_with("MPI_MAX_");
+        found.push((name.to_owned(), if is_length { number - 1 } else { number }));
+    }
+    if found.len() < 250 {
+        return Err(format!("mpi.h has {} constants for Fortran only", found.len()).into());
+    }
+    Ok(found)
+}
+
+/// `mpif.h`, valid in both source forms.
+pub(crate) fn mpif(header: &str) -> Fallible<String> {
+    let mut text = String::from(
+        "! mpif.h: the constants of MPI 5.0 for Fortran programs, in fixed and in free source form.\n\
+         ! Made from mpi.h: the numbers are those of C.\n",
+    );
+    let mut constant = |kind: &str, name: &str, value: &str| {
+        writeln!(text, "      {kind} {name}")?;
+        writeln!(text, "      PARAMETER ({name}={value})")
+    };
+    let fixed = [
+        ("MPI_ADDRESS_KIND", "8"),
+        ("MPI_OFFSET_KIND", "8"),
+        ("MPI_COUNT_KIND", "8"),
+        ("MPI_INTEGER_KIND", "4"),
+        ("MPI_STATUS_SIZE", "8"),
+        ("MPI_SOURCE", "1"),
+        ("MPI_TAG", "2"),
+        ("MPI_ERROR", "3"),
+    ];
+    for (name, value) in fixed {
+        constant("INTEGER", name, value)?;
+    }
+    for (name, value) in constants(header)? {
+        constant("INTEGER", &name, &value.to_string())?;
+    }
+    constant("INTEGER(KIND=8)", "MPI_DISPLACEMENT_CURRENT", "-1")?;
+    constant("LOGICAL", "MPI_SUBARRAYS_SUPPORTED", ".FALSE.")?;
+    constant("LOGICAL", "MPI_ASYNC_PROTECTS_NONBLOCKING", ".FALSE.")?;
+    writeln!(text, "! Their addresses mean something, what is in them does not.")?;
+    for (name, declaration) in SENTINELS {
+        let block = name.replacen("MPI_", "MPI_FORTRAN_", 1);
+        writeln!(text, "      {declaration}\n      COMMON /{block}/ {name}\n      SAVE /{block}/")?;
+    }
+    for name in FUNCTIONS {
+        writeln!(text, "      EXTERNAL {name}")?;
+    }
+    for (kind, name) in [
+        ("DOUBLE PRECISION", "MPI_WTIME"),
+        ("DOUBLE PRECISION", "MPI_WTICK"),
+        ("INTEGER(KIND=8)", "MPI_AINT_ADD"),
+        ("INTEGER(KIND=8)", "MPI_AINT_DIFF"),
+    ] {
+        for prefix in ["", "P"] {
+            writeln!(text, "      {kind} {prefix}{name}\n      EXTERNAL {prefix}{name}")?;
+        }
+    }
+    match text.lines().find(|line| line.len() > 72 && !line.starts_with('!')) {
+        Some(line) => Err(format!("mpif.h: too long for the fixed source form: {line}").into()),
+        None => Ok(text),
+    }
+}
+
+/// The source of the module `mpi`: the constants, and an interface of each routine, by both of its names.
+pub(crate) fn module(routines: &[Routine]) -> Fallible<String> {
+    let mut text = String::from(
+        "! The module mpi of MPI 5.0: the constants of mpif.h, and the interfaces of the routines.\n\
+         module mpi\n  implicit none\n  include 'mpif.h'\n  interface\n",
+    );
+    for routine in routines.iter().filter(|routine| !routine.is_function()) {
+        for prefix in ["", "P"] {
+            interface(&mut text, &format!("{prefix}{}", routine.name), routine)?;
+        }
+    }
+    text.push_str(
+        "    subroutine MPI_F_sync_reg(buf)\n\
+         !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf\n\
+         !DIR$ IGNORE_TKR buf\n\
+         !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf\n\
+         \x20     type(*), dimension(*) :: buf\n\
+         \x20   end subroutine\n\
+         \x20 end interface\nend module mpi\n",
+    );
+    match text.lines().find(|line| line.len() > 132) {
+        Some(line) => Err(format!("mpi.f90: a line is too long: {line}").into()),
+        None => Ok(text),
+    }
+}
+
+fn interface(text: &mut String, name: &str, routine: &Routine) -> Fallible<()> {
+    let mut names: Vec<_> = routine.arguments.iter().map(|argument| argument.name.as_str()).collect();
+    if routine.has_code() {
+        names.push("ierror");
+    }
+    writeln!(text, "    subroutine {name}( &")?;
+    for (place, argument) in names.iter().enumerate() {
+        let comma = if place + 1 == names.len() { ")" } else { ", &" };
+        writeln!(text, "      {argument}{comma}")?;
+    }
+    let choices: Vec<_> = routine.arguments.iter().filter(|argument| argument.is_choice).collect();
+    writeln!(text, "      import")?;
+    for argument in &routine.arguments {
+        writeln!(text, "      {}", argument.declaration.replace("{name}", &argument.name))?;
+    }
+    if routine.has_code() {
+        writeln!(text, "      integer :: ierror")?;
+    }
+    // Any type and rank, in the words of different compilers.
+    for name in choices.iter().map(|choice| &choice.name) {
+        for words in
+            ["!GCC$ ATTRIBUTES NO_ARG_CHECK ::", "!DIR$ IGNORE_TKR", "!DEC$ ATTRIBUTES NO_ARG_CHECK ::"]
+        {
+            writeln!(text, "{words} {name}")?;
+        }
+    }
+    writeln!(text, "    end subroutine")?;
+    Ok(())
+}

@@ -1,0 +1,325 @@
+//! Functions of a Fortran program that C calls: by value and with a result in C, by reference and with a last argument for the
+//! code in Fortran. Operations and error handlers have everything by reference in C too, and need nothing of this.
+//!
+//! SAFETY: every function here is called by Fortran, or by the library under C's contract: functions have the interfaces that the
+//! standard gives them, and states are what [`keep`] has made.
+
+use std::ffi::{c_int, c_void};
+
+use crate::types::{Callback, MPI_Datatype, MPI_SUCCESS, MPI_Status};
+
+/// What C carries for a Fortran program in the place of its extra state: that, and the program's functions. It is never freed: a
+/// key is in use as long as an attribute of it is, wherever that has been copied to. Programs make few.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    functions: [Callback; 3],
+    /// The extra state, and the same as a short integer, for the functions that have such.
+    state: i64,
+    small_state: c_int,
+}
+
+impl Kept {
+    /// The extra state for C.
+    pub(crate) fn state(&'static self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    unsafe fn of(state: *mut c_void) -> &'static Self {
+        unsafe { &*state.cast_const().cast() }
+    }
+}
+
+/// Keeps the functions that came with a call, in their order.
+pub(crate) fn keep(functions: [Callback; 3], state: i64) -> &'static Kept {
+    Box::leak(Box::new(Kept { functions, state, small_state: state as c_int }))
+}
+
+type Handle = usize;
+type Copy<A> = unsafe extern "C" fn(*mut c_int, *mut c_int, *const A, *mut A, *mut A, *mut c_int, *mut c_int);
+type Delete<A> = unsafe extern "C" fn(*mut c_int, *mut c_int, *mut A, *const A, *mut c_int);
+
+/// What stands for "copy nothing" and "copy the value" in C.
+const NULL_COPY: Callback = 0;
+const DUP: Callback = 1;
+
+macro_rules! attribute_functions {
+    ($copy:ident $delete:ident $copy_in_c:ident $delete_in_c:ident $kind:ty, $state:ident,
+     $null_copies:expr, $dups:expr, $null_deletes:expr) => {
+        /// The function for C that copies an attribute by the program's.
+        pub(crate) fn $copy(function: Callback) -> Callback {
+            if $null_copies.contains(&function) {
+                NULL_COPY
+            } else if $dups.contains(&function) {
+                DUP
+            } else {
+                $copy_in_c as *const () as usize
+            }
+        }
+
+        /// The function for C that deletes an attribute by the program's.
+        pub(crate) fn $delete(function: Callback) -> Callback {
+            if $null_deletes.contains(&function) { 0 } else { $delete_in_c as *const () as usize }
+        }
+
+        unsafe extern "C" fn $copy_in_c(
+            handle: Handle,
+            keyval: c_int,
+            state: *mut c_void,
+            value: *mut c_void,
+            to: *mut c_void,
+            flag: *mut c_int,
+        ) -> c_int {
+            unsafe {
+                let kept = Kept::of(state);
+                let function: Copy<$kind> = std::mem::transmute(kept.functions[0]);
+                let (mut handle, mut keyval, mut code) = (handle as c_int, keyval, MPI_SUCCESS);
+                let (mut from, mut copied): ($kind, $kind) = (value.addr() as $kind, 0);
+                function(
+                    &raw mut handle,
+                    &raw mut keyval,
+                    &raw const kept.$state,
+                    &raw mut from,
+                    &raw mut copied,
+                    flag,
+                    &raw mut code,
+                );
+                *flag = c_int::from(*flag != 0);
+                *to.cast::<usize>() = i64::from(copied) as usize;
+                code
+            }
+        }
+
+        unsafe extern "C" fn $delete_in_c(
+            handle: Handle,
+            keyval: c_int,
+            value: *mut c_void,
+            state: *mut c_void,
+        ) -> c_int {
+            unsafe {
+                let kept = Kept::of(state);
+                let function: Delete<$kind> = std::mem::transmute(kept.functions[1]);
+                let (mut handle, mut keyval, mut code) = (handle as c_int, keyval, MPI_SUCCESS);
+                let mut value = value.addr() as $kind;
+                function(
+                    &raw mut handle,
+                    &raw mut keyval,
+                    &raw mut value,
+                    &raw const kept.$state,
+                    &raw mut code,
+                );
+                code
+            }
+        }
+    };
+}
+
+attribute_functions! {
+    copy_attribute delete_attribute copy_attribute_in_c delete_attribute_in_c i64, state,
+    of([mpi_comm_null_copy_fn_, mpi_type_null_copy_fn_, mpi_win_null_copy_fn_]),
+    of([mpi_comm_dup_fn_, mpi_type_dup_fn_, mpi_win_dup_fn_]),
+    of_delete([mpi_comm_null_delete_fn_, mpi_type_null_delete_fn_, mpi_win_null_delete_fn_])
+}
+
+attribute_functions! {
+    copy_small_attribute delete_small_attribute copy_small_attribute_in_c delete_small_attribute_in_c c_int, small_state,
+    [mpi_null_copy_fn_ as *const () as usize],
+    [mpi_dup_fn_ as *const () as usize],
+    [mpi_null_delete_fn_ as *const () as usize]
+}
+
+fn of(functions: [Copy<i64>; 3]) -> [usize; 3] {
+    functions.map(|function| function as *const () as usize)
+}
+
+fn of_delete(functions: [Delete<i64>; 3]) -> [usize; 3] {
+    functions.map(|function| function as *const () as usize)
+}
+
+/// The functions that programs hand back to the library by their names; they may also call them (MPI 5.0 section 7.7.2).
+macro_rules! predefined {
+    ($kind:ty: $($null_copy:ident $dup:ident $null_delete:ident)*) => { $(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $null_copy(
+            _handle: *mut c_int,
+            _keyval: *mut c_int,
+            _state: *const $kind,
+            _value: *mut $kind,
+            _to: *mut $kind,
+            flag: *mut c_int,
+            ierror: *mut c_int,
+        ) {
+            unsafe { (*flag, *ierror) = (0, MPI_SUCCESS) };
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $dup(
+            _handle: *mut c_int,
+            _keyval: *mut c_int,
+            _state: *const $kind,
+            value: *mut $kind,
+            to: *mut $kind,
+            flag: *mut c_int,
+            ierror: *mut c_int,
+        ) {
+            unsafe { (*to, *flag, *ierror) = (*value, 1, MPI_SUCCESS) };
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $null_delete(
+            _handle: *mut c_int,
+            _keyval: *mut c_int,
+            _value: *mut $kind,
+            _state: *const $kind,
+            ierror: *mut c_int,
+        ) {
+            unsafe { *ierror = MPI_SUCCESS };
+        }
+    )* };
+}
+
+predefined! { i64:
+    mpi_comm_null_copy_fn_ mpi_comm_dup_fn_ mpi_comm_null_delete_fn_
+    mpi_type_null_copy_fn_ mpi_type_dup_fn_ mpi_type_null_delete_fn_
+    mpi_win_null_copy_fn_ mpi_win_dup_fn_ mpi_win_null_delete_fn_
+}
+predefined! { c_int: mpi_null_copy_fn_ mpi_dup_fn_ mpi_null_delete_fn_ }
+
+/// The value of an attribute in Fortran: of the predefined ones, C has the address (include/mpi.h).
+pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
+    const WIN_SIZE: c_int = 603;
+    let at = std::ptr::with_exposed_provenance::<c_int>(value);
+    match keyval {
+        501..=507 | 602 | 604 | 605 => unsafe { i64::from(*at) },
+        WIN_SIZE => unsafe { *at.cast() },
+        _ => value as i64,
+    }
+}
+
+/// The functions of a generalized request, for C.
+pub(crate) fn query() -> Callback {
+    query_in_c as *const () as usize
+}
+
+/// As [`query`].
+pub(crate) fn free() -> Callback {
+    free_in_c as *const () as usize
+}
+
+/// As [`query`].
+pub(crate) fn cancel() -> Callback {
+    cancel_in_c as *const () as usize
+}
+
+unsafe extern "C" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> c_int {
+    type Query = unsafe extern "C" fn(*const i64, *mut MPI_Status, *mut c_int);
+    unsafe {
+        let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
+        let function: Query = std::mem::transmute(kept.functions[0]);
+        function(&raw const kept.state, status, &raw mut code);
+        code
+    }
+}
+
+unsafe extern "C" fn free_in_c(state: *mut c_void) -> c_int {
+    type Free = unsafe extern "C" fn(*const i64, *mut c_int);
+    unsafe {
+        let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
+        let function: Free = std::mem::transmute(kept.functions[1]);
+        function(&raw const kept.state, &raw mut code);
+        code
+    }
+}
+
+unsafe extern "C" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_int {
+    type Cancel = unsafe extern "C" fn(*const i64, *const c_int, *mut c_int);
+    unsafe {
+        let (kept, is_complete, mut code) = (Kept::of(state), c_int::from(is_complete != 0), MPI_SUCCESS);
+        let function: Cancel = std::mem::transmute(kept.functions[2]);
+        function(&raw const kept.state, &raw const is_complete, &raw mut code);
+        code
+    }
+}
+
+type Conversion = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    *mut c_void,
+    *const i64,
+    *const i64,
+    *mut c_int,
+);
+
+/// `MPI_CONVERSION_FN_NULL`: no conversion is needed. It is not there to be called.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_conversion_fn_null_(
+    _user: *mut c_void,
+    _datatype: *const c_int,
+    _count: *const c_int,
+    _file: *mut c_void,
+    _position: *const i64,
+    _state: *const i64,
+    ierror: *mut c_int,
+) {
+    unsafe { *ierror = MPI_SUCCESS };
+}
+
+fn is_no_conversion(function: Callback) -> bool {
+    let own: Conversion = mpi_conversion_fn_null_;
+    function == own as *const () as usize
+}
+
+/// The function for C that converts what is read from a file.
+pub(crate) fn read_conversion(function: Callback) -> Callback {
+    if is_no_conversion(function) { 0 } else { read_conversion_in_c as *const () as usize }
+}
+
+/// The function for C that converts what is written to a file.
+pub(crate) fn write_conversion(function: Callback) -> Callback {
+    if is_no_conversion(function) { 0 } else { write_conversion_in_c as *const () as usize }
+}
+
+/// The function for C that says how large a datatype is in a file.
+pub(crate) fn extent() -> Callback {
+    extent_in_c as *const () as usize
+}
+
+macro_rules! conversions {
+    ($($name:ident $place:literal)*) => { $(
+        unsafe extern "C" fn $name(
+            user: *mut c_void,
+            datatype: MPI_Datatype,
+            count: c_int,
+            file: *mut c_void,
+            position: i64,
+            state: *mut c_void,
+        ) -> c_int {
+            unsafe {
+                let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
+                let function: Conversion = std::mem::transmute(kept.functions[$place]);
+                function(
+                    user,
+                    &raw const datatype,
+                    &raw const count,
+                    file,
+                    &raw const position,
+                    &raw const kept.state,
+                    &raw mut code,
+                );
+                code
+            }
+        }
+    )* };
+}
+
+conversions! { read_conversion_in_c 0 write_conversion_in_c 1 }
+
+unsafe extern "C" fn extent_in_c(datatype: MPI_Datatype, extent: *mut i64, state: *mut c_void) -> c_int {
+    type Extent = unsafe extern "C" fn(*const c_int, *mut i64, *const i64, *mut c_int);
+    unsafe {
+        let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
+        let function: Extent = std::mem::transmute(kept.functions[2]);
+        function(&raw const datatype, extent, &raw const kept.state, &raw mut code);
+        code
+    }
+}

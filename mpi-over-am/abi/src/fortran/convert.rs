@@ -1,0 +1,116 @@
+//! Handles, arrays and codes between Fortran and C, and which C function a routine calls.
+//!
+//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
+//! the standard says they are for.
+
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::exports::{
+    PMPI_Cartdim_get, PMPI_Comm_rank, PMPI_Comm_remote_size, PMPI_Comm_size, PMPI_Comm_test_inter,
+    PMPI_Dist_graph_neighbors_count, PMPI_Graph_neighbors_count, PMPI_Topo_test,
+};
+use crate::types::{MPI_Comm, MPI_SUCCESS};
+
+/// The C function of a name: that of a tool, if one stands in front of the library's.
+pub(crate) struct Found {
+    name: &'static CStr,
+    function: AtomicPtr<()>,
+}
+
+impl Found {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self { name, function: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The function, looked up at the first call; `own` where the process has none of the name.
+    #[inline(always)]
+    pub(crate) fn or(&self, own: *const ()) -> *const () {
+        // Relaxed: whoever looks finds the same, and functions do not change.
+        let known = self.function.load(Ordering::Relaxed);
+        if known.is_null() { self.look(own) } else { known }
+    }
+
+    #[cold]
+    fn look(&self, own: *const ()) -> *const () {
+        let found: *mut () = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) }.cast();
+        let found = if found.is_null() { own.cast_mut() } else { found };
+        self.function.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// The code of a call, where the program wants it.
+#[inline(always)]
+pub(crate) unsafe fn report(ierror: *mut c_int, code: c_int) {
+    if !ierror.is_null() {
+        unsafe { *ierror = code };
+    }
+}
+
+/// An array of handles, for the length of a call.
+pub(crate) type Handles<T> = SmallVec<[T; 16]>;
+
+/// The handles of an array of integers.
+pub(crate) unsafe fn handles<T>(at: *const c_int, count: c_int, handle: impl Fn(usize) -> T) -> Handles<T> {
+    (0..count.max(0) as usize).map(|place| handle(unsafe { *at.add(place) } as u32 as usize)).collect()
+}
+
+/// The integers of an array of handles.
+pub(crate) unsafe fn store<T>(at: *mut c_int, handles: &[T], number: impl Fn(&T) -> usize) {
+    for (place, handle) in handles.iter().enumerate() {
+        unsafe { *at.add(place) = number(handle) as c_int };
+    }
+}
+
+/// Places in arrays, counted from 1; `MPI_UNDEFINED` stays what it is.
+pub(crate) unsafe fn count_from_one(at: *mut c_int, count: c_int) {
+    for place in 0..count.max(0) as usize {
+        unsafe {
+            if *at.add(place) >= 0 {
+                *at.add(place) += 1;
+            }
+        }
+    }
+}
+
+/// How many tasks a collective operation on the communicator exchanges with; 0 where there is no such communicator: the call
+/// itself will say so.
+pub(crate) unsafe fn peers(comm: c_int) -> c_int {
+    let (comm, mut is_inter, mut size) = (MPI_Comm(comm as u32 as usize), 0, 0);
+    unsafe {
+        if PMPI_Comm_test_inter(comm, &raw mut is_inter) != MPI_SUCCESS {
+            return 0;
+        }
+        let function = if is_inter == 0 { PMPI_Comm_size } else { PMPI_Comm_remote_size };
+        if function(comm, &raw mut size) == MPI_SUCCESS { size } else { 0 }
+    }
+}
+
+/// How many neighbors send to the calling task, and receive from it, by the topology of the communicator.
+pub(crate) unsafe fn neighbors(comm: c_int) -> (c_int, c_int) {
+    const GRAPH: c_int = 212;
+    const CART: c_int = 211;
+    const DIST_GRAPH: c_int = 213;
+    let comm = MPI_Comm(comm as u32 as usize);
+    let (mut topology, mut count, mut others, mut rank, mut weighted) = (0, 0, 0, 0, 0);
+    unsafe {
+        if PMPI_Topo_test(comm, &raw mut topology) != MPI_SUCCESS {
+            return (0, 0);
+        }
+        match topology {
+            CART if PMPI_Cartdim_get(comm, &raw mut count) == MPI_SUCCESS => (2 * count, 2 * count),
+            GRAPH if PMPI_Comm_rank(comm, &raw mut rank) == MPI_SUCCESS => {
+                PMPI_Graph_neighbors_count(comm, rank, &raw mut count);
+                (count, count)
+            }
+            DIST_GRAPH => {
+                PMPI_Dist_graph_neighbors_count(comm, &raw mut count, &raw mut others, &raw mut weighted);
+                (count, others)
+            }
+            _ => (0, 0),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Routines of MPI-1 that the standard has removed and old programs still call, and what Fortran alone has.
+//!
+//! SAFETY: every function here is called by Fortran, under the contract that the standard gave it: arguments are good for what
+//! the standard says they are for.
+
+use std::ffi::{c_int, c_void};
+
+use smallvec::SmallVec;
+
+use super::convert::{handles, report};
+use super::sentinels;
+use crate::exports::{
+    PMPI_Comm_create_errhandler, PMPI_Comm_get_errhandler, PMPI_Comm_set_errhandler, PMPI_Get_address,
+    PMPI_Type_create_hindexed, PMPI_Type_create_hvector, PMPI_Type_create_struct, PMPI_Type_get_extent,
+};
+use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler};
+
+/// Nothing: a call that the compiler cannot look into keeps it from moving accesses of the buffer across (MPI 5.0 section
+/// 19.1.8).
+#[unsafe(no_mangle)]
+extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
+
+/// As [`mpi_f_sync_reg_`].
+#[unsafe(no_mangle)]
+extern "C" fn pmpi_f_sync_reg_(_buffer: *mut c_void) {}
+
+/// Exports a routine by its two names.
+macro_rules! routines {
+    ($($(#[$doc:meta])* $name:ident $profiled:ident ($($argument:ident: $kind:ty),*) $body:block)*) => { $(
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $kind),*) {
+            unsafe { $body }
+        }
+
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $profiled($($argument: $kind),*) {
+            unsafe { $name($($argument),*) }
+        }
+    )* };
+}
+
+unsafe fn datatype(number: *const c_int) -> MPI_Datatype {
+    MPI_Datatype(unsafe { *number } as u32 as usize)
+}
+
+/// Displacements as short integers, widened.
+unsafe fn displacements(at: *const c_int, count: c_int) -> SmallVec<[i64; 16]> {
+    (0..count.max(0) as usize).map(|place| i64::from(unsafe { *at.add(place) })).collect()
+}
+
+unsafe fn bounds(of: *const c_int) -> (c_int, i64, i64) {
+    let (mut lower, mut extent) = (0, 0);
+    let code = unsafe { PMPI_Type_get_extent(datatype(of), &raw mut lower, &raw mut extent) };
+    (code, lower, extent)
+}
+
+routines! {
+    /// As MPI_GET_ADDRESS, where addresses fit into an INTEGER: 64-bit addresses do not, what is left are differences.
+    mpi_address_ pmpi_address_(location: *mut c_void, address: *mut c_int, ierror: *mut c_int) {
+        let mut found = 0;
+        let code = PMPI_Get_address(sentinels::buffer(location), &raw mut found);
+        *address = found as c_int;
+        report(ierror, code);
+    }
+
+    mpi_type_extent_ pmpi_type_extent_(of: *const c_int, extent: *mut c_int, ierror: *mut c_int) {
+        let (code, _, found) = bounds(of);
+        *extent = found as c_int;
+        report(ierror, code);
+    }
+
+    mpi_type_lb_ pmpi_type_lb_(of: *const c_int, bound: *mut c_int, ierror: *mut c_int) {
+        let (code, lower, _) = bounds(of);
+        *bound = lower as c_int;
+        report(ierror, code);
+    }
+
+    mpi_type_ub_ pmpi_type_ub_(of: *const c_int, bound: *mut c_int, ierror: *mut c_int) {
+        let (code, lower, extent) = bounds(of);
+        *bound = (lower + extent) as c_int;
+        report(ierror, code);
+    }
+
+    mpi_type_hvector_ pmpi_type_hvector_(
+        count: *const c_int, length: *const c_int, stride: *const c_int, old: *const c_int, new: *mut c_int, ierror: *mut c_int
+    ) {
+        let mut made = datatype(new);
+        let code = PMPI_Type_create_hvector(*count, *length, i64::from(*stride), datatype(old), &raw mut made);
+        *new = made.0 as c_int;
+        report(ierror, code);
+    }
+
+    mpi_type_hindexed_ pmpi_type_hindexed_(
+        count: *const c_int, lengths: *const c_int, places: *const c_int, old: *const c_int, new: *mut c_int, ierror: *mut c_int
+    ) {
+        let (mut made, places) = (datatype(new), displacements(places, *count));
+        let code = PMPI_Type_create_hindexed(*count, lengths, places.as_ptr(), datatype(old), &raw mut made);
+        *new = made.0 as c_int;
+        report(ierror, code);
+    }
+
+    mpi_type_struct_ pmpi_type_struct_(
+        count: *const c_int, lengths: *const c_int, places: *const c_int, old: *const c_int, new: *mut c_int, ierror: *mut c_int
+    ) {
+        let (mut made, places) = (datatype(new), displacements(places, *count));
+        let old = handles(old, *count, MPI_Datatype);
+        let code = PMPI_Type_create_struct(*count, lengths, places.as_ptr(), old.as_ptr(), &raw mut made);
+        *new = made.0 as c_int;
+        report(ierror, code);
+    }
+
+    mpi_errhandler_create_ pmpi_errhandler_create_(function: Callback, handler: *mut c_int, ierror: *mut c_int) {
+        let mut made = MPI_Errhandler(*handler as u32 as usize);
+        let code = PMPI_Comm_create_errhandler(function, &raw mut made);
+        *handler = made.0 as c_int;
+        report(ierror, code);
+    }
+
+    mpi_errhandler_set_ pmpi_errhandler_set_(comm: *const c_int, handler: *const c_int, ierror: *mut c_int) {
+        let (comm, handler) = (MPI_Comm(*comm as u32 as usize), MPI_Errhandler(*handler as u32 as usize));
+        report(ierror, PMPI_Comm_set_errhandler(comm, handler));
+    }
+
+    mpi_errhandler_get_ pmpi_errhandler_get_(comm: *const c_int, handler: *mut c_int, ierror: *mut c_int) {
+        let mut found = MPI_Errhandler(*handler as u32 as usize);
+        let code = PMPI_Comm_get_errhandler(MPI_Comm(*comm as u32 as usize), &raw mut found);
+        *handler = found.0 as c_int;
+        report(ierror, code);
+    }
+}

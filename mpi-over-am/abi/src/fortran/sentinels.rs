@@ -1,0 +1,86 @@
+//! Addresses that mean something else: `mpif.h` has a common block for each, and the library a symbol of the block's name. The
+//! program's block stands in the place of the library's symbol, so its address is known here.
+//!
+//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
+//! the standard says they are for.
+
+use std::ffi::{c_int, c_void};
+
+use crate::types::{IN_PLACE, MPI_Status};
+
+/// Room of a common block; compilers align them for any type.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Block<const BYTES: usize>([u8; BYTES]);
+
+macro_rules! blocks {
+    ($($name:ident $bytes:literal)*) => { $(
+        #[unsafe(no_mangle)]
+        static mut $name: Block<$bytes> = Block([0; $bytes]);
+    )* };
+}
+
+blocks! {
+    mpi_fortran_bottom_ 4
+    mpi_fortran_in_place_ 4
+    mpi_fortran_buffer_automatic_ 4
+    mpi_fortran_status_ignore_ 32
+    mpi_fortran_statuses_ignore_ 32
+    mpi_fortran_errcodes_ignore_ 4
+    mpi_fortran_unweighted_ 4
+    mpi_fortran_weights_empty_ 4
+    mpi_fortran_argv_null_ 1
+    mpi_fortran_argvs_null_ 1
+}
+
+const BUFFER_AUTOMATIC: usize = 2;
+const UNWEIGHTED: usize = 10;
+const WEIGHTS_EMPTY: usize = 11;
+
+macro_rules! is {
+    ($at:expr, $block:ident) => {
+        $at.addr() == (&raw const $block).addr()
+    };
+}
+
+/// A buffer, or what its address means in C.
+#[inline(always)]
+pub(crate) fn buffer(at: *const c_void) -> *mut c_void {
+    if is!(at, mpi_fortran_in_place_) {
+        std::ptr::without_provenance_mut(IN_PLACE)
+    } else if is!(at, mpi_fortran_bottom_) {
+        std::ptr::null_mut()
+    } else if is!(at, mpi_fortran_buffer_automatic_) {
+        std::ptr::without_provenance_mut(BUFFER_AUTOMATIC)
+    } else {
+        at.cast_mut()
+    }
+}
+
+/// A status or several, or none.
+#[inline(always)]
+pub(crate) fn status(at: *const MPI_Status) -> *mut MPI_Status {
+    let is_ignored = is!(at, mpi_fortran_status_ignore_) || is!(at, mpi_fortran_statuses_ignore_);
+    if is_ignored { std::ptr::null_mut() } else { at.cast_mut() }
+}
+
+/// Weights of the edges of a graph.
+pub(crate) fn weights(at: *const c_int) -> *mut c_int {
+    if is!(at, mpi_fortran_unweighted_) {
+        std::ptr::without_provenance_mut(UNWEIGHTED)
+    } else if is!(at, mpi_fortran_weights_empty_) {
+        std::ptr::without_provenance_mut(WEIGHTS_EMPTY)
+    } else {
+        at.cast_mut()
+    }
+}
+
+/// The error codes of spawned tasks.
+pub(crate) fn errcodes(at: *mut c_int) -> *mut c_int {
+    if is!(at, mpi_fortran_errcodes_ignore_) { std::ptr::null_mut() } else { at }
+}
+
+/// Whether there are no arguments for the tasks to spawn.
+pub(crate) fn is_no_arguments<T>(at: *const T) -> bool {
+    is!(at, mpi_fortran_argv_null_) || is!(at, mpi_fortran_argvs_null_)
+}

@@ -1,0 +1,109 @@
+//! Characters: Fortran's are as long as they are declared, padded with blanks; C's end with a zero.
+//!
+//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
+//! the standard says they are for.
+
+use std::ffi::{CString, c_char, c_int};
+
+use crate::fortran::sentinels;
+
+/// Longer than any string that a call gives back (`MPI_MAX_LIBRARY_VERSION_STRING` is the longest).
+const ROOM: usize = 8192 + 1;
+
+unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
+    if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(at.cast(), len) } }
+}
+
+fn string(text: &[u8]) -> CString {
+    // As C would: a zero ends it.
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let len = text.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+    CString::new(&text[..len]).expect("cut before the first zero")
+}
+
+/// A string for C: without the blanks that fill it up.
+pub(crate) unsafe fn given(at: *const c_char, len: usize) -> CString {
+    string(unsafe { bytes(at, len) })
+}
+
+/// As [`given`], without the blanks in front either, as keys and values of info objects are taken (MPI 5.0 chapter 10).
+pub(crate) unsafe fn given_stripped(at: *const c_char, len: usize) -> CString {
+    let text = unsafe { bytes(at, len) };
+    let first = text.iter().position(|&byte| byte != b' ').unwrap_or(len);
+    string(&text[first..])
+}
+
+/// Room for a string of C's that goes to Fortran.
+pub(crate) struct Room([u8; ROOM]);
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Self([0; ROOM])
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut c_char {
+        self.0.as_mut_ptr().cast()
+    }
+
+    /// Gives the program as much of the string as it has room for, and blanks behind it.
+    pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(ROOM).min(len);
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.0.as_ptr().cast(), to, end);
+            std::ptr::write_bytes(to.add(end), b' ', len - end);
+        }
+    }
+}
+
+/// An array of strings for C, ended by a null pointer.
+pub(crate) struct Several {
+    pointers: Vec<*mut c_char>,
+    /// Owns what the pointers point to.
+    _strings: Vec<CString>,
+    is_none: bool,
+}
+
+impl Several {
+    /// The elements of an array of characters, `step` elements apart: `count` of them, or all before the first blank one.
+    pub(crate) unsafe fn new(at: *const c_char, len: usize, step: usize, count: Option<c_int>) -> Self {
+        let is_none = sentinels::is_no_arguments(at);
+        let mut strings = Vec::new();
+        while !is_none && count.is_none_or(|count| strings.len() < count.max(0) as usize) {
+            let text = unsafe { given(at.add(strings.len() * step * len), len) };
+            if count.is_none() && text.is_empty() {
+                break;
+            }
+            strings.push(text);
+        }
+        let pointers = strings.iter().map(|text| text.as_ptr().cast_mut());
+        let pointers = pointers.chain(std::iter::once(std::ptr::null_mut())).collect();
+        Self { pointers, _strings: strings, is_none }
+    }
+
+    /// `MPI_ARGV_NULL` is null in C.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut *mut c_char {
+        if self.is_none { std::ptr::null_mut() } else { self.pointers.as_mut_ptr() }
+    }
+}
+
+/// The arguments of several programs: row `i` of a table of characters is for program `i`, and Fortran keeps columns together.
+pub(crate) struct Table {
+    rows: Vec<*mut *mut c_char>,
+    _several: Vec<Several>,
+    is_none: bool,
+}
+
+impl Table {
+    pub(crate) unsafe fn new(at: *const c_char, len: usize, count: c_int) -> Self {
+        let is_none = sentinels::is_no_arguments(at);
+        let count = if is_none { 0 } else { count.max(0) as usize };
+        let row = |number: usize| unsafe { Several::new(at.add(number * len), len, count, None) };
+        let mut several: Vec<_> = (0..count).map(row).collect();
+        Self { rows: several.iter_mut().map(Several::as_mut_ptr).collect(), _several: several, is_none }
+    }
+
+    /// `MPI_ARGVS_NULL` is null in C.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut *mut *mut c_char {
+        if self.is_none { std::ptr::null_mut() } else { self.rows.as_mut_ptr() }
+    }
+}

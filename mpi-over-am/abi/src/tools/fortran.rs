@@ -1,0 +1,102 @@
+//! What a Fortran compiler needs besides the library: `mpif.h`, and the module `mpi` in that compiler's own form, which nobody
+//! else can make. It is made at the first use and kept in a folder for caches.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, io};
+
+/// `mpif.h`: the constants, for both source forms.
+pub const MPIF: &str = include_str!(concat!(env!("OUT_DIR"), "/mpif.h"));
+
+/// The source of the module `mpi`, which includes `mpif.h`.
+pub const MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi.f90"));
+
+/// What is known of a Fortran compiler.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    program: PathBuf,
+    version: String,
+}
+
+impl Compiler {
+    /// Asks the compiler for its version.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn ask(program: impl Into<PathBuf>) -> io::Result<Self> {
+        let program = program.into();
+        let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output()?;
+        Ok(Self { program, version: String::from_utf8_lossy(&output.stdout).into_owned() })
+    }
+
+    /// What this compiler has to be told: since version 10 gfortran takes two calls of one routine with buffers of two types, which
+    /// is how MPI is used with `mpif.h`, for a mistake.
+    #[must_use]
+    pub fn options(&self) -> &'static [&'static str] {
+        if self.gfortran_version().is_some_and(|version| version >= 10) {
+            &["-fallow-argument-mismatch"]
+        } else {
+            &[]
+        }
+    }
+
+    fn gfortran_version(&self) -> Option<u32> {
+        let line = self.version.lines().next().filter(|line| line.starts_with("GNU Fortran"))?;
+        line.split_whitespace()
+            .filter_map(|word| word.split_once('.'))
+            .find_map(|(major, _)| major.parse().ok())
+    }
+
+    /// The folder with `mpif.h` and the module for this compiler.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or the compiler cannot compile the module: says what it said.
+    pub fn folder(&self) -> io::Result<PathBuf> {
+        let mut hasher = DefaultHasher::new();
+        (&self.program, &self.version, MPIF, MODULE).hash(&mut hasher);
+        let folder = caches().join(format!("{:016x}", hasher.finish()));
+        if !folder.join("mpi.mod").exists() {
+            self.make(&folder)?;
+        }
+        Ok(folder)
+    }
+
+    /// Makes the folder beside its place and moves it there: several may do so at the same time, and the first one's stays.
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        let own = folder.with_extension(std::process::id().to_string());
+        fs::create_dir_all(&own)?;
+        let made = self.compile(&own).and_then(|()| match fs::rename(&own, folder) {
+            Err(error) if !folder.join("mpi.mod").exists() => Err(error),
+            _ => Ok(()),
+        });
+        // Nothing is there any more if it was moved.
+        let _ = fs::remove_dir_all(&own);
+        made
+    }
+
+    fn compile(&self, folder: &Path) -> io::Result<()> {
+        fs::write(folder.join("mpif.h"), MPIF)?;
+        fs::write(folder.join("mpi.f90"), MODULE)?;
+        let output = Command::new(&self.program)
+            .args(["-c", "mpi.f90", "-o", "mpi.o"])
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output()?;
+        let said = [output.stdout, output.stderr].concat();
+        if output.status.success() && folder.join("mpi.mod").exists() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&said).lines().take(20).collect::<Vec<_>>().join("\n");
+        Err(io::Error::other(format!("{} cannot compile the module mpi: {said}", self.program.display())))
+    }
+}
+
+/// Where caches belong: XDG_CACHE_HOME, or the home folder's; where there is neither, the folder for temporary files.
+fn caches() -> PathBuf {
+    let named = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    named("XDG_CACHE_HOME")
+        .or_else(|| named("HOME").map(|home| home.join(".cache")))
+        .unwrap_or_else(env::temp_dir)
+        .join("mpi-over-am")
+}

@@ -1,0 +1,137 @@
+//! Programs of other languages: built with this build's compiler wrappers, run with its launcher, each under a time limit.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// How long a command may take; all take less than a few seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The folder of this build's programs: `target/release` or `target/debug`.
+///
+/// # Panics
+/// If the running test does not lie where cargo puts tests.
+#[must_use]
+pub fn folder() -> PathBuf {
+    let own = env::current_exe().expect("a test has a path");
+    own.ancestors().nth(2).expect("a test lies in target/PROFILE/deps").to_owned()
+}
+
+/// Runs a command: whether it ended well, and what it said.
+///
+/// # Panics
+/// If it cannot be run, or takes too long: it is ended then.
+#[must_use]
+pub fn run(command: &mut Command) -> (bool, String) {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let end = Instant::now() + LIMIT;
+    // What it says is read while it runs: a full pipe would stop it.
+    let (said, mistakes) = (child.stdout.take(), child.stderr.take());
+    let said = std::thread::spawn(move || text_of(said));
+    let mistakes = std::thread::spawn(move || text_of(mistakes));
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the child is ours") {
+            break status;
+        }
+        if Instant::now() > end {
+            child.kill().expect("the child is ours");
+            panic!("{command:?} took longer than {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let text = said.join().expect("reads only") + &mistakes.join().expect("reads only");
+    (status.success(), text)
+}
+
+fn text_of(pipe: Option<impl std::io::Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes).expect("a pipe can be read");
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether a program can be run; says that the test is skipped where it cannot.
+#[must_use]
+pub fn has(program: &str) -> bool {
+    let found =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: no {program}");
+    }
+    found
+}
+
+/// Builds the library, the wrappers and the launcher, once for all tests of a file.
+///
+/// # Panics
+/// If they cannot be built.
+pub fn build() {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command
+            .args(["build", "-p", "mpi-over-am-abi", "-p", "am-via"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        if folder().ends_with("release") {
+            command.arg("--release");
+        }
+        let built = command.status().is_ok_and(|status| status.success());
+        assert!(built, "{command:?} has failed");
+    });
+}
+
+/// A folder of a test's own, removed at its end.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the folder.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder can be made");
+        Self(path)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is found by whoever cleans up temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Compiles a program by a wrapper, runs it with 1, 2 and 3 tasks, and wants it to say "all good".
+///
+/// # Panics
+/// If it does not.
+pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
+    build();
+    let scratch = Scratch::new(&source.replace(['/', '.'], "-"));
+    let program = scratch.path().join("program");
+    let mut compile = Command::new(folder().join(wrapper));
+    compile.args(options).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)).arg("-o").arg(&program);
+    let (good, said) = run(compile.env("XDG_CACHE_HOME", scratch.path()));
+    assert!(good, "{source} does not compile: {said}");
+    for tasks in ["1", "2", "3"] {
+        let (good, said) = run(Command::new(folder().join("mpiexec")).args(["-n", tasks]).arg(&program));
+        assert!(good && said.contains("all good"), "{source} with {tasks} tasks: {said}");
+    }
+}
