@@ -48,6 +48,9 @@ fn main() -> Fallible<()> {
         export(&mut text, name, prototype, &prototypes, &implemented)?;
     }
     fs::write(out.join("exports.rs"), text)?;
+    let there = prototypes.keys().filter(|name| is_there(name, &prototypes, &implemented)).count();
+    println!("cargo:rustc-env=MPI_FUNCTIONS_THERE={there}");
+    println!("cargo:rustc-env=MPI_FUNCTIONS={}", prototypes.len());
     let routines = fortran::routines(&prototypes)?;
     fs::write(out.join("fortran_exports.rs"), fortran::exports(&routines)?)?;
     fs::write(out.join("mpif.h"), fortran_text::mpif(&header)?)?;
@@ -169,6 +172,13 @@ fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
         }
     }
     Ok(names)
+}
+
+/// Whether a function does something: by itself, or through its form with large counts.
+fn is_there(name: &str, prototypes: &BTreeMap<String, Prototype>, implemented: &BTreeSet<String>) -> bool {
+    let large = format!("{name}_c");
+    implemented.contains(&name.to_lowercase())
+        || (prototypes.contains_key(&large) && implemented.contains(&large.to_lowercase()))
 }
 
 /// Writes both exports of a function.

@@ -18,3 +18,8 @@ fn point_to_point_by_module() {
 fn collectives_in_fixed_form() {
     test("fortran/f_collective.f");
 }
+
+#[test]
+fn communicators_by_module() {
+    test("fortran/f_communicators.f90");
+}

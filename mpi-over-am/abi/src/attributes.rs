@@ -188,7 +188,7 @@ fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize
         502 => Some(MPI_ANY_SOURCE),
         503 => Some(MPI_PROC_NULL),
         504 => known(PredefinedAttribute::WtimeIsGlobal),
-        505 => known(PredefinedAttribute::AppNum),
+        505 => crate::tools::starter::program_of_task().or_else(|| known(PredefinedAttribute::AppNum)),
         506 => Some(crate::error_codes::last_used()),
         507 => known(PredefinedAttribute::UniverseSize),
         _ => return None,

@@ -204,7 +204,11 @@ pub(crate) unsafe fn mpi_get_library_version(version: *mut c_char, len: *mut c_i
     let text = concat!(
         "mpi-over-am ",
         env!("CARGO_PKG_VERSION"),
-        ": MPI 5.0 over active messages (am-core, am-via)"
+        ": MPI 5.0 over active messages (am-core, am-via), ",
+        env!("MPI_FUNCTIONS_THERE"),
+        " of its ",
+        env!("MPI_FUNCTIONS"),
+        " functions"
     );
     unsafe { give_string(text, version, 8192, len) };
     MPI_SUCCESS

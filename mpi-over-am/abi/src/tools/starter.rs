@@ -1,36 +1,57 @@
 //! `mpiexec` and `mpirun`: the launcher `amrun`, by the options that people know from other launchers.
+//!
+//! The launcher starts one program as all tasks. Several programs in one job are this program itself, started as all tasks: each
+//! becomes the program of its section then.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::{env, fs, io};
 
 /// What a person may ask for.
 const HELP: &str = "\
-usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS]
+usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...
 
-  -n, -np, --np N          tasks (1)
-  --bind-to core|none      give each task a core of its own, or not
+For a program:
+  -n, -np, --np, -c N      tasks (1)
   -x NAME[=VALUE]          set a variable for the tasks, or pass it on
-  -genv NAME VALUE         the same
+  -env NAME VALUE          the same
   -wdir, --wdir FOLDER     where the tasks start
-  --timeout SECONDS        end the job after so long
-  --tag-output             mark each line with its task
-  --version                the version
 
-Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, -genvall, and
--host, --host, -H with this machine. All else that the launcher can do: amrun --help.";
+For the job:
+  -genv NAME VALUE         set a variable for all tasks
+  --bind-to core|none      give each task a core of its own, or not
+  --timeout SECONDS        end the job after so long
+  --tag-output, -l         mark each line with its task
+  --verbose, -v            say more about the job
+  --version, -V            the version
+
+Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, -genvall, -envall, -ppn N,
+--map-by WHAT; -host, --host, -H with this machine. All else that the launcher can do: amrun --help.";
+
+/// The first word of what this program is told when it is started as a task.
+const AS_TASK: &str = "--become-program-of-task";
+
+/// Tells a task which of the job's programs it is, from 0 on, where there are several.
+const PROGRAM: &str = "AM_PROGRAM";
+
+/// Which of the job's programs the calling task is, where `mpiexec` has started several.
+#[must_use]
+pub fn program_of_task() -> Option<i32> {
+    env::var(PROGRAM).ok()?.parse().ok()
+}
 
 /// Translates the options and becomes `amrun`.
 #[must_use]
 pub fn run(name: &str) -> ExitCode {
-    match translated(std::env::args_os().skip(1)) {
-        Ok(Request::Run(arguments)) => {
-            let amrun = std::env::current_exe().map(|own| own.with_file_name("amrun"));
-            let amrun = amrun.ok().filter(|amrun| amrun.exists()).unwrap_or_else(|| "amrun".into());
-            let error = Command::new(&amrun).args(arguments).exec();
-            eprintln!("{name}: cannot run {}: {error}; it belongs beside this program", amrun.display());
-            ExitCode::FAILURE
-        }
+    let mut words = env::args_os().skip(1).peekable();
+    if words.next_if(|word| word == AS_TASK).is_some() {
+        return become_program(name, words);
+    }
+    match Plan::read(words) {
+        Ok(Request::Run(plan)) => become_launcher(name, &plan),
         Ok(Request::Say(text)) => {
             println!("{text}");
             ExitCode::SUCCESS
@@ -43,66 +64,232 @@ pub fn run(name: &str) -> ExitCode {
 }
 
 enum Request {
-    Run(Vec<OsString>),
+    Run(Plan),
     Say(String),
 }
 
-fn translated(mut words: impl Iterator<Item = OsString>) -> Result<Request, String> {
-    let mut arguments: Vec<OsString> = Vec::new();
-    let mut tasks = OsString::from("1");
-    while let Some(word) = words.next() {
+/// A program of the job, and how it is started.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Section {
+    tasks: Option<u32>,
+    variables: Vec<OsString>,
+    wdir: Option<OsString>,
+    /// The program and its arguments.
+    program: Vec<OsString>,
+}
+
+impl Section {
+    fn tasks(&self) -> u32 {
+        self.tasks.unwrap_or(1)
+    }
+}
+
+/// A job: what the launcher is told, and its programs.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    options: Vec<OsString>,
+    sections: Vec<Section>,
+}
+
+impl Plan {
+    fn read(words: impl Iterator<Item = OsString>) -> Result<Request, String> {
+        let mut plan = Self::default();
+        let mut section = Section::default();
+        let mut words = words.peekable();
+        while let Some(word) = words.next() {
+            if word == ":" {
+                plan.end(std::mem::take(&mut section))?;
+            } else if word.as_bytes().starts_with(b"-") && word != "--" {
+                if let Some(text) = plan.option(&word, &mut section, &mut words)? {
+                    return Ok(Request::Say(text));
+                }
+            } else {
+                section.program.extend(Some(word).filter(|word| word != "--"));
+                while let Some(word) = words.next_if(|word| word != ":") {
+                    section.program.push(word);
+                }
+            }
+        }
+        plan.end(section)?;
+        Ok(Request::Run(plan))
+    }
+
+    fn end(&mut self, section: Section) -> Result<(), String> {
+        if section.program.is_empty() {
+            return Err("no program is given; mpiexec --help says how to use it".to_owned());
+        }
+        self.sections.push(section);
+        Ok(())
+    }
+
+    /// One option with its values; what is to be said, if that is all that is wanted.
+    fn option(
+        &mut self,
+        word: &OsStr,
+        section: &mut Section,
+        words: &mut impl Iterator<Item = OsString>,
+    ) -> Result<Option<String>, String> {
         let option = word.to_string_lossy().into_owned();
         let mut value = || words.next().ok_or_else(|| format!("{option} needs a value"));
         match option.as_str() {
-            "-n" | "-np" | "--np" | "-c" => tasks = value()?,
-            "--bind-to" | "-bind-to" => arguments.extend(["--bind".into(), value()?]),
-            "-env" | "-genv" => {
-                let (name, mut word) = (value()?, OsString::new());
-                word.push(name);
-                word.push("=");
-                word.push(words.next().ok_or_else(|| format!("{option} needs a name and a value"))?);
-                arguments.extend(["--env".into(), word]);
-            }
+            "-n" | "-np" | "--np" | "-c" => section.tasks = Some(number(&option, &value()?)?),
+            "--bind-to" | "-bind-to" => self.options.extend(["--bind".into(), binding(&value()?)?.into()]),
+            "-genv" => self.options.extend(["--env".into(), assignment(value()?, value()?)]),
+            "-env" => section.variables.push(assignment(value()?, value()?)),
             "-x" => {
-                let word = value()?;
-                let text = word.to_string_lossy().into_owned();
                 // Without a value the tasks have the variable already: they inherit it.
-                if text.contains('=') {
-                    arguments.extend(["--env".into(), word]);
-                }
+                section.variables.extend(Some(value()?).filter(|word| word.as_bytes().contains(&b'=')));
             }
-            "-wdir" | "--wdir" | "-wd" => arguments.extend(["--wdir".into(), value()?]),
-            "--timeout" | "-timeout" => arguments.extend(["--timeout".into(), value()?]),
-            "--tag-output" | "-tag-output" | "-l" => arguments.push("--tag-output".into()),
+            "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
+            "--timeout" | "-timeout" => self.options.extend(["--timeout".into(), value()?]),
+            "--tag-output" | "-tag-output" | "-l" => self.options.push("--tag-output".into()),
+            "--verbose" | "-verbose" | "-v" => self.options.push("--verbose".into()),
             "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {}
-            "-host" | "--host" | "-H" | "-hosts" => {
-                let host = value()?.to_string_lossy().into_owned();
-                let is_here = |host: &str| {
-                    matches!(host.split(':').next(), Some("localhost" | "127.0.0.1")) || host.is_empty()
-                };
-                if !host.split(',').all(is_here) {
-                    return Err(format!("host {host}: tasks run on this machine only; leave {option} out"));
-                }
-            }
-            "--version" | "-V" | "-version" => {
-                let version = env!("CARGO_PKG_VERSION");
-                return Ok(Request::Say(format!(
-                    "mpiexec of mpi-over-am {version} (MPI 5.0, standard binary interface)"
-                )));
-            }
-            "--help" | "-h" | "-help" => return Ok(Request::Say(HELP.to_owned())),
-            ":" => return Err("several programs in one job are not supported".to_owned()),
-            unknown if unknown.starts_with('-') => {
+            "-ppn" | "--map-by" | "-map-by" => drop(value()?),
+            "-host" | "--host" | "-H" | "-hosts" => check_hosts(&option, &value()?.to_string_lossy())?,
+            "--version" | "-V" | "-version" => return Ok(Some(version())),
+            "--help" | "-h" | "-help" => return Ok(Some(HELP.to_owned())),
+            unknown => {
                 return Err(format!("unknown option {unknown}; mpiexec --help lists those there are"));
             }
-            _ => {
-                let program = std::iter::once(word).chain(words.by_ref());
-                let mut all: Vec<OsString> = vec!["-n".into(), tasks];
-                all.append(&mut arguments);
-                all.extend(program);
-                return Ok(Request::Run(all));
+        }
+        Ok(None)
+    }
+
+    /// The arguments of the launcher.
+    fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
+        let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
+        let mut arguments = vec!["-n".into(), tasks.to_string().into()];
+        arguments.extend(self.options.iter().cloned());
+        match &*self.sections {
+            [only] => {
+                let variables = only.variables.iter().flat_map(|variable| ["--env".into(), variable.clone()]);
+                arguments.extend(variables);
+                arguments.extend(only.wdir.iter().flat_map(|wdir| ["--wdir".into(), wdir.clone()]));
+                arguments.extend(only.program.iter().cloned());
+            }
+            several => {
+                arguments.extend([own.into(), AS_TASK.into()]);
+                for section in several {
+                    arguments.push(section.tasks().to_string().into());
+                    for list in
+                        [&section.variables, &section.wdir.iter().cloned().collect(), &section.program]
+                    {
+                        arguments.push(list.len().to_string().into());
+                        arguments.extend(list.iter().cloned());
+                    }
+                }
             }
         }
+        arguments
     }
-    Err("no program is given; mpiexec --help says how to use it".to_owned())
+}
+
+/// The version, and how much of the standard is there.
+fn version() -> String {
+    format!(
+        "mpiexec of mpi-over-am {}: MPI 5.0, {} of its {} functions, in the standard binary interface 1.0",
+        env!("CARGO_PKG_VERSION"),
+        env!("MPI_FUNCTIONS_THERE"),
+        env!("MPI_FUNCTIONS"),
+    )
+}
+
+fn number(option: &str, word: &OsStr) -> Result<u32, String> {
+    let text = word.to_string_lossy();
+    text.parse()
+        .ok()
+        .filter(|&tasks| tasks > 0)
+        .ok_or_else(|| format!("{option} {text}: not a number of tasks"))
+}
+
+fn assignment(name: OsString, value: OsString) -> OsString {
+    let mut word = name;
+    word.push("=");
+    word.push(value);
+    word
+}
+
+/// What the launcher binds to; sets of several processors are left to the system.
+fn binding(word: &OsStr) -> Result<&'static str, String> {
+    match &*word.to_string_lossy() {
+        "core" | "hwthread" => Ok("core"),
+        "none" | "board" | "socket" | "package" | "numa" | "l3cache" | "l2cache" | "l1cache" => Ok("none"),
+        other => Err(format!("--bind-to {other}: tasks can be bound to a core each, or not at all (none)")),
+    }
+}
+
+/// All hosts of a list must be this machine.
+fn check_hosts(option: &str, hosts: &str) -> Result<(), String> {
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_here = |host: &str| {
+        let host = host.split(':').next().unwrap_or_default();
+        ["", "localhost", "127.0.0.1", own.trim()].contains(&host)
+    };
+    match hosts.split(',').find(|host| !is_here(host)) {
+        Some(other) => Err(format!("host {other}: tasks run on this machine only; leave {option} out")),
+        None => Ok(()),
+    }
+}
+
+fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
+    let own = env::current_exe().unwrap_or_else(|_| name.into());
+    let amrun =
+        Some(own.with_file_name("amrun")).filter(|amrun| amrun.exists()).unwrap_or_else(|| "amrun".into());
+    let error = Command::new(&amrun).args(plan.launcher_arguments(&own)).exec();
+    eprintln!("{name}: cannot run {}: {error}; it belongs beside this program", amrun.display());
+    ExitCode::FAILURE
+}
+
+/// Started as a task: finds its section by its number and becomes the section's program.
+fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some((place, section)) = own_section(words) else {
+        eprintln!("{name}: {AS_TASK} is for {name} itself");
+        return ExitCode::from(2);
+    };
+    let program = found_from_here(&section.program[0]);
+    let mut command = Command::new(&program);
+    command.args(&section.program[1..]).env(PROGRAM, place.to_string());
+    for variable in &section.variables {
+        let mut halves = variable.as_bytes().splitn(2, |&byte| byte == b'=').map(OsStr::from_bytes);
+        command.env(halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+    }
+    if let Some(wdir) = &section.wdir {
+        command.current_dir(wdir);
+    }
+    let error = command.exec();
+    eprintln!("{name}: cannot run {}: {error}", program.display());
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// The section of this task, and its place; `None` if this is no task, or the words are not those of [`Plan::launcher_arguments`].
+fn own_section(mut words: impl Iterator<Item = OsString>) -> Option<(usize, Section)> {
+    let task: u32 = env::var("AM_TASK").ok()?.parse().ok()?;
+    let mut before = 0;
+    for place in 0.. {
+        let tasks: u32 = words.next()?.to_str()?.parse().ok()?;
+        let mut list = || {
+            let len: usize = words.next()?.to_str()?.parse().ok()?;
+            Some(words.by_ref().take(len).collect::<Vec<_>>())
+        };
+        let (variables, wdir, program) = (list()?, list()?.pop(), list()?);
+        before += tasks;
+        if task < before {
+            let section = Section { tasks: Some(tasks), variables, wdir, program };
+            return Some((place, section)).filter(|(_, section)| !section.program.is_empty());
+        }
+    }
+    None
+}
+
+/// As the launcher finds programs: a path with a slash from here, whatever folder the task starts in; a name in PATH, then here.
+fn found_from_here(program: &OsStr) -> PathBuf {
+    let path = Path::new(program);
+    let here = || env::current_dir().map_or_else(|_| path.to_owned(), |here| here.join(path));
+    if path.components().count() > 1 {
+        return here();
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let in_path = env::split_paths(&folders).map(|folder| folder.join(path)).find(|found| found.is_file());
+    in_path.unwrap_or_else(here)
 }
