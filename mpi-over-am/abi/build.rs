@@ -201,7 +201,7 @@ fn export(
         let wide = prototypes.get(&format!("{name}_c")).ok_or_else(|| format!("{name} has no large form"))?;
         call(&large, prototype, wide, Some(wide))?
     } else if name.starts_with("MPI_File_") || name.starts_with("MPI_Register_datarep") {
-        format!("crate::error_codes::no_files({name:?})")
+        format!("crate::errhandlers::no_files({name:?})")
     } else if name.starts_with("MPI_T_") {
         format!("crate::variables::no_such_thing({name:?})")
     } else if prototype.returns == "c_int" {

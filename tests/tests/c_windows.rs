@@ -96,3 +96,8 @@ fn communicators() {
 fn attributes_hints_topologies() {
     test("c_objects");
 }
+
+#[test]
+fn error_handlers_sessions() {
+    test("c_errhandlers");
+}

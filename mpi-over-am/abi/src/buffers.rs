@@ -17,7 +17,14 @@ use crate::types::{MPI_COMM_WORLD, MPI_Comm, MPI_Request, MPI_Session};
 /// The address that means "as much as is needed, from the library" (`MPI_BUFFER_AUTOMATIC`).
 const AUTOMATIC: usize = 2;
 
-fn with_environment<T>(mpi: &Mpi, call: impl FnOnce(&Environment) -> mpi_over_am::Result<T>) -> Outcome<T> {
+/// Runs a call of the environment.
+///
+/// # Errors
+/// Its own; MPI is being finalized.
+pub(crate) fn with_environment<T>(
+    mpi: &Mpi,
+    call: impl FnOnce(&Environment) -> mpi_over_am::Result<T>,
+) -> Outcome<T> {
     let environment = mpi.environment.borrow();
     let environment =
         environment.as_ref().ok_or_else(|| Failure::new(ErrorClass::Other, "MPI is being finalized"))?;

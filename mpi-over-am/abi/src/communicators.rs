@@ -4,7 +4,6 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 use std::rc::Rc;
 
@@ -12,6 +11,7 @@ use mpi_over_am::{Communicator, ErrorClass, Info, PendingCommunicator, SplitType
 
 use crate::data::dest_of;
 use crate::environment::give_string;
+use crate::errhandlers::KeptErrhandler;
 use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
 use crate::groups::{code_of_comparison, group_of, keep_group};
 use crate::infos::{info_of, keep_info};
@@ -51,7 +51,7 @@ fn fill(
     errhandler: MPI_Errhandler,
 ) -> Rc<CommunicatorObject> {
     communicator.set_handle(handle as u64);
-    let object = Rc::new(CommunicatorObject { communicator, errhandler: Cell::new(errhandler) });
+    let object = Rc::new(CommunicatorObject { communicator, errhandler: KeptErrhandler::new(errhandler) });
     mpi.communicators.fill(handle, Rc::clone(&object));
     object
 }
@@ -60,7 +60,7 @@ fn fill(
 #[derive(Debug)]
 pub(crate) struct PendingObject {
     pending: PendingCommunicator<mpi_over_am::JobFabric>,
-    errhandler: MPI_Errhandler,
+    errhandler: KeptErrhandler,
 }
 
 /// The communicator of a handle that `MPI_Comm_idup` has given, once its request is over: nobody needs it before, so nothing has
@@ -74,7 +74,7 @@ pub(crate) fn begin_pending(mpi: &Mpi, handle: MPI_Comm) -> Option<Rc<Communicat
     let PendingObject { pending, errhandler } = all.remove(&handle.0)?;
     drop(all);
     let communicator = pending.wait().ok()?;
-    Some(fill(mpi, handle.0, communicator, errhandler))
+    Some(fill(mpi, handle.0, communicator, errhandler.get()))
 }
 
 /// Runs a call that makes a communicator of another.
@@ -148,7 +148,7 @@ fn start_duplicate(
         let pending = object.communicator.idup_with_info(&info)?;
         unsafe { *request = keep_request(mpi, comm, pending.request(), false)? };
         let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
-        let object = PendingObject { pending, errhandler: object.errhandler.get() };
+        let object = PendingObject { pending, errhandler: KeptErrhandler::new(object.errhandler.get()) };
         mpi.pending_communicators.borrow_mut().insert(handle, object);
         unsafe { *new = MPI_Comm(handle) };
         Ok(())

@@ -4,84 +4,17 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
 use mpi_over_am::ErrorClass;
 
-use crate::errors::{Failure, MEANINGS, Outcome, no_communicator, on_communicator, on_process};
-use crate::state::{self, CommunicatorObject, Mpi};
+use crate::errhandlers::{last_said, raise};
+use crate::error_codes::meaning;
+use crate::errors::{Failure, on_process};
+use crate::state::{self, Mpi};
 use crate::types::{
-    Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler, MPI_SUCCESS,
-    MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,
+    MPI_Comm, MPI_SUCCESS, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,
 };
-
-/// An error handler of the program: `void f(Handle *, int *, ...)`.
-type ErrorFunction = unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...);
-
-/// Runs the error handler of a communicator; the code that the call returns, if it does.
-#[cold]
-#[inline(never)]
-pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {
-    let handler = object.map_or(MPI_ERRORS_ARE_FATAL, |object| object.errhandler.get());
-    let handle = object.map_or(0x101, |object| object.communicator.handle() as usize);
-    let of = || {
-        object.map_or("MPI".to_owned(), |object| {
-            let name = object.communicator.name();
-            let name = if name.is_empty() { "a communicator".to_owned() } else { name };
-            format!("rank {} of {name}", object.communicator.rank())
-        })
-    };
-    raise_through(handler, handle, of, function, failure)
-}
-
-/// Runs an error handler about the object that `handle` names; the code that the call returns, if it does.
-#[cold]
-#[inline(never)]
-pub(crate) fn raise_through(
-    handler: MPI_Errhandler,
-    handle: usize,
-    of: impl FnOnce() -> String,
-    function: &str,
-    failure: &Failure,
-) -> c_int {
-    let Failure { code, what } = failure;
-    if handler == MPI_ERRORS_RETURN {
-        LAST.with_borrow_mut(|last| *last = Some((*code, format!("{function}: {what}"))));
-        return *code;
-    }
-    let user = state::enter(function).ok().and_then(|mpi| mpi.errhandlers.get(handler.0));
-    if let Some(user) = user {
-        let mut number = handle;
-        let mut code = *code;
-        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ
-        // only in what the first pointer is to, a handle (MPI 5.0 section 9.3).
-        let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
-        unsafe { function((&raw mut number).cast(), &raw mut code) };
-        return code;
-    }
-    eprintln!("{function}, called by {}: {what} ({})", of(), meaning(*code));
-    std::process::exit(*code)
-}
-
-thread_local! {
-    /// The last error of this thread that a call has returned, for `MPI_Error_string` to say more than the class.
-    static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
-}
-
-fn meaning(code: c_int) -> String {
-    let known = usize::try_from(code).ok().and_then(|code| MEANINGS.get(code));
-    known
-        .map(|known| (*known).to_owned())
-        .or_else(|| crate::error_codes::text_of(code))
-        .unwrap_or_else(|| format!("error {code}"))
-}
-
-/// An error handler that the program has made, for objects of one kind.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ErrhandlerObject {
-    pub(crate) function: Callback,
-}
 
 fn start(function: &str, required: c_int) -> c_int {
     if crate::sessions::adopt() {
@@ -278,76 +211,8 @@ pub(crate) unsafe fn mpi_error_class(code: c_int, class: *mut c_int) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_error_string(code: c_int, text: *mut c_char, len: *mut c_int) -> c_int {
-    let last = LAST.with_borrow(|last| last.clone()).filter(|(last, _)| *last == code);
-    let said = last.map_or_else(|| meaning(code), |(_, said)| format!("{}; {said}", meaning(code)));
+    let last = last_said(code);
+    let said = last.map_or_else(|| meaning(code), |said| format!("{}; {said}", meaning(code)));
     unsafe { give_string(&said, text, 512, len) };
     MPI_SUCCESS
-}
-
-pub(crate) unsafe fn mpi_comm_create_errhandler(function: Callback, handler: *mut MPI_Errhandler) -> c_int {
-    on_process("MPI_Comm_create_errhandler", |mpi| {
-        unsafe { *handler = keep_errhandler(mpi, function)? };
-        Ok(())
-    })
-}
-
-/// A handle for an error handler of the program.
-///
-/// # Errors
-/// There are a million.
-pub(crate) fn keep_errhandler(mpi: &Mpi, function: Callback) -> Outcome<MPI_Errhandler> {
-    let handle = mpi.errhandlers.insert(ErrhandlerObject { function });
-    let what = || Failure::new(ErrorClass::NoMemory, "a million error handlers exist");
-    Ok(MPI_Errhandler(handle.ok_or_else(what)?))
-}
-
-pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int {
-    on_process("MPI_Errhandler_free", |mpi| {
-        let handle = unsafe { *handler };
-        check_errhandler(mpi, handle)?;
-        // One that an object still uses goes on working: the numbers of those in use are not given out again.
-        unsafe { *handler = MPI_Errhandler(0x140) };
-        Ok(())
-    })
-}
-
-/// Refuses what is no error handler.
-///
-/// # Errors
-/// A handle of none.
-pub(crate) fn check_errhandler(mpi: &Mpi, handle: MPI_Errhandler) -> Outcome<()> {
-    if matches!(handle.0, 0x141..=0x143) || mpi.errhandlers.get(handle.0).is_some() {
-        return Ok(());
-    }
-    Err(Failure::new(ErrorClass::ErrorHandler, format!("0x{:x} is no error handler", handle.0)))
-}
-
-pub(crate) unsafe fn mpi_comm_set_errhandler(comm: MPI_Comm, handler: MPI_Errhandler) -> c_int {
-    on_communicator("MPI_Comm_set_errhandler", comm, |mpi, object| {
-        check_errhandler(mpi, handler)?;
-        object.errhandler.set(handler);
-        Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_comm_get_errhandler(comm: MPI_Comm, handler: *mut MPI_Errhandler) -> c_int {
-    on_communicator("MPI_Comm_get_errhandler", comm, |_, object| {
-        unsafe { *handler = object.errhandler.get() };
-        Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, code: c_int) -> c_int {
-    let mpi = match state::enter("MPI_Comm_call_errhandler") {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
-    let failure = Failure { code, what: format!("the program has called the error handler with {code}") };
-    match mpi.communicator(comm) {
-        Some(object) => {
-            raise(Some(&object), "MPI_Comm_call_errhandler", &failure);
-            MPI_SUCCESS
-        }
-        None => raise(Some(&mpi.alone), "MPI_Comm_call_errhandler", &no_communicator(comm)),
-    }
 }

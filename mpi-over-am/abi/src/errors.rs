@@ -206,7 +206,7 @@ pub(crate) unsafe fn elements<'a, T>(at: *const T, count: c_int) -> Outcome<&'a 
 pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {
         Ok(()) => MPI_SUCCESS,
-        Err(failure) => crate::environment::raise(Some(object), function, &failure),
+        Err(failure) => crate::errhandlers::raise(Some(object), function, &failure),
     }
 }
 

@@ -31,6 +31,7 @@ mod collectives;
 mod communicators;
 mod data;
 mod environment;
+mod errhandlers;
 mod error_codes;
 mod errors;
 mod fortran;
@@ -58,6 +59,7 @@ mod implementation {
     pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
     pub(crate) use crate::environment::*;
+    pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;
     pub(crate) use crate::groups::*;
     pub(crate) use crate::handles::*;

@@ -12,24 +12,27 @@ use std::ffi::{CStr, c_char, c_int};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mpi_over_am::{Communicator, ErrorClass, ErrorHandler, Session};
+use mpi_over_am::{Communicator, ErrorClass, ErrorHandler, Group, Session};
 
+use crate::buffers::with_environment;
 use crate::communicators::keep_communicator;
-use crate::environment::{give_string, raise_through};
-use crate::errors::{Failure, Outcome, finish_alone, on_process};
+use crate::environment::give_string;
+use crate::errhandlers::{KeptErrhandler, On, check_errhandler, raise_through};
+use crate::error_codes::finish;
+use crate::errors::{Failure, Outcome, finish_alone, place};
 use crate::groups::{group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::state::{self, Mpi, enter};
 use crate::types::{
-    MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL, MPI_SUCCESS, MPI_Session,
-    MPI_THREAD_MULTIPLE,
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL,
+    MPI_SUCCESS, MPI_Session, MPI_THREAD_MULTIPLE,
 };
 
 /// A session, and what C's handle of it needs besides.
 #[derive(Debug)]
 pub(crate) struct SessionObject {
     pub(crate) session: Session,
-    pub(crate) errhandler: Cell<MPI_Errhandler>,
+    pub(crate) errhandler: KeptErrhandler,
     pub(crate) handle: Cell<MPI_Session>,
 }
 
@@ -94,25 +97,33 @@ pub(crate) unsafe fn mpi_session_init(
     errhandler: MPI_Errhandler,
     session: *mut MPI_Session,
 ) -> c_int {
+    const CALL: &str = "MPI_Session_init";
+    let raise =
+        |failure| raise_through(errhandler, MPI_SESSION_NULL.0, || "a session".into(), CALL, &failure);
+    let checked =
+        check_errhandler(On::Session, errhandler).and_then(|()| Ok((place(session)?, info_of(info)?)));
+    let (session, info) = match checked {
+        Ok(checked) => checked,
+        Err(failure) => return finish(CALL, Err(failure)),
+    };
     if !state::stage().0 {
         match Mpi::start(MPI_THREAD_MULTIPLE) {
             Ok(mpi) => state::begin(mpi),
-            Err(error) => {
-                let failure = error.into();
-                return raise_through(errhandler, 0x120, || "a session".into(), "MPI_Session_init", &failure);
-            }
+            Err(error) => return raise(error.into()),
         }
         ALONE.store(true, Ordering::Relaxed);
         unsafe { libc::atexit(at_exit) };
     }
-    on_process("MPI_Session_init", |mpi| {
-        let info = info_of(info)?;
-        let environment = mpi.environment.borrow();
-        let environment =
-            environment.as_ref().ok_or_else(|| Failure::new(ErrorClass::Other, "MPI is being finalized"))?;
+    let mpi = match enter(CALL) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    let begin = || {
         let made = Rc::new(SessionObject {
-            session: environment.session(&info, ErrorHandler::Return),
-            errhandler: Cell::new(errhandler),
+            session: with_environment(&mpi, |environment| {
+                Ok(environment.session(&info, ErrorHandler::Return))
+            })?,
+            errhandler: KeptErrhandler::new(errhandler),
             handle: Cell::new(MPI_SESSION_NULL),
         });
         let handle = mpi.sessions.insert(Rc::clone(&made));
@@ -120,14 +131,19 @@ pub(crate) unsafe fn mpi_session_init(
         made.handle.set(MPI_Session(handle));
         unsafe { *session = MPI_Session(handle) };
         Ok(())
-    })
+    };
+    begin().map_or_else(raise, |()| MPI_SUCCESS)
 }
 
 pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
-    let handle = unsafe { *session };
+    let at = match place(session) {
+        Ok(at) => at,
+        Err(failure) => return finish("MPI_Session_finalize", Err(failure)),
+    };
+    let handle = unsafe { *at };
     on_session("MPI_Session_finalize", handle, |mpi, _| {
         mpi.sessions.remove(handle.0);
-        unsafe { *session = MPI_SESSION_NULL };
+        unsafe { *at = MPI_SESSION_NULL };
         Ok(())
     })
 }
@@ -138,7 +154,7 @@ pub(crate) unsafe fn mpi_session_get_info(session: MPI_Session, info: *mut MPI_I
         if used.get("thread_level")?.is_none() {
             used.set("thread_level", "MPI_THREAD_MULTIPLE")?;
         }
-        unsafe { *info = keep_info(used)? };
+        unsafe { *place(info)? = keep_info(used)? };
         Ok(())
     })
 }
@@ -149,7 +165,7 @@ pub(crate) unsafe fn mpi_session_get_num_psets(
     number: *mut c_int,
 ) -> c_int {
     on_session("MPI_Session_get_num_psets", session, |_, object| {
-        unsafe { *number = object.session.sets().len() as c_int };
+        unsafe { *place(number)? = object.session.sets().len() as c_int };
         Ok(())
     })
 }
@@ -162,6 +178,7 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
     name: *mut c_char,
 ) -> c_int {
     on_session("MPI_Session_get_nth_pset", session, |_, object| {
+        let len = place(len)?;
         let sets = object.session.sets();
         let set = usize::try_from(n).ok().and_then(|n| sets.get(n)).ok_or_else(|| {
             Failure::new(ErrorClass::Argument, format!("there is no set {n}: there are {}", sets.len()))
@@ -169,11 +186,16 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
         // In goes the room; out comes what is needed, with the final zero.
         let room = unsafe { *len };
         if room > 0 {
-            unsafe { give_string(set, name, room as usize, std::ptr::null_mut()) };
+            unsafe { give_string(set, place(name)?, room as usize, std::ptr::null_mut()) };
         }
         unsafe { *len = set.len() as c_int + 1 };
         Ok(())
     })
+}
+
+/// A string of the program's.
+unsafe fn text_of(at: *const c_char) -> Outcome<String> {
+    Ok(unsafe { CStr::from_ptr(place(at.cast_mut())?) }.to_string_lossy().into_owned())
 }
 
 pub(crate) unsafe fn mpi_session_get_pset_info(
@@ -182,8 +204,8 @@ pub(crate) unsafe fn mpi_session_get_pset_info(
     info: *mut MPI_Info,
 ) -> c_int {
     on_session("MPI_Session_get_pset_info", session, |_, object| {
-        let found = object.session.set_info(&unsafe { CStr::from_ptr(name) }.to_string_lossy())?;
-        unsafe { *info = keep_info(found)? };
+        let found = object.session.set_info(&unsafe { text_of(name)? })?;
+        unsafe { *place(info)? = keep_info(found)? };
         Ok(())
     })
 }
@@ -194,29 +216,50 @@ pub(crate) unsafe fn mpi_group_from_session_pset(
     group: *mut MPI_Group,
 ) -> c_int {
     on_session("MPI_Group_from_session_pset", session, |mpi, object| {
-        let found = object.session.group(&unsafe { CStr::from_ptr(name) }.to_string_lossy())?;
-        unsafe { *group = keep_group(mpi, found)? };
+        let found = object.session.group(&unsafe { text_of(name)? })?;
+        unsafe { *place(group)? = keep_group(mpi, found)? };
         Ok(())
     })
 }
 
-/// Runs `make` with a session of its own: the calls that make communicators from groups name none.
-fn with_session(
-    function: &str,
+/// What a program says when it makes a communicator of groups.
+struct FromGroups {
+    tag: *const c_char,
     info: MPI_Info,
     errhandler: MPI_Errhandler,
     at: *mut MPI_Comm,
-    make: impl FnOnce(&Mpi, &Session, &mpi_over_am::Info) -> Outcome<Option<Communicator>>,
-) -> c_int {
-    on_process(function, |mpi| {
-        let info = info_of(info)?;
-        let environment = mpi.environment.borrow();
-        let environment =
-            environment.as_ref().ok_or_else(|| Failure::new(ErrorClass::Other, "MPI is being finalized"))?;
-        let session = environment.session(&info, ErrorHandler::Return);
-        unsafe { *at = keep_communicator(mpi, make(mpi, &session, &info)?, errhandler)? };
-        Ok(())
-    })
+}
+
+impl FromGroups {
+    /// Runs `make` with a session of its own: these calls name none. A failure goes to the error handler that the communicator
+    /// would get.
+    fn run(
+        &self,
+        function: &str,
+        make: impl FnOnce(&Mpi, &Session, &str, &mpi_over_am::Info) -> Outcome<Option<Communicator>>,
+    ) -> c_int {
+        let mpi = match enter(function) {
+            Ok(mpi) => mpi,
+            Err(code) => return code,
+        };
+        if let Err(failure) = check_errhandler(On::Communicator, self.errhandler) {
+            return finish_alone(&mpi, function, Err(failure));
+        }
+        let create = || {
+            let (at, info, tag) = (place(self.at)?, info_of(self.info)?, unsafe { text_of(self.tag)? });
+            unsafe { *at = MPI_COMM_NULL };
+            let session =
+                with_environment(&mpi, |environment| Ok(environment.session(&info, ErrorHandler::Return)))?;
+            let made = make(&mpi, &session, &tag, &info)?;
+            unsafe { *at = keep_communicator(&mpi, made, self.errhandler)? };
+            Ok(())
+        };
+        let raise = |failure| {
+            let of = || "a communicator to be made".to_owned();
+            raise_through(self.errhandler, MPI_COMM_SELF.0, of, function, &failure)
+        };
+        create().map_or_else(raise, |()| MPI_SUCCESS)
+    }
 }
 
 pub(crate) unsafe fn mpi_comm_create_from_group(
@@ -226,25 +269,64 @@ pub(crate) unsafe fn mpi_comm_create_from_group(
     errhandler: MPI_Errhandler,
     comm: *mut MPI_Comm,
 ) -> c_int {
-    with_session("MPI_Comm_create_from_group", info, errhandler, comm, |mpi, session, info| {
-        let tag = unsafe { CStr::from_ptr(tag) }.to_string_lossy();
-        Ok(session.create_from_group(&group_of(mpi, group)?, &tag, info, ErrorHandler::Return)?)
+    let call = FromGroups { tag, info, errhandler, at: comm };
+    call.run("MPI_Comm_create_from_group", |mpi, session, tag, info| {
+        Ok(session.create_from_group(&group_of(mpi, group)?, tag, info, ErrorHandler::Return)?)
     })
 }
 
+/// The group of one of a group's ranks.
+fn one_of(group: &Group, rank: c_int) -> Outcome<Group> {
+    Ok(group.incl(&[crate::data::dest_of(rank)?])?)
+}
+
+/// Only the local leader knows the remote group: each side becomes a communicator first, then the two leaders one, where they
+/// meet.
 pub(crate) unsafe fn mpi_intercomm_create_from_groups(
     local: MPI_Group,
-    _local_leader: c_int,
+    local_leader: c_int,
     remote: MPI_Group,
-    _remote_leader: c_int,
+    remote_leader: c_int,
     tag: *const c_char,
     info: MPI_Info,
     errhandler: MPI_Errhandler,
     comm: *mut MPI_Comm,
 ) -> c_int {
-    with_session("MPI_Intercomm_create_from_groups", info, errhandler, comm, |mpi, session, info| {
-        let tag = unsafe { CStr::from_ptr(tag) }.to_string_lossy();
-        let (local, remote) = (group_of(mpi, local)?, group_of(mpi, remote)?);
-        Ok(Some(session.inter_from_groups(&local, &remote, &tag, info, ErrorHandler::Return)?))
+    let call = FromGroups { tag, info, errhandler, at: comm };
+    call.run("MPI_Intercomm_create_from_groups", |mpi, session, tag, info| {
+        let local = group_of(mpi, local)?;
+        let leader = one_of(&local, local_leader)?;
+        let other = if leader.rank().is_some() {
+            let remote = group_of(mpi, remote)?;
+            if local.intersection(&remote).size() > 0 {
+                return Err(Failure::new(ErrorClass::Group, "the two groups have tasks in common"));
+            }
+            Some(one_of(&remote, remote_leader)?)
+        } else {
+            None
+        };
+        let make =
+            |group: &Group, tag: &str| session.create_from_group(group, tag, info, ErrorHandler::Return);
+        let Some(side) = make(&local, &format!("{tag}\n: a side"))? else {
+            return Err(Failure::new(ErrorClass::Group, "this task is not in the local group"));
+        };
+        let (bridge, there) = match &other {
+            Some(other) => {
+                // Both leaders name the two in the same order.
+                let all = mpi.world.communicator.group();
+                let number = |group: &Group| group.translate_ranks(&[0], &all);
+                let both = if number(&leader)? < number(other)? {
+                    leader.union(other)
+                } else {
+                    other.union(&leader)
+                };
+                let there = other.translate_ranks(&[0], &both)?[0].unwrap_or(0);
+                (make(&both, &format!("{tag}\n: leaders"))?, there)
+            }
+            None => (None, 0),
+        };
+        let made = side.create_inter_with(local_leader as u32, bridge.as_ref(), there, 0)?;
+        made.set_info(info);
+        Ok(Some(made))
     })
 }

@@ -8,7 +8,7 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{RefCell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -20,13 +20,12 @@ use mpi_over_am::op::Op;
 use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, MessageId, RequestId};
 
 use crate::communicators::PendingObject;
-use crate::environment::ErrhandlerObject;
+use crate::errhandlers::KeptErrhandler;
 use crate::errors;
 use crate::handles::{Handles, ObjectKind};
 use crate::sessions::SessionObject;
 use crate::types::{
-    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_ERRORS_ARE_FATAL, MPI_Errhandler,
-    MPI_THREAD_MULTIPLE,
+    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_ERRORS_ARE_FATAL, MPI_THREAD_MULTIPLE,
 };
 use crate::windows::WindowObject;
 
@@ -34,7 +33,7 @@ use crate::windows::WindowObject;
 #[derive(Debug)]
 pub(crate) struct CommunicatorObject {
     pub(crate) communicator: Communicator,
-    pub(crate) errhandler: Cell<MPI_Errhandler>,
+    pub(crate) errhandler: KeptErrhandler,
 }
 
 /// A request of C's.
@@ -68,7 +67,6 @@ pub(crate) struct Mpi {
     pub(crate) datatypes: Handles<Datatype>,
     pub(crate) requests: Handles<RequestObject>,
     pub(crate) messages: Handles<MessageObject>,
-    pub(crate) errhandlers: Handles<ErrhandlerObject>,
     pub(crate) operations: Handles<Op>,
     pub(crate) groups: Handles<Group>,
     pub(crate) windows: Handles<Rc<WindowObject>>,
@@ -90,7 +88,10 @@ impl Mpi {
         let object = |communicator: Communicator, handle: MPI_Comm| {
             communicator.set_handle(handle.0 as u64);
             communicator.set_error_handler(ErrorHandler::Fatal);
-            Rc::new(CommunicatorObject { communicator, errhandler: Cell::new(MPI_ERRORS_ARE_FATAL) })
+            Rc::new(CommunicatorObject {
+                communicator,
+                errhandler: KeptErrhandler::new(MPI_ERRORS_ARE_FATAL),
+            })
         };
         let world = object(environment.world(), MPI_COMM_WORLD);
         let alone = object(environment.alone(), MPI_COMM_SELF);
@@ -111,7 +112,6 @@ impl Mpi {
             datatypes: Handles::new(ObjectKind::Datatype),
             requests: Handles::new(ObjectKind::Request),
             messages: Handles::new(ObjectKind::Message),
-            errhandlers: Handles::new(ObjectKind::ErrorHandler),
             operations: Handles::new(ObjectKind::Operation),
             groups: Handles::new(ObjectKind::Group),
             windows: Handles::new(ObjectKind::Window),

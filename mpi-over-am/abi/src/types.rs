@@ -53,6 +53,7 @@ pub(crate) const MPI_COMM_WORLD: MPI_Comm = MPI_Comm(0x101);
 pub(crate) const MPI_COMM_SELF: MPI_Comm = MPI_Comm(0x102);
 pub(crate) const MPI_MESSAGE_NULL: MPI_Message = MPI_Message(0x128);
 pub(crate) const MPI_MESSAGE_NO_PROC: MPI_Message = MPI_Message(0x129);
+pub(crate) const MPI_ERRHANDLER_NULL: MPI_Errhandler = MPI_Errhandler(0x140);
 pub(crate) const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x141);
 pub(crate) const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x143);
 pub(crate) const MPI_GROUP_NULL: MPI_Group = MPI_Group(0x108);

@@ -14,21 +14,21 @@ use mpi_over_am::{ErrorClass, WindowMemory};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::data::dest_of;
-use crate::environment::{give_string, raise_through};
-use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process};
+use crate::environment::give_string;
+use crate::errhandlers::{KeptErrhandler, raise_through};
+use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process, place};
 use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
 use crate::state::{Mpi, enter};
 use crate::types::{
-    Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Errhandler, MPI_Group, MPI_Info, MPI_SUCCESS, MPI_WIN_NULL,
-    MPI_Win,
+    Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Group, MPI_Info, MPI_SUCCESS, MPI_WIN_NULL, MPI_Win,
 };
 
 /// A window, and what C's handle of it needs besides: attributes have addresses.
 #[derive(Debug)]
 pub(crate) struct WindowObject {
     pub(crate) window: Window,
-    pub(crate) errhandler: Cell<MPI_Errhandler>,
+    pub(crate) errhandler: KeptErrhandler,
     pub(crate) handle: Cell<MPI_Win>,
     size: i64,
     unit: c_int,
@@ -89,7 +89,7 @@ fn keep(mpi: &Mpi, window: Window, at: *mut MPI_Win) -> Outcome<()> {
         size: window.size() as i64,
         unit: window.unit() as c_int,
         window,
-        errhandler: Cell::new(MPI_ERRORS_ARE_FATAL),
+        errhandler: KeptErrhandler::new(MPI_ERRORS_ARE_FATAL),
         handle: Cell::new(MPI_WIN_NULL),
         flavor,
         model: UNIFIED,
@@ -171,23 +171,33 @@ pub(crate) unsafe fn mpi_win_detach(win: MPI_Win, base: *const c_void) -> c_int 
 }
 
 pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
-    let mpi = match enter("MPI_Win_free") {
+    const CALL: &str = "MPI_Win_free";
+    let at = match place(win) {
+        Ok(at) => at,
+        Err(failure) => return on_process(CALL, |_| Err(failure)),
+    };
+    let handle = unsafe { *at };
+    // Delete functions of attributes still find the window, and one that fails keeps it.
+    let begun = on_window(CALL, handle, |_, object| Ok(object.window.begin_free()?));
+    if begun != MPI_SUCCESS {
+        return begun;
+    }
+    let mpi = match enter(CALL) {
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    let handle = unsafe { *win };
-    let outcome = window_of(&mpi, handle).and_then(|object| {
-        drop(object);
-        let object = mpi.windows.get(handle.0);
-        mpi.windows.remove(handle.0);
-        let Some(Ok(object)) = object.map(Rc::try_unwrap) else {
-            return Err(Failure::new(ErrorClass::Window, "the window is in use by a call of its own"));
-        };
-        object.window.free()?;
-        unsafe { *win = MPI_WIN_NULL };
-        Ok(())
-    });
-    finish_alone(&mpi, "MPI_Win_free", outcome)
+    let Some(Ok(object)) = mpi.windows.remove(handle.0).map(Rc::try_unwrap) else {
+        let failure = Failure::new(ErrorClass::Window, "the window is in use by a call of its own");
+        return finish_alone(&mpi, CALL, Err(failure));
+    };
+    unsafe { *at = MPI_WIN_NULL };
+    match object.window.free() {
+        Ok(_) => MPI_SUCCESS,
+        Err(error) => {
+            let of = || "a window".to_owned();
+            raise_through(object.errhandler.get(), handle.0, of, CALL, &error.into())
+        }
+    }
 }
 
 pub(crate) unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {

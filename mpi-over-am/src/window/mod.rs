@@ -291,8 +291,8 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// An epoch is open; the death of a task; a callback's own.
     pub fn free(self) -> Result<Option<JobBuffer>> {
+        let deleted = self.begin_free();
         self.epochs.borrow().check_closed("Window::free", self.handle.get())?;
-        let deleted = self.delete_attributes();
         self.flush_puts()?;
         self.communicator.barrier()?;
         let mut state = self.communicator.state()?;
@@ -305,7 +305,13 @@ impl<F: Fabric> Window<F> {
         deleted.map(|()| memory)
     }
 
-    fn delete_attributes(&self) -> Result<()> {
+    /// What [`free`](Self::free) does first: refuses while an epoch is open, and deletes the attributes. For a layer above whose
+    /// callbacks still have to find the window by its number.
+    ///
+    /// # Errors
+    /// An epoch is open; a callback's own, which does not keep the other attributes from going.
+    pub fn begin_free(&self) -> Result<()> {
+        self.epochs.borrow().check_closed("Window::free", self.handle.get())?;
         let deletions = self.attributes.borrow().deletions();
         let mut result = Ok(());
         for deletion in deletions {
