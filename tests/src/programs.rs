@@ -128,7 +128,8 @@ pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
     let program = scratch.path().join("program");
     let mut compile = Command::new(folder().join(wrapper));
     compile.args(options).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)).arg("-o").arg(&program);
-    let (good, said) = run(compile.env("XDG_CACHE_HOME", scratch.path()));
+    // Modules of the program's own are left where it is compiled.
+    let (good, said) = run(compile.current_dir(scratch.path()).env("XDG_CACHE_HOME", scratch.path()));
     assert!(good, "{source} does not compile: {said}");
     for tasks in ["1", "2", "3"] {
         let (good, said) = run(Command::new(folder().join("mpiexec")).args(["-n", tasks]).arg(&program));

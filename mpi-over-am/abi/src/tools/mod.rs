@@ -1,5 +1,6 @@
 //! What the programs beside the library share: compiler wrappers and starters.
 
 pub mod fortran;
+pub mod install;
 pub mod starter;
 pub mod wrapper;

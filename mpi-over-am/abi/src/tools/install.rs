@@ -1,0 +1,160 @@
+//! Putting the library, its headers and its programs under a prefix, where build systems look for them.
+//!
+//! A program of the package, not a makefile: it knows what the build makes and where that lies, it needs nothing but cargo, and the
+//! texts that the build has made (`mpif.h`, the module's source) are in it.
+
+use std::ffi::OsString;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs, io};
+
+use super::fortran;
+
+const HELP: &str = "\
+usage: mpi-install --prefix FOLDER
+
+Builds what is to be installed, and puts it below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
+lib/ (libmpi_abi.so.1, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/mpi-over-am/ (the source of the Fortran module).
+What was there by these names is replaced, also while programs are running that use it.";
+
+const HEADER: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/include/mpi.h"));
+
+const PROGRAMS: [&str; 6] = ["mpicc", "mpicxx", "mpifort", "mpiexec", "mpirun", "amrun"];
+
+/// Other names that programs are called by.
+const OTHER_NAMES: [(&str, &str); 3] = [("mpic++", "mpicxx"), ("mpif90", "mpifort"), ("mpif77", "mpifort")];
+
+/// Reads the options, builds, installs.
+#[must_use]
+pub fn run() -> ExitCode {
+    match prefix(env::args_os().skip(1)) {
+        Ok(Some(prefix)) => match build().and_then(|folder| install(&folder, &prefix)) {
+            Ok(()) => {
+                println!(
+                    "installed below {}; its programs are in {}",
+                    prefix.display(),
+                    prefix.join("bin").display()
+                );
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("mpi-install: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Ok(None) => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("mpi-install: {what}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The prefix, as a path that holds from everywhere; `None` if a person asks for help.
+fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, String> {
+    let wrong = || "say where to: --prefix FOLDER".to_owned();
+    let word = words.next().ok_or_else(wrong)?;
+    let text = word.to_string_lossy();
+    if ["--help", "-h"].contains(&&*text) {
+        return Ok(None);
+    }
+    let folder = match text.strip_prefix("--prefix=") {
+        Some(folder) => folder.into(),
+        None if text == "--prefix" => words.next().ok_or_else(wrong)?,
+        None => return Err(format!("unknown option {text}; {}", wrong())),
+    };
+    if let Some(more) = words.next() {
+        return Err(format!("{} is more than I know; {}", more.to_string_lossy(), wrong()));
+    }
+    if folder.is_empty() {
+        return Err(wrong());
+    }
+    std::path::absolute(folder).map(Some).map_err(|error| error.to_string())
+}
+
+/// Builds the programs beside this one, where cargo runs it: by itself it would have built this one only. The folder they lie in.
+fn build() -> io::Result<PathBuf> {
+    let own = env::current_exe()?;
+    let folder = own.parent().ok_or_else(|| io::Error::other("this program lies nowhere"))?.to_owned();
+    if let Some(cargo) = env::var_os("CARGO") {
+        let mut command = Command::new(cargo);
+        command
+            .args(["build", "-p", "mpi-over-am-abi", "-p", "am-via"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        if folder.ends_with("release") {
+            command.arg("--release");
+        }
+        let status = command.status()?;
+        if !status.success() {
+            return Err(io::Error::other(format!("the build has failed: {status}")));
+        }
+    }
+    Ok(folder)
+}
+
+fn install(from: &Path, prefix: &Path) -> io::Result<()> {
+    let [bin, lib, include, share] =
+        ["bin", "lib", "include", "share/mpi-over-am/fortran"].map(|folder| prefix.join(folder));
+    let packages = lib.join("pkgconfig");
+    for folder in [&bin, &lib, &include, &share, &packages] {
+        fs::create_dir_all(folder).map_err(|error| at(folder, &error))?;
+    }
+    for program in PROGRAMS {
+        copy(&from.join(program), &bin.join(program))?;
+    }
+    for (name, program) in OTHER_NAMES {
+        replace(&bin.join(name), |place| symlink(program, place))?;
+    }
+    copy(&from.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
+    replace(&lib.join("libmpi_abi.so"), |place| symlink("libmpi_abi.so.1", place))?;
+    for (place, text) in [
+        (include.join("mpi.h"), HEADER),
+        (include.join("mpif.h"), fortran::MPIF),
+        (share.join("mpi.f90"), fortran::MODULE),
+        (packages.join("mpi.pc"), &package(prefix)),
+    ] {
+        replace(&place, |place| fs::write(place, text))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    replace(to, |place| fs::copy(from, place).map(drop).map_err(|error| at(from, &error)))
+}
+
+/// Makes a file beside its place and moves it there: who uses the old one keeps it.
+fn replace(place: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let mut name = place.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(name);
+    make(&beside).and_then(|()| fs::rename(&beside, place)).map_err(|error| {
+        // It may not be there at all.
+        let _ = fs::remove_file(&beside);
+        at(place, &error)
+    })
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// What pkg-config wants to know.
+fn package(prefix: &Path) -> String {
+    format!(
+        "prefix={}\n\
+         libdir=${{prefix}}/lib\n\
+         includedir=${{prefix}}/include\n\
+         \n\
+         Name: mpi\n\
+         Description: MPI over active messages, in the standard binary interface\n\
+         Version: {}\n\
+         Cflags: -I${{includedir}}\n\
+         Libs: -L${{libdir}} -Wl,-rpath,${{libdir}} -lmpi_abi\n",
+        prefix.display(),
+        env!("CARGO_PKG_VERSION"),
+    )
+}

@@ -1,0 +1,82 @@
+//! An installation under a prefix: its programs work from there, and pkg-config and CMake find it.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use am_tests::programs::{self, Scratch, run};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_programs.c");
+
+fn said(command: &mut Command) -> String {
+    let (good, said) = run(command);
+    assert!(good, "{command:?}: {said}");
+    said
+}
+
+/// Runs a program by the installed launcher, without a word of where the library is.
+fn runs(prefix: &Path, program: &Path) {
+    let mut start = Command::new(prefix.join("bin/mpiexec"));
+    let text = said(start.args(["-n", "2"]).arg(program).arg("3").env_remove("LD_LIBRARY_PATH"));
+    assert!(text.contains("task 1 of 2: program 0, nothing, sum 6"), "{text}");
+}
+
+fn wrappers_use_what_is_installed(prefix: &Path) {
+    if !programs::has("cc") {
+        return;
+    }
+    let shown = said(Command::new(prefix.join("bin/mpicc")).arg("-show"));
+    for part in ["include", "lib"] {
+        assert!(shown.contains(&prefix.join(part).display().to_string()), "{shown}");
+    }
+    let program = prefix.join("by-wrapper");
+    let _ = said(Command::new(prefix.join("bin/mpicc")).arg(SOURCE).arg("-o").arg(&program));
+    runs(prefix, &program);
+}
+
+fn pkg_config_finds_it(prefix: &Path) {
+    if !programs::has("cc") || !programs::has("pkg-config") {
+        return;
+    }
+    let packages = prefix.join("lib/pkgconfig");
+    let mut ask = Command::new("pkg-config");
+    let words = said(ask.args(["--cflags", "--libs", "mpi"]).env("PKG_CONFIG_PATH", packages));
+    let program = prefix.join("by-pkg-config");
+    let mut compile = Command::new("cc");
+    let _ = said(compile.arg(SOURCE).args(words.split_whitespace()).arg("-o").arg(&program));
+    runs(prefix, &program);
+}
+
+fn cmake_finds_it(prefix: &Path) {
+    if !programs::has("cc") || !programs::has("cmake") || !programs::has("make") {
+        return;
+    }
+    let has_fortran = programs::has("gfortran");
+    let folder = prefix.join("cmake");
+    let path = env::join_paths(
+        [prefix.join("bin")].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
+    )
+    .expect("a folder of ours has no colon");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/cmake")).arg("-B").arg(&folder);
+    configure.args(["-G", "Unix Makefiles"]).arg(format!("-DWITH_FORTRAN={}", u8::from(has_fortran)));
+    let text = said(configure.env("PATH", &path).env("XDG_CACHE_HOME", prefix));
+    assert!(text.contains(&prefix.join("lib/libmpi_abi.so").display().to_string()), "{text}");
+    let _ = said(Command::new("cmake").arg("--build").arg(&folder).env("XDG_CACHE_HOME", prefix));
+    let mut test = Command::new("ctest");
+    let text = said(test.arg("--output-on-failure").current_dir(&folder));
+    assert!(text.contains("100% tests passed"), "{text}");
+}
+
+#[test]
+fn what_is_installed_works_and_is_found() {
+    programs::build();
+    let scratch = Scratch::new("mpi-prefix");
+    let prefix = scratch.path();
+    let mut install = Command::new(programs::folder().join("mpi-install"));
+    // Where cargo runs it, it builds first: here all is built, and cargo runs the test.
+    let _ = said(install.arg("--prefix").arg(prefix).env_remove("CARGO"));
+    wrappers_use_what_is_installed(prefix);
+    pkg_config_finds_it(prefix);
+    cmake_finds_it(prefix);
+}
