@@ -22,7 +22,7 @@ use crate::types::{
 };
 
 /// Bytes of an object's name, with its final zero (`MPI_MAX_OBJECT_NAME`).
-const NAME_ROOM: usize = 128;
+pub(crate) const NAME_ROOM: usize = 128;
 
 /// A handle for a new communicator; `MPI_COMM_NULL` if this task has none.
 ///
@@ -73,8 +73,21 @@ pub(crate) fn begin_pending(mpi: &Mpi, handle: MPI_Comm) -> Option<Rc<Communicat
     }
     let PendingObject { pending, errhandler } = all.remove(&handle.0)?;
     drop(all);
-    let communicator = pending.wait().ok()?;
+    let communicator = pending.begin().ok()?;
     Some(fill(mpi, handle.0, communicator, errhandler.get()))
+}
+
+/// The error handler of a duplicate that is being made; `None` for any other communicator. Programs may set it at once.
+pub(crate) fn with_pending<T>(
+    mpi: &Mpi,
+    handle: MPI_Comm,
+    call: impl FnOnce(&KeptErrhandler) -> T,
+) -> Option<T> {
+    if mpi.communicator(handle).is_some() {
+        return None;
+    }
+    let all = mpi.pending_communicators.try_borrow().ok()?;
+    all.get(&handle.0).map(|object| call(&object.errhandler))
 }
 
 /// Runs a call that makes a communicator of another.

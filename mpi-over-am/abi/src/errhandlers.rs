@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::ErrorClass;
 
+use crate::communicators::with_pending;
 use crate::error_codes::{finish, meaning};
 use crate::errors::{Failure, Outcome, no_communicator, on_communicator, place};
 use crate::handles::{Handles, ObjectKind};
@@ -241,14 +242,21 @@ fn called(code: c_int) -> Failure {
     Failure { code, what: format!("the program has called the error handler with {code}") }
 }
 
+/// Runs a call about the error handler of a communicator, which may be a duplicate that is still being made.
+fn on_errhandler_of(function: &str, comm: MPI_Comm, call: impl Fn(&KeptErrhandler) -> Outcome<()>) -> c_int {
+    let pending = enter(function).ok().and_then(|mpi| with_pending(&mpi, comm, &call));
+    match pending {
+        Some(outcome) => finish(function, outcome),
+        None => on_communicator(function, comm, |_, object| call(&object.errhandler)),
+    }
+}
+
 pub(crate) unsafe fn mpi_comm_set_errhandler(comm: MPI_Comm, handler: MPI_Errhandler) -> c_int {
-    on_communicator("MPI_Comm_set_errhandler", comm, |_, object| {
-        object.errhandler.set(On::Communicator, handler)
-    })
+    on_errhandler_of("MPI_Comm_set_errhandler", comm, |kept| kept.set(On::Communicator, handler))
 }
 
 pub(crate) unsafe fn mpi_comm_get_errhandler(comm: MPI_Comm, handler: *mut MPI_Errhandler) -> c_int {
-    on_communicator("MPI_Comm_get_errhandler", comm, |_, object| object.errhandler.give(handler))
+    on_errhandler_of("MPI_Comm_get_errhandler", comm, |kept| kept.give(handler))
 }
 
 pub(crate) unsafe fn mpi_comm_call_errhandler(comm: MPI_Comm, code: c_int) -> c_int {

@@ -112,11 +112,16 @@ pub(crate) unsafe fn mpi_add_error_string(code: c_int, text: *const c_char) -> c
     finish("MPI_Add_error_string", outcome)
 }
 
+fn has_string(number: c_int) -> Failure {
+    Failure::new(ErrorClass::Argument, format!("{number} still has its string: remove that first"))
+}
+
 pub(crate) unsafe fn mpi_remove_error_class(class: c_int) -> c_int {
     let outcome = {
         let mut added = added();
         let is_used = added.by_number.values().any(|own| !own.is_class && own.class == class);
         match added.by_number.get(&class) {
+            Some(own) if own.is_class && !own.text.is_empty() => Err(has_string(class)),
             Some(own) if own.is_class && !is_used => {
                 added.by_number.remove(&class);
                 Ok(())
@@ -135,6 +140,7 @@ pub(crate) unsafe fn mpi_remove_error_code(code: c_int) -> c_int {
     let outcome = {
         let mut added = added();
         match added.by_number.get(&code) {
+            Some(own) if !own.is_class && !own.text.is_empty() => Err(has_string(code)),
             Some(own) if !own.is_class => {
                 added.by_number.remove(&code);
                 Ok(())

@@ -259,7 +259,7 @@ pub(crate) fn no_communicator(handle: MPI_Comm) -> Failure {
     let what = if handle == crate::types::MPI_COMM_NULL {
         "the communicator is MPI_COMM_NULL".to_owned()
     } else {
-        format!("0x{:x} is no communicator: it was freed, or never was one", handle.0)
+        format!("0x{:x} is no communicator: it was freed, never was one, or is still being made", handle.0)
     };
     Failure::new(ErrorClass::Communicator, what)
 }

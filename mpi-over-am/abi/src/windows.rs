@@ -13,6 +13,7 @@ use mpi_over_am::window::{Flavor, Window};
 use mpi_over_am::{ErrorClass, WindowMemory};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
+use crate::communicators::NAME_ROOM;
 use crate::data::dest_of;
 use crate::environment::give_string;
 use crate::errhandlers::{KeptErrhandler, raise_through};
@@ -36,6 +37,7 @@ pub(crate) struct WindowObject {
     model: c_int,
 }
 
+const SHARED: c_int = 314;
 const UNIFIED: c_int = 321;
 
 /// What a failure about a window does: its error handler runs.
@@ -85,6 +87,10 @@ fn keep(mpi: &Mpi, window: Window, at: *mut MPI_Win) -> Outcome<()> {
         Flavor::Allocated => 312,
         Flavor::Dynamic => 313,
     };
+    keep_as(mpi, window, flavor, at)
+}
+
+fn keep_as(mpi: &Mpi, window: Window, flavor: c_int, at: *mut MPI_Win) -> Outcome<()> {
     let object = Rc::new(WindowObject {
         size: window.size() as i64,
         unit: window.unit() as c_int,
@@ -127,6 +133,7 @@ pub(crate) unsafe fn mpi_win_create_c(
             return Err(Failure::new(ErrorClass::Base, format!("the base address of {size} bytes is null")));
         }
         let memory = unsafe { WindowMemory::from_raw(base.cast(), size) };
+        place(win)?;
         keep(mpi, object.communicator.create_window(memory, unit, &info)?, win)
     })
 }
@@ -141,6 +148,7 @@ pub(crate) unsafe fn mpi_win_allocate_c(
 ) -> c_int {
     on_communicator("MPI_Win_allocate", comm, |mpi, object| {
         let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
+        let (_, baseptr) = (place(win)?, place(baseptr)?);
         let window = object.communicator.allocate_window(size, unit, &info)?;
         unsafe { *baseptr.cast::<*mut u8>() = window.base() };
         keep(mpi, window, win)
@@ -149,6 +157,7 @@ pub(crate) unsafe fn mpi_win_allocate_c(
 
 pub(crate) unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
     on_communicator("MPI_Win_create_dynamic", comm, |mpi, object| {
+        place(win)?;
         keep(mpi, object.communicator.create_dynamic_window(&info_of(info)?)?, win)
     })
 }
@@ -202,7 +211,7 @@ pub(crate) unsafe fn mpi_win_free(win: *mut MPI_Win) -> c_int {
 
 pub(crate) unsafe fn mpi_win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
     on_window("MPI_Win_get_group", win, |mpi, object| {
-        unsafe { *group = keep_group(mpi, object.window.group())? };
+        unsafe { *place(group)? = keep_group(mpi, object.window.group())? };
         Ok(())
     })
 }
@@ -216,21 +225,26 @@ pub(crate) unsafe fn mpi_win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
 
 pub(crate) unsafe fn mpi_win_get_info(win: MPI_Win, info: *mut MPI_Info) -> c_int {
     on_window("MPI_Win_get_info", win, |_, object| {
-        unsafe { *info = keep_info(object.window.info())? };
+        unsafe { *place(info)? = keep_info(object.window.info())? };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_win_set_name(win: MPI_Win, name: *const c_char) -> c_int {
     on_window("MPI_Win_set_name", win, |_, object| {
-        object.window.set_name(&unsafe { CStr::from_ptr(name) }.to_string_lossy());
+        object.window.set_name(&unsafe { CStr::from_ptr(place(name.cast_mut())?) }.to_string_lossy());
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_win_get_name(win: MPI_Win, name: *mut c_char, len: *mut c_int) -> c_int {
+    if win == MPI_WIN_NULL && !name.is_null() {
+        // The null handle has a name too (MPI 5.0 section 7.8).
+        unsafe { give_string("MPI_WIN_NULL", name, NAME_ROOM, len) };
+        return MPI_SUCCESS;
+    }
     on_window("MPI_Win_get_name", win, |_, object| {
-        unsafe { give_string(&object.window.name(), name, 128, len) };
+        unsafe { give_string(&object.window.name(), place(name)?, NAME_ROOM, len) };
         Ok(())
     })
 }
@@ -296,9 +310,10 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
             return Err(Failure::new(ErrorClass::RmaShared, what));
         }
         let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
+        let (_, baseptr) = (place(win)?, place(baseptr)?);
         let window = object.communicator.allocate_window(size, unit, &info)?;
         unsafe { *baseptr.cast::<*mut u8>() = window.base() };
-        keep(mpi, window, win)
+        keep_as(mpi, window, SHARED, win)
     })
 }
 

@@ -72,7 +72,16 @@ impl<F: Fabric> PendingCommunicator<F> {
         state.wait_over(self.request)?;
         state.handlers().requests.forget(self.request);
         drop(state);
-        let what = "the request was cancelled";
+        self.begin()
+    }
+
+    /// The communicator, when [`is_over`](Self::is_over) has said that it is there: for whoever waits for the
+    /// [`request`](Self::request) by other means, before or after.
+    ///
+    /// # Errors
+    /// It is not there; all context ids are in use.
+    pub fn begin(self) -> Result<Communicator<F>> {
+        let what = "the request is not over, or was cancelled";
         let words = self.slot.get().ok_or_else(|| Error::refused(ErrorClass::Request, "idup", what, 0))?;
         let remote = self.parent.remote_group().ok();
         self.parent.begin(words, (self.parent.group(), remote), self.beginnings)
