@@ -26,7 +26,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use am_core::testing::watchdog::Watchdog;
@@ -48,8 +48,8 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Output of a task that is printed when its job fails; all of it is kept.
 const SHOWN_BYTES_MAX: usize = 6000;
 
-/// A job of the test function `test`, of one task so far. `test` is the name by which the test binary knows it: with its modules,
-/// without the crate.
+/// A job of the test function `test`, of one task so far. The name is without its module; no two tests of a binary that start jobs
+/// may have the same one.
 #[must_use]
 pub fn job(test: &'static str) -> Job {
     Job { test, tasks: 1, env: Vec::new(), time_limit: TIME_LIMIT, shell: None, launcher: true }
@@ -204,7 +204,8 @@ impl Job {
     /// This binary, told to run this test alone and to hide nothing that it says.
     fn command(&self) -> (OsString, Vec<OsString>) {
         let own: OsString = std::env::current_exe().expect("a test knows its binary").into();
-        let args = ["--exact", self.test, "--include-ignored", "--nocapture", "--test-threads=1"];
+        let path = path_of(self.test);
+        let args = ["--exact", &path, "--include-ignored", "--nocapture", "--test-threads=1"];
         let args = args.map(OsString::from);
         match &self.shell {
             None => (own, args.to_vec()),
@@ -248,6 +249,26 @@ impl TaskOutcome {
             None => "ended, nobody saw how".to_owned(),
         }
     }
+}
+
+/// The path by which this binary knows its test `name`: with its modules. Where no test has the name it is the name itself, and
+/// the job's tasks will say that they found nothing to run.
+///
+/// # Panics
+/// More than one test has the name.
+fn path_of(name: &str) -> String {
+    static TESTS: OnceLock<Vec<String>> = OnceLock::new();
+    let tests = TESTS.get_or_init(|| {
+        let own = std::env::current_exe().expect("a test knows its binary");
+        let list = Command::new(own).args(["--list", "--format", "terse"]).output();
+        let list = list.expect("a test can start its own binary").stdout;
+        let list = String::from_utf8_lossy(&list).into_owned();
+        list.lines().filter_map(|line| line.strip_suffix(": test").map(str::to_owned)).collect()
+    });
+    let mut paths = tests.iter().filter(|path| path.rsplit("::").next() == Some(name));
+    let path = paths.next().map_or(name, String::as_str);
+    assert!(paths.next().is_none(), "more than one test is called {name}");
+    path.to_owned()
 }
 
 /// Runs the body and ends the process: the rest of the test function is not the task's.

@@ -1,11 +1,9 @@
 //! Scopes, owned requests, the attached buffer, budgets, the end.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::common::{everywhere, job, job_without_finalize, networks, pattern};
 use am_core::testing::loopback::Config;
-use common::{everywhere, job, job_without_finalize, networks, pattern};
 use mpi_over_am::{BSEND_OVERHEAD_BYTES, Error, ErrorClass, RecvData, Settings, Source, Tag, Tested};
 
 #[test]

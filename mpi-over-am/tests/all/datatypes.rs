@@ -3,11 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-mod common;
-
+use crate::common::{all_settings, job, pattern};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
-use common::{all_settings, job, pattern};
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, pack_external32, unpack, unpack_external32};
 use mpi_over_am::{Error, ErrorClass, FieldList, FieldListMut, Fields, Mode, Settings, Source, Tag};
@@ -280,7 +278,7 @@ impl Fields for Either {
 
 #[test]
 fn the_fields_of_structs_and_enums_arrive_without_their_padding() {
-    common::everywhere(2, |_, world| {
+    crate::common::everywhere(2, |_, world| {
         let other = 1 - world.rank();
         let value = |number: u16| Outer {
             kind: number,

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
 
-mod hostile_support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +16,7 @@ use am_via::vipl::{
     ViAttributes, ViHandle, ViState,
 };
 
-use hostile_support::{ATTACKER, Attack};
+use crate::hostile_support::{ATTACKER, Attack};
 
 /// Connections of the attacker that break before it may do anything, and rounds of honest traffic after that.
 const BROKEN: u32 = 20;

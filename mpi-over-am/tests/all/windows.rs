@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
-mod common;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::common::{Communicator, Environment, job};
 use am_core::testing::loopback::{Config, Reach};
-use common::{Communicator, Environment, job};
 use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{Op, PredefinedOp};

@@ -1,11 +1,9 @@
 //! Collectives against a serial reference, for 1 to 9 tasks.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::{Communicator, Environment, job};
 use am_core::testing::loopback::Config;
-use common::{Communicator, Environment, job};
 use mpi_over_am::{Error, Settings, op};
 
 /// Counts of elements around every choice of algorithm.

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
 
-mod hostile_support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -17,7 +15,7 @@ use am_core::testing::watchdog::Watchdog;
 use am_core::{AmOptions, Context};
 use am_via::{ShmFabric, Task};
 
-use hostile_support::Attack;
+use crate::hostile_support::Attack;
 
 fn context_at(number: u8) -> Endpoint {
     Endpoint::new(TaskId(0), ContextNumber(number))

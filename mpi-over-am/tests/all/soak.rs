@@ -1,12 +1,10 @@
 //! A million mixed messages among 8 tasks, with bounded memory (`-- --nocapture` tells how much, and how long it took).
 
-mod common;
-
 use std::time::Instant;
 
+use crate::common::{Communicator, Environment, job};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
-use common::{Communicator, Environment, job};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{Mode, Settings, Source, Tag};
 

@@ -2,13 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-mod common;
-
 use std::collections::HashMap;
 
+use crate::common::{all_settings, job};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
-use common::{all_settings, job};
 use mpi_over_am::{Settings, Source, Tag};
 
 const TASKS: u32 = 4;
@@ -103,7 +101,10 @@ fn run(seed: u64, config: Config, settings: Settings) {
 
 /// The bytes of each message of a task.
 fn numbered(list: &[Planned]) -> Vec<Vec<u8>> {
-    list.iter().enumerate().map(|(number, planned)| common::pattern(number as u64 + 1, planned.len)).collect()
+    list.iter()
+        .enumerate()
+        .map(|(number, planned)| crate::common::pattern(number as u64 + 1, planned.len))
+        .collect()
 }
 
 /// The bytes of the `number`-th message from `from` to `to` with `tag`.
@@ -111,7 +112,7 @@ fn sent_as(plan: &[Vec<Planned>], from: u32, to: u32, tag: i32, number: u32) -> 
     let list = &plan[from as usize];
     let mut meant = list.iter().enumerate().filter(|(_, p)| p.dest == to && p.tag == tag);
     let (at, planned) = meant.nth(number as usize).expect("no more messages than planned");
-    common::pattern(at as u64 + 1, planned.len)
+    crate::common::pattern(at as u64 + 1, planned.len)
 }
 
 #[test]

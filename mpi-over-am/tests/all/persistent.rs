@@ -1,10 +1,8 @@
 //! Persistent and partitioned operations, matched probes, cancelling, several requests at once, and nobody's rank.
 
-mod common;
-
+use crate::common::{everywhere, job, pattern};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
-use common::{everywhere, job, pattern};
 use mpi_over_am::{
     ANY_TAG, AnyOver, Error, ErrorClass, MessageId, Mode, PROC_NULL, RecvData, RequestId, SendData, Settings,
     Source, Tag,

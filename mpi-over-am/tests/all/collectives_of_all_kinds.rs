@@ -1,9 +1,7 @@
 //! Every collective in every form against a serial reference, for 1 to 9 tasks.
 
-mod common;
-
+use crate::common::{Communicator, Environment, job};
 use am_core::testing::loopback::Config;
-use common::{Communicator, Environment, job};
 use mpi_over_am::op::{self, Operation};
 use mpi_over_am::{Placement, Selection, Settings};
 

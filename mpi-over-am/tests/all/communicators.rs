@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
+use crate::common::{Communicator, Environment, job, networks};
 use am_core::testing::loopback::Config;
-use common::{Communicator, Environment, job, networks};
 use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute};
 use mpi_over_am::{
     Comparison, Error, ErrorClass, ErrorHandler, Group, Info, RankRange, Settings, Source, SplitType, TAG_UB,
@@ -329,7 +327,7 @@ fn attributes_follow_their_callbacks() {
 #[test]
 fn the_end_deletes_the_attributes_of_the_task_alone_in_reverse() {
     let log = Mutex::new(Vec::new());
-    common::job_without_finalize(Config::new(2), Settings::default(), |environment| {
+    crate::common::job_without_finalize(Config::new(2), Settings::default(), |environment| {
         let deleted = Arc::new(Mutex::new(Vec::new()));
         for value in 0..3 {
             let deleted = Arc::clone(&deleted);

@@ -1,9 +1,7 @@
 //! Non-blocking, persistent, neighbourhood and inter-group collectives, and what they refuse.
 
-mod common;
-
+use crate::common::{Communicator, Environment, job};
 use am_core::testing::loopback::Config;
-use common::{Communicator, Environment, job};
 use mpi_over_am::{Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, op};
 
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {

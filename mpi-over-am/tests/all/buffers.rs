@@ -1,9 +1,7 @@
 //! Buffers for buffered sends: of the process, of a session, of a communicator, and the library's own.
 
-mod common;
-
+use crate::common::{everywhere, job, pattern};
 use am_core::testing::loopback::Config;
-use common::{everywhere, job, pattern};
 use mpi_over_am::{BufferOwner, Error, ErrorClass, SendBuffer, Settings};
 
 #[test]

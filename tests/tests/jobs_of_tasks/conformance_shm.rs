@@ -1,5 +1,5 @@
 //! am-core's conformance suite over the shm device, in processes: with 2, 3 and 8 tasks, by every way to memory, and with one
-//! credit. `AM_CHECK=put cargo test -p am-tests --test conformance_shm` runs the checks with `put` in their names.
+//! credit. `AM_CHECK=put cargo test -p am-tests --test jobs_of_tasks` runs the checks with `put` in their names.
 
 use std::time::Duration;
 

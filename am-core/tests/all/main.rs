@@ -1,0 +1,6 @@
+//! The tests of the whole crate over the simulated network, in one program: each one of its own would compile it all again.
+
+mod conformance;
+mod failure;
+mod shared;
+mod wild_peer;

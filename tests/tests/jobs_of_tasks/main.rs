@@ -1,0 +1,11 @@
+//! The tests between processes, in one program: each one of its own would compile the whole stack again.
+
+mod conformance_shm;
+mod contexts;
+mod harness;
+mod jobs;
+mod mpi_datatypes;
+mod mpi_objects;
+mod mpi_processes;
+mod mpi_settings;
+mod purge;
