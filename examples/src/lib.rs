@@ -6,6 +6,7 @@ pub mod aggregate;
 pub mod alltoallv;
 pub mod arguments;
 pub mod failure;
+pub mod fft;
 pub mod graph500;
 pub mod kernel;
 pub mod kmers;
@@ -16,6 +17,7 @@ pub mod random;
 pub mod random_access;
 pub mod statistics;
 pub mod text;
+pub mod turn;
 pub mod word_table;
 
 pub use failure::Failure;
