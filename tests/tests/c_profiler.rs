@@ -1,0 +1,67 @@
+//! Tools that stand in front of the library (MPI 5.0 chapter 15): a shared object that defines some of the functions, counts, and
+//! calls them by their other names, loaded before the library. And what the library promises at the edge: no unwinding across it.
+
+use std::process::Command;
+
+use am_tests::programs::{self, Scratch, run};
+
+fn compile(
+    wrapper: &str,
+    options: &[&str],
+    source: &str,
+    scratch: &Scratch,
+    name: &str,
+) -> std::path::PathBuf {
+    let program = scratch.path().join(name);
+    let mut command = Command::new(programs::folder().join(wrapper));
+    command.args(options).arg(format!("{}/{source}", env!("CARGO_MANIFEST_DIR"))).arg("-o").arg(&program);
+    let (good, said) = run(command.env("XDG_CACHE_HOME", scratch.path()).current_dir(scratch.path()));
+    assert!(good, "{source} does not compile: {said}");
+    program
+}
+
+/// Runs a program behind the tool, which must have seen three sends and three receives of each task.
+fn counts(wrapper: &str, source: &str) {
+    programs::build();
+    let scratch = Scratch::new(&source.replace(['/', '.'], "-"));
+    let tool =
+        compile("mpicc", &["-shared", "-fPIC", "-Wall", "-Werror"], "c/t_profiler.c", &scratch, "tool.so");
+    let program = compile(wrapper, &[], source, &scratch, "program");
+    let mut start = Command::new(programs::folder().join("mpiexec"));
+    start.args(["-n", "2", "-x"]).arg(format!("LD_PRELOAD={}", tool.display())).arg(&program);
+    let (good, said) = run(&mut start);
+    assert!(good, "{said}");
+    for task in 0..2 {
+        let line = format!("task {task}: init 1 sends 3 receives 3");
+        assert!(said.lines().any(|said| said == line), "{line} is missing in: {said}");
+    }
+    // Without the tool nobody counts.
+    let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "2"]).arg(&program));
+    assert!(good && said.is_empty(), "{said}");
+}
+
+#[test]
+fn a_tool_sees_the_calls_of_c() {
+    if programs::has("cc") {
+        counts("mpicc", "c/t_profiled.c");
+    }
+}
+
+#[test]
+fn a_tool_sees_the_calls_of_fortran() {
+    if programs::has("cc") && programs::has("gfortran") {
+        counts("mpifort", "fortran/t_profiled.f90");
+    }
+}
+
+#[test]
+fn nothing_unwinds_through_the_library() {
+    if !programs::has("c++") {
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new("nothing-unwinds");
+    let program = compile("mpicxx", &["-Wall", "-Werror"], "c/t_unwind.cpp", &scratch, "program");
+    let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "1"]).arg(&program));
+    assert!(!good && said.contains("SIGABRT") && !said.contains("unwound"), "{said}");
+}
