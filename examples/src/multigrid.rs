@@ -1,0 +1,227 @@
+//! A multigrid cycle for a periodic problem on cubes that lie over the tasks by planes.
+//!
+//! All operators but the interpolation weigh the 27 points around one by their distance: the point, those with a common face, a
+//! common edge, a common corner. Each cube has half as many points along a side as the one before it.
+
+use mpi_over_am::Communicator;
+
+use crate::Failure;
+use crate::planes::{Cube, Share};
+
+/// Weights of a point itself, of those with a common face, a common edge, a common corner.
+pub type Weights = [f64; 4];
+
+/// From residuals to those of the next smaller cube.
+const RESTRICTION: Weights = [0.5, 0.25, 0.125, 0.0625];
+
+/// The equation and how it is solved.
+#[derive(Clone, Copy, Debug)]
+pub struct Operators {
+    /// The operator of the equation.
+    pub operator: Weights,
+    /// Roughly its inverse, for short waves.
+    pub smoother: Weights,
+}
+
+/// Cubes of all sizes.
+#[derive(Debug)]
+pub struct Multigrid<'a> {
+    world: &'a Communicator,
+    operators: Operators,
+    /// What is looked for, and then corrections of it, from the largest cube to the smallest.
+    solutions: Vec<Cube>,
+    /// What is missing.
+    residuals: Vec<Cube>,
+    /// The right-hand side.
+    goal: Cube,
+}
+
+impl<'a> Multigrid<'a> {
+    /// For a right-hand side; the first guess is zero. Collective.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn new(world: &'a Communicator, operators: Operators, goal: Cube) -> Result<Self, Failure> {
+        let shares = Share::halved(goal.share().size(), world.rank(), world.size());
+        let cubes = || shares.iter().map(Cube::new).collect();
+        let mut grid = Self { world, operators, solutions: cubes(), residuals: cubes(), goal };
+        grid.find_residual()?;
+        Ok(grid)
+    }
+
+    /// Begins again with zero. Collective.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn reset(&mut self) -> Result<(), Failure> {
+        self.solutions[0].values_mut().fill(0.0);
+        self.find_residual()
+    }
+
+    /// The sum of the squares of the residual at this task's points.
+    #[must_use]
+    pub fn sum_of_squares(&self) -> f64 {
+        self.residuals[0].sum_of_squares()
+    }
+
+    /// One cycle: down to the smallest cube with the residual, and back with corrections. Collective.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn cycle(&mut self) -> Result<(), Failure> {
+        let smallest = self.residuals.len() - 1;
+        for level in 0..smallest {
+            let (larger, smaller) = self.residuals.split_at_mut(level + 1);
+            restrict(&larger[level], &mut smaller[0]);
+            smaller[0].refresh(self.world)?;
+        }
+        self.solutions[smallest].values_mut().fill(0.0);
+        self.smooth(smallest)?;
+        for level in (0..smallest).rev() {
+            let (larger, smaller) = self.solutions.split_at_mut(level + 1);
+            if level > 0 {
+                larger[level].values_mut().fill(0.0);
+            }
+            interpolate(&smaller[0], &mut larger[level]);
+            match level {
+                0 => self.find_residual()?,
+                _ => self.correct_residual(level)?,
+            }
+            self.smooth(level)?;
+        }
+        self.find_residual()
+    }
+
+    /// The residual of the largest cube.
+    fn find_residual(&mut self) -> Result<(), Failure> {
+        let (residual, goal) = (&mut self.residuals[0], &self.goal);
+        each_row(&self.solutions[0], self.operators.operator, |plane, row, applied| {
+            let residual = residual.row_mut(plane, row).iter_mut();
+            for ((residual, goal), applied) in residual.zip(goal.row(plane, row)).zip(applied) {
+                *residual = goal - applied;
+            }
+        });
+        residual.refresh(self.world)
+    }
+
+    /// The residual of a smaller cube, once there is a correction.
+    fn correct_residual(&mut self, level: usize) -> Result<(), Failure> {
+        let residual = &mut self.residuals[level];
+        each_row(&self.solutions[level], self.operators.operator, |plane, row, applied| {
+            residual
+                .row_mut(plane, row)
+                .iter_mut()
+                .zip(applied)
+                .for_each(|(residual, applied)| *residual -= applied);
+        });
+        residual.refresh(self.world)
+    }
+
+    fn smooth(&mut self, level: usize) -> Result<(), Failure> {
+        let solution = &mut self.solutions[level];
+        each_row(&self.residuals[level], self.operators.smoother, |plane, row, applied| {
+            solution
+                .row_mut(plane, row)
+                .iter_mut()
+                .zip(applied)
+                .for_each(|(solution, applied)| *solution += applied);
+        });
+        solution.refresh(self.world)
+    }
+}
+
+/// Applies an operator to each row that is no copy, and hands on what comes out of it; its ends are of no use.
+fn each_row(cube: &Cube, weights: Weights, mut hand_on: impl FnMut(usize, usize, &[f64])) {
+    let mut applied = Stencil::new(cube, weights);
+    for plane in cube.planes() {
+        for row in cube.inside() {
+            hand_on(plane, row, applied.at(cube, plane, row));
+        }
+    }
+}
+
+/// An operator, and memory for a row.
+struct Stencil {
+    weights: Weights,
+    /// Sums over the four rows beside a row with a common face, and over those with a common edge.
+    faces: Vec<f64>,
+    edges: Vec<f64>,
+    applied: Vec<f64>,
+}
+
+impl Stencil {
+    fn new(cube: &Cube, weights: Weights) -> Self {
+        let room = || vec![0.0; cube.share().size() + 2];
+        Self { weights, faces: room(), edges: room(), applied: room() }
+    }
+
+    /// What the operator makes of one row. A step along the row takes a neighbour with a common face to one with a common edge,
+    /// and so on: sums over rows serve three points each.
+    #[inline(always)]
+    fn at(&mut self, cube: &Cube, plane: usize, row: usize) -> &[f64] {
+        let own = cube.row(plane, row);
+        let [below, above] = [plane - 1, plane + 1].map(|plane| cube.row(plane, row));
+        let [before, behind] = [row - 1, row + 1].map(|row| cube.row(plane, row));
+        sum_of_rows([below, above, before, behind], &mut self.faces);
+        let [a, b, c, d] = [(-1, -1), (-1, 1), (1, -1), (1, 1)]
+            .map(|(z, y)| cube.row(plane.wrapping_add_signed(z), row.wrapping_add_signed(y)));
+        sum_of_rows([a, b, c, d], &mut self.edges);
+        let [of_point, of_faces, of_edges, of_corners] = self.weights;
+        let inputs = own.windows(3).zip(self.faces.windows(3)).zip(self.edges.windows(3));
+        for (applied, ((own, faces), edges)) in self.applied[1..].iter_mut().zip(inputs) {
+            *applied = of_point * own[1]
+                + of_faces * (own[0] + own[2] + faces[1])
+                + of_edges * (faces[0] + faces[2] + edges[1])
+                + of_corners * (edges[0] + edges[2]);
+        }
+        &self.applied
+    }
+}
+
+#[inline(always)]
+fn sum_of_rows([a, b, c, d]: [&[f64]; 4], sum: &mut [f64]) {
+    for ((((sum, a), b), c), d) in sum.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+        *sum = a + b + c + d;
+    }
+}
+
+/// Residuals of every second point, of those around it too.
+fn restrict(larger: &Cube, smaller: &mut Cube) {
+    let mut applied = Stencil::new(larger, RESTRICTION);
+    // The number of points before the first one of this task, in both cubes.
+    let (before, before_smaller) = (larger.share().own().start, smaller.share().own().start);
+    for plane in smaller.planes() {
+        for row in smaller.inside() {
+            let fine = applied.at(larger, 2 * (before_smaller + plane) - before, 2 * row);
+            let coarse = smaller.row_mut(plane, row)[1..].iter_mut();
+            coarse.zip(fine[2..].iter().step_by(2)).for_each(|(coarse, fine)| *coarse = *fine);
+        }
+    }
+}
+
+/// Adds what lies between the points of a smaller cube to a larger one, its copies too.
+fn interpolate(smaller: &Cube, larger: &mut Cube) {
+    let (before, before_smaller) = (larger.share().own().start, smaller.share().own().start);
+    let size = larger.share().size();
+    let mut mean = vec![0.0; smaller.share().size() + 2];
+    // A point in the same place as one of the smaller cube has that one on both sides.
+    let sides = |point: usize| [point / 2, point.div_ceil(2)];
+    if larger.planes().is_empty() {
+        return;
+    }
+    for plane in 0..larger.planes().end + 1 {
+        let planes = sides(before + plane).map(|plane| plane - before_smaller);
+        for row in 0..size + 2 {
+            let rows = sides(row);
+            let around = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(z, y)| smaller.row(planes[z], rows[y]));
+            sum_of_rows(around, &mut mean);
+            mean.iter_mut().for_each(|mean| *mean *= 0.25);
+            let fine = larger.row_mut(plane, row);
+            // The copies at both ends are points like others.
+            for (pair, means) in fine.chunks_exact_mut(2).zip(mean.windows(2)) {
+                pair[0] += means[0];
+                pair[1] += 0.5 * (means[0] + means[1]);
+            }
+        }
+    }
+}

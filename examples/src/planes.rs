@@ -1,0 +1,237 @@
+//! A periodic cube of numbers whose planes lie over the tasks, with a layer of copies around what a task has.
+//!
+//! Tasks may have unequal numbers of planes, or none: then they may still ask for the two planes between which theirs would be.
+//! Indices include the copies: own planes, and rows and elements of a plane, begin at 1.
+
+use std::ops::Range;
+
+use mpi_over_am::Communicator;
+
+use crate::Failure;
+use crate::nas::first_of;
+
+/// How the planes of a cube lie over the tasks, as one of them sees it.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// Planes, rows of a plane, elements of a row.
+    size: usize,
+    /// The own planes.
+    own: Range<usize>,
+    /// Who has the plane before them, and the one behind them; nobody if they are of no use here.
+    sources: Option<[u32; 2]>,
+    /// Own planes that others want: the plane as [`Cube`] counts them, who wants it, and for which side.
+    wanted: Vec<(usize, u32, usize)>,
+}
+
+impl Share {
+    /// The shares of task `rank` of `tasks`: the first of a cube of `size`, each of the others of half the size of the one before
+    /// it, down to 2. A task has a plane of the smaller cube if it has the plane of the larger one that lies in the same place,
+    /// which is every second one.
+    #[must_use]
+    pub fn halved(size: usize, rank: u32, tasks: u32) -> Vec<Self> {
+        let mut bounds: Vec<usize> = (0..=tasks).map(|rank| first_of(rank, tasks, size)).collect();
+        let mut is_active = vec![false; tasks as usize];
+        let mut shares = Vec::new();
+        let mut size = size;
+        while size >= 2 {
+            // Who has planes of the larger cube needs those of the smaller one around them.
+            for (is_active, bounds) in is_active.iter_mut().zip(bounds.windows(2)) {
+                *is_active |= bounds[0] < bounds[1];
+            }
+            shares.push(Self::new(size, rank, &bounds, &is_active));
+            is_active = bounds.windows(2).map(|bounds| bounds[0] < bounds[1]).collect();
+            bounds.iter_mut().for_each(|bound| *bound /= 2);
+            size /= 2;
+        }
+        shares
+    }
+
+    fn new(size: usize, rank: u32, bounds: &[usize], is_active: &[bool]) -> Self {
+        let around = |task: usize| [(bounds[task] + size - 1) % size, bounds[task + 1] % size];
+        let owner_of = |plane: usize| {
+            (0..).zip(bounds.windows(2)).find(|(_, bounds)| bounds[0] <= plane && plane < bounds[1])
+        };
+        let sources = |task: usize| {
+            around(task).map(|plane| owner_of(plane).map(|(task, _)| task).expect("each plane has its owner"))
+        };
+        let place = rank as usize;
+        let own = bounds[place]..bounds[place + 1];
+        let mut wanted = Vec::new();
+        for (task, _) in (0_u32..).zip(is_active).filter(|(task, is_active)| **is_active && *task != rank) {
+            for (side, plane) in around(task as usize).into_iter().enumerate() {
+                if own.contains(&plane) {
+                    wanted.push((plane - own.start + 1, task, side));
+                }
+            }
+        }
+        Self { size, own, sources: is_active[place].then(|| sources(place)), wanted }
+    }
+
+    /// Elements of a row, without the copies.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The own planes.
+    #[must_use]
+    pub fn own(&self) -> Range<usize> {
+        self.own.clone()
+    }
+}
+
+/// The numbers of one task.
+#[derive(Debug)]
+pub struct Cube {
+    share: Share,
+    values: Vec<f64>,
+}
+
+impl Cube {
+    /// Nothing but zeros.
+    #[must_use]
+    pub fn new(share: &Share) -> Self {
+        let row = share.size + 2;
+        Self { share: share.clone(), values: vec![0.0; row * row * (share.own.len() + 2)] }
+    }
+
+    /// How it lies over the tasks.
+    #[must_use]
+    pub fn share(&self) -> &Share {
+        &self.share
+    }
+
+    /// All numbers, copies too.
+    pub fn values_mut(&mut self) -> &mut [f64] {
+        &mut self.values
+    }
+
+    /// The own planes, as indices.
+    #[must_use]
+    pub fn planes(&self) -> Range<usize> {
+        1..self.share.own.len() + 1
+    }
+
+    /// The rows of a plane that are no copies, and the elements of a row.
+    #[must_use]
+    pub fn inside(&self) -> Range<usize> {
+        1..self.share.size + 1
+    }
+
+    /// A row, with the copies at both ends.
+    #[inline(always)]
+    #[must_use]
+    pub fn row(&self, plane: usize, row: usize) -> &[f64] {
+        let width = self.share.size + 2;
+        &self.values[(plane * width + row) * width..][..width]
+    }
+
+    /// A row, with the copies at both ends.
+    #[inline(always)]
+    pub fn row_mut(&mut self, plane: usize, row: usize) -> &mut [f64] {
+        let width = self.share.size + 2;
+        &mut self.values[(plane * width + row) * width..][..width]
+    }
+
+    /// The sum of the squares of the own elements.
+    #[must_use]
+    pub fn sum_of_squares(&self) -> f64 {
+        let rows = self.planes().flat_map(|plane| self.inside().map(move |row| (plane, row)));
+        rows.map(|(plane, row)| {
+            self.row(plane, row)[self.inside()].iter().map(|value| value * value).sum::<f64>()
+        })
+        .sum()
+    }
+
+    /// Collective: makes the copies equal to what they are copies of.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn refresh(&mut self, world: &Communicator) -> Result<(), Failure> {
+        for plane in self.planes() {
+            self.close_rows(plane);
+        }
+        let of_plane = (self.share.size + 2) * (self.share.size + 2);
+        let own_len = of_plane * self.share.own.len();
+        let (below, rest) = self.values.split_at_mut(of_plane);
+        let (own, above) = rest.split_at_mut(own_len);
+        let own = &*own;
+        let plane_of = |plane: usize| &own[(plane - 1) * of_plane..plane * of_plane];
+        let mut sides = [below, above];
+        if let Some(sources) = self.share.sources {
+            // The plane before the first one is the last one, if the neighbour is this task.
+            let neighbours = [self.share.own.len(), 1];
+            for ((side, source), plane) in sides.iter_mut().zip(sources).zip(neighbours) {
+                if source == world.rank() {
+                    side.copy_from_slice(plane_of(plane));
+                }
+            }
+        }
+        world.scope(|scope| {
+            let mut requests = Vec::with_capacity(2 + self.share.wanted.len());
+            for (tag, (side, source)) in
+                (0..).zip(sides.into_iter().zip(self.share.sources.into_iter().flatten()))
+            {
+                if source != world.rank() {
+                    requests.push(scope.irecv(side, source, tag)?);
+                }
+            }
+            for &(plane, task, side) in &self.share.wanted {
+                requests.push(scope.isend(plane_of(plane), task, i32::from(side == 1))?);
+            }
+            scope.wait_all(requests)
+        })?;
+        Ok(())
+    }
+
+    /// The copies at the ends of the rows of a plane, and the rows before the first and behind the last one.
+    fn close_rows(&mut self, plane: usize) {
+        let size = self.share.size;
+        for row in self.inside() {
+            let row = self.row_mut(plane, row);
+            (row[0], row[size + 1]) = (row[size], row[1]);
+        }
+        let width = size + 2;
+        let plane = &mut self.values[plane * width * width..][..width * width];
+        plane.copy_within(size * width..(size + 1) * width, 0);
+        plane.copy_within(width..2 * width, (size + 1) * width);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plane_that_a_task_needs_is_sent_by_the_one_that_it_waits_for() {
+        for tasks in [1, 2, 3, 5, 8, 11, 40] {
+            let shares: Vec<_> = (0..tasks).map(|rank| Share::halved(32, rank, tasks)).collect();
+            assert!(shares.iter().all(|of_task| of_task.len() == 5));
+            for level in 0..5 {
+                let size = shares[0][level].size;
+                let planes: usize = shares.iter().map(|of_task| of_task[level].own.len()).sum();
+                assert_eq!(planes, size);
+                for rank in 0..tasks {
+                    let share = &shares[rank as usize][level];
+                    for (side, source) in share.sources.into_iter().flatten().enumerate() {
+                        let plane = [(share.own.start + size - 1) % size, share.own.end % size][side];
+                        let from = &shares[source as usize][level];
+                        assert!(from.own.contains(&plane));
+                        let sent = (plane - from.own.start + 1, rank, side);
+                        assert_eq!(from.wanted.contains(&sent), source != rank);
+                    }
+                }
+                let sent: usize = shares.iter().map(|of_task| of_task[level].wanted.len()).sum();
+                let other = |(rank, share): (usize, &Vec<Share>)| {
+                    share[level]
+                        .sources
+                        .into_iter()
+                        .flatten()
+                        .filter(|source| *source as usize != rank)
+                        .count()
+                };
+                assert_eq!(sent, shares.iter().enumerate().map(other).sum::<usize>());
+            }
+        }
+    }
+}
