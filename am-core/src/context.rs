@@ -100,6 +100,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             own: fabric.endpoint(),
             num_tasks: fabric.num_tasks(),
             packet_bytes_max: fabric.limits().packet_bytes_max,
+            read_bytes_max: fabric.limits().read_bytes_max,
         };
         let engine = Engine::new(world);
         Self {

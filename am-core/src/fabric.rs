@@ -69,6 +69,8 @@ pub struct Limits {
     pub credits: u32,
     /// Requests that may be unanswered, per peer.
     pub requests_max: u32,
+    /// Bytes of the longest part in which a long message is fetched ([`Fabric::read`]).
+    pub read_bytes_max: u64,
 }
 
 /// What passed between this endpoint and another.
@@ -128,8 +130,9 @@ pub trait Fabric: fmt::Debug {
 
     /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation
     /// ([`Access::for_operation`]) has [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine
-    /// revokes it after the peer has said that it is done, or is dead.
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant>;
+    /// revokes it after the peer has said that it is done, or is dead. Of such a grant the answer may be `None`: not now, since
+    /// peers have access to as much memory as may be at once; the operation then sends its bytes as packets.
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>>;
 
     /// Ends a grant. [`Outcome::Done`]: nobody touches the memory from now on, whatever claims are under way.
     /// [`Outcome::Retry`]: new claims are refused, but a peer is still copying; ask again.
@@ -152,7 +155,7 @@ pub trait Fabric: fmt::Debug {
     /// in every case, also when the peer dies; until then the fabric may touch the local memory.
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
 
-    /// Reads granted memory of a peer.
+    /// Reads granted memory of a peer. Of at most [`Limits::read_bytes_max`] bytes, it is [`Transfer::Staged`] always or never.
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
 
     /// Operates atomically on a word of granted memory of a peer.

@@ -40,7 +40,7 @@ impl<F: Fabric> Lower for Port<'_, F> {
         self.0.waive(origin);
     }
 
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
         self.0.grant(memory, access)
     }
 

@@ -55,6 +55,8 @@ settings! {
     device: Device = Device::Shm, "AM_DEVICE";
     /// Job memory that a task can allocate (sparse: only touched pages cost memory). auto: 64 GiB, less where a limit asks for it.
     heap_bytes: Auto<u64> = Auto::Auto, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
+    /// Private memory that a context of a task may have registered at once, as a NIC's limit would have it. Transfers beyond it go in pieces. auto: no limit.
+    registered_bytes_max: Auto<u64> = Auto::Auto, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
     /// Largest packet that a receive area takes.
     packet_bytes: u32 = 8192, "AM_PACKET_BYTES", 256..=1 << 20;
     /// Packets that one task may have under way to another before it must wait.
@@ -97,6 +99,8 @@ settings! {
 
 /// A heap smaller than this is refused: nothing useful fits.
 pub const HEAP_BYTES_MIN: u64 = 1 << 20;
+/// A smaller limit of registered memory is refused: a quarter of it is to hold a buffer of the library.
+pub const REGISTERED_BYTES_MIN: u64 = 2 << 20;
 /// The heap of a task where neither a setting nor a limit says otherwise.
 pub const HEAP_BYTES_DEFAULT: u64 = 64 << 30;
 

@@ -11,7 +11,7 @@ use crate::device::shm::{OwnHeap, Shm, ShmOptions};
 use crate::fabric::{CreditPlan, ViaFabric};
 use crate::job::{Job, JobError};
 use crate::limit::BareLink;
-use crate::settings::Memory;
+use crate::settings::{Auto, Memory};
 use crate::shm::regions::Ways;
 use crate::shm::wait::WaitPolicy;
 use crate::vipl::{Nic, UserAgent, VipError};
@@ -59,10 +59,12 @@ impl Task {
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
         let device = self.device(context).map_err(|error| of_device(&error))?;
-        Ok(ViaFabric::new(
-            Nic::open(device),
-            CreditPlan { credits: settings.credits, answers: settings.credits },
-        ))
+        let plan = CreditPlan { credits: settings.credits, answers: settings.credits };
+        let fabric = ViaFabric::new(Nic::open(device), plan);
+        Ok(match settings.registered_bytes_max {
+            Auto::Auto => fabric,
+            Auto::Fixed(bytes) => fabric.with_registered_bytes_max(bytes),
+        })
     }
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`; each is used by one

@@ -234,7 +234,7 @@ impl Engine {
                 self.fetch_again(key);
                 return Ok(false);
             }
-            let mut len = left.min(*budget);
+            let mut len = left.min(*budget).min(self.limits.read_bytes_max);
             if through_sink {
                 len = len.min(BOUNCE_BYTES as u64);
                 let bounces = &mut self.bounces;

@@ -89,11 +89,11 @@ pub trait Lower: Grants {
     /// A request of `origin` will never be answered.
     fn waive(&mut self, origin: Endpoint);
 
-    /// Grants peers access to memory of this task.
+    /// Grants peers access to memory of this task; `None`: not now.
     ///
     /// # Errors
     /// Too many grants.
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant>;
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>>;
 
     /// Ends a grant.
     ///
@@ -188,6 +188,8 @@ pub struct World {
     pub num_tasks: u32,
     /// The fabric's packets.
     pub packet_bytes_max: usize,
+    /// The fabric's reads.
+    pub read_bytes_max: u64,
 }
 
 /// Protocol state of one context.
@@ -230,6 +232,7 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug)]
 struct PacketLimits {
     packet_bytes_max: usize,
+    read_bytes_max: u64,
 }
 
 /// Private memory for the user header of a packet that lies in the NIC's buffer.
@@ -288,7 +291,10 @@ impl Engine {
             failed: Vec::new(),
             own: world.own,
             num_tasks: world.num_tasks,
-            limits: PacketLimits { packet_bytes_max: world.packet_bytes_max },
+            limits: PacketLimits {
+                packet_bytes_max: world.packet_bytes_max,
+                read_bytes_max: world.read_bytes_max,
+            },
         }
     }
 

@@ -143,7 +143,7 @@ impl Engine {
         }
         let grant = match &data {
             Data::Bytes(bytes) if len > 0 => {
-                Some(lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?)
+                lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
             }
             _ => None,
         };
@@ -400,7 +400,7 @@ impl Engine {
     ) -> Result<Started> {
         let grant = match &data {
             Data::Bytes(bytes) if !bytes.is_empty() => {
-                Some(lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?)
+                lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
             }
             _ => None,
         };

@@ -165,6 +165,7 @@ impl Fabric for Loopback {
             packet_bytes_max: self.config.packet_bytes_max,
             credits: self.config.credits,
             requests_max: self.config.requests_max,
+            read_bytes_max: u64::MAX,
         }
     }
 
@@ -239,8 +240,8 @@ impl Fabric for Loopback {
         Ok(JobBuffer::zeroed(len))
     }
 
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
-        Ok(self.network.lock().grant(self.own, memory, access))
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
+        Ok(Some(self.network.lock().grant(self.own, memory, access)))
     }
 
     fn revoke(&mut self, grant: Grant) -> Result<Outcome> {

@@ -2,7 +2,7 @@
 
 use crate::buffer::{Access, Executor, Exposed, JobBuffer};
 use crate::context::Context;
-use crate::error::{Outcome, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
@@ -33,6 +33,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("expose")?;
         let access = Access { for_operation: false, ..access };
         let grant = self.fabric.grant(buffer.raw(), access)?;
+        let grant = grant.ok_or(Error::Exhausted {
+            resource: "memory that peers may have access to at once, in bytes",
+            needed: buffer.len() as u64,
+            available: 0,
+            remedy: "unexpose memory that they need no more",
+        })?;
         Ok(Exposed::new(buffer, self.endpoint(), executor, grant))
     }
 

@@ -8,6 +8,7 @@
 pub mod shm;
 pub mod wire;
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -315,6 +316,11 @@ pub trait Device: std::fmt::Debug {
 
     /// Allocates `len` zeroed bytes of memory that peers reach the fastest way; the range, and what takes it back.
     fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError>;
+
+    /// Whether `len` bytes from `at` on lie in memory of [`alloc`](Self::alloc) that all tasks map. A device without such memory says no.
+    fn is_job_memory(&self, _at: NonNull<u8>, _len: usize) -> bool {
+        false
+    }
 
     /// Registers `memory` for peers; `only` may use it if given.
     fn register(

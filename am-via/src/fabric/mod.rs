@@ -10,8 +10,11 @@ mod credits;
 mod memory;
 mod packets;
 mod peers;
+mod registration_cache;
 
 use std::collections::HashMap;
+use std::ops::Range;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use am_core::buffer::{
@@ -30,8 +33,10 @@ use crate::vipl::{
 use credits::Credits;
 use packets::Immediate;
 use peers::{Peer, Peers};
+use registration_cache::{Purpose, RegistrationCache};
 
 pub use credits::CreditPlan;
+pub use registration_cache::RegistrationStatistics;
 
 /// The fabric over a NIC of device `D`.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub struct ViaFabric<D: Device> {
     peers: Peers,
     /// What the device has accepted and not ended: for the words of an error. Empty where transfers are done at once.
     under_way: HashMap<u64, (RemoteAddress, u64)>,
+    /// Where the registered bytes of private memory are limited.
+    registrations: Option<RegistrationCache>,
 }
 
 impl<D: Device> ViaFabric<D> {
@@ -58,7 +65,47 @@ impl<D: Device> ViaFabric<D> {
             plan: plan.within(attributes.ring_lines),
             peers: Peers::new(attributes.num_tasks),
             under_way: HashMap::new(),
+            registrations: None,
             nic,
+        }
+    }
+
+    /// The same, with at most `bytes` (and at least 64 KiB) of private memory registered at once. Job memory does not count: a NIC registers it
+    /// whole when it is opened.
+    #[must_use]
+    pub fn with_registered_bytes_max(self, bytes: u64) -> Self {
+        Self { registrations: Some(RegistrationCache::new(bytes)), ..self }
+    }
+
+    /// What became of registrations of private memory, where they are limited.
+    #[must_use]
+    pub fn registration_statistics(&self) -> Option<RegistrationStatistics> {
+        self.registrations.as_ref().map(RegistrationCache::statistics)
+    }
+
+    /// Registers the local end of a transfer for its time, if that has to be. `Err`: the outcome, where there is no room.
+    #[inline]
+    fn hold_local_end(&mut self, at: NonNull<u8>, len: usize) -> Result<Option<Range<u64>>, Transfer> {
+        let Some(cache) = &mut self.registrations else { return Ok(None) };
+        // What fits into a packet goes through the NIC's own buffers.
+        if len <= self.slot_bytes || self.nic.is_job_memory(at, len) {
+            return Ok(None);
+        }
+        match cache.hold(at.addr().get() as u64, len as u64, Purpose::LocalEnd) {
+            Some(pages) => Ok(Some(pages)),
+            None if len as u64 <= cache.local_end_bytes_max() => Err(Transfer::Retry),
+            None => Err(Transfer::Staged),
+        }
+    }
+
+    /// The transfer that `held` was for has been started, or not.
+    #[inline]
+    fn let_go_local_end(&mut self, held: Option<Range<u64>>, done: &Result<Transfer>, op: OpId) {
+        let (Some(cache), Some(pages)) = (&mut self.registrations, held) else { return };
+        if matches!(done, Ok(Transfer::Posted)) {
+            cache.keep_for_transfer(u64::from(op.0), pages);
+        } else {
+            cache.let_go(&pages);
         }
     }
 
@@ -174,6 +221,9 @@ impl<D: Device> ViaFabric<D> {
             }
             ViplEvent::Ended { id, result } => {
                 let op = OpId(u32::try_from(id).ok()?);
+                if let Some(cache) = &mut self.registrations {
+                    cache.end_transfer(id);
+                }
                 let (at, len) = self.under_way.remove(&id)?;
                 let result = result.map_err(|fault| Box::new(refused(at, len, fault.into())));
                 Some(Box::new(Event::Completed { op, result }))
@@ -201,7 +251,12 @@ impl<D: Device> ViaFabric<D> {
     /// Ends a grant. `finished`: whoever it was for has said that it copies no more, or is dead.
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
         match self.nic.deregister_mem(handle(grant), finished) {
-            Ok(Posted::Done) => Ok(Outcome::Done),
+            Ok(Posted::Done) => {
+                if let Some(cache) = &mut self.registrations {
+                    cache.end_grant(handle(grant).region);
+                }
+                Ok(Outcome::Done)
+            }
             Ok(Posted::Retry) => Ok(Outcome::Retry),
             Err(error) => Err(refused(own_address(self.endpoint, grant, 0), 0, error)),
         }
@@ -346,6 +401,10 @@ impl<D: Device> Fabric for ViaFabric<D> {
             packet_bytes_max: self.slot_bytes,
             credits: self.plan.credits,
             requests_max: self.plan.answers,
+            read_bytes_max: self
+                .registrations
+                .as_ref()
+                .map_or(u64::MAX, RegistrationCache::local_end_bytes_max),
         }
     }
 
@@ -443,15 +502,37 @@ impl<D: Device> Fabric for ViaFabric<D> {
         Ok(memory::job_buffer(block))
     }
 
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
-        let attributes =
-            crate::vipl::MemAttributes { ptag: 0, rdma_write: access.write, rdma_read: access.read };
-        let handle = self
-            .nic
-            .register_mem(memory::range(memory), attributes, None)
-            .map_err(|error| wrong(self.endpoint, error))?;
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
+        let (at, len) = (memory.at(), memory.len() as u64);
+        let mut held = None;
+        if let Some(cache) = self.registrations.as_mut().filter(|_| !self.nic.is_job_memory(at, memory.len()))
+        {
+            held = cache.hold(at.addr().get() as u64, len, Purpose::Peers);
+            if held.is_none() && access.for_operation {
+                return Ok(None);
+            }
+            if held.is_none() {
+                return Err(Error::Exhausted {
+                    resource: "registered private memory, in bytes",
+                    needed: len,
+                    available: cache.available_for_peers(),
+                    remedy: "unexpose memory that peers need no more, wait for long sends to end, use memory of `alloc`, \
+                             or raise the setting registered_bytes_max (AM_REGISTERED_BYTES_MAX), of which a quarter is \
+                             kept for transfers that this task begins",
+                });
+            }
+        }
+        let attributes = mem_attributes(access);
+        let registered = self.nic.register_mem(memory::range(memory), attributes, None);
+        if let (Some(cache), Some(pages)) = (&mut self.registrations, held) {
+            match &registered {
+                Ok(handle) => cache.keep_for_grant(handle.region, pages),
+                Err(_) => cache.let_go(&pages),
+            }
+        }
+        let handle = registered.map_err(|error| wrong(self.endpoint, error))?;
         let mark = if access.for_operation { Grant::OPERATION_BIT } else { 0 };
-        Ok(Grant { region: handle.region | mark, generation: handle.generation })
+        Ok(Some(Grant { region: handle.region | mark, generation: handle.generation }))
     }
 
     fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
@@ -474,13 +555,25 @@ impl<D: Device> Fabric for ViaFabric<D> {
     }
 
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
+        let held = match self.hold_local_end(from.at(), from.len()) {
+            Ok(held) => held,
+            Err(outcome) => return Ok(outcome),
+        };
         let done = self.nic.rdma_write(remote(to), memory::source(from), u64::from(op.0));
-        self.started(done, to, from.len() as u64, op)
+        let started = self.started(done, to, from.len() as u64, op);
+        self.let_go_local_end(held, &started, op);
+        started
     }
 
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
+        let held = match self.hold_local_end(to.at(), to.len()) {
+            Ok(held) => held,
+            Err(outcome) => return Ok(outcome),
+        };
         let done = self.nic.rdma_read(remote(from), memory::range(to), u64::from(op.0));
-        self.started(done, from, to.len() as u64, op)
+        let started = self.started(done, from, to.len() as u64, op);
+        self.let_go_local_end(held, &started, op);
+        started
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -205,7 +205,7 @@ impl OwnRegions {
 
     /// Changes what a registration allows; whether it is open.
     pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
-        let Some(slot) = self.slots.get_mut(region as usize) else { return false };
+        let Some(slot) = self.slot_mut(region) else { return false };
         if slot.generation != generation || slot.live.is_none() {
             return false;
         }

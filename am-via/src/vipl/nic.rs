@@ -1,5 +1,6 @@
 //! The NIC as its user sees it: the door to everything else (`VipOpenNic`).
 
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::device::{
@@ -217,6 +218,12 @@ impl<D: Device> Nic<D> {
     /// No memory left.
     pub fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError> {
         self.device.alloc(len)
+    }
+
+    /// Whether `len` bytes from `at` on lie in memory of [`alloc`](Self::alloc), which is registered whole when the NIC is opened.
+    #[must_use]
+    pub fn is_job_memory(&self, at: NonNull<u8>, len: usize) -> bool {
+        self.device.is_job_memory(at, len)
     }
 
     /// Registers memory (`VipRegisterMem`). The caller keeps it alive until it is deregistered.

@@ -2,7 +2,7 @@
 
 use am_core::testing::{conformance, threads};
 use am_via::device::NodeAddress;
-use am_via::device::wire::{WireFaults, WireNetwork, WireOptions, WireStatistics};
+use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::fabric::{CreditPlan, ViaFabric};
 use am_via::vipl::Nic;
 
@@ -21,15 +21,23 @@ fn faults(seed: u64) -> WireFaults {
     }
 }
 
-/// Runs the suite; `AM_CHECK` in the environment picks checks by a part of their name.
+/// Runs the suite with as much registered memory as a task wants; `AM_CHECK` in the environment picks checks by a part of their name.
 fn run(options: WireOptions, plan: CreditPlan) -> WireStatistics {
+    run_over(options, plan, |fabric| fabric)
+}
+
+fn run_over(
+    options: WireOptions,
+    plan: CreditPlan,
+    change: impl Fn(ViaFabric<Wire>) -> ViaFabric<Wire>,
+) -> WireStatistics {
     println!("{options:?} {plan:?}");
     let filter = std::env::var("AM_CHECK").unwrap_or_default();
     let network = WireNetwork::new(options);
     let fabrics = (0..options.num_tasks)
         .map(|task| {
             let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
-            ViaFabric::new(Nic::open(device), plan)
+            change(ViaFabric::new(Nic::open(device), plan))
         })
         .collect();
     threads::run(fabrics, |context| conformance::run_all(&filter, context));
@@ -62,6 +70,12 @@ fn three_tasks_staged_one_credit() {
 #[test]
 fn eight_tasks_small_slots() {
     run(WireOptions { slot_bytes: 1200, ..WireOptions::new(8) }, CreditPlan { credits: 4, answers: 2 });
+}
+
+/// A limit that what the suite exposes stays below, and its long messages do not.
+#[test]
+fn three_tasks_with_little_registered_memory() {
+    run_over(WireOptions::new(3), PLENTY, |fabric| fabric.with_registered_bytes_max(6 << 20));
 }
 
 #[test]

@@ -40,6 +40,11 @@ impl OwnHeap {
         &self.mapping
     }
 
+    pub(super) fn contains(&self, at: NonNull<u8>, len: usize) -> bool {
+        let from = at.addr().get().checked_sub(self.mapping.base().addr().get());
+        from.is_some_and(|offset| self.mapping.range(offset, len).is_some())
+    }
+
     pub(super) fn alloc(self: &Arc<Self>, len: usize) -> Result<HeapBlock, DeviceError> {
         // A panic elsewhere while the lock was held leaves the ranges whole: every step of `Heap` is.
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,6 +12,7 @@ mod files;
 mod heap;
 mod peers;
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -408,6 +409,10 @@ impl Device for Shm {
 
     fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError> {
         self.heap.alloc(len)
+    }
+
+    fn is_job_memory(&self, at: NonNull<u8>, len: usize) -> bool {
+        self.heap.contains(at, len)
     }
 
     fn register(

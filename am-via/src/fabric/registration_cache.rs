@@ -1,0 +1,380 @@
+//! How much of the program's private memory is registered at once, where that is limited: the registrations of its buffers,
+//! kept after their operation for the next one, and ended when others need the room.
+//!
+//! A NIC translates and pins registered pages, so it has a limit of them, and registering is slow: whoever speaks VIA keeps
+//! registrations for later. The emulated NIC pins nothing. What is kept here is therefore an account: which pages count as
+//! registered, who uses them, when they were used last. Its rules are those that a real NIC would enforce, and an entry that
+//! outlives its memory does no harm, since nobody reaches memory by it: a peer needs the grant of one operation or an
+//! exposed region, with its generation.
+//!
+//! Nobody waits here for anybody else. A range that finds no room is not registered, and its operation goes in pieces
+//! through the NIC's own buffers. Waiting would deadlock: in an exchange of all with all each task may have lent all its
+//! room to sends that end only when others find room for their receives. For the same reason a quarter of the limit is for
+//! the local end of transfers alone; those end by themselves.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+
+/// What a NIC can register: whole pages.
+const PAGE: u64 = 4096;
+/// A quarter of it is more than the two pages that a short range can touch.
+const LIMIT_MIN: u64 = 16 * PAGE;
+
+/// What became of registrations so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RegistrationStatistics {
+    /// Bytes that are registered now, in use or kept for later.
+    pub registered_bytes: u64,
+    /// The most that ever were.
+    pub registered_bytes_peak: u64,
+    /// Ranges that were wanted and still registered, whole.
+    pub hits: u64,
+    /// Ranges that were wanted and had to be registered, in part or whole.
+    pub misses: u64,
+    /// Kept ranges that were ended to make room.
+    pub evictions: u64,
+    /// Ranges that found no room: their operations went in pieces.
+    pub refusals: u64,
+}
+
+/// Pages that are registered, from a key of the tree on.
+#[derive(Clone, Copy, Debug)]
+struct Registered {
+    end: u64,
+    users: u32,
+    /// When it was used last.
+    stamp: u64,
+}
+
+/// What a range is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The local end of a transfer, which ends by itself.
+    LocalEnd,
+    /// Memory that peers reach, until one of them, or the program, ends that.
+    Peers,
+}
+
+/// The account of one NIC.
+#[derive(Debug)]
+pub(super) struct RegistrationCache {
+    limit: u64,
+    /// Disjoint ranges, by their start.
+    ranges: BTreeMap<u64, Registered>,
+    /// The ranges that nobody uses, oldest first: stamp and start.
+    unused: BTreeSet<(u64, u64)>,
+    /// Bytes in use.
+    used: u64,
+    /// What each grant has registered, by its region.
+    grants: HashMap<u32, Range<u64>>,
+    /// The local end of each transfer that the device has accepted, by its number.
+    transfers: HashMap<u64, Range<u64>>,
+    clock: u64,
+    statistics: RegistrationStatistics,
+}
+
+impl RegistrationCache {
+    /// Nothing is registered, and never more than `limit` bytes will be; at least 64 KiB, so that something fits.
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            limit: limit.max(LIMIT_MIN),
+            ranges: BTreeMap::new(),
+            unused: BTreeSet::new(),
+            used: 0,
+            grants: HashMap::new(),
+            transfers: HashMap::new(),
+            clock: 0,
+            statistics: RegistrationStatistics::default(),
+        }
+    }
+
+    pub(super) fn statistics(&self) -> RegistrationStatistics {
+        self.statistics
+    }
+
+    /// The longest local end that finds room in any case when the transfers under way have ended.
+    pub(super) fn local_end_bytes_max(&self) -> u64 {
+        (self.limit / 4).saturating_sub(2 * PAGE)
+    }
+
+    /// Bytes that could be registered for peers now.
+    pub(super) fn available_for_peers(&self) -> u64 {
+        self.limit_for(Purpose::Peers).saturating_sub(self.used)
+    }
+
+    fn limit_for(&self, purpose: Purpose) -> u64 {
+        match purpose {
+            Purpose::LocalEnd => self.limit,
+            Purpose::Peers => self.limit - self.limit / 4,
+        }
+    }
+
+    /// Registers `len` bytes from address `at` on, as far as they are not, and holds them; `None`: there is no room.
+    pub(super) fn hold(&mut self, at: u64, len: u64, purpose: Purpose) -> Option<Range<u64>> {
+        let pages = pages(at, len);
+        self.clock += 1;
+        self.split(pages.start);
+        self.split(pages.end);
+        let (mut there, mut idle) = (0, 0);
+        for (&start, range) in self.ranges.range(pages.clone()) {
+            there += range.end - start;
+            idle += if range.users == 0 { range.end - start } else { 0 };
+        }
+        let missing = pages.end - pages.start - there;
+        if self.used + idle + missing > self.limit_for(purpose) {
+            self.statistics.refusals += 1;
+            return None;
+        }
+        *if missing == 0 { &mut self.statistics.hits } else { &mut self.statistics.misses } += 1;
+        self.use_all(&pages);
+        self.evict_for(missing);
+        self.register_gaps(&pages);
+        Some(pages)
+    }
+
+    /// What is registered of `pages` has one more user.
+    fn use_all(&mut self, pages: &Range<u64>) {
+        for (&start, range) in self.ranges.range_mut(pages.clone()) {
+            if range.users == 0 {
+                self.unused.remove(&(range.stamp, start));
+                self.used += range.end - start;
+            }
+            range.users += 1;
+            range.stamp = self.clock;
+        }
+    }
+
+    /// Ends unused registrations, oldest first, until `bytes` more fit.
+    fn evict_for(&mut self, bytes: u64) {
+        while self.statistics.registered_bytes + bytes > self.limit {
+            let oldest = self.unused.pop_first();
+            let (_, start) = oldest.expect("what is used and what is wanted fit, so the rest is unused");
+            let range = self.ranges.remove(&start).expect("each unused range is in the tree");
+            self.statistics.registered_bytes -= range.end - start;
+            self.statistics.evictions += 1;
+        }
+    }
+
+    /// Registers what of `pages` is not, for one user.
+    fn register_gaps(&mut self, pages: &Range<u64>) {
+        let mut from = pages.start;
+        let mut gaps = Vec::new();
+        for (&start, range) in self.ranges.range(pages.clone()) {
+            gaps.push(from..start);
+            from = range.end;
+        }
+        gaps.push(from..pages.end);
+        for gap in gaps.into_iter().filter(|gap| !gap.is_empty()) {
+            let bytes = gap.end - gap.start;
+            self.ranges.insert(gap.start, Registered { end: gap.end, users: 1, stamp: self.clock });
+            self.used += bytes;
+            self.statistics.registered_bytes += bytes;
+        }
+        let Self { statistics, .. } = self;
+        statistics.registered_bytes_peak = statistics.registered_bytes_peak.max(statistics.registered_bytes);
+    }
+
+    /// One user of what [`hold`](Self::hold) returned is gone. The pages stay registered.
+    pub(super) fn let_go(&mut self, pages: &Range<u64>) {
+        self.clock += 1;
+        for (&start, range) in self.ranges.range_mut(pages.clone()) {
+            range.users -= 1;
+            range.stamp = self.clock;
+            if range.users == 0 {
+                self.used -= range.end - start;
+                self.unused.insert((range.stamp, start));
+            }
+        }
+        self.merge(pages);
+    }
+
+    /// Joins neighbours that became unused together: a buffer that was used in parts becomes one range again.
+    fn merge(&mut self, pages: &Range<u64>) {
+        let starts: Vec<u64> = self.ranges.range(pages.clone()).map(|(&start, _)| start).collect();
+        for pair in starts.windows(2).rev() {
+            let (first, second) = (self.ranges[&pair[0]], self.ranges[&pair[1]]);
+            // Not those in use: each user knows the bounds of its own.
+            let alike = first.users + second.users == 0 && first.stamp == second.stamp;
+            if first.end == pair[1] && alike {
+                self.ranges.remove(&pair[1]);
+                self.unused.remove(&(second.stamp, pair[1]));
+                if let Some(range) = self.ranges.get_mut(&pair[0]) {
+                    range.end = second.end;
+                }
+            }
+        }
+    }
+
+    /// Makes `at` a boundary between ranges, if it lies inside one.
+    fn split(&mut self, at: u64) {
+        let Some((&start, range)) = self.ranges.range_mut(..at).next_back() else { return };
+        if range.end <= at {
+            return;
+        }
+        let second = *range;
+        range.end = at;
+        self.ranges.insert(at, second);
+        if second.users == 0 {
+            debug_assert!(self.unused.contains(&(second.stamp, start)), "an unused range is known as such");
+            self.unused.insert((second.stamp, at));
+        }
+    }
+
+    /// Remembers what a grant holds, by its region.
+    pub(super) fn keep_for_grant(&mut self, region: u32, pages: Range<u64>) {
+        self.grants.insert(region, pages);
+    }
+
+    /// The grant of `region`, if it holds anything here, has ended.
+    pub(super) fn end_grant(&mut self, region: u32) {
+        if let Some(pages) = self.grants.remove(&region) {
+            self.let_go(&pages);
+        }
+    }
+
+    /// Remembers what a transfer holds that the device has accepted.
+    pub(super) fn keep_for_transfer(&mut self, id: u64, pages: Range<u64>) {
+        self.transfers.insert(id, pages);
+    }
+
+    /// Transfer `id`, if it holds anything here, has ended.
+    pub(super) fn end_transfer(&mut self, id: u64) {
+        if let Some(pages) = self.transfers.remove(&id) {
+            self.let_go(&pages);
+        }
+    }
+}
+
+fn pages(at: u64, len: u64) -> Range<u64> {
+    let end = at.saturating_add(len);
+    at / PAGE * PAGE..end.div_ceil(PAGE).saturating_mul(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_aids::Random;
+
+    fn cache(pages: u64) -> RegistrationCache {
+        RegistrationCache { limit: pages * PAGE, ..RegistrationCache::new(0) }
+    }
+
+    /// What the account says of itself, counted anew.
+    fn check(cache: &RegistrationCache) {
+        let (mut registered, mut used, mut unused, mut end) = (0, 0, 0, 0);
+        for (&start, range) in &cache.ranges {
+            assert!(start >= end && range.end > start, "ranges overlap, or are empty");
+            end = range.end;
+            registered += range.end - start;
+            used += if range.users > 0 { range.end - start } else { 0 };
+            unused += usize::from(range.users == 0);
+            assert_eq!(cache.unused.contains(&(range.stamp, start)), range.users == 0);
+        }
+        assert_eq!((registered, used), (cache.statistics.registered_bytes, cache.used));
+        assert_eq!(unused, cache.unused.len());
+        assert!(registered <= cache.limit);
+    }
+
+    #[test]
+    fn a_range_is_kept_for_the_next_use_and_the_oldest_goes_first() {
+        let mut cache = cache(4);
+        let held: Vec<_> =
+            [0, 1, 2].map(|page| cache.hold(page * PAGE, 10, Purpose::Peers).expect("room")).into();
+        held.iter().for_each(|pages| cache.let_go(pages));
+        assert_eq!((cache.statistics.hits, cache.statistics.registered_bytes), (0, 3 * PAGE));
+        let again = cache.hold(5, 20, Purpose::Peers).expect("it is there");
+        assert_eq!((cache.statistics.hits, &again), (1, &(0..PAGE)));
+        // Two pages more: one is free, and of the unused ones page 1 is the oldest.
+        let more = cache.hold(10 * PAGE, 2 * PAGE, Purpose::Peers).expect("room");
+        assert_eq!(cache.statistics.evictions, 1);
+        assert!(!cache.ranges.contains_key(&PAGE) && cache.ranges.contains_key(&(2 * PAGE)));
+        check(&cache);
+        cache.let_go(&again);
+        cache.let_go(&more);
+        check(&cache);
+    }
+
+    #[test]
+    fn what_is_in_use_is_never_ended_and_local_ends_have_room_of_their_own() {
+        let mut cache = cache(16);
+        let _held = cache.hold(0, 12 * PAGE, Purpose::Peers).expect("three quarters");
+        assert_eq!(cache.available_for_peers(), 0);
+        assert_eq!(cache.hold(100 * PAGE, 1, Purpose::Peers), None);
+        assert_eq!(cache.statistics.refusals, 1);
+        // Part of what is in use already takes no room.
+        assert!(cache.hold(3 * PAGE, PAGE, Purpose::Peers).is_some());
+        let local =
+            cache.hold(100 * PAGE, cache.local_end_bytes_max(), Purpose::LocalEnd).expect("a quarter");
+        assert_eq!(cache.hold(200 * PAGE, 3 * PAGE, Purpose::LocalEnd), None);
+        cache.let_go(&local);
+        assert!(cache.hold(200 * PAGE, 3 * PAGE, Purpose::LocalEnd).is_some());
+        check(&cache);
+    }
+
+    #[test]
+    fn a_range_longer_than_the_limit_and_one_at_the_end_of_memory_are_refused_or_kept() {
+        let mut cache = cache(8);
+        assert_eq!(cache.hold(0, 9 * PAGE, Purpose::LocalEnd), None);
+        assert_eq!(cache.hold(0, u64::MAX, Purpose::LocalEnd), None);
+        check(&cache);
+        let last = cache.hold(u64::MAX - 2 * PAGE, PAGE, Purpose::LocalEnd).expect("room");
+        cache.let_go(&last);
+        check(&cache);
+    }
+
+    #[test]
+    fn a_buffer_used_in_parts_becomes_one_range_again() {
+        let mut cache = cache(64);
+        for part in 0..16 {
+            let pages = cache.hold(part * PAGE, PAGE, Purpose::Peers).expect("room");
+            cache.let_go(&pages);
+        }
+        let whole = cache.hold(0, 16 * PAGE, Purpose::Peers).expect("room");
+        cache.let_go(&whole);
+        assert_eq!((cache.ranges.len(), cache.statistics.misses), (1, 16));
+        check(&cache);
+    }
+
+    #[test]
+    fn random_use_keeps_the_account_and_the_limit() {
+        for seed in 0..50 {
+            println!("seed {seed}");
+            let mut random = Random(seed);
+            let mut cache = cache(1 + random.below(40));
+            let mut held = Vec::new();
+            for step in 0..300_u32 {
+                if random.below(2) == 0 && !held.is_empty() {
+                    match held.swap_remove(random.below(held.len() as u64) as usize) {
+                        (0, id, _) => cache.end_grant(id),
+                        (_, id, _) => cache.end_transfer(u64::from(id)),
+                    }
+                } else {
+                    let (at, len) = (random.below(80 * PAGE), 1 + random.below(12 * PAGE));
+                    let purpose = if random.below(2) == 0 { Purpose::Peers } else { Purpose::LocalEnd };
+                    if let Some(pages) = cache.hold(at, len, purpose) {
+                        assert!(pages.start <= at && pages.end >= at + len);
+                        if purpose == Purpose::Peers {
+                            cache.keep_for_grant(step, pages.clone());
+                        } else {
+                            cache.keep_for_transfer(u64::from(step), pages.clone());
+                        }
+                        held.push((u32::from(purpose == Purpose::LocalEnd), step, pages));
+                    } else {
+                        let wanted = pages(at, len);
+                        let used = cache.used + (wanted.end - wanted.start);
+                        assert!(used > cache.limit_for(purpose), "refused though there is room");
+                    }
+                }
+                check(&cache);
+                for (_, _, pages) in &held {
+                    let covered: u64 = cache
+                        .ranges
+                        .range(pages.clone())
+                        .map(|(start, range)| if range.users > 0 { range.end - start } else { 0 })
+                        .sum();
+                    assert_eq!(covered, pages.end - pages.start, "what is in use was ended");
+                }
+            }
+        }
+    }
+}

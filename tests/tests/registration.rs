@@ -1,0 +1,178 @@
+//! A limit of registered memory, as a NIC has one: an exchange of all with all that needs more than there is finishes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use am_core::buffer::{Access, JobBuffer};
+use am_core::error::{Error, Fault};
+use am_core::handler::{Answer, Completion};
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context, PutOptions};
+use am_tests::harness::{Job, job};
+use am_via::Task;
+use am_via::start::ShmFabric;
+use mpi_over_am::Environment;
+
+const TASKS: u32 = 6;
+const BLOCK_BYTES: usize = 4 << 20;
+const LIMIT_BYTES: u64 = 20 << 20;
+
+/// The way into private memory decides who has to register what.
+const MEMORIES: [&str; 2] = ["auto", "staged"];
+
+fn limited(test: &'static str, memory: &str) -> Job {
+    job(test)
+        .tasks(TASKS)
+        .env("AM_REGISTERED_BYTES_MAX", "20M")
+        .env("AM_MEMORY", memory)
+        .time_limit(Duration::from_secs(300))
+}
+
+/// What task `from` sends to task `to` in round `round`, at `index`.
+fn word(from: u32, to: u32, round: u32, index: usize) -> u32 {
+    (from * TASKS + to).wrapping_mul(0x9e37_79b9).wrapping_add(round << 24) ^ index as u32
+}
+
+fn block(from: u32, to: u32, round: u32) -> impl Iterator<Item = u32> {
+    (0..BLOCK_BYTES / 4).map(move |index| word(from, to, round, index))
+}
+
+/// All that each task sends is lent at once: as much as may be registered at all, while nothing has been received.
+#[test]
+fn an_exchange_beyond_the_limit_finishes() {
+    for memory in MEMORIES {
+        limited("an_exchange_beyond_the_limit_finishes", memory).run(|| {
+            let mpi = Environment::init().expect("the launcher made a job");
+            let world = mpi.world();
+            let own = world.rank();
+            let others = || (0..TASKS).filter(move |&rank| rank != own);
+            let send: Vec<Vec<u32>> = (0..TASKS).map(|to| block(own, to, 0).collect()).collect();
+            let mut receive = vec![vec![0_u32; BLOCK_BYTES / 4]; TASKS as usize];
+            world
+                .scope(|s| {
+                    let mut requests = Vec::new();
+                    for rank in others() {
+                        requests.push(s.isend(&send[rank as usize], rank, 1)?);
+                    }
+                    for (rank, place) in (0..TASKS).zip(&mut receive).filter(|(rank, _)| *rank != own) {
+                        requests.push(s.irecv(place, rank, 1)?);
+                    }
+                    s.wait_all(requests)
+                })
+                .expect("it finishes");
+            for rank in others() {
+                assert!(receive[rank as usize].iter().copied().eq(block(rank, own, 0)), "block of {rank}");
+            }
+            drop(receive);
+            let mut all = vec![0_u32; TASKS as usize * BLOCK_BYTES / 4];
+            world.alltoall(&send.concat(), &mut all).expect("it finishes");
+            for (rank, got) in (0..TASKS).zip(all.chunks(BLOCK_BYTES / 4)) {
+                assert!(got.iter().copied().eq(block(rank, own, 0)), "block of {rank}");
+            }
+            drop(world);
+            mpi.finalize().expect("nothing went wrong");
+        });
+    }
+}
+
+fn of(context: &Context<ShmFabric>) -> am_via::fabric::RegistrationStatistics {
+    context.fabric().registration_statistics().expect("there is a limit")
+}
+
+/// The same by active messages, where it can be seen what became of registrations.
+#[test]
+fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
+    let test = "registrations_are_kept_for_the_next_use_and_never_more_than_the_limit";
+    for memory in MEMORIES {
+        limited(test, memory).run(|| {
+            let task = Task::join().expect("the launcher made a job");
+            let mut context = task.context().expect("the job has memory");
+            let own = task.number();
+            let came: Arc<Mutex<Vec<(u32, JobBuffer)>>> = Arc::default();
+            let keep = Arc::clone(&came);
+            let handler = context
+                .register_handler(move |message| {
+                    let keep = Arc::clone(&keep);
+                    let place = JobBuffer::from(vec![0; usize::try_from(message.len).expect("a length")]);
+                    let done = move |delivered: am_core::handler::Delivered| {
+                        delivered.outcome.expect("it came whole");
+                        let buffer = delivered.buffer.expect("it had a buffer");
+                        let mut came = keep.lock().unwrap_or_else(PoisonError::into_inner);
+                        came.push((delivered.source.task.0, buffer));
+                    };
+                    Answer::owned(place, Completion::Call(Box::new(done)))
+                })
+                .expect("the first handler");
+            context.gfence().expect("all are there");
+            // One piece of memory, so that the second round finds the registrations of the first.
+            let mut send = vec![0_u8; BLOCK_BYTES * TASKS as usize];
+            for round in 0..2 {
+                for (to, bytes) in (0..TASKS).zip(send.chunks_mut(BLOCK_BYTES)) {
+                    for (word, bytes) in block(own, to, round).zip(bytes.chunks_mut(4)) {
+                        bytes.copy_from_slice(&word.to_le_bytes());
+                    }
+                }
+                context
+                    .scope(|scope| {
+                        for (to, bytes) in (0..TASKS).zip(send.chunks(BLOCK_BYTES)) {
+                            if to != own {
+                                scope.amsend(TaskId(to), handler, &[], bytes, AmOptions::default())?;
+                            }
+                        }
+                        Ok::<_, Error>(())
+                    })
+                    .expect("no message is lost")
+                    .expect("each begins");
+                context
+                    .wait_until(|_| Ok(came.lock().is_ok_and(|came| came.len() == TASKS as usize - 1)))
+                    .expect("all come");
+                for (from, buffer) in came.lock().expect("no handler panicked").drain(..) {
+                    let got = buffer.chunks(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("4")));
+                    assert!(got.eq(block(from, own, round)), "block of {from}");
+                }
+                context.gfence().expect("all are done");
+                let now = of(&context);
+                println!("round {round}: {now:?}");
+                assert!(now.registered_bytes_peak <= LIMIT_BYTES, "{now:?}");
+                // Three blocks and their page ends lie in three quarters of the limit; the rest goes in pieces.
+                assert!(now.refusals > 0 && now.misses > 0, "{now:?}");
+                assert!(round == 0 || now.hits + now.evictions > 0, "{now:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_counts() {
+    let test = "exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_counts";
+    job(test).tasks(2).env("AM_REGISTERED_BYTES_MAX", "8M").run(|| {
+        let task = Task::join().expect("the launcher made a job");
+        let mut context = task.context().expect("the job has memory");
+        let expose = |context: &mut Context<ShmFabric>, bytes: usize| {
+            context.register(vec![0; bytes], Access::READ_WRITE)
+        };
+        let first = expose(&mut context, 4 << 20).expect("6 MiB are for peers");
+        let error = expose(&mut context, 4 << 20).expect_err("2 MiB are left");
+        assert_eq!(error.fault(), Fault::Resource);
+        let Error::Exhausted { needed, available, .. } = error else { panic!("{error}") };
+        assert_eq!(needed, 4 << 20);
+        assert!(available < 2 << 20 && available > 1 << 20, "{available}");
+        assert!(error.to_string().contains("AM_REGISTERED_BYTES_MAX"), "{error}");
+        // Job memory does not count, and transfers of all lengths find their way to and from what is exposed.
+        let heap = context.alloc(16 << 20).expect("the job has memory");
+        let heap = context.expose(heap, Access::READ_WRITE).expect("it does not count");
+        for region in [&first, &heap] {
+            let addresses = context.address_init(region.address(0)).expect("both come");
+            let other = addresses[1 - task.number() as usize];
+            let mine = vec![task.number() as u8 + 1; 3 << 20];
+            context.put(other, &mine, PutOptions::default()).expect("it is exposed");
+            context.gfence().expect("both come");
+            let mut got = vec![0; 3 << 20];
+            context.get(other, &mut got, am_core::GetOptions::default()).expect("it is exposed");
+            assert!(got.iter().all(|&byte| byte == task.number() as u8 + 1));
+            context.gfence().expect("both come");
+        }
+        context.unexpose(first).expect("nobody copies");
+        expose(&mut context, 4 << 20).expect("its room is free again");
+    });
+}
