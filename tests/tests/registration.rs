@@ -15,6 +15,7 @@ use mpi_over_am::Environment;
 
 const TASKS: u32 = 6;
 const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_WORDS: u32 = 1 << 20;
 const LIMIT_BYTES: u64 = 20 << 20;
 
 /// The way into private memory decides who has to register what.
@@ -29,12 +30,12 @@ fn limited(test: &'static str, memory: &str) -> Job {
 }
 
 /// What task `from` sends to task `to` in round `round`, at `index`.
-fn word(from: u32, to: u32, round: u32, index: usize) -> u32 {
-    (from * TASKS + to).wrapping_mul(0x9e37_79b9).wrapping_add(round << 24) ^ index as u32
+fn word(from: u32, to: u32, round: u32, index: u32) -> u32 {
+    (from * TASKS + to).wrapping_mul(0x9e37_79b9).wrapping_add(round << 24) ^ index
 }
 
 fn block(from: u32, to: u32, round: u32) -> impl Iterator<Item = u32> {
-    (0..BLOCK_BYTES / 4).map(move |index| word(from, to, round, index))
+    (0..BLOCK_WORDS).map(move |index| word(from, to, round, index))
 }
 
 /// All that each task sends is lent at once: as much as may be registered at all, while nothing has been received.
@@ -164,12 +165,13 @@ fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_coun
         for region in [&first, &heap] {
             let addresses = context.address_init(region.address(0)).expect("both come");
             let other = addresses[1 - task.number() as usize];
-            let mine = vec![task.number() as u8 + 1; 3 << 20];
+            let mark = if task.number() == 0 { 5 } else { 6 };
+            let mine = vec![mark; 3 << 20];
             context.put(other, &mine, PutOptions::default()).expect("it is exposed");
             context.gfence().expect("both come");
             let mut got = vec![0; 3 << 20];
             context.get(other, &mut got, am_core::GetOptions::default()).expect("it is exposed");
-            assert!(got.iter().all(|&byte| byte == task.number() as u8 + 1));
+            assert!(got.iter().all(|&byte| byte == mark));
             context.gfence().expect("both come");
         }
         context.unexpose(first).expect("nobody copies");
