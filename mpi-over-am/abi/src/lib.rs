@@ -30,6 +30,7 @@ mod buffers;
 mod collectives;
 mod communicators;
 mod data;
+mod datatypes;
 mod environment;
 mod errhandlers;
 mod error_codes;
@@ -58,6 +59,7 @@ mod implementation {
     pub(crate) use crate::buffers::*;
     pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
+    pub(crate) use crate::datatypes::*;
     pub(crate) use crate::environment::*;
     pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;
