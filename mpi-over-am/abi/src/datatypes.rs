@@ -1,4 +1,4 @@
-//! Datatypes (MPI 5.0 chapter 5): making, asking and freeing them.
+//! Datatypes (MPI 5.0 section 5.1): making, asking and freeing them.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -7,81 +7,327 @@
 use std::ffi::c_int;
 
 use mpi_over_am::ErrorClass;
-use mpi_over_am::datatype::Datatype;
+use mpi_over_am::datatype::{Datatype, Distribution, Order};
 
 use crate::data::{any_datatype_of, count_of};
-use crate::errors::{Failure, Outcome, on_process};
+use crate::errors::{Failure, Outcome, on_process, place};
 use crate::state::Mpi;
-use crate::types::MPI_Datatype;
+use crate::types::{Ints, MPI_DATATYPE_NULL, MPI_Datatype};
 
-fn give(function: &str, at: *mut MPI_Datatype, make: impl FnOnce(&Mpi) -> Outcome<Datatype>) -> c_int {
+/// One of the two forms of a constructor: counts are `int`, or 64 bits. A type remembers by which it was made, because that is
+/// how it tells its contents.
+pub(crate) trait Form {
+    type Count: Into<i64>;
+    type Counts: Into<Ints>;
+    const IS_LARGE: bool;
+}
+
+pub(crate) struct Small;
+pub(crate) struct Large;
+
+impl Form for Small {
+    type Count = c_int;
+    type Counts = Ints;
+    const IS_LARGE: bool = false;
+}
+
+impl Form for Large {
+    type Count = i64;
+    type Counts = Ints;
+    const IS_LARGE: bool = true;
+}
+
+/// A handle for a datatype.
+///
+/// # Errors
+/// There are a million.
+pub(crate) fn keep_datatype(mpi: &Mpi, datatype: Datatype) -> Outcome<MPI_Datatype> {
+    let what = || Failure::new(ErrorClass::NoMemory, "a million datatypes exist");
+    Ok(MPI_Datatype(mpi.datatypes.insert(datatype).ok_or_else(what)?))
+}
+
+fn make<F: Form>(
+    function: &str,
+    at: *mut MPI_Datatype,
+    make: impl FnOnce(&Mpi) -> Outcome<Datatype>,
+) -> c_int {
     on_process(function, |mpi| {
-        let what = || Failure::new(ErrorClass::NoMemory, "a million datatypes exist");
-        let handle = mpi.datatypes.insert(make(mpi)?).ok_or_else(what)?;
-        unsafe { *at = MPI_Datatype(handle) };
+        let at = place(at)?;
+        let new = make(mpi)?;
+        unsafe { *at = keep_datatype(mpi, if F::IS_LARGE { new.made_large() } else { new })? };
         Ok(())
     })
 }
 
-pub(crate) unsafe fn mpi_type_contiguous_c(count: i64, old: MPI_Datatype, new: *mut MPI_Datatype) -> c_int {
-    give("MPI_Type_contiguous", new, |mpi| {
-        Ok(Datatype::contiguous(count_of(count)?, &any_datatype_of(mpi, old)?)?)
-    })
+fn refused(what: String) -> Failure {
+    Failure::new(ErrorClass::Argument, what)
 }
 
-pub(crate) unsafe fn mpi_type_vector_c(
-    count: i64,
-    block_len: i64,
-    stride: i64,
-    old: MPI_Datatype,
-    new: *mut MPI_Datatype,
-) -> c_int {
-    give("MPI_Type_vector", new, |mpi| {
+/// A length or a size among the arguments: not a count of elements, whose error has a class of its own.
+fn length_of(length: i64) -> Outcome<u64> {
+    u64::try_from(length).map_err(|_| refused(format!("a length is {length}, below zero")))
+}
+
+/// The elements of an array of the program's.
+///
+/// # Safety
+/// The array has that many elements.
+unsafe fn list(of: Ints, count: u64) -> Outcome<Vec<i64>> {
+    if count > 0 && of.is_null() {
+        return Err(refused(format!("an array of {count} elements is null")));
+    }
+    Ok((0..count as usize).map(|index| unsafe { of.at(index) }).collect())
+}
+
+/// As [`list`], for lengths.
+///
+/// # Safety
+/// As for [`list`].
+unsafe fn lengths(of: Ints, count: u64) -> Outcome<Vec<u64>> {
+    unsafe { list(of, count) }?.into_iter().map(length_of).collect()
+}
+
+fn order_of(order: c_int) -> Outcome<Order> {
+    [Order::C, Order::Fortran]
+        .into_iter()
+        .find(|known| known.constant() == i64::from(order))
+        .ok_or_else(|| refused(format!("{order} is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN")))
+}
+
+/// How a dimension is distributed, from the standard's constants.
+fn distribution_of(constant: i64, argument: i64) -> Outcome<Distribution> {
+    let len = if argument == Distribution::DEFAULT_ARGUMENT { None } else { Some(argument) };
+    let len = match len {
+        None => None,
+        Some(len) if constant != 16 && len <= 0 => {
+            return Err(refused(format!("the argument of a distribution is {len}, below one")));
+        }
+        Some(len) => Some(len.unsigned_abs()),
+    };
+    match constant {
+        16 => Ok(Distribution::None),
+        17 => Ok(Distribution::Block(len)),
+        18 => Ok(Distribution::Cyclic(len)),
+        other => Err(refused(format!("{other} is no distribution (MPI_DISTRIBUTE_BLOCK and its like)"))),
+    }
+}
+
+/// The constructors, each in its two forms: `count` is a number and `counts` an array that differ between the forms.
+macro_rules! constructors {
+    ($(
+        $small:ident $large:ident $name:literal
+        ($($before:ident: $before_type:ty,)* [$($own:ident: $own_type:ident),*] $($behind:ident: $behind_type:ty),*)
+        |$mpi:ident| $body:expr
+    )*) => { $(
+        pub(crate) unsafe fn $small(
+            $($before: $before_type,)*
+            $($own: <Small as Form>::$own_type,)*
+            $($behind: $behind_type,)*
+            new: *mut MPI_Datatype,
+        ) -> c_int {
+            $(let $own = $own.into();)*
+            make::<Small>($name, new, |$mpi| $body)
+        }
+
+        pub(crate) unsafe fn $large(
+            $($before: $before_type,)*
+            $($own: <Large as Form>::$own_type,)*
+            $($behind: $behind_type,)*
+            new: *mut MPI_Datatype,
+        ) -> c_int {
+            $(let $own = $own.into();)*
+            make::<Large>($name, new, |$mpi| $body)
+        }
+    )* };
+}
+
+constructors! {
+    mpi_type_contiguous mpi_type_contiguous_c "MPI_Type_contiguous"
+    ([count: Count] old: MPI_Datatype)
+    |mpi| Ok(Datatype::contiguous(count_of(count)?, &any_datatype_of(mpi, old)?)?)
+
+    mpi_type_vector mpi_type_vector_c "MPI_Type_vector"
+    ([count: Count, block_len: Count, stride: Count] old: MPI_Datatype)
+    |mpi| {
         let old = any_datatype_of(mpi, old)?;
-        Ok(Datatype::vector(count_of(count)?, count_of(block_len)?, stride, &old)?)
-    })
-}
+        Ok(Datatype::vector(count_of(count)?, length_of(block_len)?, stride, &old)?)
+    }
 
-pub(crate) unsafe fn mpi_type_create_hvector_c(
-    count: i64,
-    block_len: i64,
-    stride: i64,
-    old: MPI_Datatype,
-    new: *mut MPI_Datatype,
-) -> c_int {
-    give("MPI_Type_create_hvector", new, |mpi| {
+    mpi_type_create_hvector mpi_type_create_hvector_c "MPI_Type_create_hvector"
+    ([count: Count, block_len: Count] stride: i64, old: MPI_Datatype)
+    |mpi| {
         let old = any_datatype_of(mpi, old)?;
-        Ok(Datatype::hvector(count_of(count)?, count_of(block_len)?, stride, &old)?)
-    })
+        Ok(Datatype::hvector(count_of(count)?, length_of(block_len)?, stride, &old)?)
+    }
+
+    mpi_type_indexed mpi_type_indexed_c "MPI_Type_indexed"
+    ([count: Count, block_lens: Counts, displacements: Counts] old: MPI_Datatype)
+    |mpi| {
+        let (count, old) = (count_of(count)?, any_datatype_of(mpi, old)?);
+        let (lens, displacements) = unsafe { (lengths(block_lens, count)?, list(displacements, count)?) };
+        Ok(Datatype::indexed(&lens, &displacements, &old)?)
+    }
+
+    mpi_type_create_indexed_block mpi_type_create_indexed_block_c "MPI_Type_create_indexed_block"
+    ([count: Count, block_len: Count, displacements: Counts] old: MPI_Datatype)
+    |mpi| {
+        let (count, old) = (count_of(count)?, any_datatype_of(mpi, old)?);
+        let displacements = unsafe { list(displacements, count) }?;
+        Ok(Datatype::indexed_block(length_of(block_len)?, &displacements, &old)?)
+    }
+
+    mpi_type_create_hindexed mpi_type_create_hindexed_c "MPI_Type_create_hindexed"
+    ([count: Count, block_lens: Counts] displacements: *const i64, old: MPI_Datatype)
+    |mpi| {
+        let (count, old) = (count_of(count)?, any_datatype_of(mpi, old)?);
+        let (lens, displacements) =
+            unsafe { (lengths(block_lens, count)?, list(displacements.into(), count)?) };
+        Ok(Datatype::hindexed(&lens, &displacements, &old)?)
+    }
+
+    mpi_type_create_hindexed_block mpi_type_create_hindexed_block_c "MPI_Type_create_hindexed_block"
+    ([count: Count, block_len: Count] displacements: *const i64, old: MPI_Datatype)
+    |mpi| {
+        let (count, old) = (count_of(count)?, any_datatype_of(mpi, old)?);
+        let displacements = unsafe { list(displacements.into(), count) }?;
+        Ok(Datatype::hindexed_block(length_of(block_len)?, &displacements, &old)?)
+    }
+
+    mpi_type_create_struct mpi_type_create_struct_c "MPI_Type_create_struct"
+    ([count: Count, block_lens: Counts] displacements: *const i64, types: *const MPI_Datatype)
+    |mpi| {
+        let count = count_of(count)?;
+        let (lens, displacements) =
+            unsafe { (lengths(block_lens, count)?, list(displacements.into(), count)?) };
+        if count > 0 && types.is_null() {
+            return Err(refused(format!("an array of {count} datatypes is null")));
+        }
+        let olds: Vec<_> = (0..count as usize)
+            .map(|index| any_datatype_of(mpi, unsafe { *types.add(index) }))
+            .collect::<Outcome<_>>()?;
+        Ok(Datatype::structure(&lens, &displacements, &olds)?)
+    }
+
+    mpi_type_create_subarray mpi_type_create_subarray_c "MPI_Type_create_subarray"
+    (dimensions: c_int, [sizes: Counts, subsizes: Counts, starts: Counts] order: c_int, old: MPI_Datatype)
+    |mpi| {
+        let (dimensions, old) = (length_of(dimensions.into())?, any_datatype_of(mpi, old)?);
+        let [sizes, subsizes, starts] =
+            [sizes, subsizes, starts].map(|list| unsafe { lengths(list, dimensions) });
+        Ok(Datatype::subarray(&sizes?, &subsizes?, &starts?, order_of(order)?, &old)?)
+    }
+
+    mpi_type_create_darray mpi_type_create_darray_c "MPI_Type_create_darray"
+    (size: c_int, rank: c_int, dimensions: c_int, [lengths_of_array: Counts]
+     distributions: *const c_int, arguments: *const c_int, grid: *const c_int, order: c_int, old: MPI_Datatype)
+    |mpi| {
+        let (dimensions, old) = (length_of(dimensions.into())?, any_datatype_of(mpi, old)?);
+        let of = (length_of(size.into())?, length_of(rank.into())?);
+        let (array, grid) =
+            unsafe { (lengths(lengths_of_array, dimensions)?, lengths(grid.into(), dimensions)?) };
+        let [distributions, arguments] =
+            [distributions, arguments].map(|constants| unsafe { list(constants.into(), dimensions) });
+        let distributions: Vec<_> = distributions?
+            .into_iter()
+            .zip(arguments?)
+            .map(|(constant, argument)| distribution_of(constant, argument))
+            .collect::<Outcome<_>>()?;
+        Ok(Datatype::darray(of, &array, &distributions, &grid, order_of(order)?, &old)?)
+    }
+
+    mpi_type_create_resized mpi_type_create_resized_c "MPI_Type_create_resized"
+    ([] old: MPI_Datatype, lower_bound: i64, extent: i64)
+    |mpi| Ok(Datatype::resized(&any_datatype_of(mpi, old)?, lower_bound, extent)?)
 }
 
-pub(crate) unsafe fn mpi_type_create_resized_c(
-    old: MPI_Datatype,
-    lower_bound: i64,
-    extent: i64,
-    new: *mut MPI_Datatype,
-) -> c_int {
-    give("MPI_Type_create_resized", new, |mpi| {
-        Ok(Datatype::resized(&any_datatype_of(mpi, old)?, lower_bound, extent)?)
+pub(crate) unsafe fn mpi_type_dup(old: MPI_Datatype, new: *mut MPI_Datatype) -> c_int {
+    on_process("MPI_Type_dup", |mpi| {
+        let (new, datatype) = (place(new)?, any_datatype_of(mpi, old)?);
+        let attributes = crate::type_objects::duplicated_attributes(mpi, old)?;
+        let handle = keep_datatype(mpi, Datatype::dup(&datatype))?;
+        crate::type_objects::set_attributes(mpi, handle, attributes);
+        unsafe { *new = handle };
+        Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_type_commit(datatype: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_commit", |mpi| {
-        any_datatype_of(mpi, unsafe { *datatype })?.commit();
+        any_datatype_of(mpi, unsafe { *place(datatype)? })?.commit();
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_free", |mpi| {
-        let handle = unsafe { *datatype };
-        any_datatype_of(mpi, handle)?;
-        if mpi.datatypes.remove(handle.0).is_none() {
-            let what = format!("datatype 0x{:x} is predefined and cannot be freed", handle.0);
+        let at = place(datatype)?;
+        let handle = unsafe { *at };
+        let datatype = any_datatype_of(mpi, handle)?;
+        if datatype.as_predefined().is_some() || crate::type_contents::is_unnamed(&datatype) {
+            let what = format!("the datatype 0x{:x} is predefined and cannot be freed", handle.0);
             return Err(Failure::new(ErrorClass::Type, what));
         }
-        unsafe { *datatype = MPI_Datatype(0x200) };
+        crate::type_objects::forget(mpi, handle)?;
+        mpi.datatypes.remove(handle.0);
+        unsafe { *at = MPI_DATATYPE_NULL };
         Ok(())
     })
+}
+
+pub(crate) unsafe fn mpi_type_size_c(datatype: MPI_Datatype, size: *mut i64) -> c_int {
+    on_process("MPI_Type_size", |mpi| {
+        unsafe { *place(size)? = any_datatype_of(mpi, datatype)?.size() as i64 };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_type_size_x(datatype: MPI_Datatype, size: *mut i64) -> c_int {
+    unsafe { mpi_type_size_c(datatype, size) }
+}
+
+fn give_bounds(
+    function: &str,
+    datatype: MPI_Datatype,
+    bounds: impl FnOnce(&Datatype) -> (i64, i64),
+    (lower, extent): (*mut i64, *mut i64),
+) -> c_int {
+    on_process(function, |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        unsafe { (*place(lower)?, *place(extent)?) = bounds(&datatype) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_type_get_extent_c(
+    datatype: MPI_Datatype,
+    lower: *mut i64,
+    extent: *mut i64,
+) -> c_int {
+    let bounds = |of: &Datatype| (of.lower_bound(), of.extent());
+    give_bounds("MPI_Type_get_extent", datatype, bounds, (lower, extent))
+}
+
+pub(crate) unsafe fn mpi_type_get_extent_x(
+    datatype: MPI_Datatype,
+    lower: *mut i64,
+    extent: *mut i64,
+) -> c_int {
+    unsafe { mpi_type_get_extent_c(datatype, lower, extent) }
+}
+
+pub(crate) unsafe fn mpi_type_get_true_extent_c(
+    datatype: MPI_Datatype,
+    lower: *mut i64,
+    extent: *mut i64,
+) -> c_int {
+    let bounds = |of: &Datatype| (of.true_lower_bound(), of.true_extent());
+    give_bounds("MPI_Type_get_true_extent", datatype, bounds, (lower, extent))
+}
+
+pub(crate) unsafe fn mpi_type_get_true_extent_x(
+    datatype: MPI_Datatype,
+    lower: *mut i64,
+    extent: *mut i64,
+) -> c_int {
+    unsafe { mpi_type_get_true_extent_c(datatype, lower, extent) }
 }

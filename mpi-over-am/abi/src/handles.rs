@@ -112,6 +112,13 @@ impl<T: Clone> Handles<T> {
         slot.object.clone()
     }
 
+    /// The handle of an object that is as wanted. It is looked for among all.
+    pub(crate) fn find(&self, is_wanted: impl Fn(&T) -> bool) -> Option<usize> {
+        let slots = self.slots.borrow();
+        let found = slots.iter().position(|slot| slot.object.as_ref().is_some_and(&is_wanted))?;
+        Some(self.handle_of(found, slots[found].generation))
+    }
+
     /// Takes an object out; its handle means nothing from now on.
     pub(crate) fn remove(&self, handle: usize) -> Option<T> {
         let (number, generation) = self.slot_of(handle)?;

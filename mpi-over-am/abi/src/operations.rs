@@ -12,7 +12,7 @@ use mpi_over_am::datatype::Datatype;
 use mpi_over_am::op::{Op, PredefinedOp};
 
 use crate::data::{datatype_of, to_receive, to_send};
-use crate::errors::{Failure, Outcome, on_process};
+use crate::errors::{Failure, Outcome, on_process, place};
 use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
 
@@ -71,12 +71,24 @@ fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
 fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
     on_process(function, |mpi| {
         let what = || Failure::new(ErrorClass::NoMemory, "a million operations exist");
+        let at = place(at)?;
         unsafe { *at = MPI_Op(mpi.operations.insert(op).ok_or_else(what)?) };
         Ok(())
     })
 }
 
+/// Refuses a function that is none.
+fn check_function(call: &str, function: Callback) -> Result<(), c_int> {
+    if function != 0 {
+        return Ok(());
+    }
+    Err(on_process(call, |_| Err(Failure::new(ErrorClass::Argument, "the function is null"))))
+}
+
 pub(crate) unsafe fn mpi_op_create(function: Callback, commute: c_int, op: *mut MPI_Op) -> c_int {
+    if let Err(code) = check_function("MPI_Op_create", function) {
+        return code;
+    }
     // The program gave a function of this type (MPI 5.0 section 6.9.5).
     let function: Small = unsafe { std::mem::transmute(function) };
     let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
@@ -95,6 +107,9 @@ pub(crate) unsafe fn mpi_op_create(function: Callback, commute: c_int, op: *mut 
 }
 
 pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mut MPI_Op) -> c_int {
+    if let Err(code) = check_function("MPI_Op_create_c", function) {
+        return code;
+    }
     let function: Large = unsafe { std::mem::transmute(function) };
     let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
         with_handle(datatype, |mut handle| {
@@ -107,7 +122,7 @@ pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mu
 
 pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
     on_process("MPI_Op_free", |mpi| {
-        let handle = unsafe { *op };
+        let handle = unsafe { *place(op)? };
         op_of(mpi, handle)?;
         if mpi.operations.remove(handle.0).is_none() {
             let what = format!("operation 0x{:x} is predefined and cannot be freed", handle.0);
@@ -120,7 +135,7 @@ pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
 
 pub(crate) unsafe fn mpi_op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
     on_process("MPI_Op_commutative", |mpi| {
-        unsafe { *commute = c_int::from(op_of(mpi, op)?.is_commutative()) };
+        unsafe { *place(commute)? = c_int::from(op_of(mpi, op)?.is_commutative()) };
         Ok(())
     })
 }

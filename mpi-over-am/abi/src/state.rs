@@ -24,6 +24,7 @@ use crate::errhandlers::KeptErrhandler;
 use crate::errors;
 use crate::handles::{Handles, ObjectKind};
 use crate::sessions::SessionObject;
+use crate::type_objects::TypeObjects;
 use crate::types::{
     MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_ERRORS_ARE_FATAL, MPI_THREAD_MULTIPLE,
 };
@@ -65,6 +66,7 @@ pub(crate) struct Mpi {
     /// Bytes of the predefined datatypes whose elements lie side by side; 0 for the others.
     dense_bytes: [u8; 512],
     pub(crate) datatypes: Handles<Datatype>,
+    pub(crate) types: TypeObjects,
     pub(crate) requests: Handles<RequestObject>,
     pub(crate) messages: Handles<MessageObject>,
     pub(crate) operations: Handles<Op>,
@@ -110,6 +112,7 @@ impl Mpi {
             predefined,
             dense_bytes,
             datatypes: Handles::new(ObjectKind::Datatype),
+            types: TypeObjects::default(),
             requests: Handles::new(ObjectKind::Request),
             messages: Handles::new(ObjectKind::Message),
             operations: Handles::new(ObjectKind::Operation),
@@ -160,9 +163,11 @@ impl Mpi {
 }
 
 impl Mpi {
-    /// The handle of a predefined datatype; others do not know theirs.
+    /// A handle of a datatype. Only predefined ones know theirs; those of others are looked for.
     pub(crate) fn handle_of(&self, datatype: &Datatype) -> Option<MPI_Datatype> {
-        let kind = datatype.as_predefined()?;
+        let Some(kind) = datatype.as_predefined() else {
+            return self.datatypes.find(|known| known == datatype).map(MPI_Datatype);
+        };
         let place = Predefined::ALL.into_iter().position(|other| other == kind)?;
         Some(MPI_Datatype(NUMBERS[place]))
     }

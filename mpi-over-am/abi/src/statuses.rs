@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use mpi_over_am::{ANY_SOURCE, ErrorClass, PROC_NULL, Status};
 
 use crate::data::any_datatype_of;
-use crate::errors::{Failure, on_process};
+use crate::errors::{Failure, on_process, place};
 use crate::types::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
 
 /// Where in the internal part it says that the operation was cancelled.
@@ -73,8 +73,8 @@ pub(crate) unsafe fn mpi_get_count_c(
 ) -> c_int {
     on_process("MPI_Get_count", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let elements = unsafe { load(status) }.count_of(&datatype);
-        unsafe { *count = in_c(elements) };
+        let elements = unsafe { load(place(status.cast_mut())?) }.count_of(&datatype);
+        unsafe { *place(count)? = in_c(elements) };
         Ok(())
     })
 }
@@ -86,8 +86,8 @@ pub(crate) unsafe fn mpi_get_elements_c(
 ) -> c_int {
     on_process("MPI_Get_elements", |mpi| {
         let datatype = any_datatype_of(mpi, datatype)?;
-        let elements = unsafe { load(status) }.elements_of(&datatype);
-        unsafe { *count = in_c(elements) };
+        let elements = unsafe { load(place(status.cast_mut())?) }.elements_of(&datatype);
+        unsafe { *place(count)? = in_c(elements) };
         Ok(())
     })
 }
@@ -114,7 +114,7 @@ pub(crate) unsafe fn mpi_status_set_elements_c(
         let bytes = crate::data::count_of(count).map(|count| datatype.bytes_of_elements(count))?;
         let what =
             || Failure::new(ErrorClass::Count, format!("{count} elements are more than a status can say"));
-        unsafe { set_len(status, bytes.ok_or_else(what)?) };
+        unsafe { set_len(place(status)?, bytes.ok_or_else(what)?) };
         Ok(())
     })
 }

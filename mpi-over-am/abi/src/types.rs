@@ -48,6 +48,7 @@ pub(crate) const MPI_THREAD_FUNNELED: c_int = 1024;
 pub(crate) const MPI_THREAD_SERIALIZED: c_int = 2048;
 pub(crate) const MPI_THREAD_MULTIPLE: c_int = 4096;
 
+pub(crate) const MPI_DATATYPE_NULL: MPI_Datatype = MPI_Datatype(0x200);
 pub(crate) const MPI_COMM_NULL: MPI_Comm = MPI_Comm(0x100);
 pub(crate) const MPI_COMM_WORLD: MPI_Comm = MPI_Comm(0x101);
 pub(crate) const MPI_COMM_SELF: MPI_Comm = MPI_Comm(0x102);
@@ -87,6 +88,14 @@ impl From<*const i64> for Ints {
 }
 
 impl Ints {
+    /// Whether there is no array.
+    pub(crate) fn is_null(self) -> bool {
+        match self {
+            Self::Int(at) => at.is_null(),
+            Self::Wide(at) => at.is_null(),
+        }
+    }
+
     /// Element `index`.
     ///
     /// # Safety

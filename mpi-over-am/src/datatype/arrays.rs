@@ -23,8 +23,8 @@ impl Order {
     #[must_use]
     pub const fn constant(self) -> i64 {
         match self {
-            Self::C => 0x55,
-            Self::Fortran => 0x56,
+            Self::C => 12,
+            Self::Fortran => 15,
         }
     }
 }
@@ -41,16 +41,19 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// The constants of the C interface: the distribution and its argument, -1 for none.
+    /// What stands for no argument in the contents of a type (`MPI_DISTRIBUTE_DFLT_DARG`).
+    pub const DEFAULT_ARGUMENT: i64 = 19;
+
+    /// The constants of the C interface: the distribution and its argument, `MPI_DISTRIBUTE_DFLT_DARG` for none.
     const fn constants(self) -> (i64, i64) {
         let (constant, len) = match self {
-            Self::Block(len) => (0x51, len),
-            Self::Cyclic(len) => (0x52, len),
-            Self::None => (0x50, None),
+            Self::Block(len) => (17, len),
+            Self::Cyclic(len) => (18, len),
+            Self::None => (16, None),
         };
         match len {
             Some(len) => (constant, len.cast_signed()),
-            None => (constant, -1),
+            None => (constant, Self::DEFAULT_ARGUMENT),
         }
     }
 }

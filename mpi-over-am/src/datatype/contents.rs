@@ -1,5 +1,7 @@
 //! How a datatype was made (MPI 5.0 section 5.1.13).
 
+use std::sync::Arc;
+
 use super::{Datatype, Repr};
 
 /// The constructor of a type (`MPI_COMBINER_*`).
@@ -31,6 +33,12 @@ pub enum Combiner {
     Darray,
     /// [`Datatype::resized`]
     Resized,
+    /// [`Datatype::f90_real`]
+    F90Real,
+    /// [`Datatype::f90_complex`]
+    F90Complex,
+    /// [`Datatype::f90_integer`]
+    F90Integer,
 }
 
 /// The arguments of a constructor, in the order of MPI's calls without `_c` (`MPI_Type_get_contents`): counts, lengths and
@@ -45,6 +53,8 @@ pub struct Contents {
     pub addresses: Vec<i64>,
     /// The types it is made of.
     pub datatypes: Vec<Datatype>,
+    /// The call had large counts ([`Datatype::made_large`]): [`large`](Self::large) says how they are told.
+    pub is_large: bool,
 }
 
 /// The same arguments as MPI's calls with `_c` have them (`MPI_Type_get_contents_c`).
@@ -58,7 +68,7 @@ pub struct LargeContents {
 
 impl Contents {
     pub(super) fn new(combiner: Combiner) -> Self {
-        Self { combiner, integers: Vec::new(), addresses: Vec::new(), datatypes: Vec::new() }
+        Self { combiner, integers: Vec::new(), addresses: Vec::new(), datatypes: Vec::new(), is_large: false }
     }
 
     /// Counts; they were checked, or fail the construction, beyond 2^63.
@@ -110,6 +120,18 @@ impl Contents {
 }
 
 impl Datatype {
+    /// The same type, which says from now on that it was made by a call with large counts (`MPI_Type_vector_c` and its like). A
+    /// type of which there are clones already, and a predefined one, stay as they are.
+    #[must_use]
+    pub fn made_large(mut self) -> Self {
+        if let Repr::Derived(derived) = &mut self.0
+            && let Some(derived) = Arc::get_mut(derived)
+        {
+            derived.contents.is_large = true;
+        }
+        self
+    }
+
     /// The constructor (`MPI_Type_get_envelope`).
     #[must_use]
     pub fn combiner(&self) -> Combiner {

@@ -8,6 +8,7 @@ mod arrays;
 mod construct;
 mod contents;
 mod external32;
+mod f90;
 mod layout;
 mod predefined;
 mod signature;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use arrays::{Distribution, Order};
 pub use contents::{Combiner, Contents, LargeContents};
+pub use f90::TypeClass;
 pub(crate) use layout::{Layout, Visit};
 pub use predefined::{Kind, Predefined};
 use signature::Signature;

@@ -1,0 +1,192 @@
+//! Packing (MPI 5.0 section 5.2): elements into a buffer of bytes and back, as the machine has them or in external32.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use mpi_over_am::ErrorClass;
+
+use crate::data::{count_of, datatype_of, to_receive, to_send};
+use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
+use crate::types::{MPI_Comm, MPI_Datatype};
+
+fn refused(what: impl Into<String>) -> Failure {
+    Failure::new(ErrorClass::Argument, what)
+}
+
+/// A buffer of packed bytes, from the position on.
+struct Rest {
+    at: *mut u8,
+    len: usize,
+    position: *mut i64,
+}
+
+impl Rest {
+    /// # Errors
+    /// No buffer, a negative size, a position outside.
+    fn new(buffer: *const c_void, size: i64, position: *mut i64) -> Outcome<Self> {
+        let (whole, position) = (count_of(size)?, place(position)?);
+        let before = unsafe { *position };
+        let len = u64::try_from(before).ok().and_then(|before| whole.checked_sub(before));
+        let what = || refused(format!("the position {before} is outside of the buffer of {size} bytes"));
+        let len = len.ok_or_else(what)? as usize;
+        if buffer.is_null() && len > 0 {
+            return Err(Failure::new(ErrorClass::Buffer, "the buffer of packed bytes is null"));
+        }
+        Ok(Self { at: buffer.cast_mut().cast::<u8>().wrapping_offset(before as isize), len, position })
+    }
+
+    /// The next bytes, to be filled.
+    ///
+    /// # Errors
+    /// There are not as many.
+    unsafe fn take_mut<'a>(&self, len: u64) -> Outcome<&'a mut [u8]> {
+        self.check(len)?;
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.at, len as usize) })
+    }
+
+    /// The next bytes, to be read.
+    ///
+    /// # Errors
+    /// There are not as many.
+    unsafe fn take<'a>(&self, len: u64) -> Outcome<&'a [u8]> {
+        self.check(len)?;
+        if len == 0 {
+            return Ok(&[]);
+        }
+        Ok(unsafe { std::slice::from_raw_parts(self.at, len as usize) })
+    }
+
+    fn check(&self, len: u64) -> Outcome<()> {
+        if len <= self.len as u64 {
+            return Ok(());
+        }
+        let what = format!("the elements have {len} bytes, and the rest of the buffer {}", self.len);
+        Err(Failure::new(ErrorClass::Truncate, what))
+    }
+
+    fn advance(&self, by: u64) {
+        unsafe { *self.position += by as i64 };
+    }
+}
+
+pub(crate) unsafe fn mpi_pack_c(
+    inbuf: *const c_void,
+    incount: i64,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: i64,
+    position: *mut i64,
+    comm: MPI_Comm,
+) -> c_int {
+    on_communicator("MPI_Pack", comm, |mpi, _| {
+        let data = unsafe { to_send(mpi, inbuf, incount, datatype) }?;
+        let rest = Rest::new(outbuf, outsize, position)?;
+        let bytes = unsafe { rest.take_mut(data.packed_len()) }?;
+        data.pack(0, bytes);
+        rest.advance(data.packed_len());
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_unpack_c(
+    inbuf: *const c_void,
+    insize: i64,
+    position: *mut i64,
+    outbuf: *mut c_void,
+    outcount: i64,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    on_communicator("MPI_Unpack", comm, |mpi, _| {
+        let data = unsafe { to_receive(mpi, outbuf, outcount, datatype) }?;
+        let rest = Rest::new(inbuf, insize, position)?;
+        let bytes = unsafe { rest.take(data.packed_len()) }?;
+        data.unpack(0, bytes);
+        rest.advance(data.packed_len());
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_pack_size_c(
+    incount: i64,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+    size: *mut i64,
+) -> c_int {
+    on_communicator("MPI_Pack_size", comm, |mpi, _| {
+        let bytes = datatype_of(mpi, datatype)?.packed_len(count_of(incount)?)?;
+        unsafe { *place(size)? = bytes as i64 };
+        Ok(())
+    })
+}
+
+/// There is one representation.
+unsafe fn check_representation(name: *const c_char) -> Outcome<()> {
+    let name = unsafe { CStr::from_ptr(place(name.cast_mut())?) };
+    if name == c"external32" {
+        return Ok(());
+    }
+    let what = format!("there is no representation {name:?}; there is \"external32\"");
+    Err(Failure::new(ErrorClass::UnsupportedDatarep, what))
+}
+
+pub(crate) unsafe fn mpi_pack_external_c(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    incount: i64,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: i64,
+    position: *mut i64,
+) -> c_int {
+    on_process("MPI_Pack_external", |mpi| {
+        unsafe { check_representation(datarep) }?;
+        let data = unsafe { to_send(mpi, inbuf, incount, datatype) }?;
+        let rest = Rest::new(outbuf, outsize, position)?;
+        let len = data.datatype().external32_len(data.count())?;
+        let bytes = unsafe { rest.take_mut(len) }?;
+        bytes.copy_from_slice(&data.pack_external32()?);
+        rest.advance(len);
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_unpack_external_c(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    insize: i64,
+    position: *mut i64,
+    outbuf: *mut c_void,
+    outcount: i64,
+    datatype: MPI_Datatype,
+) -> c_int {
+    on_process("MPI_Unpack_external", |mpi| {
+        unsafe { check_representation(datarep) }?;
+        let data = unsafe { to_receive(mpi, outbuf, outcount, datatype) }?;
+        let rest = Rest::new(inbuf, insize, position)?;
+        let len = data.datatype().external32_len(data.count())?;
+        data.unpack_external32(unsafe { rest.take(len) }?)?;
+        rest.advance(len);
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_pack_external_size_c(
+    datarep: *const c_char,
+    incount: i64,
+    datatype: MPI_Datatype,
+    size: *mut i64,
+) -> c_int {
+    on_process("MPI_Pack_external_size", |mpi| {
+        unsafe { check_representation(datarep) }?;
+        let bytes = datatype_of(mpi, datatype)?.external32_len(count_of(incount)?)?;
+        unsafe { *place(size)? = bytes as i64 };
+        Ok(())
+    })
+}

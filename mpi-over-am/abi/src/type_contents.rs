@@ -1,0 +1,328 @@
+//! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are found by what they can hold (sections 6.9.4,
+//! 19.1.5 and 19.1.6).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::c_int;
+
+use mpi_over_am::ErrorClass;
+use mpi_over_am::datatype::{Combiner, Contents, Datatype, Predefined, TypeClass};
+
+use crate::data::any_datatype_of;
+use crate::datatypes::keep_datatype;
+use crate::errors::{Failure, Outcome, on_process, place};
+use crate::state::Mpi;
+use crate::types::{MPI_DATATYPE_NULL, MPI_Datatype, MPI_UNDEFINED};
+
+/// The standard's numbers of the combiners (include/mpi.h).
+fn number_of(combiner: Combiner) -> c_int {
+    match combiner {
+        Combiner::Named => 101,
+        Combiner::Dup => 102,
+        Combiner::Contiguous => 103,
+        Combiner::Vector => 104,
+        Combiner::Hvector => 105,
+        Combiner::Indexed => 106,
+        Combiner::Hindexed => 107,
+        Combiner::IndexedBlock => 108,
+        Combiner::HindexedBlock => 109,
+        Combiner::Struct => 110,
+        Combiner::Subarray => 111,
+        Combiner::Darray => 112,
+        Combiner::F90Real => 113,
+        Combiner::F90Complex => 114,
+        Combiner::F90Integer => 115,
+        Combiner::Resized => 116,
+    }
+}
+
+/// Whether a type is predefined without having a name: there is one handle for all who ask for it.
+pub(crate) fn is_unnamed(datatype: &Datatype) -> bool {
+    matches!(datatype.combiner(), Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
+}
+
+/// What a type tells of its making.
+struct Told<'a> {
+    combiner: Combiner,
+    integers: Vec<i64>,
+    addresses: &'a [i64],
+    counts: Vec<i64>,
+    datatypes: &'a [Datatype],
+}
+
+impl<'a> Told<'a> {
+    fn of(datatype: &'a Datatype) -> Self {
+        let combiner = datatype.combiner();
+        match datatype.contents() {
+            None => {
+                Self { combiner, integers: Vec::new(), addresses: &[], counts: Vec::new(), datatypes: &[] }
+            }
+            Some(contents) if tells_large(contents) => {
+                let large = contents.large();
+                let (integers, counts) = (large.integers, large.counts);
+                Self { combiner, integers, addresses: &[], counts, datatypes: &contents.datatypes }
+            }
+            Some(Contents { integers, addresses, datatypes, .. }) => {
+                Self { combiner, integers: integers.clone(), addresses, counts: Vec::new(), datatypes }
+            }
+        }
+    }
+}
+
+/// Whether a type was made with large counts, and its maker has any.
+fn tells_large(contents: &Contents) -> bool {
+    contents.is_large && !contents.large().counts.is_empty()
+}
+
+/// The calls without large counts cannot tell of them.
+fn no_large(told: &Told<'_>) -> Outcome<()> {
+    if told.counts.is_empty() {
+        return Ok(());
+    }
+    let what = "the datatype was made with large counts: its contents are told by MPI_Type_get_envelope_c and \
+                MPI_Type_get_contents_c";
+    Err(Failure::new(ErrorClass::Type, what))
+}
+
+pub(crate) unsafe fn mpi_type_get_envelope(
+    datatype: MPI_Datatype,
+    integers: *mut c_int,
+    addresses: *mut c_int,
+    datatypes: *mut c_int,
+    combiner: *mut c_int,
+) -> c_int {
+    on_process("MPI_Type_get_envelope", |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        let told = Told::of(&datatype);
+        no_large(&told)?;
+        unsafe {
+            *place(integers)? = told.integers.len() as c_int;
+            *place(addresses)? = told.addresses.len() as c_int;
+            *place(datatypes)? = told.datatypes.len() as c_int;
+            *place(combiner)? = number_of(told.combiner);
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_type_get_envelope_c(
+    datatype: MPI_Datatype,
+    integers: *mut i64,
+    addresses: *mut i64,
+    counts: *mut i64,
+    datatypes: *mut i64,
+    combiner: *mut c_int,
+) -> c_int {
+    on_process("MPI_Type_get_envelope_c", |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        let told = Told::of(&datatype);
+        unsafe {
+            *place(integers)? = told.integers.len() as i64;
+            *place(addresses)? = told.addresses.len() as i64;
+            *place(counts)? = told.counts.len() as i64;
+            *place(datatypes)? = told.datatypes.len() as i64;
+            *place(combiner)? = number_of(told.combiner);
+        }
+        Ok(())
+    })
+}
+
+/// Stores a list in an array of the program's.
+///
+/// # Errors
+/// The array is too short, or null.
+///
+/// # Safety
+/// It has `max` elements.
+unsafe fn give<T, V: Copy>(
+    list: &[V],
+    max: i64,
+    at: *mut T,
+    mut element: impl FnMut(V) -> Outcome<T>,
+) -> Outcome<()> {
+    if (list.len() as i64) > max {
+        let what = format!("{} elements are to be told, and there is room for {max}", list.len());
+        return Err(Failure::new(ErrorClass::Argument, what));
+    }
+    for (index, &value) in list.iter().enumerate() {
+        unsafe { *place(at)?.add(index) = element(value)? };
+    }
+    Ok(())
+}
+
+fn integer(value: i64) -> Outcome<c_int> {
+    let what = || Failure::new(ErrorClass::ValueTooLarge, format!("{value} is more than an int holds"));
+    c_int::try_from(value).map_err(|_| what())
+}
+
+/// The handle of a type in another's contents: the known one of a predefined type, a new one of any other.
+fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
+    if is_unnamed(datatype) {
+        return unnamed(mpi, || datatype.clone());
+    }
+    match mpi.handle_of(datatype).filter(|_| datatype.as_predefined().is_some()) {
+        Some(handle) => Ok(handle),
+        None => keep_datatype(mpi, datatype.clone()),
+    }
+}
+
+fn not_named(told: &Told<'_>) -> Outcome<()> {
+    if told.combiner == Combiner::Named {
+        return Err(Failure::new(ErrorClass::Type, "a named datatype has no contents"));
+    }
+    Ok(())
+}
+
+pub(crate) unsafe fn mpi_type_get_contents(
+    datatype: MPI_Datatype,
+    max_integers: c_int,
+    max_addresses: c_int,
+    max_datatypes: c_int,
+    integers: *mut c_int,
+    addresses: *mut i64,
+    datatypes: *mut MPI_Datatype,
+) -> c_int {
+    on_process("MPI_Type_get_contents", |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        let told = Told::of(&datatype);
+        not_named(&told)?;
+        no_large(&told)?;
+        unsafe {
+            give(&told.integers, max_integers.into(), integers, integer)?;
+            give(told.addresses, max_addresses.into(), addresses, Ok)?;
+            give_types(mpi, told.datatypes, max_datatypes.into(), datatypes)
+        }
+    })
+}
+
+pub(crate) unsafe fn mpi_type_get_contents_c(
+    datatype: MPI_Datatype,
+    max_integers: i64,
+    max_addresses: i64,
+    max_counts: i64,
+    max_datatypes: i64,
+    integers: *mut c_int,
+    addresses: *mut i64,
+    counts: *mut i64,
+    datatypes: *mut MPI_Datatype,
+) -> c_int {
+    on_process("MPI_Type_get_contents_c", |mpi| {
+        let datatype = any_datatype_of(mpi, datatype)?;
+        let told = Told::of(&datatype);
+        not_named(&told)?;
+        unsafe {
+            give(&told.integers, max_integers, integers, integer)?;
+            give(told.addresses, max_addresses, addresses, Ok)?;
+            give(&told.counts, max_counts, counts, Ok)?;
+            give_types(mpi, told.datatypes, max_datatypes, datatypes)
+        }
+    })
+}
+
+unsafe fn give_types(mpi: &Mpi, list: &[Datatype], max: i64, at: *mut MPI_Datatype) -> Outcome<()> {
+    let places: Vec<_> = (0..list.len()).collect();
+    unsafe { give(&places, max, at, |index| handle_to_tell(mpi, &list[index])) }
+}
+
+pub(crate) unsafe fn mpi_type_match_size(
+    typeclass: c_int,
+    size: c_int,
+    datatype: *mut MPI_Datatype,
+) -> c_int {
+    on_process("MPI_Type_match_size", |mpi| {
+        let refused = |what| Failure::new(ErrorClass::Argument, what);
+        let class = match typeclass {
+            192 => TypeClass::Integer,
+            193 => TypeClass::Real,
+            194 => TypeClass::Complex,
+            other => return Err(refused(format!("{other} is no class of types (MPI_TYPECLASS_REAL)"))),
+        };
+        let bytes = u64::try_from(size).unwrap_or(0);
+        let found = Predefined::of_size(class, bytes).map(Datatype::predefined);
+        let handle = found.and_then(|found| mpi.handle_of(&found));
+        let what = || refused(format!("no type of this class has {size} bytes"));
+        unsafe { *place(datatype)? = handle.ok_or_else(what)? };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_type_get_value_index(
+    value_type: MPI_Datatype,
+    index_type: MPI_Datatype,
+    pair_type: *mut MPI_Datatype,
+) -> c_int {
+    on_process("MPI_Type_get_value_index", |mpi| {
+        let parts = [value_type, index_type].map(|handle| any_datatype_of(mpi, handle));
+        let [value, index] = parts;
+        let wanted = (value?.as_predefined(), index?.as_predefined());
+        let pair = Predefined::ALL
+            .into_iter()
+            .find(|pair| pair.parts().is_some_and(|(value, index)| (Some(value), Some(index)) == wanted));
+        let handle = pair.and_then(|pair| mpi.handle_of(&Datatype::predefined(pair)));
+        // There is no such pair: the standard lets the call say so.
+        unsafe { *place(pair_type)? = handle.unwrap_or(MPI_DATATYPE_NULL) };
+        Ok(())
+    })
+}
+
+/// The handle of an unnamed type: each is made once.
+fn unnamed(mpi: &Mpi, make: impl FnOnce() -> Datatype) -> Outcome<MPI_Datatype> {
+    let new = make();
+    let making = |of: &Datatype| (of.combiner(), of.contents().map(|contents| contents.integers.clone()));
+    let wanted = making(&new);
+    let mut known = mpi.types.unnamed.borrow_mut();
+    let found = known.iter().find(|handle| mpi.datatype(**handle).is_some_and(|of| making(&of) == wanted));
+    if let Some(&found) = found {
+        return Ok(found);
+    }
+    let handle = keep_datatype(mpi, new)?;
+    known.push(handle);
+    Ok(handle)
+}
+
+fn give_unnamed(function: &str, at: *mut MPI_Datatype, make: impl FnOnce() -> Outcome<Datatype>) -> c_int {
+    on_process(function, |mpi| {
+        let (at, new) = (place(at)?, make()?);
+        unsafe { *at = unnamed(mpi, || new)? };
+        Ok(())
+    })
+}
+
+/// A number of digits; `MPI_UNDEFINED` is none.
+fn digits_of(digits: c_int) -> Outcome<Option<u32>> {
+    if digits == MPI_UNDEFINED {
+        return Ok(None);
+    }
+    let what = || Failure::new(ErrorClass::Argument, format!("{digits} digits are below zero"));
+    u32::try_from(digits).map(Some).map_err(|_| what())
+}
+
+pub(crate) unsafe fn mpi_type_create_f90_real(
+    precision: c_int,
+    range: c_int,
+    new: *mut MPI_Datatype,
+) -> c_int {
+    give_unnamed("MPI_Type_create_f90_real", new, || {
+        Ok(Datatype::f90_real(digits_of(precision)?, digits_of(range)?)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_type_create_f90_complex(
+    precision: c_int,
+    range: c_int,
+    new: *mut MPI_Datatype,
+) -> c_int {
+    give_unnamed("MPI_Type_create_f90_complex", new, || {
+        Ok(Datatype::f90_complex(digits_of(precision)?, digits_of(range)?)?)
+    })
+}
+
+pub(crate) unsafe fn mpi_type_create_f90_integer(range: c_int, new: *mut MPI_Datatype) -> c_int {
+    give_unnamed("MPI_Type_create_f90_integer", new, || {
+        let range = digits_of(range)?;
+        let what = || Failure::new(ErrorClass::Argument, "no range is asked for");
+        Ok(Datatype::f90_integer(range.ok_or_else(what)?)?)
+    })
+}

@@ -1,0 +1,51 @@
+/* What the programs here have in common. */
+#ifndef CHECK_H
+#define CHECK_H
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size;
+
+#define CHECK(condition)                                                                          \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            printf("%s, line %d, rank %d: %s is false\n", __FILE__, __LINE__, rank, #condition);  \
+            fflush(stdout);                                                                       \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                         \
+        }                                                                                         \
+    } while (0)
+
+/* The class of what a call returns; needs MPI_ERRORS_RETURN. */
+static inline int class_of(int code) {
+    int class = -1;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+#define FAILS(call, class) CHECK(class_of(call) == (class))
+
+/* The checks of error classes are about this library: others name some errors otherwise. */
+#ifdef MPI_ABI_VERSION
+#define OWN 1
+#else
+#define OWN 0
+#endif
+
+static inline void begin(int *argc, char ***argv) {
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+}
+
+static inline int end(void) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("all good\n");
+    MPI_Finalize();
+    return 0;
+}
+#endif
