@@ -23,6 +23,7 @@ programs! {
     c_communicators
     c_errhandlers
     c_objects
+    c_shared_windows
     d_datatypes
     w_one_sided
     w_tools

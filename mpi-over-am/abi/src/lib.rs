@@ -46,6 +46,7 @@ mod packing;
 mod point_to_point;
 mod requests;
 mod sessions;
+mod shared_windows;
 mod state;
 mod statuses;
 pub mod tools;
@@ -76,6 +77,7 @@ mod implementation {
     pub(crate) use crate::point_to_point::*;
     pub(crate) use crate::requests::*;
     pub(crate) use crate::sessions::*;
+    pub(crate) use crate::shared_windows::*;
     pub(crate) use crate::statuses::*;
     pub(crate) use crate::topologies::*;
     pub(crate) use crate::type_contents::*;

@@ -14,12 +14,12 @@ use mpi_over_am::{ErrorClass, WindowMemory};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::communicators::NAME_ROOM;
-use crate::data::dest_of;
 use crate::environment::give_string;
 use crate::errhandlers::{KeptErrhandler, raise_through};
 use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process, place};
 use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
+use crate::shared_windows::SharedMemory;
 use crate::state::{Mpi, enter};
 use crate::types::{
     Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Group, MPI_Info, MPI_SUCCESS, MPI_WIN_NULL, MPI_Win,
@@ -35,9 +35,12 @@ pub(crate) struct WindowObject {
     unit: c_int,
     flavor: c_int,
     model: c_int,
+    /// What the window lies in, if all tasks share it. It goes after the window.
+    pub(crate) shared: Option<SharedMemory>,
 }
 
-const SHARED: c_int = 314;
+/// `MPI_WIN_FLAVOR_SHARED`.
+pub(crate) const SHARED: c_int = 314;
 const UNIFIED: c_int = 321;
 
 /// What a failure about a window does: its error handler runs.
@@ -87,10 +90,20 @@ fn keep(mpi: &Mpi, window: Window, at: *mut MPI_Win) -> Outcome<()> {
         Flavor::Allocated => 312,
         Flavor::Dynamic => 313,
     };
-    keep_as(mpi, window, flavor, at)
+    keep_as(mpi, window, flavor, None, at)
 }
 
-fn keep_as(mpi: &Mpi, window: Window, flavor: c_int, at: *mut MPI_Win) -> Outcome<()> {
+/// A handle for a window.
+///
+/// # Errors
+/// There are a million.
+pub(crate) fn keep_as(
+    mpi: &Mpi,
+    window: Window,
+    flavor: c_int,
+    shared: Option<SharedMemory>,
+    at: *mut MPI_Win,
+) -> Outcome<()> {
     let object = Rc::new(WindowObject {
         size: window.size() as i64,
         unit: window.unit() as c_int,
@@ -99,6 +112,7 @@ fn keep_as(mpi: &Mpi, window: Window, flavor: c_int, at: *mut MPI_Win) -> Outcom
         handle: Cell::new(MPI_WIN_NULL),
         flavor,
         model: UNIFIED,
+        shared,
     });
     let handle = mpi.windows.insert(Rc::clone(&object));
     let handle = handle.ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million windows exist"))?;
@@ -108,12 +122,20 @@ fn keep_as(mpi: &Mpi, window: Window, flavor: c_int, at: *mut MPI_Win) -> Outcom
     Ok(())
 }
 
-fn size_of(size: i64) -> Outcome<usize> {
+/// A size in bytes that a program gives.
+///
+/// # Errors
+/// It is negative.
+pub(crate) fn size_of(size: i64) -> Outcome<usize> {
     usize::try_from(size)
         .map_err(|_| Failure::new(ErrorClass::Size, format!("the size is {size}, below zero")))
 }
 
-fn unit_of(unit: i64) -> Outcome<u32> {
+/// A unit of displacements.
+///
+/// # Errors
+/// It is less than 1, or too large.
+pub(crate) fn unit_of(unit: i64) -> Outcome<u32> {
     u32::try_from(unit).ok().filter(|&unit| unit > 0).ok_or_else(|| {
         Failure::new(ErrorClass::Displacement, format!("the unit of displacements is {unit}, not 1 or more"))
     })
@@ -292,54 +314,5 @@ pub(crate) unsafe fn mpi_win_get_attr(
             other => object.window.attribute(&keyval_of(mpi, other)?)?.map(|value| value as usize),
         };
         unsafe { give_attribute(found, value, flag) }
-    })
-}
-
-/// The one process can share memory with itself: a window on memory of a communicator of one task.
-pub(crate) unsafe fn mpi_win_allocate_shared_c(
-    size: i64,
-    disp_unit: i64,
-    info: MPI_Info,
-    comm: MPI_Comm,
-    baseptr: *mut c_void,
-    win: *mut MPI_Win,
-) -> c_int {
-    on_communicator("MPI_Win_allocate_shared", comm, |mpi, object| {
-        if object.communicator.size() > 1 {
-            let what = "windows of memory that several tasks load from and store to are not supported: use MPI_Win_allocate";
-            return Err(Failure::new(ErrorClass::RmaShared, what));
-        }
-        let (size, unit, info) = (size_of(size)?, unit_of(disp_unit)?, info_of(info)?);
-        let (_, baseptr) = (place(win)?, place(baseptr)?);
-        let window = object.communicator.allocate_window(size, unit, &info)?;
-        unsafe { *baseptr.cast::<*mut u8>() = window.base() };
-        keep_as(mpi, window, SHARED, win)
-    })
-}
-
-pub(crate) unsafe fn mpi_win_shared_query_c(
-    win: MPI_Win,
-    rank: c_int,
-    size: *mut i64,
-    disp_unit: *mut i64,
-    baseptr: *mut c_void,
-) -> c_int {
-    on_window("MPI_Win_shared_query", win, |_, object| {
-        let own = object.window.rank() as c_int;
-        let lowest = rank == crate::types::MPI_PROC_NULL && object.window.group().size() == 1;
-        if rank != own && !lowest {
-            // The memory of the others cannot be reached by load and store: as the standard has it, no byte at no address.
-            if dest_of(rank)? >= object.window.group().size() && rank != crate::types::MPI_PROC_NULL {
-                return Err(Failure::new(ErrorClass::Rank, format!("rank {rank} does not exist")));
-            }
-            unsafe { (*size, *disp_unit, *baseptr.cast::<usize>()) = (0, 1, 0) };
-            return Ok(());
-        }
-        unsafe {
-            *size = object.size;
-            *disp_unit = i64::from(object.unit);
-            *baseptr.cast::<*mut u8>() = object.window.base();
-        }
-        Ok(())
     })
 }
