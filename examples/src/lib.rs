@@ -7,6 +7,7 @@ pub mod alltoallv;
 pub mod arguments;
 pub mod failure;
 pub mod fft;
+pub mod gas;
 pub mod graph500;
 pub mod kernel;
 pub mod kmers;
@@ -17,8 +18,10 @@ pub mod planes;
 pub mod progress;
 pub mod random;
 pub mod random_access;
+pub mod ssor;
 pub mod statistics;
 pub mod text;
+pub mod tiles;
 pub mod turn;
 pub mod word_table;
 

@@ -1,0 +1,206 @@
+//! The equations of the NAS application benchmarks: a synthetic gas that flows through a cube.
+//!
+//! The rate of change of a state is minus the sum of the differences of its fluxes along the three directions, plus second
+//! differences of what diffuses, plus a source that makes a known polynomial the steady state. After D. Bailey et al., "The NAS
+//! Parallel Benchmarks", RNR-94-007, section 3.2. Derivatives are not kept as matrices here: they are applied to a change of
+//! state, which takes a fraction of the work.
+
+/// Density, three components of momentum, energy.
+pub type State = [f64; 5];
+
+// The report's k1 to k5, and products of them.
+const K1: f64 = 1.4;
+const K2: f64 = 0.4;
+const K3: f64 = 0.1;
+const K4: f64 = 1.0;
+const K5: f64 = 1.4;
+const VISCOSITY: f64 = K3 * K4;
+const CONDUCTION: f64 = K1 * K5;
+
+/// How fast all five numbers diffuse along each direction.
+const DIFFUSION: [f64; 3] = [0.75, 0.75, 1.0];
+
+/// The weight of the fourth differences that damp the shortest waves.
+pub const DAMPING: f64 = 0.25;
+
+/// The coefficients of the steady state: the constant, then by power those of x, y and z.
+const STEADY: [[f64; 13]; 5] = [
+    [2.0, 0.0, 0.0, 4.0, 5.0, 3.0, 0.5, 0.02, 0.01, 0.03, 0.5, 0.4, 0.3],
+    [1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.01, 0.03, 0.02, 0.4, 0.3, 0.5],
+    [2.0, 2.0, 0.0, 0.0, 0.0, 2.0, 3.0, 0.04, 0.03, 0.05, 0.3, 0.5, 0.4],
+    [2.0, 2.0, 0.0, 0.0, 0.0, 2.0, 3.0, 0.03, 0.05, 0.04, 0.2, 0.1, 0.3],
+    [5.0, 4.0, 3.0, 2.0, 0.1, 0.4, 0.3, 0.05, 0.04, 0.03, 0.1, 0.3, 0.2],
+];
+
+/// The steady state at a place of the unit cube.
+#[must_use]
+pub fn steady([x, y, z]: [f64; 3]) -> State {
+    STEADY.map(|c| {
+        let along = |first: usize, at: f64| {
+            at * (c[first] + at * (c[first + 3] + at * (c[first + 6] + at * c[first + 9])))
+        };
+        c[0] + along(1, x) + along(2, y) + along(3, z)
+    })
+}
+
+/// The state inside the cube with which the benchmark begins, made of those on the faces. The products are the report's.
+#[must_use]
+pub fn blended([x, y, z]: [f64; 3]) -> State {
+    let between = |low: State, high: State, at: f64| -> State {
+        std::array::from_fn(|number| (1.0 - at) * low[number] + at * high[number])
+    };
+    let a = between(steady([0.0, y, z]), steady([1.0, y, z]), x);
+    let b = between(steady([x, 0.0, z]), steady([x, 1.0, z]), y);
+    let c = between(steady([x, y, 0.0]), steady([x, y, 1.0]), z);
+    std::array::from_fn(|number| {
+        let (a, b, c) = (a[number], b[number], c[number]);
+        a + b + c - a * b - b * c - c * a + a * b * c
+    })
+}
+
+/// What follows from a state, and is used more than once.
+struct Motion {
+    /// One over the density.
+    volume: f64,
+    velocity: [f64; 3],
+    /// Half the square of the speed.
+    half_square: f64,
+    pressure: f64,
+}
+
+impl Motion {
+    #[inline(always)]
+    fn of(state: &State) -> Self {
+        let volume = 1.0 / state[0];
+        let velocity = [state[1] * volume, state[2] * volume, state[3] * volume];
+        let half_square = 0.5 * dot(velocity, velocity);
+        Self { volume, velocity, half_square, pressure: K2 * (state[4] - state[0] * half_square) }
+    }
+}
+
+#[inline(always)]
+fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+/// Viscosity acts on the component along a direction more than on those across it.
+#[inline(always)]
+fn stiffness(component: usize, direction: usize) -> f64 {
+    if component == direction { 4.0 / 3.0 } else { 1.0 }
+}
+
+/// The pressure of a state.
+#[must_use]
+pub fn pressure(state: &State) -> f64 {
+    Motion::of(state).pressure
+}
+
+/// The flux along a direction, and what diffuses along it.
+#[inline(always)]
+#[must_use]
+pub fn flux_and_diffusion(state: &State, direction: usize) -> (State, State) {
+    let Motion { volume, velocity, half_square, pressure } = Motion::of(state);
+    let speed = velocity[direction];
+    let mut flux = state.map(|number| number * speed);
+    flux[1 + direction] += pressure;
+    flux[4] += pressure * speed;
+    let mut diffusion = state.map(|number| DIFFUSION[direction] * number);
+    for component in 0..3 {
+        diffusion[1 + component] += VISCOSITY * stiffness(component, direction) * velocity[component];
+    }
+    diffusion[4] +=
+        VISCOSITY * ((1.0 - CONDUCTION) * half_square + speed * speed / 6.0 + CONDUCTION * state[4] * volume);
+    (flux, diffusion)
+}
+
+/// How a small change of a state changes its flux times `of_flux`, and what diffuses times `of_diffusion`; the sum.
+#[inline(always)]
+#[must_use]
+pub fn change(state: &State, by: &State, direction: usize, of_flux: f64, of_diffusion: f64) -> State {
+    let Motion { volume, velocity, half_square, pressure } = Motion::of(state);
+    let (speed, momentum) = (velocity[direction], [by[1], by[2], by[3]]);
+    let pressure_by = K2 * (by[4] - dot(velocity, momentum) + half_square * by[0]);
+    // The changes of the momentum that are not those of the density.
+    let pushed: [f64; 3] = std::array::from_fn(|component| momentum[component] - velocity[component] * by[0]);
+    let velocity_by = pushed.map(|pushed| pushed * volume);
+    let across = pushed[direction];
+    let same = of_flux * speed + of_diffusion * DIFFUSION[direction];
+    let viscous = of_diffusion * VISCOSITY;
+    let mut sum = by.map(|number| number * same);
+    sum[0] += of_flux * across;
+    for component in 0..3 {
+        sum[1 + component] += of_flux * velocity[component] * across
+            + viscous * stiffness(component, direction) * velocity_by[component];
+    }
+    sum[1 + direction] += of_flux * pressure_by;
+    let enthalpy = (state[4] + pressure) * volume;
+    sum[4] += of_flux * (pressure_by * speed + enthalpy * across);
+    sum[4] += viscous
+        * ((1.0 - CONDUCTION) * dot(velocity, velocity_by)
+            + speed * velocity_by[direction] / 3.0
+            + CONDUCTION * volume * (by[4] - state[4] * volume * by[0]));
+    sum
+}
+
+/// The change of a state that, together with `weights` times what it changes of the diffusion along each direction, is `goal`.
+/// Momentum depends on density, and energy on both, but not the other way round: there is nothing to eliminate.
+#[inline(always)]
+#[must_use]
+pub fn solve_diffusion(state: &State, weights: [f64; 3], goal: &State) -> State {
+    let Motion { volume, velocity, .. } = Motion::of(state);
+    let same = 1.0 + dot(weights, DIFFUSION);
+    let viscous = weights.map(|weight| weight * VISCOSITY);
+    let all = viscous[0] + viscous[1] + viscous[2];
+    let density = goal[0] / same;
+    let mut by = [density, 0.0, 0.0, 0.0, 0.0];
+    let mut velocity_by = [0.0; 3];
+    for component in 0..3 {
+        // Along its own direction a component is 4/3 as stiff.
+        let stiff = volume * (all + viscous[component] / 3.0);
+        let momentum = (goal[1 + component] + stiff * velocity[component] * density) / (same + stiff);
+        by[1 + component] = momentum;
+        velocity_by[component] = (momentum - velocity[component] * density) * volume;
+    }
+    let along: f64 = (0..3).map(|at| viscous[at] * velocity[at] * velocity_by[at]).sum();
+    let conducted = all * CONDUCTION * volume;
+    let known = all * (1.0 - CONDUCTION) * dot(velocity, velocity_by) + along / 3.0
+        - conducted * state[4] * volume * density;
+    by[4] = (goal[4] - known) / (same + conducted);
+    by
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BY: State = [0.3, -0.2, 0.5, 0.1, -0.4];
+
+    #[test]
+    fn derivatives_are_limits_of_differences() {
+        let state = steady([0.3, 0.6, 0.8]);
+        let step = 1e-6;
+        let at = |step: f64| -> State { std::array::from_fn(|number| state[number] + step * BY[number]) };
+        for direction in 0..3 {
+            let (flux_up, diffusion_up) = flux_and_diffusion(&at(step), direction);
+            let (flux_down, diffusion_down) = flux_and_diffusion(&at(-step), direction);
+            let (of_flux, of_diffusion) =
+                (change(&state, &BY, direction, 1.0, 0.0), change(&state, &BY, direction, 0.0, 1.0));
+            for number in 0..5 {
+                let slope = |up: State, down: State| (up[number] - down[number]) / (2.0 * step);
+                assert!((slope(flux_up, flux_down) - of_flux[number]).abs() < 1e-7);
+                assert!((slope(diffusion_up, diffusion_down) - of_diffusion[number]).abs() < 1e-7);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_solved_gives_the_goal_back() {
+        let (state, weights) = (steady([0.9, 0.2, 0.5]), [3.0, 0.5, 7.0]);
+        let by = solve_diffusion(&state, weights, &BY);
+        for number in 0..5 {
+            let others: f64 =
+                (0..3).map(|direction| change(&state, &by, direction, 0.0, weights[direction])[number]).sum();
+            assert!((by[number] + others - BY[number]).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A cube of points whose columns along z lie over a grid of tasks, with two layers of copies around what a task has.
+//!
+//! The grid is an MPI Cartesian topology without ends that meet: at the faces of the cube there is nobody, and a message to or
+//! from nobody is none. Tasks that would have too few points are not in the grid.
+
+use std::ops::Range;
+
+use bytemuck::Zeroable;
+use mpi_over_am::{Communicator, Datum, PROC_NULL};
+
+use crate::Failure;
+use crate::nas::first_of;
+
+/// Layers of copies around the own points, and the fewest points along a side of a tile.
+const LAYERS: usize = 2;
+/// Tags of the edges across x and y.
+const EDGE_TAGS: [i32; 2] = [2, 3];
+
+/// Which neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// At smaller x or y.
+    Low,
+    /// At larger x or y.
+    High,
+}
+
+impl Side {
+    /// The opposite one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Low => Self::High,
+            Self::High => Self::Low,
+        }
+    }
+}
+
+/// The tasks along x and y that `tasks` allow for a cube of `size` points along a side: as many as possible, in a grid that is
+/// as square as possible.
+#[must_use]
+pub fn grid_of(tasks: u32, size: usize) -> [u32; 2] {
+    let divided = |tasks: u32| {
+        let along_x = (1..=tasks)
+            .take_while(|x| x * x <= tasks)
+            .filter(|x| tasks.is_multiple_of(*x))
+            .max()
+            .unwrap_or(1);
+        [along_x, tasks / along_x]
+    };
+    let fits = |grid: &[u32; 2]| size / grid[1] as usize >= LAYERS;
+    (1..=tasks).rev().map(divided).find(fits).unwrap_or([1, 1])
+}
+
+/// One task's part of the cube. Places are those in the whole cube.
+#[derive(Debug)]
+pub struct Tile<'a> {
+    grid: &'a Communicator,
+    size: usize,
+    own: [Range<usize>; 3],
+    /// By direction x, y: who is at smaller places, and who at larger ones.
+    neighbours: [[u32; 2]; 2],
+}
+
+impl<'a> Tile<'a> {
+    /// The part of this task of a cube of `size` points along a side. `grid` has a Cartesian topology: tasks along y, along x.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn new(grid: &'a Communicator, size: usize) -> Result<Self, Failure> {
+        let topology = grid.cartesian()?;
+        let at = topology.coordinates(grid.rank())?;
+        let own = |dimension: usize| {
+            let (place, tasks) = (at[dimension], topology.dimensions()[dimension]);
+            first_of(place, tasks, size)..first_of(place + 1, tasks, size)
+        };
+        let neighbours = |dimension| {
+            let shift = topology.shift(grid.rank(), dimension, 1)?;
+            Ok::<_, Failure>([shift.source, shift.destination].map(|task| task.unwrap_or(PROC_NULL)))
+        };
+        Ok(Self { grid, size, own: [own(1), own(0), 0..size], neighbours: [neighbours(1)?, neighbours(0)?] })
+    }
+
+    /// The communicator of the tasks that have tiles.
+    #[must_use]
+    pub fn grid(&self) -> &'a Communicator {
+        self.grid
+    }
+
+    /// Points along a side of the cube.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The own places along a direction.
+    #[must_use]
+    pub fn own(&self, direction: usize) -> Range<usize> {
+        self.own[direction].clone()
+    }
+
+    /// The own places along a direction that are not on a face of the cube.
+    #[inline(always)]
+    #[must_use]
+    pub fn inside(&self, direction: usize) -> Range<usize> {
+        let own = &self.own[direction];
+        own.start.max(1)..own.end.min(self.size - 1)
+    }
+
+    /// How far neighbours along each direction are apart in a field.
+    #[inline(always)]
+    #[must_use]
+    pub fn strides(&self) -> [usize; 3] {
+        let row = self.own[0].len() + 2 * LAYERS;
+        [1, row, row * (self.own[1].len() + 2 * LAYERS)]
+    }
+
+    /// Where a place is in a field.
+    #[inline(always)]
+    #[must_use]
+    pub fn at(&self, place: [usize; 3]) -> usize {
+        let strides = self.strides();
+        (0..3)
+            .map(|direction| (place[direction] + LAYERS - self.own[direction].start) * strides[direction])
+            .sum()
+    }
+
+    /// A field of what `value` gives for each place, copies too; beyond the faces of the cube it is zero.
+    #[must_use]
+    pub fn field<T: Datum + Zeroable>(&self, value: impl Fn([usize; 3]) -> T) -> Vec<T> {
+        let strides = self.strides();
+        let mut field = vec![T::zeroed(); strides[2] * (self.size + 2 * LAYERS)];
+        let known = |direction: usize| {
+            let own = &self.own[direction];
+            own.start.saturating_sub(LAYERS)..(own.end + LAYERS).min(self.size)
+        };
+        for z in known(2) {
+            for y in known(1) {
+                for x in known(0) {
+                    field[self.at([x, y, z])] = value([x, y, z]);
+                }
+            }
+        }
+        field
+    }
+
+    /// Collective: makes the copies equal to what they are copies of. Points that differ from the own ones in both x and y are of
+    /// no use, and not sent.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn refresh<T: Datum + Zeroable>(&self, field: &mut [T]) -> Result<(), Failure> {
+        let (mut send, mut receive) = (Vec::new(), Vec::new());
+        for direction in 0..2 {
+            let own = self.own(direction);
+            for (side, leaving, coming) in [
+                (Side::Low, own.start..own.start + LAYERS, own.end..own.end + LAYERS),
+                (Side::High, own.end - LAYERS..own.end, own.start.wrapping_sub(LAYERS)..own.start),
+            ] {
+                let (dest, source) =
+                    (self.neighbour(direction, side), self.neighbour(direction, side.other()));
+                send.clear();
+                if dest != PROC_NULL {
+                    for layer in leaving {
+                        send.extend(self.layer(direction, layer, self.own(2)).map(|at| field[at]));
+                    }
+                }
+                let count = if source == PROC_NULL { 0 } else { LAYERS * self.across(direction) * self.size };
+                receive.resize(count, T::zeroed());
+                self.grid.sendrecv((&send, dest, side as i32), (&mut receive, source, side as i32))?;
+                if source != PROC_NULL {
+                    let places = coming.flat_map(|layer| self.layer(direction, layer, self.own(2)));
+                    places.zip(&receive).for_each(|(at, value)| field[at] = *value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives the copies in plane `z` that lie beside the own points on a side, from both neighbours there.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn receive_edges<T: Datum + Zeroable>(
+        &self,
+        field: &mut [T],
+        z: usize,
+        side: Side,
+        line: &mut Vec<T>,
+    ) -> Result<(), Failure> {
+        for (direction, tag) in EDGE_TAGS.into_iter().enumerate() {
+            let source = self.neighbour(direction, side);
+            if source == PROC_NULL {
+                continue;
+            }
+            let own = self.own(direction);
+            let layer = if side == Side::Low { own.start - 1 } else { own.end };
+            line.resize(self.across(direction), T::zeroed());
+            self.grid.recv(line, source, tag)?;
+            self.layer(direction, layer, z..z + 1).zip(&*line).for_each(|(at, value)| field[at] = *value);
+        }
+        Ok(())
+    }
+
+    /// Sends the own points in plane `z` that lie on a side, to both neighbours there.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    pub fn send_edges<T: Datum>(
+        &self,
+        field: &[T],
+        z: usize,
+        side: Side,
+        line: &mut Vec<T>,
+    ) -> Result<(), Failure> {
+        for (direction, tag) in EDGE_TAGS.into_iter().enumerate() {
+            let dest = self.neighbour(direction, side);
+            if dest == PROC_NULL {
+                continue;
+            }
+            let own = self.own(direction);
+            let layer = if side == Side::Low { own.start } else { own.end - 1 };
+            line.clear();
+            line.extend(self.layer(direction, layer, z..z + 1).map(|at| field[at]));
+            self.grid.send(line, dest, tag)?;
+        }
+        Ok(())
+    }
+
+    fn neighbour(&self, direction: usize, side: Side) -> u32 {
+        self.neighbours[direction][side as usize]
+    }
+
+    /// The own places across a direction, of x and y.
+    fn across(&self, direction: usize) -> usize {
+        self.own[1 - direction].len()
+    }
+
+    /// Where the points of a layer across a direction are, by planes.
+    fn layer(
+        &self,
+        direction: usize,
+        layer: usize,
+        planes: Range<usize>,
+    ) -> impl Iterator<Item = usize> + use<'_, 'a> {
+        planes.flat_map(move |z| {
+            self.own(1 - direction).map(move |across| {
+                self.at(if direction == 0 { [layer, across, z] } else { [across, layer, z] })
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_as_large_as_tiles_allow() {
+        assert_eq!(grid_of(1, 12), [1, 1]);
+        assert_eq!(grid_of(2, 12), [1, 2]);
+        assert_eq!(grid_of(3, 12), [1, 3]);
+        assert_eq!(grid_of(4, 12), [2, 2]);
+        assert_eq!(grid_of(12, 12), [3, 4]);
+        assert_eq!(grid_of(7, 12), [2, 3], "seven in a row would have less than two points each");
+        assert_eq!(grid_of(1000, 12), [6, 6]);
+    }
+}
