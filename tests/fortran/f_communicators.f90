@@ -91,6 +91,17 @@ program f_communicators
   call MPI_Barrier(half, ierr)
   call MPI_Comm_free(half, ierr)
 
+  ! Sizes of elements, and arrays that are ignored.
+  call MPI_Sizeof(places, length, ierr)
+  call need(length == 8, 29)
+  call MPI_Sizeof((1d0, 2d0), length, ierr)
+  call need(length == 16, 30)
+  counts(1:tasks) = 1
+  bytes(1:tasks) = [(i, i = 0, tasks - 1)]
+  taken(1:tasks) = 100 * rank + bytes(1:tasks)
+  call MPI_Alltoallv(MPI_IN_PLACE, 0, 0, MPI_DATATYPE_NULL, taken, counts, bytes, MPI_INTEGER, comm, ierr)
+  call need(all(taken(1:tasks) == [(100 * i + rank, i = 0, tasks - 1)]), 31)
+
   ! A ring, and a graph without weights.
   dims = 0
   call MPI_Dims_create(tasks, 1, dims, ierr)
@@ -132,6 +143,9 @@ program f_communicators
   call MPI_Info_get(info, 'colour', 4, text, flag, ierr)
   call need(flag .and. text == 'blue', 22)
   text = 'untouched'
+  length = 0
+  call MPI_Info_get_string(info, 'colour', length, text, flag, ierr)
+  call need(flag .and. length == 10 .and. text == 'untouched', 32)
   call MPI_Info_get(info, 'none', 4, text, flag, ierr)
   call need(.not. flag .and. text == 'untouched', 23)
   call MPI_Info_get_nthkey(info, 0, word, ierr)

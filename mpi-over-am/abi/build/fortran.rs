@@ -17,7 +17,7 @@ pub(crate) struct Argument {
     /// What a program declares it as; `{name}` stands for the name.
     pub(crate) declaration: String,
     /// Whether it may be of any type and rank.
-    pub(crate) is_choice: bool,
+    pub(crate) is_any: bool,
     has_length: bool,
 }
 
@@ -46,9 +46,16 @@ impl Routine {
     }
 }
 
+/// Arrays that mean nothing at some tasks, or beside `MPI_IN_PLACE`: programs give any number for them then.
+const OFTEN_IGNORED: [&str; 7] =
+    ["sendcounts", "recvcounts", "displs", "sdispls", "rdispls", "sendtypes", "recvtypes"];
+
 /// Truth values, by their names in the prototypes.
 const LOGICALS: [&str; 8] =
     ["flag", "commute", "reorder", "high", "periods", "remain_dims", "is_set", "weighted"];
+
+/// Lengths of the room for a string, and of the string afterwards.
+const ROOMS: [&str; 2] = ["buflen", "pset_len"];
 
 /// Arguments that C alone has.
 const ONLY_IN_C: [(&str, &str); 6] = [
@@ -111,7 +118,7 @@ fn routine(name: &str, prototype: &Prototype) -> Fallible<Routine> {
 /// What a parameter is in Fortran: adds the argument, and what happens to it before, in and after the call.
 fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter) -> Fallible<()> {
     let Parameter { name, kind, base, is_array } = parameter;
-    let (mut is_choice, mut has_length) = (false, false);
+    let (mut is_any, mut has_length) = (false, false);
     let integer = if LOGICALS.contains(&name.as_str()) { "logical" } else { "integer" };
     let plural = if *is_array { "(*)" } else { "" };
     let small = WITH_SMALL_ATTRIBUTES.contains(&routine.name.as_str());
@@ -151,18 +158,18 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
         }
         // An address that goes out, of whatever type the program has for it.
         ("*mut c_void", "baseptr" | "logical_true" | "logical_false") => {
-            is_choice = true;
+            is_any = true;
             (kind.clone(), name.clone(), "type(*), dimension(*) :: {name}".to_owned())
         }
         // Fortran has no use for the address of what it has attached.
         ("*mut c_void", "buffer_addr") => {
-            is_choice = true;
+            is_any = true;
             writeln!(before, "let _ = {name};\nlet mut detached = 0_usize;")?;
             let call = "(&raw mut detached).cast()".to_owned();
             (kind.clone(), call, "type(*), dimension(*) :: {name}".to_owned())
         }
         ("*mut c_void" | "*const c_void", _) => {
-            is_choice = true;
+            is_any = true;
             let call = format!("sentinels::buffer({name})");
             ("*const c_void".to_owned(), call, "type(*), dimension(*) :: {name}".to_owned())
         }
@@ -180,7 +187,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             (kind.clone(), name.clone(), "integer :: {name}(*)".to_owned())
         }
         // C counts the final zero, where it wants to know the length at all.
-        ("*mut c_int", "buflen" | "pset_len") => {
+        ("*mut c_int", length) if ROOMS.contains(&length) => {
             writeln!(before, "let mut c_{name} = if *{name} > 0 {{ *{name} + 1 }} else {{ 0 }};")?;
             writeln!(after, "*{name} = (c_{name} - 1).max(0);")?;
             (kind.clone(), format!("&raw mut c_{name}"), "integer :: {name}".to_owned())
@@ -207,7 +214,13 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
         ("*mut c_char", _) => {
             has_length = true;
             let has_flag = prototype.parameters.iter().any(|other| other.name == "flag");
-            let condition = if has_flag { " && *flag != 0" } else { "" };
+            let room = prototype.parameters.iter().find(|other| ROOMS.contains(&other.name.as_str()));
+            let mut condition = String::from(if has_flag { " && *flag != 0" } else { "" });
+            // Who says that there is no room asks for the length only.
+            if let Some(room) = room {
+                writeln!(before, "let is_wanted = *{} > 0;", room.name)?;
+                condition.push_str(" && is_wanted");
+            }
             writeln!(before, "let mut c_{name} = text::Room::new();")?;
             writeln!(after, "if code == 0{condition} {{ c_{name}.give({name}, {name}_len); }}")?;
             (kind.clone(), format!("c_{name}.as_mut_ptr()"), "character(len=*) :: {name}".to_owned())
@@ -283,8 +296,9 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
         }
         (other, _) => return Err(format!("{}: no Fortran for {name}: {other}", routine.name).into()),
     };
+    let is_any = is_any || OFTEN_IGNORED.contains(&name.as_str());
     routine.call.push(call);
-    routine.arguments.push(Argument { name: name.clone(), rust, declaration, is_choice, has_length });
+    routine.arguments.push(Argument { name: name.clone(), rust, declaration, is_any, has_length });
     Ok(())
 }
 

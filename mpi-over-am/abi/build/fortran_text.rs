@@ -148,6 +148,10 @@ pub(crate) fn module(routines: &[Routine]) -> Fallible<String> {
          !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf\n\
          \x20     type(*), dimension(*) :: buf\n\
          \x20   end subroutine\n\
+         \x20   subroutine MPI_Sizeof(x, size, ierror) bind(C, name='mpi_sizeof_of_descriptor')\n\
+         \x20     type(*), dimension(..) :: x\n\
+         \x20     integer :: size, ierror\n\
+         \x20   end subroutine\n\
          \x20 end interface\nend module mpi\n",
     );
     match text.lines().find(|line| line.len() > 132) {
@@ -166,7 +170,7 @@ fn interface(text: &mut String, name: &str, routine: &Routine) -> Fallible<()> {
         let comma = if place + 1 == names.len() { ")" } else { ", &" };
         writeln!(text, "      {argument}{comma}")?;
     }
-    let choices: Vec<_> = routine.arguments.iter().filter(|argument| argument.is_choice).collect();
+    let choices: Vec<_> = routine.arguments.iter().filter(|argument| argument.is_any).collect();
     writeln!(text, "      import")?;
     for argument in &routine.arguments {
         writeln!(text, "      {}", argument.declaration.replace("{name}", &argument.name))?;

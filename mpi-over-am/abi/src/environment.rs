@@ -211,7 +211,8 @@ pub(crate) unsafe fn mpi_error_class(code: c_int, class: *mut c_int) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_error_string(code: c_int, text: *mut c_char, len: *mut c_int) -> c_int {
-    let last = last_said(code);
+    // Of its own codes a program hears just what it has given them.
+    let last = last_said(code).filter(|_| crate::error_codes::text_of(code).is_none());
     let said = last.map_or_else(|| meaning(code), |said| format!("{}; {said}", meaning(code)));
     unsafe { give_string(&said, text, 512, len) };
     MPI_SUCCESS

@@ -62,7 +62,7 @@ pub(crate) fn meaning(code: c_int) -> String {
 }
 
 /// What the program says of one of its codes.
-fn text_of(code: c_int) -> Option<String> {
+pub(crate) fn text_of(code: c_int) -> Option<String> {
     added().by_number.get(&code).map(|own| own.text.clone())
 }
 

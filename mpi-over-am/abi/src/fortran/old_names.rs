@@ -13,7 +13,7 @@ use crate::exports::{
     PMPI_Comm_create_errhandler, PMPI_Comm_get_errhandler, PMPI_Comm_set_errhandler, PMPI_Get_address,
     PMPI_Type_create_hindexed, PMPI_Type_create_hvector, PMPI_Type_create_struct, PMPI_Type_get_extent,
 };
-use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler};
+use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_SUCCESS};
 
 /// Nothing: a call that the compiler cannot look into keeps it from moving accesses of the buffer across (MPI 5.0 section
 /// 19.1.8).
@@ -23,6 +23,22 @@ extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
 /// As [`mpi_f_sync_reg_`].
 #[unsafe(no_mangle)]
 extern "C" fn pmpi_f_sync_reg_(_buffer: *mut c_void) {}
+
+/// What a Fortran compiler says of an argument of any type and rank: its first members (Fortran 2018 section 18.5.3).
+#[repr(C)]
+struct Descriptor {
+    base: *const c_void,
+    element_len: usize,
+}
+
+/// MPI_SIZEOF of the module `mpi`: the bytes of an element.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mpi_sizeof_of_descriptor(x: *const Descriptor, size: *mut c_int, ierror: *mut c_int) {
+    unsafe {
+        *size = (*x).element_len as c_int;
+        report(ierror, MPI_SUCCESS);
+    }
+}
 
 /// Exports a routine by its two names.
 macro_rules! routines {
