@@ -12,6 +12,7 @@ pub mod graph500;
 pub mod kernel;
 pub mod kmers;
 pub mod kronecker;
+pub mod mixture;
 pub mod multigrid;
 pub mod nas;
 pub mod planes;
