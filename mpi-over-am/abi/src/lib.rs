@@ -31,6 +31,7 @@ mod collectives;
 mod communicators;
 mod data;
 mod datatypes;
+mod deprecated;
 mod environment;
 mod errhandlers;
 mod error_codes;
@@ -64,6 +65,7 @@ mod implementation {
     pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
     pub(crate) use crate::datatypes::*;
+    pub(crate) use crate::deprecated::*;
     pub(crate) use crate::environment::*;
     pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;
