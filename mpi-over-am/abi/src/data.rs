@@ -101,7 +101,12 @@ pub(crate) unsafe fn to_receive(
 /// Null for elements that lie at displacement 0.
 #[inline(always)]
 fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<()> {
-    if at.is_null() && count > 0 && datatype.is_dense() && datatype.size() > 0 {
+    if at.is_null()
+        && count > 0
+        && datatype.is_dense()
+        && datatype.size() > 0
+        && datatype.true_lower_bound() == 0
+    {
         return Err(Failure::new(ErrorClass::Buffer, format!("the buffer for {count} elements is null")));
     }
     Ok(())

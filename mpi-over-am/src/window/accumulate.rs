@@ -223,7 +223,9 @@ impl<F: Fabric> Window<F> {
             let what = "windows know MPI's own operations only; the value is the rank";
             return Err(Error::refused(ErrorClass::Operation, call, what, i64::from(target.rank)));
         };
-        op.check(target.datatype)?;
+        if target.count > 0 {
+            op.check(target.datatype)?;
+        }
         let basic = target.datatype.basic();
         let is_noop = predefined == PredefinedOp::NoOp;
         if let Some(origin) = origin.filter(|_| !is_noop)
