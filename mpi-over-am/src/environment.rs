@@ -246,7 +246,8 @@ fn finish<F: Fabric>(state: &mut State<F>) -> Result<()> {
     state.finish_schedules()?;
     for request in state.handlers().requests.unfinished() {
         let requests = &mut state.handlers().requests;
-        if requests.is_receive(request) || requests.phase(request) == Phase::Parts {
+        if requests.is_receive(request) || matches!(requests.phase(request), Phase::Parts | Phase::ByProgram)
+        {
             protocol::end(state, request);
         } else {
             state.wait_over(request)?;

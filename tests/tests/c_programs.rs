@@ -25,6 +25,7 @@ programs! {
     c_objects
     c_shared_windows
     d_datatypes
+    d_requests
     w_one_sided
     w_tools
 }

@@ -37,6 +37,7 @@ mod errhandlers;
 mod error_codes;
 mod errors;
 mod fortran;
+mod generalized;
 mod groups;
 mod handles;
 mod infos;
@@ -69,6 +70,7 @@ mod implementation {
     pub(crate) use crate::environment::*;
     pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;
+    pub(crate) use crate::generalized::*;
     pub(crate) use crate::groups::*;
     pub(crate) use crate::handles::*;
     pub(crate) use crate::infos::*;

@@ -233,9 +233,58 @@ pub(crate) unsafe fn mpi_sendrecv_replace_c(
     on_communicator("MPI_Sendrecv_replace", comm, |mpi, object| {
         let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
         let from = (source_of(source)?, tag_of(recvtag));
-        let received = object.communicator.sendrecv_replace_data(&data, (dest_of(dest)?, sendtag), from)?;
+        let to = (dest_of(dest)?, sendtag);
+        let received = if mpi.is_shared() {
+            let id = object.communicator.isendrecv_replace_data(&data, to, from)?;
+            wait_for(mpi, &object.communicator, id)?
+        } else {
+            object.communicator.sendrecv_replace_data(&data, to, from)?
+        };
         unsafe { store(status, &received) };
         Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_isendrecv_c(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_communicator("MPI_Isendrecv", comm, |mpi, object| {
+        let (out, data) = unsafe {
+            (to_send(mpi, sendbuf, sendcount, sendtype)?, to_receive(mpi, recvbuf, recvcount, recvtype)?)
+        };
+        let from = (&data, source_of(source)?, tag_of(recvtag));
+        let id = object.communicator.isendrecv_data((&out, dest_of(dest)?, sendtag), from)?;
+        unsafe { give(mpi, comm, id, false, request) }
+    })
+}
+
+pub(crate) unsafe fn mpi_isendrecv_replace_c(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_communicator("MPI_Isendrecv_replace", comm, |mpi, object| {
+        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let from = (source_of(source)?, tag_of(recvtag));
+        let id = object.communicator.isendrecv_replace_data(&data, (dest_of(dest)?, sendtag), from)?;
+        unsafe { give(mpi, comm, id, false, request) }
     })
 }
 

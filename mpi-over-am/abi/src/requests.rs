@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use mpi_over_am::{Communicator, Error, ErrorClass, RequestId, Status};
 use smallvec::SmallVec;
 
-use crate::errors::{Failure, Outcome, code_of};
+use crate::errors::{Failure, Outcome, code_of, place};
 use crate::state::{Mpi, RequestObject, waiting};
 use crate::statuses::{store, store_cancelled};
 use crate::types::{MPI_Comm, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
@@ -25,7 +25,7 @@ pub(crate) fn keep_request(
     id: RequestId,
     is_persistent: bool,
 ) -> Outcome<MPI_Request> {
-    match mpi.requests.insert(RequestObject { id, is_persistent, of }) {
+    match mpi.requests.insert(RequestObject { id, is_persistent, is_generalized: false, of }) {
         Some(handle) => Ok(MPI_Request(handle)),
         None => Err(Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some")),
     }
@@ -39,7 +39,11 @@ pub(crate) fn wait_for(mpi: &Mpi, communicator: &Communicator, id: RequestId) ->
     Ok(waiting(mpi, || communicator.wait(id), || communicator.test(id).transpose())?)
 }
 
-fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
+/// The request of a handle.
+///
+/// # Errors
+/// A handle of none.
+pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
     mpi.requests.get(handle.0).ok_or_else(|| {
         Failure::new(
             ErrorClass::Request,
@@ -57,6 +61,11 @@ unsafe fn ended(
     status: *mut MPI_Status,
 ) -> Outcome<()> {
     unsafe {
+        if object.is_generalized {
+            let handle = *request;
+            *request = MPI_REQUEST_NULL;
+            return crate::generalized::ended(mpi, handle, status);
+        }
         if !object.is_persistent {
             mpi.requests.remove((*request).0);
             *request = MPI_REQUEST_NULL;
@@ -83,7 +92,7 @@ unsafe fn ended(
 }
 
 /// Runs a call about requests; a failure goes to the error handler of the communicator of the request that failed.
-fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm) -> Outcome<()>) -> c_int {
+pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm) -> Outcome<()>) -> c_int {
     let mpi = match crate::state::enter(function) {
         Ok(mpi) => mpi,
         Err(code) => return code,
@@ -96,7 +105,7 @@ fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm) -> Outcome
 
 pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Wait", |mpi, of| unsafe {
-        if *request == MPI_REQUEST_NULL {
+        if *place(request)? == MPI_REQUEST_NULL {
             store(status, &Status::default());
             return Ok(());
         }
@@ -111,8 +120,8 @@ pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status
 
 pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Test", |mpi, of| unsafe {
-        *flag = 1;
-        if *request == MPI_REQUEST_NULL {
+        *place(flag)? = 1;
+        if *place(request)? == MPI_REQUEST_NULL {
             store(status, &Status::default());
             return Ok(());
         }
@@ -126,6 +135,11 @@ pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, statu
             }
         }
     })
+}
+
+fn count_of_requests(count: c_int) -> Outcome<usize> {
+    usize::try_from(count)
+        .map_err(|_| Failure::new(ErrorClass::Count, format!("the count of requests is {count}, below zero")))
 }
 
 /// The requests of a call: each that is not null, with its place in the program's array.
@@ -148,9 +162,10 @@ impl Several {
         requests: *mut MPI_Request,
         statuses: *mut MPI_Status,
     ) -> Outcome<Self> {
-        let count = usize::try_from(count).map_err(|_| {
-            Failure::new(ErrorClass::Count, format!("the count of requests is {count}, below zero"))
-        })?;
+        let count = count_of_requests(count)?;
+        if count > 0 {
+            place(requests)?;
+        }
         let mut several = Self {
             objects: SmallVec::new(),
             ids: SmallVec::new(),
@@ -396,41 +411,153 @@ pub(crate) unsafe fn mpi_testsome(
     unsafe { some("MPI_Testsome", count, requests, outcount, indices, statuses, false) }
 }
 
+/// What a wait would tell of an operation that is over.
+unsafe fn tell(
+    mpi: &Mpi,
+    request: MPI_Request,
+    object: &RequestObject,
+    status: *mut MPI_Status,
+) -> Outcome<()> {
+    let communicator = &mpi.world.communicator;
+    if object.is_generalized {
+        return crate::generalized::tell(mpi, request, status);
+    }
+    let found = communicator.request_status(object.id)?.unwrap_or_default();
+    if communicator.was_cancelled(object.id)? {
+        unsafe { store_cancelled(status) };
+    } else {
+        unsafe { store(status, &found) };
+    }
+    Ok(())
+}
+
+fn is_over(mpi: &Mpi, object: &RequestObject) -> Outcome<bool> {
+    Ok(mpi.world.communicator.request_status(object.id)?.is_some())
+}
+
 pub(crate) unsafe fn mpi_request_get_status(
     request: MPI_Request,
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    on_requests("MPI_Request_get_status", |mpi, of| unsafe {
-        *flag = 1;
-        if request == MPI_REQUEST_NULL {
-            store(status, &Status::default());
+    unsafe { mpi_request_get_status_all(1, &raw const request, flag, status) }
+}
+
+/// A status in an array of the program's, which may be null.
+fn status_of(statuses: *mut MPI_Status, place: usize) -> *mut MPI_Status {
+    if statuses.is_null() { statuses } else { statuses.wrapping_add(place) }
+}
+
+pub(crate) unsafe fn mpi_request_get_status_all(
+    count: c_int,
+    requests: *const MPI_Request,
+    flag: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    on_requests("MPI_Request_get_status", |mpi, of| {
+        let flag = place(flag)?;
+        let several = unsafe { Several::new(mpi, count, requests.cast_mut(), statuses) }?;
+        let mut all = true;
+        for object in &several.objects {
+            *of = object.of;
+            all &= is_over(mpi, object)?;
+        }
+        unsafe { *flag = c_int::from(all) };
+        if !all {
             return Ok(());
         }
-        let object = find(mpi, request)?;
-        *of = object.of;
-        match mpi.world.communicator.request_status(object.id)? {
-            Some(found) => store(status, &found),
-            None => *flag = 0,
+        for place in 0..count as usize {
+            unsafe { store(status_of(statuses, place), &Status::default()) };
         }
+        for (object, &place) in several.objects.iter().zip(&several.places) {
+            unsafe { tell(mpi, *requests.add(place), object, status_of(statuses, place)) }?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_request_get_status_any(
+    count: c_int,
+    requests: *const MPI_Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_requests("MPI_Request_get_status_any", |mpi, of| {
+        let (index, flag) = (place(index)?, place(flag)?);
+        let several = unsafe { Several::new(mpi, count, requests.cast_mut(), std::ptr::null_mut()) }?;
+        let mut any_active = false;
+        for (object, &place) in several.objects.iter().zip(&several.places) {
+            if !mpi.world.communicator.is_active(object.id)? {
+                continue;
+            }
+            any_active = true;
+            *of = object.of;
+            if is_over(mpi, object)? {
+                unsafe { (*index, *flag) = (place as c_int, 1) };
+                return unsafe { tell(mpi, *requests.add(place), object, status) };
+            }
+        }
+        unsafe { (*index, *flag) = (MPI_UNDEFINED, c_int::from(!any_active)) };
+        if !any_active {
+            unsafe { store(status, &Status::default()) };
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_request_get_status_some(
+    count: c_int,
+    requests: *const MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    on_requests("MPI_Request_get_status_some", |mpi, of| {
+        let outcount = place(outcount)?;
+        let several = unsafe { Several::new(mpi, count, requests.cast_mut(), std::ptr::null_mut()) }?;
+        let mut any_active = false;
+        let mut found = 0;
+        for (object, &place) in several.objects.iter().zip(&several.places) {
+            if !mpi.world.communicator.is_active(object.id)? {
+                continue;
+            }
+            any_active = true;
+            *of = object.of;
+            if is_over(mpi, object)? {
+                unsafe {
+                    *indices.add(found) = place as c_int;
+                    tell(mpi, *requests.add(place), object, status_of(statuses, found))?;
+                }
+                found += 1;
+            }
+        }
+        unsafe { *outcount = if any_active { found as c_int } else { MPI_UNDEFINED } };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Request_free", |mpi, of| unsafe {
-        let object = find(mpi, *request)?;
+        let handle = *place(request)?;
+        let object = find(mpi, handle)?;
         *of = object.of;
-        mpi.requests.remove((*request).0);
         *request = MPI_REQUEST_NULL;
+        if object.is_generalized {
+            return crate::generalized::free(mpi, handle, &object);
+        }
+        mpi.requests.remove(handle.0);
         Ok(mpi.world.communicator.free(object.id)?)
     })
 }
 
 pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Cancel", |mpi, of| unsafe {
-        let object = find(mpi, *request)?;
+        let object = find(mpi, *place(request)?)?;
         *of = object.of;
+        if object.is_generalized {
+            return crate::generalized::cancel(mpi, *request, &object);
+        }
         // Whether it was withdrawn, the status tells.
         mpi.world.communicator.cancel(object.id)?;
         Ok(())
@@ -439,7 +566,7 @@ pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
 
 pub(crate) unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Start", |mpi, of| unsafe {
-        let object = find(mpi, *request)?;
+        let object = find(mpi, *place(request)?)?;
         *of = object.of;
         Ok(mpi.world.communicator.start(object.id)?)
     })
@@ -447,8 +574,8 @@ pub(crate) unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
 
 pub(crate) unsafe fn mpi_startall(count: c_int, requests: *mut MPI_Request) -> c_int {
     on_requests("MPI_Startall", |mpi, of| unsafe {
-        for place in 0..count.max(0) as usize {
-            let object = find(mpi, *requests.add(place))?;
+        for index in 0..count_of_requests(count)? {
+            let object = find(mpi, *place(requests)?.add(index))?;
             *of = object.of;
             mpi.world.communicator.start(object.id)?;
         }

@@ -22,6 +22,7 @@ use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, M
 use crate::communicators::PendingObject;
 use crate::errhandlers::KeptErrhandler;
 use crate::errors;
+use crate::generalized::Generalized;
 use crate::handles::{Handles, ObjectKind};
 use crate::sessions::SessionObject;
 use crate::type_objects::TypeObjects;
@@ -42,6 +43,8 @@ pub(crate) struct CommunicatorObject {
 pub(crate) struct RequestObject {
     pub(crate) id: RequestId,
     pub(crate) is_persistent: bool,
+    /// The program carries the operation out (`generalized`).
+    pub(crate) is_generalized: bool,
     /// Whose error handler hears of its failure.
     pub(crate) of: MPI_Comm,
 }
@@ -68,6 +71,7 @@ pub(crate) struct Mpi {
     pub(crate) datatypes: Handles<Datatype>,
     pub(crate) types: TypeObjects,
     pub(crate) requests: Handles<RequestObject>,
+    pub(crate) generalized: RefCell<BTreeMap<usize, Generalized>>,
     pub(crate) messages: Handles<MessageObject>,
     pub(crate) operations: Handles<Op>,
     pub(crate) groups: Handles<Group>,
@@ -114,6 +118,7 @@ impl Mpi {
             datatypes: Handles::new(ObjectKind::Datatype),
             types: TypeObjects::default(),
             requests: Handles::new(ObjectKind::Request),
+            generalized: RefCell::default(),
             messages: Handles::new(ObjectKind::Message),
             operations: Handles::new(ObjectKind::Operation),
             groups: Handles::new(ObjectKind::Group),

@@ -180,6 +180,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
             state.context.give_up(request.number());
         }
         Phase::Parts => abandon(state, request),
+        Phase::ByProgram => state.handlers().requests.end(request, Some(Error::Cancelled)),
         Phase::Moving | Phase::Done | Phase::Inactive | Phase::Free => {}
     }
     state.context.wait_until_ended(|context| is_over(context, request));

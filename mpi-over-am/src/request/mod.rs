@@ -1,6 +1,8 @@
 //! Requests: operations that are under way.
 
 mod data;
+mod exchange;
+mod generalized;
 mod kept;
 mod matched;
 mod one;

@@ -2,7 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::partitioned::abandon;
+use super::partitioned::{abandon, release};
 use super::slab::{Phase, RequestId};
 use crate::communicator::Communicator;
 use crate::error::Result;
@@ -64,8 +64,10 @@ impl<F: Fabric> Communicator<F> {
 
 /// Lets an operation go on without a wait.
 pub(super) fn free<F: Fabric>(state: &mut State<F>, request: RequestId) {
-    if state.handlers().requests.phase(request) == Phase::Inactive {
-        abandon(state, request);
+    match state.handlers().requests.phase(request) {
+        Phase::Inactive => abandon(state, request),
+        Phase::Parts => release(state, request),
+        _ => {}
     }
     state.handlers().requests.detach(request);
 }

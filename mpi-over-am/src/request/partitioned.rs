@@ -8,6 +8,7 @@
 use am_core::Context;
 use am_core::fabric::Fabric;
 
+use super::exchange::Exchange;
 use super::persistent::Recipe;
 use super::slab::{Phase, RequestId};
 use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
@@ -30,6 +31,8 @@ pub(crate) enum Partitioned {
     Receive(Receiving),
     /// Not partitioned: over when these operations are, which others wait for.
     Others(Vec<RequestId>),
+    /// Not partitioned either: a send and a receive as one.
+    Exchange(Exchange),
 }
 
 /// The sender's side.
@@ -363,7 +366,7 @@ pub(super) fn start<F: Fabric>(state: &mut State<F>, request: RequestId) {
             receiving.is_posted = false;
             receiving.under_way.clear();
         }
-        Some(Partitioned::Others(_)) | None => {}
+        Some(Partitioned::Others(_) | Partitioned::Exchange(_)) | None => {}
     }
     drive(&mut state.context, request);
 }
@@ -383,10 +386,15 @@ pub(crate) fn drive<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: R
             others.retain(|&other| !is_over(context, other));
             (others.is_empty(), Status::EMPTY, &mut None)
         }
+        Partitioned::Exchange(exchange) => {
+            let is_complete = exchange.collect(context);
+            (is_complete, exchange.status, &mut exchange.failure)
+        }
     };
     let failure = if is_complete { failure.take() } else { None };
     let handlers = context.handlers_mut();
-    if !(is_complete && matches!(parts, Partitioned::Others(_))) {
+    let is_for_one_round = matches!(parts, Partitioned::Others(_) | Partitioned::Exchange(_));
+    if !(is_complete && is_for_one_round) {
         handlers.partitioned.insert(request.number(), parts);
     }
     if is_complete {
@@ -403,6 +411,7 @@ pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
         Some(Partitioned::Receive(receiving)) => {
             receiving.under_way.into_iter().flatten().chain(receiving.meeting).collect()
         }
+        Some(Partitioned::Exchange(exchange)) => exchange.into_halves(),
         Some(Partitioned::Others(_)) | None => Vec::new(),
     };
     for part in under_way {
@@ -411,6 +420,21 @@ pub(crate) fn abandon<F: Fabric>(state: &mut State<F>, request: RequestId) {
         let _ = state.handlers().requests.take(part);
     }
     state.handlers().requests.end(request, Some(Error::Cancelled));
+}
+
+/// Lets the halves of an exchange go on without a wait; other operations stay as they are.
+pub(super) fn release<F: Fabric>(state: &mut State<F>, request: RequestId) {
+    let handlers = state.handlers();
+    match handlers.partitioned.remove(&request.number()) {
+        Some(Partitioned::Exchange(exchange)) => {
+            exchange.into_halves().into_iter().for_each(|half| handlers.requests.detach(half));
+            handlers.requests.end(request, None);
+        }
+        Some(other) => {
+            handlers.partitioned.insert(request.number(), other);
+        }
+        None => {}
+    }
 }
 
 fn check_count(call: &'static str, elements: u64, partitions: u64, count: u64) -> Result<()> {

@@ -53,6 +53,8 @@ pub(crate) enum Phase {
     Moving,
     /// Partitioned: over when all of its messages are.
     Parts,
+    /// The program carries it out, and says when it is over.
+    ByProgram,
     /// Over.
     Done,
 }
@@ -346,6 +348,19 @@ impl Requests {
         if let Some(record) = self.get_mut(id) {
             record.phase = Phase::Parts;
         }
+    }
+
+    /// The program carries the operation out.
+    pub(crate) fn by_program(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id) {
+            record.phase = Phase::ByProgram;
+        }
+    }
+
+    /// Whether the operation was withdrawn, and nobody has waited for it since.
+    pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
+        let failure = self.get(id).and_then(|record| record.failure.as_deref());
+        matches!(failure, Some(Error::Cancelled))
     }
 
     /// What a wait would tell now, if the operation is over.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::common::{everywhere, job, job_without_finalize, networks, pattern};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{BSEND_OVERHEAD_BYTES, Error, ErrorClass, RecvData, Settings, Source, Tag, Tested};
+use mpi_over_am::{BSEND_OVERHEAD_BYTES, Error, ErrorClass, RecvData, Settings, Source, Status, Tag, Tested};
 
 #[test]
 fn requests_are_waited_for_one_by_one_any_or_all() {
@@ -315,4 +315,48 @@ fn the_death_of_a_task_ends_the_waits_of_the_others() {
         }));
         assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"as planned"));
     }
+}
+
+/// Contents are checked by the C programs: here is no memory that could be lent without `unsafe`.
+#[test]
+fn an_exchange_is_over_when_both_halves_are() {
+    everywhere(2, |_, world| {
+        let other = 1 - world.rank();
+        let data = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
+        let (out, from) = (data.as_send(), (Source::Rank(other), Tag::Is(3)));
+        let request = world.isendrecv_replace_data(&data, (other, 3), from).unwrap();
+        let status = world.wait(request).unwrap();
+        assert_eq!((status.source(), status.tag(), status.len()), (other, 3, 0));
+        let refused = world.isendrecv_replace_data(&data, (9, 3), from).unwrap_err();
+        assert_eq!(refused.class(), ErrorClass::Rank);
+        // The send that is refused takes the receive back: it gets no later message.
+        let refused = world.isendrecv_data((&out, 9, 3), (&data, from.0, from.1)).unwrap_err();
+        assert_eq!(refused.class(), ErrorClass::Rank);
+        let request = world.isendrecv_data((&out, other, 3), (&data, from.0, from.1)).unwrap();
+        assert_eq!(world.wait(request).unwrap().source(), other);
+        let request = world.isendrecv_data((&out, other, 4), (&data, from.0, Tag::Is(4))).unwrap();
+        world.free(request).unwrap();
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn an_operation_of_the_programs_own_is_over_when_it_says_so() {
+    everywhere(1, |_, world| {
+        let request = world.generalized_start().unwrap();
+        assert!(world.test(request).unwrap().is_none());
+        assert!(world.request_status(request).unwrap().is_none());
+        world.generalized_complete(request, Status::new(7, 8, 9)).unwrap();
+        let again = world.generalized_complete(request, Status::default()).unwrap_err();
+        assert_eq!(again.class(), ErrorClass::Request);
+        assert_eq!(world.wait(request).unwrap(), Status::new(7, 8, 9));
+        assert!(world.generalized_complete(request, Status::default()).is_err());
+        // The end of MPI does not wait for it.
+        let _ = world.generalized_start().unwrap();
+        let data = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
+        let receive = world.irecv_data(&data, 0, 5).unwrap();
+        assert!(!world.was_cancelled(receive).unwrap());
+        assert!(world.cancel(receive).unwrap() && world.was_cancelled(receive).unwrap());
+        assert!(matches!(world.wait(receive), Err(Error::Cancelled)));
+    });
 }

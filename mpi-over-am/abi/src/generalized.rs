@@ -1,0 +1,159 @@
+//! Generalized requests: operations that the program carries out itself (MPI 5.0 section 13.2).
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_over_am::{ErrorClass, Status};
+
+use crate::errors::{Failure, Outcome, on_process, place};
+use crate::requests::{find, on_requests};
+use crate::state::{Mpi, RequestObject};
+use crate::statuses::store;
+use crate::types::{Callback, MPI_COMM_SELF, MPI_Request, MPI_SUCCESS, MPI_Status};
+
+type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
+type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
+/// The functions of the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Generalized {
+    query: Callback,
+    free: Callback,
+    cancel: Callback,
+    extra_state: usize,
+    /// The program has freed the request before its operation was over.
+    is_freed: bool,
+}
+
+impl Generalized {
+    fn extra_state(&self) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(self.extra_state)
+    }
+
+    /// Asks the program for the status.
+    fn query(&self, status: *mut MPI_Status) -> Outcome<()> {
+        let mut ignored = MPI_Status { source: 0, tag: 0, error: MPI_SUCCESS, internal: [0; 5] };
+        let status = if status.is_null() { &raw mut ignored } else { status };
+        // The program gave a function of this type (MPI 5.0 section 13.2), and so for the other two.
+        let query: Query = unsafe { std::mem::transmute(self.query) };
+        unsafe {
+            store(status, &Status::default());
+            outcome("the query function", query(self.extra_state(), status))
+        }
+    }
+
+    fn free(&self) -> Outcome<()> {
+        let free: Free = unsafe { std::mem::transmute(self.free) };
+        outcome("the free function", unsafe { free(self.extra_state()) })
+    }
+
+    fn cancel(&self, is_over: bool) -> Outcome<()> {
+        let cancel: Cancel = unsafe { std::mem::transmute(self.cancel) };
+        outcome("the cancel function", unsafe { cancel(self.extra_state(), c_int::from(is_over)) })
+    }
+}
+
+fn outcome(function: &str, code: c_int) -> Outcome<()> {
+    if code == MPI_SUCCESS {
+        return Ok(());
+    }
+    Err(Failure { code, what: format!("{function} of a generalized request has returned {code}") })
+}
+
+fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized> {
+    let found = mpi.generalized.borrow().get(&request.0).copied();
+    found.ok_or_else(|| Failure::new(ErrorClass::Request, "the request is no generalized one"))
+}
+
+/// The request is gone, before the free function runs.
+fn forget(mpi: &Mpi, request: MPI_Request) {
+    mpi.generalized.borrow_mut().remove(&request.0);
+    mpi.requests.remove(request.0);
+}
+
+/// A wait has found the operation over: the program says how, and gives up what it has.
+///
+/// # Errors
+/// What its functions return.
+pub(crate) fn ended(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> Outcome<()> {
+    let functions = functions(mpi, request)?;
+    forget(mpi, request);
+    let told = functions.query(status);
+    let freed = functions.free();
+    told.and(freed)
+}
+
+/// What a wait would tell of an operation that is over.
+///
+/// # Errors
+/// What the program's function returns.
+pub(crate) fn tell(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> Outcome<()> {
+    functions(mpi, request)?.query(status)
+}
+
+/// Tells the program that its operation is not wanted any more.
+///
+/// # Errors
+/// What its function returns.
+pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, object: &RequestObject) -> Outcome<()> {
+    let is_over = mpi.world.communicator.request_status(object.id)?.is_some();
+    functions(mpi, request)?.cancel(is_over)
+}
+
+/// Frees the request: at once if its operation is over, else when it is.
+///
+/// # Errors
+/// What the program's function returns.
+pub(crate) fn free(mpi: &Mpi, request: MPI_Request, object: &RequestObject) -> Outcome<()> {
+    let functions = functions(mpi, request)?;
+    if mpi.world.communicator.request_status(object.id)?.is_none() {
+        let later = Generalized { is_freed: true, ..functions };
+        mpi.generalized.borrow_mut().insert(request.0, later);
+        return Ok(());
+    }
+    forget(mpi, request);
+    mpi.world.communicator.free(object.id)?;
+    functions.free()
+}
+
+pub(crate) unsafe fn mpi_grequest_start(
+    query: Callback,
+    free: Callback,
+    cancel: Callback,
+    extra_state: *mut c_void,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_process("MPI_Grequest_start", |mpi| {
+        let at = place(request)?;
+        if [query, free, cancel].contains(&0) {
+            return Err(Failure::new(ErrorClass::Argument, "a function is null"));
+        }
+        let id = mpi.world.communicator.generalized_start()?;
+        let object = RequestObject { id, is_persistent: false, is_generalized: true, of: MPI_COMM_SELF };
+        let what = || Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some");
+        let handle = mpi.requests.insert(object).ok_or_else(what)?;
+        let extra_state = extra_state.expose_provenance();
+        let functions = Generalized { query, free, cancel, extra_state, is_freed: false };
+        mpi.generalized.borrow_mut().insert(handle, functions);
+        unsafe { *at = MPI_Request(handle) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_grequest_complete(request: MPI_Request) -> c_int {
+    on_requests("MPI_Grequest_complete", |mpi, _| {
+        let object = find(mpi, request)?;
+        let functions = functions(mpi, request)?;
+        mpi.world.communicator.generalized_complete(object.id, Status::default())?;
+        if !functions.is_freed {
+            return Ok(());
+        }
+        forget(mpi, request);
+        mpi.world.communicator.free(object.id)?;
+        functions.free()
+    })
+}

@@ -1,0 +1,107 @@
+//! A send and a receive as one operation (MPI 5.0 section 3.10), which is over when both are.
+
+use am_core::Context;
+use am_core::fabric::Fabric;
+
+use super::partitioned::Partitioned;
+use super::slab::RequestId;
+use crate::buffer::{RecvData, SendData, bytes_to_keep};
+use crate::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::protocol::{self, Mode};
+use crate::rank::Source;
+use crate::state::{State, is_over};
+use crate::status::Status;
+use crate::tag::Tag;
+
+/// The two halves.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    under_way: Vec<RequestId>,
+    /// What the receive has told.
+    pub(super) status: Status,
+    pub(super) failure: Option<Error>,
+}
+
+impl Exchange {
+    /// Whether both halves are over.
+    pub(super) fn collect<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
+        let Self { under_way, status, failure } = self;
+        under_way.retain(|&half| {
+            if !is_over(context, half) {
+                return true;
+            }
+            let requests = &mut context.handlers_mut().requests;
+            let is_receive = requests.is_receive(half);
+            match requests.take(half) {
+                Ok(told) if is_receive => *status = told,
+                Ok(_) => {}
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+            false
+        });
+        under_way.is_empty()
+    }
+
+    /// What is still under way.
+    pub(super) fn into_halves(self) -> Vec<RequestId> {
+        self.under_way
+    }
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// Starts a send and a receive as one operation (`MPI_Isendrecv`). Its status is that of the receive.
+    ///
+    /// # Errors
+    /// As [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data): nothing is under way then.
+    pub fn isendrecv_data(
+        &self,
+        (out, dest, send_tag): (&SendData, u32, i32),
+        (data, source, recv_tag): (&RecvData, Source, Tag),
+    ) -> Result<RequestId> {
+        let receive = self.irecv_data(data, source, recv_tag)?;
+        let send = self.isend_data(Mode::Standard, out, dest, send_tag);
+        let mut state = self.state()?;
+        let send = send.inspect_err(|_| {
+            protocol::end(&mut state, receive);
+            // The error of the send is the one to be told.
+            let _ = state.handlers().requests.take(receive);
+        })?;
+        Ok(join(&mut state, vec![receive, send]))
+    }
+
+    /// Starts to send the elements and to receive others in their place (`MPI_Isendrecv_replace`).
+    ///
+    /// # Errors
+    /// As [`isendrecv_data`](Self::isendrecv_data); more bytes than there is memory for.
+    pub fn isendrecv_replace_data(
+        &self,
+        data: &RecvData,
+        (dest, send_tag): (u32, i32),
+        (source, recv_tag): (Source, Tag),
+    ) -> Result<RequestId> {
+        let len =
+            usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "isendrecv_replace" })?;
+        let mut out = vec![0u8; len];
+        data.as_send().pack(0, &mut out);
+        let bytes = SendData::from_bytes(bytes_to_keep(&out));
+        let send = self.isend_data(Mode::Standard, &bytes, dest, send_tag)?;
+        self.state()?.handlers().requests.keep(send, Box::new(out));
+        let receive = self.irecv_data(data, source, recv_tag);
+        let mut state = self.state()?;
+        // The message has gone: it is the receiver's, whatever becomes of this task's receive.
+        let receive = receive.inspect_err(|_| state.handlers().requests.detach(send))?;
+        Ok(join(&mut state, vec![receive, send]))
+    }
+}
+
+fn join<F: Fabric>(state: &mut State<F>, under_way: Vec<RequestId>) -> RequestId {
+    let request = state.handlers().requests.insert(true, 0);
+    state.handlers().requests.in_parts(request);
+    let exchange = Exchange { under_way, status: Status::EMPTY, failure: None };
+    state.handlers().add_partitioned(request, Partitioned::Exchange(exchange));
+    request
+}
