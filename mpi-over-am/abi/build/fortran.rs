@@ -153,7 +153,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             (format!("*mut {address}"), call, format!("{address_kind} :: {{name}}"))
         }
         (_, "attribute_val") => {
-            let call = format!("std::ptr::with_exposed_provenance_mut({widened} as usize)");
+            let call = format!("callbacks::keep_value({widened})");
             (format!("*const {address}"), call, format!("{address_kind} :: {{name}}"))
         }
         // An address that goes out, of whatever type the program has for it.

@@ -4,7 +4,9 @@
 //! SAFETY: every function here is called by Fortran, or by the library under C's contract: functions have the interfaces that the
 //! standard gives them, and states are what [`keep`] has made.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
 
 use crate::types::{Callback, MPI_Datatype, MPI_SUCCESS, MPI_Status};
 
@@ -73,7 +75,7 @@ macro_rules! attribute_functions {
                 let kept = Kept::of(state);
                 let function: Copy<$kind> = std::mem::transmute(kept.functions[0]);
                 let (mut handle, mut keyval, mut code) = (handle as c_int, keyval, MPI_SUCCESS);
-                let (mut from, mut copied): ($kind, $kind) = (value.addr() as $kind, 0);
+                let (mut from, mut copied): ($kind, $kind) = (value_of(value.addr()) as $kind, 0);
                 function(
                     &raw mut handle,
                     &raw mut keyval,
@@ -84,7 +86,7 @@ macro_rules! attribute_functions {
                     &raw mut code,
                 );
                 *flag = c_int::from(*flag != 0);
-                *to.cast::<usize>() = i64::from(copied) as usize;
+                *to.cast::<*mut c_void>() = keep_value(i64::from(copied));
                 code
             }
         }
@@ -99,7 +101,7 @@ macro_rules! attribute_functions {
                 let kept = Kept::of(state);
                 let function: Delete<$kind> = std::mem::transmute(kept.functions[1]);
                 let (mut handle, mut keyval, mut code) = (handle as c_int, keyval, MPI_SUCCESS);
-                let mut value = value.addr() as $kind;
+                let mut value = value_of(value.addr()) as $kind;
                 function(
                     &raw mut handle,
                     &raw mut keyval,
@@ -184,6 +186,32 @@ predefined! { i64:
 }
 predefined! { c_int: mpi_null_copy_fn_ mpi_dup_fn_ mpi_null_delete_fn_ }
 
+/// The values of attributes that Fortran programs have set, and where they are kept: C has their addresses (MPI 5.0 section
+/// 19.3.7). Each is there once, for good: an attribute may be copied anywhere, and programs use few different values.
+struct Values {
+    places: BTreeMap<i64, usize>,
+    values: BTreeMap<usize, i64>,
+}
+
+static VALUES: Mutex<Values> = Mutex::new(Values { places: BTreeMap::new(), values: BTreeMap::new() });
+
+/// What C has for a value that a Fortran program sets.
+pub(crate) fn keep_value(value: i64) -> *mut c_void {
+    let mut all = VALUES.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = *all.places.entry(value).or_insert_with(|| {
+        let kept: *mut i64 = Box::leak(Box::new(value));
+        kept.expose_provenance()
+    });
+    all.values.insert(place, value);
+    std::ptr::with_exposed_provenance_mut(place)
+}
+
+/// The value in Fortran of what C has: the value itself if a Fortran program has set it, else C's pointer as a number.
+fn value_of(in_c: usize) -> i64 {
+    let all = VALUES.lock().unwrap_or_else(PoisonError::into_inner);
+    all.values.get(&in_c).copied().unwrap_or(in_c as i64)
+}
+
 /// The value of an attribute in Fortran: of the predefined ones, C has the address (include/mpi.h).
 pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     const WIN_SIZE: c_int = 603;
@@ -191,7 +219,7 @@ pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     match keyval {
         501..=507 | 602 | 604 | 605 => unsafe { i64::from(*at) },
         WIN_SIZE => unsafe { *at.cast() },
-        _ => value as i64,
+        _ => value_of(value),
     }
 }
 
