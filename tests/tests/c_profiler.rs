@@ -54,6 +54,23 @@ fn a_tool_sees_the_calls_of_fortran() {
     }
 }
 
+/// The arguments of Fortran as C gets them: the tool looks at them in the library's place.
+#[test]
+fn arguments_of_fortran_arrive_in_c() {
+    if !programs::has("cc") || !programs::has("gfortran") {
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new("arguments");
+    let tool =
+        compile("mpicc", &["-shared", "-fPIC", "-Wall", "-Werror"], "c/t_arguments.c", &scratch, "tool.so");
+    let program = compile("mpifort", &[], "fortran/t_arguments.f90", &scratch, "program");
+    let mut start = Command::new(programs::folder().join("mpiexec"));
+    start.args(["-n", "1", "-x"]).arg(format!("LD_PRELOAD={}", tool.display())).arg(&program);
+    let (good, said) = run(&mut start);
+    assert!(good && said == "all said\n", "{said}");
+}
+
 #[test]
 fn nothing_unwinds_through_the_library() {
     if !programs::has("c++") {

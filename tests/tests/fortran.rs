@@ -23,3 +23,8 @@ fn collectives_in_fixed_form() {
 fn communicators_by_module() {
     test("fortran/f_communicators.f90");
 }
+
+#[test]
+fn datatypes_by_module() {
+    test("fortran/f_datatypes.f90");
+}
