@@ -3,10 +3,11 @@
 use am_core::Context;
 use am_core::fabric::Fabric;
 
+use super::data::{from_nobody, to_nobody};
 use super::partitioned::Partitioned;
 use super::slab::RequestId;
 use crate::buffer::{RecvData, SendData, bytes_to_keep};
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol::{self, Mode};
@@ -62,6 +63,7 @@ impl<F: Fabric> Communicator<F> {
         (out, dest, send_tag): (&SendData, u32, i32),
         (data, source, recv_tag): (&RecvData, Source, Tag),
     ) -> Result<RequestId> {
+        self.check_exchange((dest, send_tag), (source, recv_tag))?;
         let receive = self.irecv_data(data, source, recv_tag)?;
         let send = self.isend_data(Mode::Standard, out, dest, send_tag);
         let mut state = self.state()?;
@@ -85,6 +87,7 @@ impl<F: Fabric> Communicator<F> {
     ) -> Result<RequestId> {
         let len =
             usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "isendrecv_replace" })?;
+        self.check_exchange((dest, send_tag), (source, recv_tag))?;
         let mut out = vec![0u8; len];
         data.as_send().pack(0, &mut out);
         let bytes = SendData::from_bytes(bytes_to_keep(&out));
@@ -95,6 +98,18 @@ impl<F: Fabric> Communicator<F> {
         // The message has gone: it is the receiver's, whatever becomes of this task's receive.
         let receive = receive.inspect_err(|_| state.handlers().requests.detach(send))?;
         Ok(join(&mut state, vec![receive, send]))
+    }
+
+    /// What the caller got wrong is found before either half starts: a receive takes a message that is here already at once, and
+    /// could not give it back.
+    fn check_exchange(&self, (dest, send_tag): (u32, i32), (source, recv_tag): (Source, Tag)) -> Result<()> {
+        if let Err(error) = self.route(Space::PointToPoint, dest, send_tag) {
+            to_nobody(dest, send_tag, error)?;
+        }
+        if let Err(error) = self.pattern(Space::PointToPoint, source, recv_tag) {
+            from_nobody(source, recv_tag, error)?;
+        }
+        Ok(())
     }
 }
 

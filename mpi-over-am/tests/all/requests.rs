@@ -329,9 +329,13 @@ fn an_exchange_is_over_when_both_halves_are() {
         assert_eq!((status.source(), status.tag(), status.len()), (other, 3, 0));
         let refused = world.isendrecv_replace_data(&data, (9, 3), from).unwrap_err();
         assert_eq!(refused.class(), ErrorClass::Rank);
-        // The send that is refused takes the receive back: it gets no later message.
+        // A send that is refused is no receive: neither of a message that is here already, nor of a later one.
+        let sent = world.isend_data(mpi_over_am::Mode::Standard, &out, other, 3).unwrap();
+        world.barrier().unwrap();
         let refused = world.isendrecv_data((&out, 9, 3), (&data, from.0, from.1)).unwrap_err();
         assert_eq!(refused.class(), ErrorClass::Rank);
+        assert_eq!(world.recv(&mut [0u8; 0], other, 3).unwrap().source(), other);
+        world.wait(sent).unwrap();
         let request = world.isendrecv_data((&out, other, 3), (&data, from.0, from.1)).unwrap();
         assert_eq!(world.wait(request).unwrap().source(), other);
         let request = world.isendrecv_data((&out, other, 4), (&data, from.0, Tag::Is(4))).unwrap();
