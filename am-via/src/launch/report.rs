@@ -81,10 +81,12 @@ impl Report {
         failed.into_iter().find(|&ended| ended != Ended::Exited(0)).map_or(1, of_ended)
     }
 
-    /// Whether every task ended by itself with code 0.
+    /// Whether every task ended by itself with code 0, and none said that it has failed.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.ended_by.is_none() && self.tasks.iter().all(|task| task.ended == Some(Ended::Exited(0)))
+        self.ended_by.is_none()
+            && self.failure.is_none()
+            && self.tasks.iter().all(|task| task.ended == Some(Ended::Exited(0)))
     }
 
     /// What a task wrote to its standard output, where it was kept.
