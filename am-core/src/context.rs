@@ -410,8 +410,29 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
+    /// The oldest of the errors that were kept for a call that can report them.
+    ///
+    /// # Errors
+    /// That one.
+    #[inline]
+    pub(crate) fn take_stashed(&mut self) -> Result<()> {
+        self.stashed.pop_front().map_or(Ok(()), Err)
+    }
+
+    /// The oldest kept error that says that a handler has panicked.
+    ///
+    /// # Errors
+    /// That one.
+    #[inline]
+    pub(crate) fn take_stashed_panic(&mut self) -> Result<()> {
+        let at = self.stashed.iter().position(Error::is_panic);
+        at.and_then(|at| self.stashed.remove(at)).map_or(Ok(()), Err)
+    }
+
     fn stash(&mut self, error: Error) {
-        if self.stashed.len() < STASHED_MAX {
+        // What a handler's panic says is never pushed out by other errors.
+        if self.stashed.len() < STASHED_MAX || error.is_panic() {
+            self.stashed.truncate(STASHED_MAX - 1);
             self.stashed.push_back(error);
         }
         self.engine.attention = true;
@@ -483,5 +504,9 @@ impl<F: Fabric, H: HandlerSet> Drop for Context<F, H> {
     /// Peers may still be reading memory of operations that have not ended: it is not used again.
     fn drop(&mut self) {
         self.engine.leak_kept();
+        // The panic of a handler is never silent: where no call has returned it, the task has failed.
+        if let Some(error) = self.stashed.iter().find(|error| error.is_panic()) {
+            self.fabric.fail(&error.to_string());
+        }
     }
 }

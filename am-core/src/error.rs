@@ -188,6 +188,14 @@ pub enum Error {
         /// How; empty if not known.
         what: String,
     },
+    /// A context was closed by its task, which lives on (`LAPI_ERR_HNDL_INVALID`, seen from afar).
+    #[error(
+        "{endpoint} was closed by its task: operations with it have ended, and new ones are refused; let every task finish with its peers (a collective fence) before it closes"
+    )]
+    ContextClosed {
+        /// Which context.
+        endpoint: Endpoint,
+    },
     /// A message of a peer that no correct peer sends.
     #[error("{peer} broke the protocol: {what}")]
     Protocol {
@@ -406,6 +414,11 @@ const READ: &str = "read";
 const WRITE: &str = "write";
 
 impl Error {
+    /// Whether it says that a handler of this task has panicked.
+    pub(crate) fn is_panic(&self) -> bool {
+        matches!(self, Self::HandlerPanicked { .. })
+    }
+
     /// Whom this error blames.
     #[must_use]
     pub fn fault(&self) -> Fault {
@@ -436,6 +449,7 @@ impl Error {
             Self::Refused { .. }
             | Self::UnknownHandler { .. }
             | Self::PeerFailed { .. }
+            | Self::ContextClosed { .. }
             | Self::TimedOut { .. }
             | Self::Protocol { .. } => Fault::Peer,
             Self::Exhausted { .. } => Fault::Resource,

@@ -58,6 +58,9 @@ pub enum Event {
     },
     /// A task has died. Reported once for each task.
     TaskFailed(TaskId),
+    /// A task that lives has closed a context, after all that this one sent has come up. Reported once, to those that are
+    /// connected to it; later packets to it are refused with `ContextClosed`, but answers, which are dropped.
+    ContextClosed(Endpoint),
 }
 
 /// Numbers that do not change while a fabric is open.
@@ -88,7 +91,8 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 /// The world below am-core. One thread at a time.
 ///
 /// # Errors
-/// Every method that returns a `Result` fails with `PeerFailed` for a dead task, `UnknownTask` for one that never was, and
+/// Every method that returns a `Result` fails with `PeerFailed` for a dead task, `ContextClosed` for a context that its task has
+/// closed, `UnknownTask` for one that never was, and
 /// with the system's errors of the set-up path.
 pub trait Fabric: fmt::Debug {
     /// The endpoint that this fabric was opened as.

@@ -109,11 +109,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
         while let Some(ran) = self.thread.as_ref().and_then(|thread| thread.ran.try_recv().ok()) {
             moved = true;
+            let has_panicked = ran.panicked.is_some();
             let mut result = ran.panicked.map_or(Ok(()), Err);
             for asked in ran.asked {
                 result = result.and(self.carry_out_asked(asked));
             }
-            let done = self.engine.thread_done(ran.key, &mut Port(&mut self.fabric));
+            let done = self.engine.thread_done(ran.key, has_panicked, &mut Port(&mut self.fabric));
             result.and(done)?;
         }
         Ok(moved)

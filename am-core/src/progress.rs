@@ -146,6 +146,7 @@ fn handle<F: Fabric, H: HandlerSet>(
             let how = fabric.failure(task).unwrap_or_default();
             engine.handle_failure(task, how, &mut Port(fabric), handlers)?;
         }
+        Event::ContextClosed(endpoint) => engine.handle_closed(endpoint, &mut Port(fabric), handlers)?,
     }
     Ok(true)
 }

@@ -150,7 +150,10 @@ fn of_job(error: &JobError) -> Error {
 fn of_device(error: &DeviceError) -> Error {
     let fault = match error {
         DeviceError::UnknownTask { .. } | DeviceError::Refused(_) => Fault::Caller,
-        DeviceError::NotConnected(_) | DeviceError::Closed(_) | DeviceError::Damaged { .. } => Fault::Peer,
+        DeviceError::NotConnected(_)
+        | DeviceError::Closed(_)
+        | DeviceError::PeerClosed(_)
+        | DeviceError::Damaged { .. } => Fault::Peer,
         DeviceError::Exhausted { .. } => Fault::Resource,
         DeviceError::System { .. } => Fault::System,
     };

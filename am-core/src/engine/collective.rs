@@ -99,7 +99,7 @@ impl Engine {
             waiting.into_iter().partition(|fence| self.unfinished_from.has(fence.origin));
         self.fences = unfinished;
         for FenceWaiting { origin, op } in done {
-            if !self.is_dead(origin.task) {
+            if !self.is_gone(origin) {
                 self.send_control(lower, origin, Class::Answer, fenced_label(), pack([&op.to_le_bytes()]))?;
             }
         }

@@ -60,13 +60,15 @@ impl Engine {
         handlers: &mut H,
     ) -> Result<()> {
         let source = delivered.source;
-        let refusal = delivered.outcome.as_ref().err().map(|error| Refusal::of(error));
+        let mut refusal = delivered.outcome.as_ref().err().map(|error| Refusal::of(error));
         let mut told = Told::Nothing;
         let mut result = Ok(());
         match completion {
             Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
             Completion::Call(call) => {
                 result = super::user_code(source, "completion", || call(delivered));
+                // Nobody is to count a message as handled whose handler panicked.
+                refusal = refusal.or(result.as_ref().err().map(Refusal::of));
             }
             Completion::Thread(handler) => {
                 return self.hand_to_thread(handler, delivered, tail, lower);
@@ -91,7 +93,7 @@ impl Engine {
         }
         let ended = match refusal {
             None => self.finish(source, &mut tail, told, lower),
-            Some(_) if self.is_dead(source.task) => Ok(()),
+            Some(_) if self.is_gone(source) => Ok(()),
             Some(why) => self.finish_refused(source, tail, why, lower),
         };
         result.and(ended)
@@ -117,11 +119,11 @@ impl Engine {
                 result = self.send_control(lower, source, class, label, fetched);
             }
             Ok(()) => {}
-            Err(_) if self.is_dead(source.task) => tail = Tail { op: 0, reserved: false, ..tail },
+            Err(_) if self.is_gone(source) => tail = Tail { op: 0, reserved: false, ..tail },
             Err(error) => {
                 let why = Refusal::of(error);
                 result = self.finish_refused(source, tail, why, lower);
-                tail = Tail { target_counter: 0, completion_counter: 0, op: 0, reserved: false, ..tail };
+                tail = Tail::NOTHING;
             }
         }
         let key = self.after_thread.insert(AfterThread { source, tail })?;
@@ -131,22 +133,30 @@ impl Engine {
         result
     }
 
-    /// A handler has run on the thread: what was owed for its message is done now.
+    /// A handler has run on the thread, or panicked: what was owed for its message is done now.
     ///
     /// # Errors
     /// A counter that does not exist, or an origin that is dead.
-    pub(crate) fn thread_done<L: Lower>(&mut self, key: u32, lower: &mut L) -> Result<()> {
+    pub(crate) fn thread_done<L: Lower>(
+        &mut self,
+        key: u32,
+        has_panicked: bool,
+        lower: &mut L,
+    ) -> Result<()> {
         let Some(AfterThread { source, mut tail }) = self.after_thread.remove(key) else { return Ok(()) };
         self.unfinished_from.subtract(source);
-        self.finish(source, &mut tail, Told::Nothing, lower)
+        match has_panicked {
+            false => self.finish(source, &mut tail, Told::Nothing, lower),
+            true if self.is_gone(source) => Ok(()),
+            true => self.finish_refused(source, tail, Refusal::HandlerPanicked, lower),
+        }
     }
 
     /// What is owed to `peer` for handlers on the thread is owed no more, but its reserved places.
     pub(super) fn forget_owed(&mut self, peer: Endpoint) {
         for after in self.after_thread.values_mut().filter(|after| after.source == peer) {
             let Tail { reserved, .. } = after.tail;
-            after.tail =
-                Tail { target_counter: 0, completion_counter: 0, op: 0, answerable: false, reserved };
+            after.tail = Tail { reserved, ..Tail::NOTHING };
         }
     }
 
@@ -159,7 +169,7 @@ impl Engine {
         lower: &mut L,
     ) -> Result<()> {
         let bumped = self.bump_claimed(tail.target_counter);
-        if self.is_dead(source.task) {
+        if self.is_gone(source) {
             return bumped;
         }
         let counter = match told {
@@ -199,10 +209,8 @@ impl Engine {
         why: Refusal,
         lower: &mut L,
     ) -> Result<()> {
-        if tail.op == 0 && tail.completion_counter == 0 {
-            if tail.reserved {
-                lower.waive(source);
-            }
+        // Who waits for nothing is told all the same, unless it has said that it wants no answer.
+        if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
             return Ok(());
         }
         let class = answer_class(&mut tail);

@@ -1,11 +1,12 @@
-//! The death of a task: all that was under way to it or from it ends, each with an error that names it.
+//! The death of a task, or the closing of a context by a task that lives on: all that was under way to it or from it ends, each
+//! with an error that names it.
 
 use super::outstanding::State;
 use super::reassembly::Stage;
 use super::{Engine, Lower};
 use crate::error::{Error, Result};
 use crate::handler::HandlerSet;
-use crate::task::TaskId;
+use crate::task::{Endpoint, TaskId};
 
 impl Engine {
     /// Ends everything with `task`. What a fabric still holds ends with its completion event.
@@ -26,28 +27,59 @@ impl Engine {
         self.failed.push((task, how));
         self.attention = true;
         self.counters.note_purged(task);
-        self.purges.forget(task);
-        let mut result = Ok(());
-        drop(self.pending.drop_where(|endpoint| endpoint.task == task));
-        self.drop_streams(|endpoint| endpoint.task == task);
-        for key in self.ops.keys(|op| op.peer.task == task && !op.is_posted() && !op.is_over()) {
-            let ended = self.end_op(key, Err(self.failure_of(task)), lower, handlers);
-            result = result.and(ended);
+        self.purges.forget(|endpoint| endpoint.task == task);
+        self.end_all_of(|endpoint| endpoint.task == task, lower, handlers)
+    }
+
+    /// Ends everything with a context that its task has closed. It had sent all that it will ever send.
+    ///
+    /// # Errors
+    /// As for [`handle_failure`](Self::handle_failure).
+    #[cold]
+    pub(crate) fn handle_closed<L: Lower, H: HandlerSet>(
+        &mut self,
+        endpoint: Endpoint,
+        lower: &mut L,
+        handlers: &mut H,
+    ) -> Result<()> {
+        if self.is_gone(endpoint) {
+            return Ok(());
         }
-        let incoming: Vec<u32> = self
+        self.closed.push(endpoint);
+        if endpoint.context == self.own.context {
+            self.counters.note_purged(endpoint.task);
+        }
+        self.purges.forget(|other| other == endpoint);
+        self.end_all_of(|other| other == endpoint, lower, handlers)
+    }
+
+    fn end_all_of<L: Lower, H: HandlerSet>(
+        &mut self,
+        is_gone: impl Fn(Endpoint) -> bool,
+        lower: &mut L,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        drop(self.pending.drop_where(&is_gone));
+        self.drop_streams(&is_gone);
+        for key in self.ops.keys(|op| is_gone(op.peer) && !op.is_posted() && !op.is_over()) {
+            let Some(error) = self.ops.get(key).and_then(|op| self.gone(op.peer)) else { continue };
+            result = result.and(self.end_op(key, Err(error), lower, handlers));
+        }
+        let incoming: Vec<(u32, Endpoint)> = self
             .incoming
             .iter()
             // Data that are here stay acceptable, whatever became of their sender.
             .filter(|(_, message)| {
-                message.source.task == task && !matches!(message.stage, Stage::Waiting { kept: Some(_) })
+                is_gone(message.source) && !matches!(message.stage, Stage::Waiting { kept: Some(_) })
             })
-            .map(|(key, _)| key)
+            .map(|(key, message)| (key, message.source))
             .collect();
-        for key in incoming {
-            let error = self.failure_of(task);
+        for (key, source) in incoming {
+            let Some(error) = self.gone(source) else { continue };
             result = result.and(self.fail_incoming(key, error, lower, handlers));
         }
-        self.fences.retain(|fence| fence.origin().task != task);
+        self.fences.retain(|fence| !is_gone(fence.origin()));
         result
     }
 
@@ -83,9 +115,17 @@ impl Engine {
         self.failed.iter().any(|&(dead, _)| dead == task)
     }
 
-    /// The error for operations with `task`, if it has died.
-    pub(crate) fn dead(&self, task: TaskId) -> Option<Error> {
-        self.is_dead(task).then(|| self.failure_of(task))
+    /// Whether nothing will ever come from `endpoint` again: its task has died, or has closed it.
+    pub(crate) fn is_gone(&self, endpoint: Endpoint) -> bool {
+        self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
+    }
+
+    /// The error for operations with `endpoint`, if it is gone.
+    pub(crate) fn gone(&self, endpoint: Endpoint) -> Option<Error> {
+        if self.is_dead(endpoint.task) {
+            return Some(self.failure_of(endpoint.task));
+        }
+        self.closed.contains(&endpoint).then_some(Error::ContextClosed { endpoint })
     }
 
     /// The error for the first task that has died.

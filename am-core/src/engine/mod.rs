@@ -224,6 +224,8 @@ pub struct Engine {
     barriers: Barriers,
     exchanges: Exchanges,
     failed: Vec<(TaskId, String)>,
+    /// Contexts that their tasks have closed.
+    closed: Vec<Endpoint>,
     own: Endpoint,
     num_tasks: u32,
     limits: PacketLimits,
@@ -289,6 +291,7 @@ impl Engine {
             barriers: Barriers::default(),
             exchanges: Exchanges::default(),
             failed: Vec::new(),
+            closed: Vec::new(),
             own: world.own,
             num_tasks: world.num_tasks,
             limits: PacketLimits {

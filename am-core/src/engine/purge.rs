@@ -44,8 +44,8 @@ impl Purges {
     }
 
     /// Nothing will come from a dead task.
-    pub(super) fn forget(&mut self, task: TaskId) {
-        self.silenced.retain(|(peer, _)| peer.task != task);
+    pub(super) fn forget(&mut self, is_gone: impl Fn(Endpoint) -> bool) {
+        self.silenced.retain(|(peer, _)| !is_gone(*peer));
     }
 }
 
@@ -67,7 +67,7 @@ impl Engine {
             self.pending.block();
         }
         // To itself, and to the dead, there is nothing to tell.
-        if peer != self.own && !self.is_dead(peer.task) {
+        if peer != self.own && !self.is_gone(peer) {
             let label = packet::label(Kind::Withdraw, SECOND);
             self.send_control(lower, peer, Class::Request, label, pack([]))?;
             match self.purges.silenced.iter_mut().find(|(silenced, _)| *silenced == peer) {

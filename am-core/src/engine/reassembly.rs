@@ -105,6 +105,12 @@ pub(crate) struct Tail {
     pub(crate) reserved: bool,
 }
 
+impl Tail {
+    /// Nothing more.
+    pub(crate) const NOTHING: Self =
+        Self { target_counter: 0, completion_counter: 0, op: 0, answerable: false, reserved: false };
+}
+
 impl Incoming {
     /// Puts bytes that are here into their place.
     ///

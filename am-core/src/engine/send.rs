@@ -523,7 +523,7 @@ impl Engine {
         if self.purges.refuses(target) {
             return Err(Error::Purged { task: target.task, by: self.own.task });
         }
-        match self.dead(target.task) {
+        match self.gone(target) {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -305,6 +305,9 @@ impl Fabric for Loopback {
 impl Drop for Loopback {
     fn drop(&mut self) {
         self.network.lock().leave(self.own);
+        for task in 0..self.config.tasks {
+            self.network.notify(TaskId(task));
+        }
     }
 }
 

@@ -50,7 +50,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             let before = self.engine.peer(TaskId(ahead(me, tasks - distance, tasks)));
             self.engine.send_exchange(&mut Port(&mut self.fabric), before, epoch, &known)?;
             let wanted = move || (0..count).map(move |i| TaskId(ahead(ahead(me, distance, tasks), i, tasks)));
-            self.wait_quietly(|context| Ok(context.engine.exchange_has(epoch, wanted())))?;
+            let from = self.engine.peer(TaskId(ahead(me, distance, tasks)));
+            self.wait_quietly(|context| match context.engine.gone(from) {
+                _ if context.engine.exchange_has(epoch, wanted()) => Ok(true),
+                Some(error) => Err(error),
+                None => Ok(false),
+            })?;
         }
         for &target in &self.engine.touched.list() {
             self.wait_sent(target)?;

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::engine::FenceKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
@@ -15,7 +15,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// if its data travelled with it, and is waited for if it was announced.
     ///
     /// # Errors
-    /// A dead target, or the failure of any task unless the context goes on; a call inside a handler.
+    /// A dead target, or the failure of any task unless the context goes on; a closed context that something was sent to;
+    /// what else has gone wrong and was not reported yet, such as a message that its target refused; a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_data")?;
         self.fence(target, FenceKind::Data)
@@ -35,11 +36,15 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// order.
     ///
     /// # Errors
-    /// The failure of a task, a call inside a handler.
+    /// As for [`fence_data`](Self::fence_data); all tasks still come through the barrier, unless one has failed. Of what comes
+    /// up in the barrier only the panic of a handler is returned at once: tasks that have left it may be at fault for the rest,
+    /// which the next call reports.
     pub fn gfence(&mut self) -> Result<()> {
         in_handler::check("gfence")?;
-        self.fence(None, FenceKind::Data)?;
-        self.barrier()
+        let fenced = self.fence(None, FenceKind::Data);
+        // The others wait for this task, whatever its own messages met.
+        let came = if matches!(fenced, Err(Error::PeerFailed { .. })) { Ok(()) } else { self.barrier() };
+        fenced.and(came).and_then(|()| self.take_stashed_panic())
     }
 
     fn fence(&mut self, target: Option<Endpoint>, kind: FenceKind) -> Result<()> {
@@ -54,18 +59,26 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self.wait_quietly(|context| Ok(!context.engine.is_busy_with(target)))?;
         }
         let mut asked = Vec::with_capacity(targets.len());
+        let mut result = Ok(());
         for &target in &targets {
             if self.engine.is_dead(target.task) {
                 continue;
             }
-            asked.push(self.engine.begin_fence(&mut Port(&mut self.fabric), target, kind)?);
+            // Nobody can say whether what was sent to a closed context was done.
+            let begun = match self.engine.gone(target) {
+                None => self.engine.begin_fence(&mut Port(&mut self.fabric), target, kind),
+                Some(error) => Err(error),
+            };
+            match begun {
+                Ok(op) => asked.push(op),
+                Err(error) => result = result.and(Err(error)),
+            }
             self.engine.touched.clear(target);
         }
-        let mut result = Ok(());
         for op in asked {
             result = result.and(self.wait_op(op).0.map(|_| ()));
         }
-        result
+        result.and_then(|()| self.take_stashed())
     }
 
     /// A dissemination barrier.
@@ -75,7 +88,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         for round in (0..u32::BITS).take_while(|&round| 1u64 << round < u64::from(tasks)) {
             let next = self.engine.peer(crate::task::TaskId(ahead(own, 1 << round, tasks)));
             self.engine.notify_barrier(&mut Port(&mut self.fabric), next, round)?;
-            self.wait_quietly(|context| Ok(context.engine.barrier_noticed(number, round)))?;
+            let before = self.engine.peer(crate::task::TaskId(ahead(own, tasks - (1 << round), tasks)));
+            self.wait_quietly(|context| match context.engine.gone(before) {
+                _ if context.engine.barrier_noticed(number, round) => Ok(true),
+                Some(error) => Err(error),
+                None => Ok(false),
+            })?;
         }
         // The last notice may still wait for room.
         for &target in &self.engine.touched.list() {

@@ -162,6 +162,8 @@ pub enum News {
     },
     /// A task has died.
     TaskFailed(u32),
+    /// A peer that lives has closed its NIC, and all that came from it has come up. Devices that can tell do.
+    PeerClosed(NodeAddress),
 }
 
 /// Whether a post was taken.
@@ -220,6 +222,9 @@ pub enum DeviceError {
     /// A connection that has ended.
     #[error("the connection of VI {} is closed", .0.0)]
     Closed(ViNumber),
+    /// A NIC that its owner has closed.
+    #[error("NIC {} of task {} was closed by its owner", .0.context, .0.task)]
+    PeerClosed(NodeAddress),
     /// Something ran out.
     #[error("out of {resource}: {needed} needed, {available} available; {remedy}")]
     Exhausted {

@@ -75,6 +75,12 @@ impl Credits {
         self.traffic
     }
 
+    /// The peer takes no packet any more.
+    pub(super) fn stop(&mut self) {
+        (self.plan.credits, self.plan.answers) = (0, 0);
+        (self.credits, self.answer_places) = (0, 0);
+    }
+
     /// Whether there is room for a packet of this class.
     #[inline(always)]
     pub(super) fn may_send(&self, class: Class) -> bool {

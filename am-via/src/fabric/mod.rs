@@ -142,8 +142,11 @@ impl<D: Device> ViaFabric<D> {
         if self.peers.find(to).is_none() && !self.connect(to)? {
             return Ok(None);
         }
-        let peer = self.peers.find(to).filter(|peer| peer.credits.may_send(class));
-        Ok(peer.map(|peer| (&mut self.nic, peer)))
+        match self.peers.find(to) {
+            Some(peer) if peer.credits.may_send(class) => Ok(Some((&mut self.nic, peer))),
+            Some(peer) if peer.is_closed => Err(Error::ContextClosed { endpoint: to }),
+            _ => Ok(None),
+        }
     }
 
     /// Books a packet that was posted, or not.
@@ -229,6 +232,12 @@ impl<D: Device> ViaFabric<D> {
                 Some(Box::new(Event::Completed { op, result }))
             }
             ViplEvent::TaskFailed(task) => Some(Box::new(Event::TaskFailed(TaskId(task)))),
+            ViplEvent::PeerClosed(peer) => {
+                let closed = self.peers.find(endpoint(peer))?;
+                closed.is_closed = true;
+                closed.credits.stop();
+                Some(Box::new(Event::ContextClosed(endpoint(peer))))
+            }
             ViplEvent::Disconnected(_) | ViplEvent::Received(_) => None,
         }
     }
@@ -311,6 +320,7 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
             Error::Exhausted { resource, needed, available, remedy }
         }
         DeviceError::System { doing, source } => Error::System { doing, source },
+        DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at) },
         DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
             Error::PeerFailed { task: peer.task, what: "its connection is closed".to_owned() }
         }

@@ -17,6 +17,8 @@ pub(super) struct Peer {
     pub(super) endpoint: Endpoint,
     pub(super) vi: ViId,
     pub(super) credits: Credits,
+    /// Its task has closed it: there is never room for anything but answers, which nobody reads.
+    pub(super) is_closed: bool,
 }
 
 /// The connected peers, found by one indexed load: a hash on the message path costs as much as the rest of a send (measured
@@ -44,7 +46,7 @@ impl Peers {
         }
         let place = self.table_index(endpoint);
         let Some(place) = self.by_endpoint.get_mut(place) else { return };
-        self.list.push(Peer { endpoint, vi, credits });
+        self.list.push(Peer { endpoint, vi, credits, is_closed: false });
         let number = self.list.len() as u32;
         *place = number;
         let vi = vi.number() as usize;

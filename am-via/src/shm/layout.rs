@@ -62,6 +62,8 @@ pub struct ControlHeader {
     pub packet_bytes: AtomicU32,
     /// VI slots handed out so far.
     pub vis_used: AtomicU32,
+    /// Contexts that the task has closed: a bit each. Changed by their owner; read after the owner's attention was raised.
+    pub contexts_closed: AtomicU32,
 }
 
 // SAFETY: repr(C), atomics only.

@@ -243,7 +243,9 @@ fn registration_return(fault: &RegistrationFault) -> VipReturn {
 fn device_return(error: &DeviceError) -> VipReturn {
     match error {
         DeviceError::UnknownTask { .. } | DeviceError::Refused(_) => VipReturn::InvalidParameter,
-        DeviceError::NotConnected(_) | DeviceError::Closed(_) => VipReturn::InvalidState,
+        DeviceError::NotConnected(_) | DeviceError::Closed(_) | DeviceError::PeerClosed(_) => {
+            VipReturn::InvalidState
+        }
         DeviceError::Exhausted { .. } | DeviceError::Damaged { .. } | DeviceError::System { .. } => {
             VipReturn::ErrorResource
         }

@@ -51,6 +51,8 @@ pub enum ViplEvent {
     Disconnected(ViId),
     /// The task at the other end of some VIs has died.
     TaskFailed(u32),
+    /// The task at the other end of a VI has closed its NIC.
+    PeerClosed(NodeAddress),
 }
 
 impl<D: Device> Nic<D> {
@@ -193,6 +195,12 @@ impl<D: Device> Nic<D> {
                     vi.state = ViState::Error;
                 }
                 ViplEvent::TaskFailed(task)
+            }
+            News::PeerClosed(peer) => {
+                for vi in self.vis.iter_mut().flatten().filter(|vi| vi.peer == peer) {
+                    vi.state = ViState::Error;
+                }
+                ViplEvent::PeerClosed(peer)
             }
             News::Entry(completion) => return self.entry(&completion).map(Box::new),
         };

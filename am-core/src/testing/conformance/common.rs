@@ -85,6 +85,15 @@ pub(super) fn register<F: Fabric>(
     id
 }
 
+/// As [`register`], where a task that is ahead may make a handler panic here already.
+pub(super) fn register_panicking<F: Fabric>(
+    context: &mut Context<F>,
+    handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
+) -> (HandlerId, Option<crate::error::Error>) {
+    let id = context.register_handler(handler).expect("register");
+    (id, context.gfence().err())
+}
+
 /// A new counter in every task, before anybody names it.
 pub(super) fn new_counter<F: Fabric>(context: &mut Context<F>) -> Counter {
     let counter = context.counter().expect("counter");

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Check;
-use super::common::{Shared, new_counter, next, previous, register, until};
+use super::common::{Shared, new_counter, next, previous, register, register_panicking, until};
+use super::errors::early_or_next;
 use crate::AmOptions;
 use crate::context::Context;
 use crate::counter::Counter;
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, Refusal};
 use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion, HandlerId, Reply};
 
@@ -156,8 +157,7 @@ fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
     let options = AmOptions { one_way: true, ..AmOptions::default() };
     context.amsend(next(context), handler, &[], &[], options).expect("amsend");
-    let error = super::errors::next_error(context);
-    match error {
+    match super::errors::next_error(context) {
         Error::NotAnswerable { origin } => assert_eq!(origin, previous(context)),
         other => panic!("not about the answer: {other}"),
     }
@@ -166,17 +166,29 @@ fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
     context.remove_counter(counter);
 }
 
+/// Whether a message was refused since its handler panicked; nothing else may be wrong with it.
+fn is_refused_panic<F: Fabric>(context: &Context<F>, sent: Result<(), Error>) -> bool {
+    match sent {
+        Ok(()) => false,
+        Err(Error::Refused { target, why: Refusal::HandlerPanicked }) => {
+            assert_eq!(target, next(context));
+            true
+        }
+        Err(other) => panic!("not about the panic: {other}"),
+    }
+}
+
 fn panics<F: Fabric>(context: &mut Context<F>) {
     let done: Counter = new_counter(context);
     let in_header = register(context, |_| panic!("as the check wants it"));
     let in_completion = register(context, |_| {
         Answer::consumed(Completion::Call(Box::new(|_| panic!("as the check wants it"))))
     });
-    let sane = register(context, move |_| Answer::consumed(Completion::Bump(done)));
+    let (sane, mut early) = register_panicking(context, move |_| Answer::consumed(Completion::Bump(done)));
     let options = AmOptions { one_way: true, ..AmOptions::default() };
     for (handler, wanted) in [(in_header, "header"), (in_completion, "completion")] {
         context.amsend(next(context), handler, &[], &[], options).expect("amsend");
-        match super::errors::next_error(context) {
+        match early_or_next(&mut early, context) {
             error @ Error::HandlerPanicked { .. } => {
                 assert_eq!(error.fault(), Fault::Caller);
                 let text = error.to_string();
@@ -185,6 +197,33 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
             other => panic!("not about the handler: {other}"),
         }
     }
+    // Where the origin can be told, it is, and its counter does not say that all went well.
+    let completion = new_counter(context);
+    let (on_thread, mut early) = register_panicking(context, |_| {
+        Answer::consumed(Completion::Thread(Box::new(|_, _| panic!("as the check wants it"))))
+    });
+    for handler in [in_header, in_completion, on_thread] {
+        for announce in [false, true] {
+            let options = AmOptions { completion: Some(completion), announce, ..AmOptions::default() };
+            let sent = context.amsend(next(context), handler, &[], &[1; 100], options);
+            let mut refused = u32::from(is_refused_panic(context, sent));
+            let mut panicked = 0;
+            while (refused, panicked) != (1, 1) {
+                match early_or_next(&mut early, context) {
+                    Error::HandlerPanicked { origin, .. } => {
+                        assert_eq!(origin, previous(context));
+                        panicked += 1;
+                    }
+                    error => refused += u32::from(is_refused_panic(context, Err(error))),
+                }
+            }
+            // The task before may have begun the next round.
+            early = context.gfence().err();
+            assert_eq!(context.counter_value(completion).expect("value"), 0);
+        }
+    }
+    assert!(early.is_none(), "{early:?}");
+    context.remove_counter(completion);
     // The engine lives on.
     context.amsend(next(context), sane, &[], &[], options).expect("amsend");
     context.wait_counter(done, 1).expect("bump");

@@ -14,6 +14,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
         ("errors_unknown_task", unknown_task),
         ("errors_unknown_handler", unknown_handler),
+        ("errors_kept_come_with_the_fence", kept_come_with_the_fence),
         ("errors_unknown_counter", unknown_counter),
         ("errors_remote_ranges", remote_ranges),
         ("errors_rights", rights),
@@ -32,19 +33,29 @@ pub(super) fn next_error<F: Fabric>(context: &mut Context<F>) -> Error {
     }
 }
 
+/// The next error: one that came up in an earlier call, or in progress.
+pub(super) fn early_or_next<F: Fabric>(early: &mut Option<Error>, context: &mut Context<F>) -> Error {
+    early.take().unwrap_or_else(|| next_error(context))
+}
+
 /// Takes up whatever errors are there already.
 pub(super) fn drain<F: Fabric>(context: &mut Context<F>) {
     while let Err(error) = context.probe() {
-        assert!(
-            matches!(error, Error::RemoteRange { .. } | Error::Refused { .. }),
-            "not about a range: {error}"
-        );
+        is_about_a_range(&error);
     }
+}
+
+fn is_about_a_range(error: &Error) {
+    let is = matches!(error, Error::RemoteRange { .. } | Error::Refused { .. });
+    assert!(is, "not about a range: {error}");
 }
 
 /// Ends a check in which tasks have caused errors about ranges on purpose: those that came up here are taken up.
 pub(super) fn quiet_gfence<F: Fabric>(context: &mut Context<F>) {
-    context.gfence().expect("gfence");
+    drain(context);
+    if let Err(error) = context.gfence() {
+        is_about_a_range(&error);
+    }
     drain(context);
 }
 
@@ -128,6 +139,31 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     context.gfence().expect("gfence");
 }
 
+/// A program that only fences learns of what its target refused, and of what was sent to it for nobody.
+fn kept_come_with_the_fence<F: Fabric>(context: &mut Context<F>) {
+    let registered = context.handlers_count();
+    let options = AmOptions::default();
+    context.amsend(next(context), HandlerId(4000), &[], &[1], options).expect("amsend");
+    let (mut at_target, mut at_origin) = (false, false);
+    let mut fences = 0;
+    while !(at_target && at_origin) {
+        fences += 1;
+        match context.fence_ops(Some(next(context))) {
+            Ok(()) => {}
+            Err(Error::Refused { target, why: Refusal::UnknownHandler { handler: 4000, .. } }) => {
+                assert_eq!(target, next(context));
+                assert!(fences <= 2, "the refusal was there before the first fence ended");
+                at_origin = true;
+            }
+            Err(error) => {
+                check_unknown_handler(error, previous(context), registered);
+                at_target = true;
+            }
+        }
+    }
+    context.gfence().expect("nothing else went wrong");
+}
+
 fn check_unknown_handler(error: Error, from: Endpoint, wanted: usize) {
     assert_eq!(error.fault(), Fault::Peer);
     match error {
@@ -192,6 +228,7 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
         let error = context.put(RemoteAddress { grant, ..at }, &[1], PutOptions::default());
         assert_range_error(&error.expect_err("not a program's"), stale);
         // A tiny put with a target counter is checked by its target alone.
+        quiet_gfence(context);
         let counter = new_counter(context);
         let options = PutOptions { target: Some(counter.name()), ..PutOptions::default() };
         let _ = context.put(at.plus(98), &[1; 8], options);

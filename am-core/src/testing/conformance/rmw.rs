@@ -254,8 +254,7 @@ fn accumulate_errors<F: Fabric>(context: &mut Context<F>) {
     for error in [no_bits, odd, long] {
         assert_eq!(error.fault(), Fault::Caller, "{error}");
     }
-    context.gfence().expect("gfence");
-    while context.probe().is_err() {}
+    super::errors::quiet_gfence(context);
     context.gfence().expect("gfence");
     drop(context.unexpose(own).expect("unexpose"));
 }

@@ -124,6 +124,8 @@ struct Task {
     /// By target.
     flows: Vec<Flow>,
     events: VecDeque<Event>,
+    /// Tasks that have closed their endpoint, each told when its last packet has come up.
+    left: Vec<TaskId>,
     posted: VecDeque<Posted>,
     regions: Regions,
 }
@@ -145,6 +147,7 @@ impl Inner {
             inbox: (0..tasks).map(|_| VecDeque::new()).collect(),
             flows: vec![Flow::default(); tasks],
             events: VecDeque::new(),
+            left: Vec::new(),
             posted: VecDeque::new(),
             regions: Regions::default(),
         };
@@ -173,6 +176,7 @@ impl Inner {
         let task = &mut state.tasks[own.index()];
         let something = std::mem::take(&mut task.woken)
             || !task.events.is_empty()
+            || !task.left.is_empty()
             || !task.posted.is_empty()
             || task.inbox.iter().any(|queue| !queue.is_empty());
         if !something {
@@ -208,6 +212,9 @@ impl State {
     /// Whether a packet would be taken now.
     pub(super) fn has_room(&mut self, own: TaskId, to: Endpoint, class: Class) -> Result<Outcome> {
         self.check(own, to)?;
+        if self.tasks[to.task.index()].gone && class != Class::Answer {
+            return Err(Error::ContextClosed { endpoint: to });
+        }
         let flow = self.tasks[own.index()].flows[to.task.index()];
         let Config { credits, requests_max, retry_one_in, .. } = self.config;
         let has_room = match class {
@@ -281,6 +288,10 @@ impl State {
                 task.inbox[dead.index()].clear();
             }
             return Some(Polled::Event(event));
+        }
+        if let Some(at) = task.left.iter().position(|left| task.inbox[left.index()].is_empty()) {
+            let left = task.left.swap_remove(at);
+            return Some(Polled::Event(Event::ContextClosed(endpoint(left))));
         }
         let posted = task.posted.len();
         if posted > 0 && self.random.one_in(2) {
@@ -428,6 +439,11 @@ impl State {
         task.gone = true;
         task.regions = Regions::default();
         task.posted.clear();
+        if task.dead.is_none() && !std::thread::panicking() {
+            for task in &mut self.tasks {
+                task.left.push(own);
+            }
+        }
     }
 }
 

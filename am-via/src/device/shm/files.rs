@@ -174,7 +174,38 @@ impl Files {
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(peers, me, own_vi, to, their_vi, barrier)?;
         connection.raise_attention();
+        // After the attention: a peer that closes looks at its attention after it has set its bit, so that one of the two
+        // sees the other ("context closed").
+        barrier.before_look();
+        if me != to && self.is_closed(peers, to)? {
+            return Err(DeviceError::PeerClosed(to));
+        }
         Ok(Some(Made { vi: own_vi, connection }))
+    }
+
+    /// Whether a task has closed one of its contexts.
+    pub(super) fn is_closed(&self, peers: &mut Peers, at: NodeAddress) -> Result<bool, DeviceError> {
+        let header: Shared<ControlHeader> = within(self.head(peers, at.task)?.atomics(0), at.task)?;
+        // Acquire: "context closed": what it has sent before is seen.
+        Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context != 0)
+    }
+
+    /// Says of a context of this task whether it is closed.
+    pub(super) fn set_closed(
+        &self,
+        peers: &mut Peers,
+        own: NodeAddress,
+        closed: bool,
+    ) -> Result<(), DeviceError> {
+        let header: Shared<ControlHeader> = within(self.head(peers, own.task)?.atomics(0), own.task)?;
+        let bit = 1 << own.context;
+        // Release: "context closed".
+        if closed {
+            header.contexts_closed.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            header.contexts_closed.fetch_and(!bit, Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     /// Takes a VI slot at both ends and writes who is who. A task's connection to itself has one slot for both ends.

@@ -14,7 +14,7 @@ mod peers;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::device::{
     AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, MemAttributes,
@@ -59,6 +59,9 @@ const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
 const POLLS_BETWEEN_YIELDS: u32 = 64;
 /// Polls in a row without a pause between them.
 const EAGER_POLLS: u32 = 2000;
+/// A task that is about to end with an error often closes its contexts first. So long its peers wait for its failure, which
+/// says more than that it has closed.
+const TIME_TO_FAIL: Duration = Duration::from_millis(50);
 /// Rings that are looked at in every poll whatever happens.
 const NEVER_PARK_BELOW: usize = 4;
 
@@ -86,6 +89,8 @@ pub struct Shm {
     failure_epoch: u32,
     failures_told: Vec<bool>,
     failures_due: Vec<u32>,
+    /// VIs whose peers have closed, and when that is to be reported.
+    closing: Vec<(u32, Instant)>,
     regions: OwnRegions,
     heap: Arc<OwnHeap>,
     files: Files,
@@ -120,8 +125,11 @@ impl Shm {
         let task = files.task();
         let own = files.open_head(task)?;
         let context = options.context as usize;
+        let address = NodeAddress { task, context: options.context };
+        let mut peers = Peers::new(layout.num_tasks);
+        files.set_closed(&mut peers, address, false)?;
         Ok(Self {
-            address: NodeAddress { task, context: options.context },
+            address,
             layout,
             barrier,
             ways: options.ways,
@@ -138,9 +146,10 @@ impl Shm {
             failure_epoch: 0,
             failures_told: vec![false; layout.num_tasks as usize],
             failures_due: Vec::new(),
+            closing: Vec::new(),
             regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
             heap,
-            peers: Peers::new(layout.num_tasks),
+            peers,
             files,
         })
     }
@@ -170,7 +179,7 @@ impl Shm {
         if self.attention.is_raised() || self.files.failure_epoch() != self.failure_epoch {
             return self.poll_rare();
         }
-        if !self.connected.is_empty() || !self.failures_due.is_empty() {
+        if !self.connected.is_empty() || !self.failures_due.is_empty() || !self.closing.is_empty() {
             return self.next_rare();
         }
         None
@@ -198,6 +207,10 @@ impl Shm {
                     if !self.polled.contains(&vi) && !self.connected.contains(&vi) {
                         self.polled.push(vi);
                     }
+                    let peer = found.peer;
+                    if self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed) {
+                        self.note_closing(vi);
+                    }
                 }
                 _ => self.accept(vi),
             }
@@ -214,7 +227,44 @@ impl Shm {
             self.polled.push(vi);
             return Some(Box::new(News::Connected(ViNumber(vi), peer)));
         }
-        self.failures_due.pop().map(|task| Box::new(News::TaskFailed(task)))
+        if let Some(task) = self.failures_due.pop() {
+            return Some(Box::new(News::TaskFailed(task)));
+        }
+        self.next_closed()
+    }
+
+    /// The peer of `vi` has closed.
+    fn note_closing(&mut self, vi: u32) {
+        if !self.closing.iter().any(|&(closing, _)| closing == vi) {
+            self.closing.push((vi, Instant::now() + TIME_TO_FAIL));
+        }
+    }
+
+    /// The next peer that has closed, when its ring is empty and its task had the time to be known as failed.
+    fn next_closed(&mut self) -> Option<Box<News>> {
+        let now = Instant::now();
+        let is_over = |&(vi, due): &(u32, Instant)| {
+            let ready =
+                self.vis.get(vi as usize).and_then(Option::as_ref).is_some_and(|vi| vi.connection.is_ready());
+            now >= due && !ready
+        };
+        let at = self.closing.iter().position(is_over)?;
+        let (vi, _) = self.closing.swap_remove(at);
+        let peer = self.vis.get(vi as usize)?.as_ref()?.peer;
+        (!self.files.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
+    }
+
+    /// Tells the peers that nothing comes from here any more.
+    fn close(&mut self) {
+        if self.files.set_closed(&mut self.peers, self.address, true).is_err() {
+            return;
+        }
+        self.barrier.before_look();
+        // Those who have connected, and whom nobody has looked at yet, are told too.
+        let _ = self.poll_rare();
+        for vi in self.vis.iter().flatten().filter(|vi| vi.peer != self.address) {
+            vi.connection.raise_attention();
+        }
     }
 
     /// A peer has made VI `vi` here. A slot that does not say so soundly is left alone: its maker is at fault, and learns
@@ -224,6 +274,9 @@ impl Shm {
             Ok(Some((connection, peer))) => {
                 self.insert(vi, connection, peer);
                 self.connected.push(vi);
+                if self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed) {
+                    self.note_closing(vi);
+                }
             }
             Ok(None) => {}
             Err(error) => tracing::warn!(vi, %error, "a connection that a peer made cannot be opened"),
@@ -269,6 +322,8 @@ impl Shm {
             sched::yield_now();
             return;
         }
+        // What closes is to be reported in time.
+        let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
         let Self { doorbell, vis, polled, attention, files, failure_epoch, .. } = self;
         doorbell.sleep(self.barrier, limit, || {
             let ready = |number: &u32| {
@@ -280,6 +335,15 @@ impl Shm {
 
     fn claimer(&self) -> Claimer<'_> {
         Claimer { task: self.address.task, hazard: &self.hazard, barrier: self.barrier, ways: self.ways }
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // A task that panics is about to fail, which is told by its end.
+        if !std::thread::panicking() {
+            self.close();
+        }
     }
 }
 
