@@ -1,9 +1,17 @@
-//! Several contexts a process, each with a thread of its own: nothing of one is another's.
+//! Several contexts a process, each with a thread of its own: nothing of one is another's, and a message, a put or a question goes
+//! to the context that it names.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use am_core::Context;
+use am_core::buffer::{Access, Executor};
+use am_core::error::Error;
+use am_core::handler::{Answer, Completion};
+use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::conformance;
+use am_core::transfer::{AtomicOp, Width};
+use am_core::{AmOptions, Context, GetOptions, PutOptions};
 use am_tests::harness::job;
 use am_via::Task;
 use am_via::start::ShmFabric;
@@ -42,4 +50,151 @@ fn each_context_passes_the_suite_beside_the_others() {
                 });
             });
     }
+}
+
+/// A context that its task has closed, while the task lives on with another one, is gone for all others.
+#[test]
+fn a_closed_context_is_seen_as_gone() {
+    job("a_closed_context_is_seen_as_gone").tasks(3).run(|| {
+        let task = Task::join().expect("the launcher made a job");
+        let mut first = Context::new(task.fabric(0).expect("the job has memory"));
+        let handler = first.register_handler(|_| Answer::discard()).expect("register");
+        first.gfence().expect("all are there");
+        let known = Endpoint::new(TaskId(2), ContextNumber(1));
+        let unknown = Endpoint::new(TaskId(2), ContextNumber(2));
+        if task.number() == 2 {
+            for number in [1, 2] {
+                let mut closing = Context::new(task.fabric(number).expect("the job has memory"));
+                closing.register_handler(|_| Answer::discard()).expect("register");
+                if number == 1 {
+                    // Both others have talked to it, and one of them will wait for it: as long as that it serves.
+                    closing
+                        .wait_until(|closing| Ok(closing.statistics().messages_received == 2))
+                        .expect("two come");
+                }
+            }
+            println!("closed");
+            first.gfence().expect("this one is open");
+            first.gfence().expect("this one is open");
+            return;
+        }
+        let long = vec![1; 1 << 20];
+        first.amsend(known, handler, &[], &[1], AmOptions::default()).expect("it is open");
+        // What is under way when it closes ends with the error, and so does what comes later.
+        let later = |first: &mut Context<ShmFabric>| match task.number() {
+            0 => first.fence_ops(Some(known)),
+            _ => {
+                first.amsend(known, handler, &[], &long, AmOptions { announce: true, ..AmOptions::default() })
+            }
+        };
+        let mut ended = Ok(());
+        while ended.is_ok() {
+            ended = later(&mut first);
+        }
+        is_about(ended, known);
+        for _ in 0..3 {
+            is_about(first.fence_data(Some(known)), known);
+            is_about(first.amsend(known, handler, &[], &[1; 8], AmOptions::default()), known);
+            is_about(first.amsend(known, handler, &[], &long, AmOptions::default()), known);
+        }
+        // A collective fence says so too, and still brings all through its barrier.
+        is_about(first.gfence(), known);
+        is_about(first.amsend(unknown, handler, &[], &[1], AmOptions::default()), unknown);
+        is_about(first.fence_ops(Some(unknown)), unknown);
+        first.gfence().expect("the contexts of the number 0 are open");
+    });
+}
+
+fn is_about(ended: Result<(), Error>, closed: Endpoint) {
+    match ended {
+        Err(Error::ContextClosed { endpoint }) => assert_eq!(endpoint, closed),
+        other => panic!("not about the closed context: {other:?}"),
+    }
+}
+
+/// From every context to every context of the other task, by every way of memory.
+#[test]
+fn what_names_a_context_goes_there() {
+    for memory in ["auto", "kernel", "staged"] {
+        job("what_names_a_context_goes_there").tasks(2).env("AM_MEMORY", memory).run(|| in_threads(across));
+    }
+}
+
+fn across(number: u8, context: &mut Context<ShmFabric>) {
+    let (messages, puts) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    let handler = context.register_handler(move |message| {
+        assert_eq!(message.uhdr, [message.source.context.0, number], "meant for this context");
+        Answer::consumed(Completion::Bump(messages))
+    });
+    let handler = handler.expect("register");
+    let memory = context.alloc(4096).expect("alloc");
+    let region = context.expose_with(memory, Access::READ_WRITE, Executor::Owner).expect("expose");
+    let own = region.address(0);
+    assert_eq!(own.owner(), context.endpoint());
+    let theirs = context.address_init(own).expect("address_init");
+    let other = TaskId(1 - context.task().0);
+    // The addresses of the other contexts come by this one's own: same task, same place, told by the context itself.
+    let peers: Vec<_> = (0..CONTEXTS).map(|peer| Endpoint::new(other, ContextNumber(peer))).collect();
+    for &peer in &peers {
+        context
+            .amsend(peer, handler, &[number, peer.context.0], &[1; 100], AmOptions::default())
+            .expect("amsend");
+    }
+    context.wait_counter(messages, u64::from(CONTEXTS)).expect("one of each context");
+    let at = theirs[other.index()];
+    let options = PutOptions { target: Some(puts.name()), ..PutOptions::default() };
+    context.put(at.plus(64), &[number; 2000], options).expect("put");
+    context.wait_counter(puts, 1).expect("the counter is the exposing context's");
+    context.rmw(at, Width::Bits64, AtomicOp::FetchAdd(5)).expect("rmw, by the owner");
+    let mut back = [0; 2000];
+    context.get(at.plus(64), &mut back, GetOptions::default()).expect("get");
+    assert_eq!(back, [number; 2000]);
+    context.gfence().expect("gfence");
+    assert_eq!(region.load_u64(0).expect("load"), 5);
+    context.gfence().expect("all have looked");
+    // To memory that another context has exposed: its address is told by a message of its own task's threads.
+    exchange_between_contexts(number, context, own, puts);
+    context.gfence().expect("gfence");
+    drop(context.unexpose(region).expect("unexpose"));
+    // A context that has gone answers no fence: all of this task stay until all have passed theirs.
+    static PASSED: AtomicU8 = AtomicU8::new(0);
+    serve_until_all(context, &PASSED);
+}
+
+/// Makes progress until each context of this task has come here.
+fn serve_until_all(context: &mut Context<ShmFabric>, arrived: &AtomicU8) {
+    arrived.fetch_add(1, Ordering::SeqCst);
+    while arrived.load(Ordering::SeqCst) < CONTEXTS {
+        context.probe().expect("probe");
+        std::thread::yield_now();
+    }
+}
+
+/// Each context puts into the memory of the next context of the other task, whose address it learns through its process.
+fn exchange_between_contexts(
+    number: u8,
+    context: &mut Context<ShmFabric>,
+    own: am_core::buffer::RemoteAddress,
+    puts: am_core::counter::Counter,
+) {
+    static TOLD: Mutex<Vec<(u8, am_core::buffer::RemoteAddress)>> = Mutex::new(Vec::new());
+    static DONE: AtomicU8 = AtomicU8::new(0);
+    static ALL: AtomicU8 = AtomicU8::new(0);
+    let theirs = context.address_init(own).expect("address_init");
+    let other = 1 - context.task().index();
+    TOLD.lock().expect("nobody panics with it").push((number, theirs[other]));
+    // Served meanwhile: contexts of the other task may still be in a fence that asks this one.
+    serve_until_all(context, &ALL);
+    let next = (number + 1) % CONTEXTS;
+    let told = TOLD.lock().expect("nobody panics with it").clone();
+    let &(_, at) = told.iter().find(|&&(context, _)| context == next).expect("all have told");
+    assert_eq!(at.context, ContextNumber(next));
+    let options = PutOptions { target: Some(puts.name()), ..PutOptions::default() };
+    context.put(at.plus(1024), &[0xA0 + number; 2048], options).expect("put");
+    context.rmw(at.plus(8), Width::Bits64, AtomicOp::FetchAdd(7)).expect("rmw");
+    context.put(at.plus(1024), &[0xA0 + number; 8], options).expect("a tiny one");
+    context.wait_counter(puts, 2).expect("those of the context before");
+    context.fence_ops(None).expect("fence");
+    // The others of this task still serve those of the other one.
+    serve_until_all(context, &DONE);
 }

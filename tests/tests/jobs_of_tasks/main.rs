@@ -2,6 +2,7 @@
 
 mod conformance_shm;
 mod contexts;
+mod handler_panics;
 mod harness;
 mod jobs;
 mod mpi_datatypes;

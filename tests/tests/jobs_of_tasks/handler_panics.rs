@@ -1,0 +1,131 @@
+//! The panic of a handler ends its operation with an error at both ends, and the job with a report: it is never silent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use am_core::error::{Error, Refusal};
+use am_core::handler::{Answer, Completion, HandlerId};
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context};
+use am_tests::harness::{Outcome, job};
+use am_via::Task;
+use am_via::start::ShmFabric;
+
+/// Where the handler of task 1 panics, and with how many bytes it is sent what.
+const PLACES: [&str; 3] = ["header", "completion", "thread"];
+const LENGTHS: [usize; 3] = [0, 100, 1 << 20];
+
+fn panicking(context: &mut Context<ShmFabric>, place: &'static str) -> HandlerId {
+    let handler = context.register_handler(move |_| match place {
+        "header" => panic!("out of cheese"),
+        "completion" => Answer::consumed(Completion::Call(Box::new(|_| panic!("out of cheese")))),
+        _ => Answer::consumed(Completion::Thread(Box::new(|_, _| panic!("out of cheese")))),
+    });
+    handler.expect("the first handler")
+}
+
+fn open(place: &'static str) -> (Context<ShmFabric>, HandlerId) {
+    let task = Task::join().expect("the launcher made a job");
+    let mut context = task.context().expect("the job has memory");
+    let handler = panicking(&mut context, place);
+    context.gfence().expect("all are there");
+    (context, handler)
+}
+
+fn send(context: &mut Context<ShmFabric>, handler: HandlerId, len: usize) -> Result<(), Error> {
+    context.amsend(TaskId(1), handler, &[], &vec![1; len], AmOptions::default())?;
+    context.fence_ops(None)
+}
+
+/// A program that does not expect it ends, and the report says who, where, and in which words.
+#[test]
+fn a_panic_in_a_handler_ends_the_job_with_a_report() {
+    let test = "a_panic_in_a_handler_ends_the_job_with_a_report";
+    for place in PLACES {
+        for len in LENGTHS {
+            let body = || {
+                let (mut context, handler) = open(place);
+                let ended = match context.task().0 {
+                    0 => {
+                        let sent = send(&mut context, handler, len);
+                        sent.and(context.gfence())
+                    }
+                    _ => context.gfence(),
+                };
+                if context.task().0 == 1 {
+                    // As `main` does with an error of its own: the panic's words are the report's.
+                    let error = ended.expect_err("its handler panicked");
+                    println!("\nmet: {error}");
+                    panic!("{error}");
+                }
+                match ended.expect_err("its message was not handled") {
+                    Error::Refused { target, why: Refusal::HandlerPanicked } => {
+                        assert_eq!(target.task, TaskId(1))
+                    }
+                    Error::PeerFailed { task: TaskId(1), .. } => {}
+                    other => panic!("not about the handler: {other}"),
+                }
+                println!("\ntold");
+            };
+            job(test).tasks(2).run_and_judge(body, |outcome: &Outcome| {
+                assert!(!outcome.is_success);
+                let failure = outcome.failure.as_ref().expect("task 1 failed");
+                assert_eq!(failure.task, 1);
+                assert!(failure.last_words.contains("out of cheese"), "last words: {}", failure.last_words);
+                let kind = if place == "header" { "header" } else { "completion" };
+                let said = &outcome.tasks[1].stdout;
+                let met = said.lines().find(|line| line.starts_with("met: ")).expect("an error");
+                for word in [kind, "task 0", "out of cheese"] {
+                    assert!(met.contains(word), "no {word:?} in {met:?}");
+                }
+                assert!(outcome.tasks[0].stdout.contains("told"), "{}", outcome.tasks[0].stdout);
+            });
+        }
+    }
+}
+
+/// A program that never asks again after the panic has failed all the same.
+#[test]
+fn a_panic_in_a_handler_is_not_lost_where_nobody_asks() {
+    let test = "a_panic_in_a_handler_is_not_lost_where_nobody_asks";
+    let body = || {
+        let task = Task::join().expect("the launcher made a job");
+        let mut context = task.context().expect("the job has memory");
+        let came = Arc::new(AtomicBool::new(false));
+        let note = Arc::clone(&came);
+        let handler = context.register_handler(move |_| {
+            note.store(true, Ordering::SeqCst);
+            panic!("out of cheese");
+        });
+        let handler = handler.expect("the first handler");
+        let counter = context.counter().expect("counter");
+        context.gfence().expect("all are there");
+        if context.task().0 == 0 {
+            let options = AmOptions { one_way: true, ..AmOptions::default() };
+            context.amsend(TaskId(1), handler, &[], &[], options).expect("it is one way");
+            // Until the other one has ended.
+            let _ = context.wait_counter(counter, 1);
+            return;
+        }
+        // The panic comes up in passing, in calls that have their own results.
+        let region = context.alloc(8).expect("alloc");
+        let region = context.expose(region, am_core::buffer::Access::READ_WRITE).expect("expose");
+        while !came.load(Ordering::SeqCst) {
+            context
+                .rmw(
+                    region.address(0),
+                    am_core::fabric::Width::Bits64,
+                    am_core::fabric::AtomicOp::FetchAdd(1),
+                )
+                .expect("its own memory");
+        }
+    };
+    let limit = Duration::from_secs(60);
+    job(test).tasks(2).time_limit(limit).run_and_judge(body, |outcome: &Outcome| {
+        assert!(!outcome.is_success);
+        let failure = outcome.failure.as_ref().expect("task 1 failed");
+        assert_eq!(failure.task, 1);
+        assert!(failure.to_string().contains("out of cheese"), "{failure}");
+    });
+}
