@@ -77,8 +77,10 @@ pub fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // A test among what is built makes cargo choose the same features as for `cargo test --workspace`, which has compiled
+        // nearly everything then.
         command
-            .args(["build", "-p", "mpi-over-am-abi", "-p", "am-via"])
+            .args(["build", "--workspace", "--lib", "--bins", "--test", "may_name"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder().ends_with("release") {
             command.arg("--release");
