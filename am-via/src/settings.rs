@@ -55,7 +55,7 @@ settings! {
     device: Device = Device::Shm, "AM_DEVICE";
     /// Job memory that a task can allocate (sparse: only touched pages cost memory). auto: 64 GiB, less where a limit asks for it.
     heap_bytes: Auto<u64> = Auto::Auto, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
-    /// Private memory that a context of a task may have registered at once, as a NIC's limit would have it. Transfers beyond it go in pieces. auto: no limit.
+    /// Private memory that a context of a task may have registered at once, as a NIC's limit would have it. Transfers beyond it go in pieces; a program written to VIA is refused more, of any memory. auto: no limit.
     registered_bytes_max: Auto<u64> = Auto::Auto, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
     /// Largest packet that a receive area takes.
     packet_bytes: u32 = 8192, "AM_PACKET_BYTES", 256..=1 << 20;

@@ -68,7 +68,7 @@ impl Task {
     }
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`; each is used by one
-    /// context, or once by such a program.
+    /// context, or once by such a program. The setting `registered_bytes_max`, if there is one, is its MaxRegisterBytes.
     ///
     /// # Errors
     /// No NIC has this name, it was opened before, or the job's memory cannot be mapped.
@@ -85,7 +85,11 @@ impl Task {
                 remedy: "each is opened once; open another of shm0 to shm15",
             });
         }
-        Ok(UserAgent::open(self.device(context)?))
+        let nic = UserAgent::open(self.device(context)?);
+        Ok(match self.job.settings().registered_bytes_max {
+            Auto::Auto => nic,
+            Auto::Fixed(bytes) => nic.with_registered_bytes_max(bytes),
+        })
     }
 
     pub(crate) fn device(&self, context: u32) -> Result<Shm, DeviceError> {

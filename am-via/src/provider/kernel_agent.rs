@@ -28,8 +28,10 @@ pub struct NicLimits {
     pub native_mtu_bytes: u32,
     /// Protection tags at once.
     pub ptags_max: u32,
-    /// Bytes of one registration.
+    /// Bytes in all registrations together (VIA's MaxRegisterBytes).
     pub register_bytes_max: u64,
+    /// Bytes of one registration (VIA's MaxRegisterBlockBytes): no memory of a process is longer.
+    pub register_block_bytes_max: u64,
     /// Registrations at once.
     pub regions_max: u32,
     /// Bytes of a discriminator.
@@ -48,6 +50,7 @@ impl NicLimits {
             native_mtu_bytes: u32::try_from(device.slot_bytes).unwrap_or(u32::MAX),
             ptags_max: 1024,
             register_bytes_max: u64::MAX,
+            register_block_bytes_max: isize::MAX.unsigned_abs() as u64,
             regions_max: device.regions_max,
             discriminator_bytes_max: 16,
         }
@@ -70,7 +73,18 @@ impl KernelAgent {
         let limits = NicLimits::of(&device.attributes());
         // Relaxed: only the number has to be this NIC's alone.
         let nic = NICS_OPENED.fetch_add(1, Ordering::Relaxed);
-        Self { nic, limits, registrations: Registrations::new(nic, limits.ptags_max) }
+        Self {
+            nic,
+            limits,
+            registrations: Registrations::new(nic, limits.ptags_max, limits.register_bytes_max),
+        }
+    }
+
+    /// Lets at most `bytes` be registered at once.
+    pub fn limit_registered_bytes(&mut self, bytes: u64) {
+        self.limits.register_bytes_max = bytes;
+        self.limits.register_block_bytes_max = self.limits.register_block_bytes_max.min(bytes);
+        self.registrations.limit_bytes(bytes);
     }
 
     /// A number that no other NIC of this process has: by it foreign handles are known.

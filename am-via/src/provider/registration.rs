@@ -5,9 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
 use crate::shm::copy::CheckedRange;
+
+/// Tags made by this process so far. All NICs draw from it: a peer's claim names a task, a registration and a tag, so a tag
+/// that two NICs of the task had would let a VI of the one reach memory of the other.
+static TAGS_MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A protection tag: memory is reached only by VIs of the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +70,7 @@ impl Drop for Memory {
     }
 }
 
-/// Why something about tags and registrations was refused. The caller's fault, but for the last two.
+/// Why something about tags and registrations was refused. The caller's fault, but for the last three.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationFault {
     /// A tag that was never made, or was destroyed.
@@ -95,6 +100,16 @@ pub enum RegistrationFault {
     /// All tags are in use.
     #[error("all {0} protection tags are in use: destroy one first")]
     NoTagLeft(u32),
+    /// More bytes than the NIC registers at once.
+    #[error("{len} bytes can't be registered: {registered} of {bytes_max} are, deregister some first")]
+    NoBytesLeft {
+        /// How many were to be registered.
+        len: u64,
+        /// How many are.
+        registered: u64,
+        /// How many may be.
+        bytes_max: u64,
+    },
     /// The device's word.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -116,17 +131,24 @@ pub struct Registrations {
     nic: u32,
     /// Users of each live tag.
     tags: HashMap<u32, u32>,
-    next_tag: u32,
     tags_max: u32,
     regions: HashMap<MemHandle, Registered>,
+    /// Bytes in all registrations together: what is registered twice counts twice.
+    bytes: u64,
+    bytes_max: u64,
 }
 
 impl Registrations {
-    /// No tags yet, and at most `tags_max` at once; `nic` is a number that no other NIC of this process has.
+    /// No tags yet, and at most `tags_max` at once, with at most `bytes_max` registered; `nic` is a number that no other NIC of
+    /// this process has.
     #[must_use]
-    pub fn new(nic: u32, tags_max: u32) -> Self {
-        // Tag 0 is that of memory registered without one.
-        Self { nic, tags: HashMap::new(), next_tag: 1, tags_max, regions: HashMap::new() }
+    pub fn new(nic: u32, tags_max: u32, bytes_max: u64) -> Self {
+        Self { nic, tags: HashMap::new(), tags_max, regions: HashMap::new(), bytes: 0, bytes_max }
+    }
+
+    /// From now on at most `bytes_max` are registered at once; what is registered stays.
+    pub fn limit_bytes(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
     }
 
     /// Makes a tag.
@@ -137,11 +159,13 @@ impl Registrations {
         if self.tags.len() >= self.tags_max as usize {
             return Err(RegistrationFault::NoTagLeft(self.tags_max));
         }
-        while self.next_tag == 0 || self.tags.contains_key(&self.next_tag) {
-            self.next_tag = self.next_tag.wrapping_add(1);
-        }
-        let tag = self.next_tag;
-        self.next_tag = tag.wrapping_add(1);
+        let tag = loop {
+            // Relaxed: only the number has to be this tag's alone. Tag 0 is that of memory registered without one.
+            let tag = TAGS_MADE.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            if tag != 0 && !self.tags.contains_key(&tag) {
+                break tag;
+            }
+        };
         self.tags.insert(tag, 0);
         Ok(PTag { nic: self.nic, number: tag })
     }
@@ -186,7 +210,7 @@ impl Registrations {
     /// Registers `offset..offset + len` of `memory`.
     ///
     /// # Errors
-    /// An empty range or one outside of the memory, an unknown tag, or no registration left.
+    /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
     pub fn register(
         &mut self,
         device: &mut impl Device,
@@ -199,11 +223,17 @@ impl Registrations {
         let Some(range) = memory.0.range().part(offset, len).filter(|_| len > 0) else {
             return Err(refused);
         };
+        let registered = self.bytes.checked_add(len as u64).filter(|&bytes| bytes <= self.bytes_max);
+        let Some(registered) = registered else {
+            let (registered, bytes_max) = (self.bytes, self.bytes_max);
+            return Err(RegistrationFault::NoBytesLeft { len: len as u64, registered, bytes_max });
+        };
         self.use_ptag(tag)?;
         let attributes = MemAttributes { ptag: tag.number, ..attributes };
         match device.register(range, attributes, None) {
             Ok(handle) => {
                 let memory = Arc::clone(memory);
+                self.bytes = registered;
                 self.regions.insert(handle, Registered { memory, offset, len, attributes, transfers: 0 });
                 Ok(handle)
             }
@@ -228,6 +258,7 @@ impl Registrations {
             return Ok(Posted::Retry);
         }
         let tag = found.attributes.ptag;
+        self.bytes -= found.len as u64;
         self.regions.remove(&handle);
         self.leave(tag);
         Ok(Posted::Done)
@@ -320,6 +351,7 @@ impl Registrations {
             }
         }
         self.tags.clear();
+        self.bytes = 0;
     }
 }
 

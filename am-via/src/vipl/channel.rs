@@ -92,6 +92,11 @@ impl<D: Device> UserAgent<D> {
         self.pay(number);
     }
 
+    /// Whether a channel may be owed a request for a connection, whose withdrawal must find room too.
+    pub(super) fn takes_request(&self, number: ViNumber) -> bool {
+        self.channels.get(&number).is_some_and(|channel| channel.owed.len() < OWED_MAX / 2)
+    }
+
     /// Owes the VI at the other end an entry without data.
     pub(super) fn owe_peer(&mut self, vi: ViHandle, operation: Operation, immediate: u32) {
         let Some(found) = self.vis.get(vi.0) else { return };

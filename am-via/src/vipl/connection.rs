@@ -283,6 +283,9 @@ impl<D: Device> UserAgent<D> {
         let asks = way == Way::Client || own >= to.host;
         if asks && !sent {
             let Some(number) = self.channel_to(to.host)? else { return Ok(()) };
+            if !self.takes_request(number) {
+                return Ok(());
+            }
             let Some(found) = self.vis.get_mut(vi.0) else { return Ok(()) };
             found.number = Some(number);
             let mut entry = introduce(Operation::Request as u32, &found.attributes, found.connection);

@@ -274,10 +274,17 @@ impl Descriptor {
         self.length
     }
 
-    /// The immediate data that came, or that travel with it.
+    /// The immediate data that travel with it, or of a receive that is done: those that came. What a receive was posted with
+    /// says nothing.
     #[must_use]
     pub fn immediate(&self) -> Option<u32> {
-        let valid = self.status.contains(Status::IMMEDIATE) || self.control.contains(Control::IMMEDIATE);
+        let operation = self.status.operation();
+        let is_received = operation == Status::OP_RECEIVE || operation == Status::OP_REMOTE_RDMA_WRITE;
+        let valid = if self.status.is_done() && is_received {
+            self.status.contains(Status::IMMEDIATE)
+        } else {
+            self.control.contains(Control::IMMEDIATE)
+        };
         valid.then_some(self.immediate)
     }
 

@@ -168,7 +168,8 @@ impl VipError {
             Self::Reject { .. } | Self::NoMatch { .. } | Self::PeerFailed { .. } | Self::Timeout(_) => {
                 Fault::Peer
             }
-            Self::ErrorResource { .. } | Self::Registration(RegistrationFault::NoTagLeft(_)) => {
+            Self::ErrorResource { .. }
+            | Self::Registration(RegistrationFault::NoTagLeft(_) | RegistrationFault::NoBytesLeft { .. }) => {
                 Fault::Resource
             }
             Self::Device(error) | Self::Registration(RegistrationFault::Device(error)) => device_fault(error),
@@ -235,7 +236,9 @@ fn registration_return(fault: &RegistrationFault) -> VipReturn {
     match fault {
         RegistrationFault::UnknownTag(_) => VipReturn::InvalidPtag,
         RegistrationFault::UnknownHandle(_) | RegistrationFault::Range { .. } => VipReturn::InvalidParameter,
-        RegistrationFault::TagInUse { .. } | RegistrationFault::NoTagLeft(_) => VipReturn::ErrorResource,
+        RegistrationFault::TagInUse { .. }
+        | RegistrationFault::NoTagLeft(_)
+        | RegistrationFault::NoBytesLeft { .. } => VipReturn::ErrorResource,
         RegistrationFault::Device(error) => device_return(error),
     }
 }
@@ -295,7 +298,9 @@ pub struct AsyncError {
 /// What went wrong (`VIP_ERROR_CODE`).
 ///
 /// VIA's other codes have no cause here: a descriptor can't be misplaced or unaligned (its type sees to that), a work queue can't
-/// be overrun (the post is refused), completions are written to no registered memory, and data don't go bad on the way.
+/// be overrun (the post is refused), completions are written to no registered memory, and data don't go bad on the way. A write
+/// or a read that is cut short ends with its connection, which is told as that; a NIC that can do nothing any more says so in
+/// each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncCode {
     /// The connection is gone: the peer has disconnected or died, or one of the two broke the rules.

@@ -15,7 +15,7 @@ pub struct NicAttributes {
     pub hardware_version: u32,
     /// The version of this provider: that of the crate, for people.
     pub provider_version: &'static str,
-    /// Its own address.
+    /// Its own address; all addresses are of this type, so their length (VIA's NicAddressLen) is no number of its own.
     pub address: NodeAddress,
     /// Whether several threads may use it at once. Never: the borrow checker says so.
     pub thread_safe: bool,

@@ -53,7 +53,7 @@ impl<D: Device> UserAgent<D> {
     /// `rights.ptag` is not looked at: `tag` counts.
     ///
     /// # Errors
-    /// An empty range or one outside of the memory, an unknown tag, or no registration left.
+    /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
     pub fn register_mem(
         &mut self,
         memory: &Arc<Memory>,

@@ -88,6 +88,13 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
+    /// With at most `bytes` registered at once; before, only what can be had is the limit.
+    #[must_use]
+    pub fn with_registered_bytes_max(mut self, bytes: u64) -> Self {
+        self.kernel.limit_registered_bytes(bytes);
+        self
+    }
+
     /// The limits (`VipQueryNic`).
     #[must_use]
     pub fn limits(&self) -> NicLimits {

@@ -25,6 +25,7 @@ table! {
         server_may_look_without_waiting: "VipConnectWait: timeout 0";
         server_accepts_with_an_idle_vi_only: "VipConnectAccept: VIP_INVALID_STATE";
         server_answers_once: "VipConnectAccept, VipConnectReject: VIP_INVALID_PARAMETER";
+        server_answers_at_its_own_nic_only: "VipConnectAccept, VipConnectReject: VIP_INVALID_PARAMETER, a foreign connection handle";
         discriminator_has_a_limit: "MaxDiscriminatorLen, and one beyond";
         discriminators_differ_by_every_byte: "VIP_NET_ADDRESS: discriminator";
         reliability_must_match: "VipConnectAccept: VIP_INVALID_RELIABILITY_LEVEL";
@@ -229,6 +230,25 @@ fn server_answers_once<D: Device>(pair: &mut Pair<D>) -> Outcome {
     }
     pair.sync()?;
     same(pair.state(vi)?, ViState::Connected, "the state")?;
+    pair.sync()
+}
+
+fn server_answers_at_its_own_nic_only<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    pair.sync_still()?;
+    if pair.is_a() {
+        let vi = pair.vi(pair.delivery())?;
+        refused(ask(pair, vi), VipReturn::Reject)?;
+    } else {
+        let request = client(pair)?;
+        let mut other = pair.open(4)?;
+        let tag = other.create_ptag()?;
+        let vi = other.create_vi(ViAttributes::new(tag), None, None)?;
+        refused(other.connect_accept(&request, vi), VipReturn::InvalidParameter)?;
+        refused(other.connect_reject(&request), VipReturn::InvalidParameter)?;
+        // Its VI is as foreign here.
+        refused(pair.nic.connect_accept(&request, vi), VipReturn::InvalidParameter)?;
+        pair.nic.connect_reject(&request)?;
+    }
     pair.sync()
 }
 

@@ -31,6 +31,8 @@ table! {
         memory_attributes_need_a_tag_that_exists: "VipSetMemAttributes: VIP_INVALID_PTAG";
         memory_that_is_unknown_tells_nothing: "VipQueryMem, VipSetMemAttributes: VIP_INVALID_PARAMETER";
         memory_has_a_limit_of_regions: "VIP_NIC_ATTRIBUTES: MaxRegisterRegions, and one beyond";
+        memory_has_a_limit_of_bytes: "VIP_NIC_ATTRIBUTES: MaxRegisterBytes, MaxRegisterBlockBytes, and one beyond";
+        memory_handle_of_another_nic_is_refused: "VIP_INVALID_PARAMETER, VIP_STATUS_PROTECTION_ERROR: a foreign memory handle";
         memory_of_another_tag_is_a_protection_error: "protection tags of VI and memory";
         memory_is_not_freed_under_a_peer: "VipDeregisterMem while a peer copies";
     }
@@ -255,6 +257,42 @@ fn memory_has_a_limit_of_regions<D: Device>(pair: &mut Pair<D>) -> Outcome {
     same((made, refusal), (limit, Some(VipReturn::ErrorResource)), "regions, and what one beyond is told")?;
     let again = pair.nic.register_mem(&memory, (0, 8), pair.tag, NO_RIGHTS)?;
     pair.deregister(again)
+}
+
+fn memory_has_a_limit_of_bytes<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    let mut nic = pair.open(1)?.with_registered_bytes_max(1000);
+    let limits = nic.limits();
+    same((limits.register_bytes_max, limits.register_block_bytes_max), (1000, 1000), "the limits")?;
+    let tag = nic.create_ptag()?;
+    let memory = nic.alloc(2000)?;
+    let too_much = |nic: &mut crate::vipl::UserAgent<D>, len| {
+        refused(nic.register_mem(&memory, (0, len), tag, NO_RIGHTS), VipReturn::ErrorResource)
+    };
+    too_much(&mut nic, 1001)?;
+    let whole = nic.register_mem(&memory, (0, 1000), tag, NO_RIGHTS)?;
+    too_much(&mut nic, 1)?;
+    same(nic.deregister_mem(whole)?, Posted::Done, "the end of the registration")?;
+    // What is registered twice counts twice.
+    for _ in 0..2 {
+        nic.register_mem(&memory, (0, 500), tag, NO_RIGHTS)?;
+    }
+    too_much(&mut nic, 1)
+}
+
+fn memory_handle_of_another_nic_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    let vi = pair.connected(pair.unreliable())?;
+    let mut other = pair.open(2)?;
+    let tag = other.create_ptag()?;
+    let memory = other.alloc(8)?;
+    let handle = other.register_mem(&memory, (0, 8), tag, Pair::<D>::all_rights())?;
+    refused(pair.nic.query_mem(handle), VipReturn::InvalidParameter)?;
+    refused(pair.nic.set_mem_attributes(handle, pair.tag, NO_RIGHTS), VipReturn::InvalidParameter)?;
+    refused(pair.nic.deregister_mem(handle), VipReturn::InvalidParameter)?;
+    let segment = crate::vipl::DataSegment { handle, offset: 0, length: 8 };
+    pair.post_send(vi, Descriptor::send().with_segment(segment))?;
+    same(pair.sent(vi)?.status().errors(), Status::PROTECTION_ERROR, "the send")?;
+    same(other.query_mem(handle)?.1, 8, "the length, at its own NIC")?;
+    pair.sync()
 }
 
 fn memory_of_another_tag_is_a_protection_error<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -81,7 +81,9 @@ fn nic_attributes_say_how_much_there_is<D: Device>(pair: &mut Pair<D>) -> Outcom
     ] {
         ensure(number >= least, &format!("{what} is only {number}"))?;
     }
-    ensure(limits.register_bytes_max >= 1 << 20, "MaxRegisterBlockBytes is less than 1 MiB")
+    let (all, one) = (limits.register_bytes_max, limits.register_block_bytes_max);
+    ensure(one >= 1 << 20, "MaxRegisterBlockBytes is less than 1 MiB")?;
+    ensure(all >= one, "MaxRegisterBytes is less than one registration may have")
 }
 
 fn nic_attributes_name_the_levels<D: Device>(pair: &mut Pair<D>) -> Outcome {

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use crate::conform::pair::{Outcome, Pair, ensure, flushed, refused, same, success};
 use crate::conform::suite::table;
 use crate::device::Device;
-use crate::vipl::{AsyncCode, Descriptor, Queue, Resource, Status, UserAgent, ViHandle, ViState, VipReturn};
+use crate::vipl::{
+    AsyncCode, CqEntry, CqHandle, Descriptor, Queue, Resource, Status, UserAgent, ViHandle, ViState,
+    VipReturn,
+};
 
 table! {
     Functional {
@@ -24,7 +27,9 @@ table! {
         send_notification_comes_once: "VipSendNotify";
         receive_notification_comes_once: "VipRecvNotify";
         receive_notification_arms_itself_again: "VipRecvNotify: re-arm";
+        send_notification_arms_itself_again: "VipSendNotify: re-arm";
         cq_notification_comes_once: "VipCQNotify";
+        cq_notification_arms_itself_again: "VipCQNotify: re-arm";
         notification_is_armed_once: "VipSendNotify, VipRecvNotify, VipCQNotify: VIP_ERROR_RESOURCE";
         notification_comes_of_what_is_done_already: "VipRecvNotify after completion";
         notification_comes_of_a_flush: "VipRecvNotify, VipDisconnect";
@@ -225,6 +230,68 @@ fn receive_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outc
         )?;
     }
     same(count.load(Ordering::Relaxed), 100, "messages counted")?;
+    pair.sync()
+}
+
+/// Counts a send, and waits for the next.
+fn again_sent<D: Device>(count: Arc<AtomicU32>) -> crate::vipl::DescriptorHandler<D> {
+    Box::new(move |nic, vi, done| {
+        count.fetch_add(u32::from(done.status().is_success()), Ordering::Relaxed);
+        // Not refused of a VI that is there.
+        let _ = nic.send_notify(vi, again_sent(count));
+    })
+}
+
+fn send_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    let vi = pair.connected(pair.delivery())?;
+    for _ in 0..20 {
+        pair.post_recv(vi, Descriptor::receive())?;
+    }
+    pair.sync()?;
+    let count = Arc::new(AtomicU32::new(0));
+    pair.nic.send_notify(vi, again_sent(Arc::clone(&count)))?;
+    for _ in 0..20 {
+        pair.post_send(vi, Descriptor::send())?;
+    }
+    pair.until("20 notifications", |_| Ok((count.load(Ordering::Relaxed) == 20).then_some(())))?;
+    ensure(pair.nic.send_done(vi)?.is_none(), "a send was told and left in its queue")?;
+    pair.sync()
+}
+
+/// Passes an entry on, and waits for the next.
+fn again_entry<D: Device>(tell: mpsc::Sender<CqEntry>, cq: CqHandle) -> crate::vipl::CqHandler<D> {
+    Box::new(move |nic, entry| {
+        // The check hears all of them, and the queue is there as long as it lasts.
+        let _ = tell.send(entry);
+        let _ = nic.cq_notify(cq, again_entry(tell, cq));
+    })
+}
+
+fn cq_notification_arms_itself_again<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    let cq = pair.cq(64)?;
+    let vi = pair.vi_with(pair.delivery(), Some(cq), Some(cq))?;
+    pair.connect(vi)?;
+    for _ in 0..20 {
+        pair.post_recv(vi, Descriptor::receive())?;
+    }
+    pair.sync()?;
+    let (tell, told) = mpsc::channel();
+    pair.nic.cq_notify(cq, again_entry(tell, cq))?;
+    for _ in 0..20 {
+        pair.post_send(vi, Descriptor::send())?;
+    }
+    let mut counts = [0, 0];
+    for _ in 0..40 {
+        let entry = pair.until("a notification", |_| Ok(told.try_recv().ok()))?;
+        same(entry.vi, vi, "the VI")?;
+        counts[usize::from(entry.queue == Queue::Receive)] += 1;
+    }
+    same(counts, [20, 20], "entries of the send and the receive queue")?;
+    for _ in 0..20 {
+        pair.sent_well(vi)?;
+        pair.received_well(vi)?;
+    }
+    ensure(told.try_recv().is_err() && pair.nic.cq_done(cq)?.is_none(), "one entry too many")?;
     pair.sync()
 }
 

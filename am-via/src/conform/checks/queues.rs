@@ -24,7 +24,7 @@ table! {
         cq_forgets_a_vi_that_is_gone: "VipDestroyVi: CQ entries";
         wait_of_no_time_is_a_look: "VipRecvWait, VipSendWait, VipCQWait: timeout 0";
         wait_of_some_time_ends_after_it: "VipRecvWait, VipSendWait, VipCQWait: VIP_TIMEOUT";
-        wait_without_end_ends_with_a_completion: "VipRecvWait, VipCQWait: VIP_INFINITE";
+        wait_without_end_ends_with_a_completion: "VipSendWait, VipRecvWait, VipCQWait: VIP_INFINITE";
         wait_ends_when_the_connection_does: "VipRecvWait: a flush ends it";
     }
     Functional {
@@ -293,6 +293,7 @@ fn wait_without_end_ends_with_a_completion<D: Device>(pair: &mut Pair<D>) -> Out
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(30));
             pair.post_send(vi, Descriptor::send())?;
+            pair.nic.send_wait(vi, None)?;
         }
     } else {
         pair.nic.recv_wait(vi, None)?;

@@ -22,6 +22,7 @@ table! {
         write_through_a_vi_without_the_right_is_refused: "EnableRdmaWrite of the VI";
         write_to_memory_of_another_tag_is_refused: "protection tags of the remote VI and memory";
         write_beyond_the_memory_is_refused: "RDMA Write: bounds";
+        write_to_memory_of_another_nic_is_refused: "RDMA Write: VIP_MEM_HANDLE of another NIC of the peer";
         write_to_a_stale_handle_is_refused: "RDMA Write: a deregistered region";
         write_to_an_unknown_handle_is_refused: "RDMA Write: VIP_MEM_HANDLE";
         write_after_a_change_of_rights_is_refused: "VipSetMemAttributes";
@@ -289,6 +290,15 @@ fn write_to_memory_of_another_tag_is_refused<D: Device>(pair: &mut Pair<D>) -> O
     write_is_refused(pair, &region, 0)?;
     pair.deregister(region.handle)?;
     Ok(pair.nic.destroy_ptag(other)?)
+}
+
+fn write_to_memory_of_another_nic_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    let mut other = pair.open(3)?;
+    // The first tags of both NICs, so that a number alone would not tell them apart.
+    let tag = other.create_ptag()?;
+    let memory = other.alloc(64)?;
+    let handle = other.register_mem(&memory, (0, 64), tag, Pair::<D>::all_rights())?;
+    write_is_refused(pair, &Region { memory, handle }, 0)
 }
 
 fn write_beyond_the_memory_is_refused<D: Device>(pair: &mut Pair<D>) -> Outcome {

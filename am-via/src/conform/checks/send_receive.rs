@@ -17,6 +17,7 @@ table! {
         message_of_empty_segments_arrives: "data segments of length 0";
         message_carries_immediate_data: "VIP_CONTROL_IMMEDIATE";
         message_without_immediate_data_says_so: "VIP_STATUS_IMMEDIATE";
+        immediate_data_of_a_receive_are_not_looked_at: "VIP_CONTROL_IMMEDIATE of a receive";
         message_shorter_than_its_receive_tells_its_length: "control segment: Length";
         message_longer_than_its_receive_is_a_length_error: "VIP_STATUS_LENGTH_ERROR";
         messages_keep_their_order: "work queues are in order";
@@ -168,6 +169,19 @@ fn message_without_immediate_data_says_so<D: Device>(pair: &mut Pair<D>) -> Outc
     pair.post_send(vi, Descriptor::send())?;
     let done = pair.received_well(vi)?;
     same((done.status(), done.immediate()), (success(Status::OP_RECEIVE), None), "the receive")?;
+    pair.sync()
+}
+
+fn immediate_data_of_a_receive_are_not_looked_at<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    let vi = pair.connected(pair.delivery())?;
+    for _ in 0..2 {
+        pair.post_recv(vi, Descriptor::receive().with_immediate(77))?;
+    }
+    pair.sync()?;
+    pair.post_send(vi, Descriptor::send())?;
+    pair.post_send(vi, Descriptor::send().with_immediate(5))?;
+    same(pair.received_well(vi)?.immediate(), None, "the immediate data of a send without")?;
+    same(pair.received_well(vi)?.immediate(), Some(5), "the immediate data of a send with some")?;
     pair.sync()
 }
 

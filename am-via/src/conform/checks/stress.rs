@@ -250,6 +250,12 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
     let vi = pair.connected(pair.reception())?;
     let secret = pair.region_with(64, pair.tag, MemAttributes::default())?;
     let victim = NodeAddress { context: 0, ..pair.other() };
+    if !pair.is_a() {
+        for _ in 0..40 {
+            pair.post_recv(vi, Descriptor::receive())?;
+        }
+    }
+    pair.sync()?;
     if pair.is_a() {
         let mut device = pair.open_device(12)?;
         let mut random = Random(pair.seed);
@@ -282,9 +288,6 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
         }
         pair.sync()
     } else {
-        for _ in 0..40 {
-            pair.post_recv(vi, Descriptor::receive())?;
-        }
         for round in 0..40 {
             same(pair.received_well(vi)?.immediate(), Some(round * 50), "the next honest message")?;
         }

@@ -3,7 +3,7 @@
 use crate::conform::pair::{Outcome, Pair, ensure, flushed, refused, same, success};
 use crate::conform::suite::table;
 use crate::device::Device;
-use crate::vipl::{Descriptor, Discriminator, Status, ViAttributes, ViState, VipReturn};
+use crate::vipl::{AddressSegment, Descriptor, Discriminator, Status, ViAttributes, ViState, VipReturn};
 
 table! {
     EarlyAdopter {
@@ -123,13 +123,27 @@ fn vi_unreliable_has_no_reads<D: Device>(pair: &mut Pair<D>) -> Outcome {
     refused(pair.nic.create_vi(reads, None, None), VipReturn::InvalidRdmaRead)
 }
 
+/// Whatever is posted to the send queue ends as flushed, at once, and nothing can be posted inline.
+fn flushes_sends<D: Device>(pair: &mut Pair<D>, vi: crate::vipl::ViHandle) -> Outcome {
+    let region = pair.region(8)?;
+    let place = AddressSegment { handle: region.handle, offset: 0 };
+    for (descriptor, operation) in [
+        (Descriptor::send(), Status::OP_SEND),
+        (Descriptor::send().with_immediate(1), Status::OP_SEND),
+        (Descriptor::rdma_write(place), Status::OP_RDMA_WRITE),
+        (Descriptor::rdma_write(place).with_immediate(1), Status::OP_RDMA_WRITE),
+        (Descriptor::rdma_read(place), Status::OP_RDMA_READ),
+    ] {
+        pair.post_send(vi, descriptor.with_segment(region.segment(0, 8)))?;
+        same(pair.sent(vi)?.status(), flushed(operation), "what was posted")?;
+    }
+    refused(pair.nic.post_inline(vi, None, &[1]), VipReturn::InvalidState)
+}
+
 fn vi_idle_flushes_sends<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pair.vi(pair.delivery())?;
-    for _ in 0..3 {
-        pair.post_send(vi, Descriptor::send())?;
-        same(pair.sent(vi)?.status(), flushed(Status::OP_SEND), "the send")?;
-    }
-    Ok(())
+    flushes_sends(pair, vi)?;
+    same(pair.state(vi)?, ViState::Idle, "the state")
 }
 
 fn vi_idle_keeps_receives<D: Device>(pair: &mut Pair<D>) -> Outcome {
@@ -152,8 +166,7 @@ fn pending<D: Device>(pair: &mut Pair<D>) -> Outcome<crate::vipl::ViHandle> {
 
 fn vi_pending_flushes_sends<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = pending(pair)?;
-    pair.post_send(vi, Descriptor::send())?;
-    same(pair.sent(vi)?.status(), flushed(Status::OP_SEND), "the send")?;
+    flushes_sends(pair, vi)?;
     same(pair.state(vi)?, ViState::ConnectPending, "the state")
 }
 
@@ -181,9 +194,8 @@ fn broken<D: Device>(pair: &mut Pair<D>) -> Outcome<crate::vipl::ViHandle> {
 fn vi_broken_flushes_both<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let vi = broken(pair)?;
     if !pair.is_a() {
-        pair.post_send(vi, Descriptor::send())?;
+        flushes_sends(pair, vi)?;
         pair.post_recv(vi, Descriptor::receive())?;
-        same(pair.sent(vi)?.status(), flushed(Status::OP_SEND), "the send")?;
         same(pair.received(vi)?.status(), flushed(Status::OP_RECEIVE), "the receive")?;
         same(pair.state(vi)?, ViState::Error, "the state")?;
     }
