@@ -3,6 +3,7 @@
 mod create;
 mod inter;
 mod state_of;
+mod turns;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::{Rc, Weak};

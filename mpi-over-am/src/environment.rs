@@ -128,6 +128,16 @@ impl<F: Fabric> Environment<F> {
         self.alone.clone()
     }
 
+    /// Several threads take turns with this environment, by a lock of the layer above, and `give_turn` lets the others have
+    /// theirs. It is called, outside of everything of this crate, while communicators are made and wait for other tasks.
+    ///
+    /// # Errors
+    /// As any call.
+    pub fn take_turns(&self, give_turn: fn()) -> Result<()> {
+        self.state()?.give_turn = Some(give_turn);
+        Ok(())
+    }
+
     /// Which threads may call (`MPI_Query_thread`): the one that made it.
     #[must_use]
     pub fn thread_level(&self) -> ThreadLevel {

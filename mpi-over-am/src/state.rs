@@ -39,6 +39,8 @@ pub(crate) struct State<F: Fabric> {
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
+    /// Gives other threads their turn, where several take turns.
+    pub(crate) give_turn: Option<fn()>,
     pub(crate) context_ids: ContextIds,
     last_scope: u32,
 }
@@ -77,6 +79,7 @@ impl<F: Fabric> State<F> {
                 .map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX)),
             long_sends_max: settings.long_sends_max,
             finalized: false,
+            give_turn: None,
             last_scope: 0,
         })
     }

@@ -24,6 +24,7 @@ programs! {
     c_errhandlers
     c_objects
     c_shared_windows
+    c_threads
     d_datatypes
     d_requests
     w_one_sided

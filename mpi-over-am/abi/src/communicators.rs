@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::rc::Rc;
 
-use mpi_over_am::{Communicator, ErrorClass, Info, PendingCommunicator, SplitType};
+use mpi_over_am::{Communicator, ErrorClass, PendingCommunicator, SplitType};
 
 use crate::data::dest_of;
 use crate::environment::give_string;
@@ -16,7 +16,7 @@ use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
 use crate::groups::{code_of_comparison, group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::requests::keep_request;
-use crate::state::{CommunicatorObject, Mpi, waiting};
+use crate::state::{CommunicatorObject, Mpi};
 use crate::types::{
     MPI_COMM_NULL, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request, MPI_SUCCESS, MPI_UNDEFINED,
 };
@@ -106,16 +106,6 @@ pub(crate) fn make(
     })
 }
 
-fn duplicate(mpi: &Mpi, communicator: &Communicator, info: &Info) -> Outcome<Option<Communicator>> {
-    let pending = communicator.idup_with_info(info)?;
-    let is_over = || match pending.is_over() {
-        Ok(is_over) => is_over.then_some(Ok(())),
-        Err(error) => Some(Err(error)),
-    };
-    waiting(mpi, || Ok(()), is_over)?;
-    Ok(Some(pending.wait()?))
-}
-
 pub(crate) unsafe fn mpi_comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_rank", comm, |_, object| {
         unsafe { *place(rank)? = object.communicator.rank() as c_int };
@@ -140,12 +130,12 @@ pub(crate) unsafe fn mpi_comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: 
 }
 
 pub(crate) unsafe fn mpi_comm_dup(comm: MPI_Comm, new: *mut MPI_Comm) -> c_int {
-    make("MPI_Comm_dup", comm, new, |mpi, communicator| duplicate(mpi, communicator, &Info::new()))
+    make("MPI_Comm_dup", comm, new, |_, communicator| Ok(Some(communicator.dup()?)))
 }
 
 pub(crate) unsafe fn mpi_comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, new: *mut MPI_Comm) -> c_int {
-    make("MPI_Comm_dup_with_info", comm, new, |mpi, communicator| {
-        duplicate(mpi, communicator, &info_of(info)?)
+    make("MPI_Comm_dup_with_info", comm, new, |_, communicator| {
+        Ok(Some(communicator.dup_with_info(&info_of(info)?)?))
     })
 }
 

@@ -91,6 +91,9 @@ impl Mpi {
     /// What [`Environment::init`] reports.
     pub(crate) fn start(level: c_int) -> mpi_over_am::Result<Self> {
         let environment = Environment::init()?;
+        if level == MPI_THREAD_MULTIPLE {
+            environment.take_turns(give_turn)?;
+        }
         let object = |communicator: Communicator, handle: MPI_Comm| {
             communicator.set_handle(handle.0 as u64);
             communicator.set_error_handler(ErrorHandler::Fatal);
@@ -297,10 +300,15 @@ pub(crate) fn waiting<T>(mpi: &Mpi, block: impl FnOnce() -> T, mut look: impl Fn
         if let Some(found) = look() {
             return found;
         }
-        unlock();
-        std::thread::yield_now();
-        lock();
+        give_turn();
     }
+}
+
+/// Lets another thread in, if one waits.
+fn give_turn() {
+    unlock();
+    std::thread::yield_now();
+    lock();
 }
 
 /// Whether MPI has been started, and whether it has ended.

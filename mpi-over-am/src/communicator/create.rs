@@ -7,14 +7,13 @@ use std::rc::Rc;
 
 use am_core::fabric::Fabric;
 
-use super::{Beginnings, Communicator, Space};
+use super::{Beginnings, Communicator};
 use crate::context_id::SPACES;
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::notes::{self, Key, Slot, Words};
-use crate::op;
 use crate::request::RequestId;
 use crate::tag;
 use crate::topology::Topology;
@@ -68,10 +67,8 @@ impl<F: Fabric> PendingCommunicator<F> {
     /// # Errors
     /// What progress reports, and then there is none; all context ids are in use.
     pub fn wait(self) -> Result<Communicator<F>> {
-        let mut state = self.parent.state()?;
-        state.wait_over(self.request)?;
-        state.handlers().requests.forget(self.request);
-        drop(state);
+        self.parent.wait_over_in_turns(self.request)?;
+        self.parent.state()?.handlers().requests.forget(self.request);
         self.begin()
     }
 
@@ -198,14 +195,13 @@ impl<F: Fabric> Communicator<F> {
             for task in group.tasks().filter(|&task| task != leader) {
                 notes::send(&mut state, task, (self.context_id, BY_ALL), words)?;
             }
+            drop(state);
             words
-        } else if is_member {
-            let key = Key { context_id: self.context_id, tag: BY_ALL, from: leader.0 };
-            notes::receive(&mut state, key)?
         } else {
-            [0; 2]
+            drop(state);
+            let key = Key { context_id: self.context_id, tag: BY_ALL, from: leader.0 };
+            if is_member { self.receive_note(key)? } else { [0; 2] }
         };
-        drop(state);
         if is_member { self.begin(words, (group.clone(), None), beginnings).map(Some) } else { Ok(None) }
     }
 
@@ -223,10 +219,8 @@ impl<F: Fabric> Communicator<F> {
     /// Groups may differ, so the leader tells everybody, members or not.
     fn create_disjoint(&self, group: &Group) -> Result<Option<Self>> {
         let (request, slot) = self.start_agreement()?;
-        let mut state = self.state()?;
-        state.wait_over(request)?;
-        state.handlers().requests.forget(request);
-        drop(state);
+        self.wait_over_in_turns(request)?;
+        self.state()?.handlers().requests.forget(request);
         let words = slot.get().unwrap_or([0; 2]);
         match group.rank() {
             Some(_) => self.begin(words, (group.clone(), None), self.heirloom()).map(Some),
@@ -268,7 +262,8 @@ impl<F: Fabric> Communicator<F> {
         let leader = groups[0].task_of(0).expect("the group is not empty");
         let mut state = self.state()?;
         if state.context.task() != leader {
-            return notes::receive(&mut state, Key { context_id: key.0, tag: key.1, from: leader.0 });
+            drop(state);
+            return self.receive_note(Key { context_id: key.0, tag: key.1, from: leader.0 });
         }
         let words = take_numbers(&mut state)?;
         for task in groups.iter().flat_map(|group| group.tasks()).filter(|&task| task != leader) {
@@ -369,7 +364,7 @@ impl<F: Fabric> Communicator<F> {
         let local = self.local();
         let mut all = vec![0; own.len() * local.size() as usize];
         all[own.len() * local.rank() as usize..][..own.len()].copy_from_slice(own);
-        local.allreduce_in_place(&mut all, op::BitwiseOr)?;
+        local.combine_in_turns(&mut all)?;
         Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
     }
 
@@ -384,7 +379,7 @@ impl<F: Fabric> Communicator<F> {
         let before: usize = lengths[..local.rank() as usize].iter().sum();
         let mut all = vec![0; lengths.iter().sum()];
         all[before..][..own.len()].copy_from_slice(own);
-        local.allreduce_in_place(&mut all, op::BitwiseOr)?;
+        local.combine_in_turns(&mut all)?;
         let mut rest = all.as_slice();
         Ok(lengths
             .into_iter()
@@ -445,24 +440,5 @@ impl Choice {
         chosen.sort_unstable();
         let ranks: Vec<u32> = chosen.into_iter().map(|(_, rank)| rank).collect();
         Some(group.incl(&ranks).expect("each rank gave one word"))
-    }
-}
-
-impl<F: Fabric> Communicator<F> {
-    /// Sends words to a peer and gets as many from it, on the space of the library.
-    pub(super) fn exchange_words(&self, peer: u32, tag: i32, out: &[u64], into: &mut [u64]) -> Result<()> {
-        let route = self.route(Space::Management, peer, tag)?;
-        let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;
-        let mut state = self.state()?;
-        let room = size_of_val(into) as u64;
-        let status = crate::buffer::lend_to_receive(into, |buffer| {
-            let room = crate::protocol::Room::Bytes(buffer);
-            let receive = crate::protocol::Receive { pattern, room };
-            crate::protocol::send_receive(&mut state, &route, crate::buffer::bytes_of(out), receive)
-        })?;
-        if status.len() == room {
-            return Ok(());
-        }
-        Err(Error::Protocol { peer, what: "a list of another length than it announced" })
     }
 }

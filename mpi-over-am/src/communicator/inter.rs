@@ -97,10 +97,10 @@ impl<F: Fabric> Communicator<F> {
     fn broadcast_list(&self, root: u32, list: &[u64]) -> Result<Vec<u64>> {
         let local = self.local();
         let mut len = [list.len() as u64];
-        local.broadcast(&mut len, root)?;
+        local.broadcast_in_turns(&mut len, root)?;
         let len = usize::try_from(len[0]).map_err(|_| Error::TooLarge { call: "a list of tasks" })?;
         let mut all = if local.rank() == root { list.to_vec() } else { vec![0; len] };
-        local.broadcast(&mut all, root)?;
+        local.broadcast_in_turns(&mut all, root)?;
         Ok(all)
     }
 
@@ -129,7 +129,7 @@ impl<F: Fabric> Communicator<F> {
         let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;
         // Everybody goes by what the first rank of the side said.
         let mut own = [u64::from(high)];
-        self.local().broadcast(&mut own, 0)?;
+        self.local().broadcast_in_turns(&mut own, 0)?;
         let lower = group.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let is_first = if theirs[..] == own { lower } else { own[0] == 0 };
         let all = if is_first { group.union(&remote) } else { remote.union(&group) };

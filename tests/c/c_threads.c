@@ -1,0 +1,89 @@
+/* Threads that make communicators at the same time, each on one of its own, and in another order in each task. */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define THREADS 3
+#define ROUNDS 20
+
+static int rank, size;
+static MPI_Comm comms[THREADS];
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int next;
+
+#define CHECK(condition)                                                                          \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            printf("line %d, rank %d: %s is false\n", __LINE__, rank, #condition);                \
+            fflush(stdout);                                                                       \
+            exit(3);                                                                              \
+        }                                                                                         \
+    } while (0)
+
+/* Threads begin in this order: upwards in tasks with an even rank, downwards in the others. Each goes on to wait for all tasks
+   while the next one begins. */
+static void begin(int number) {
+    int place = rank % 2 ? THREADS - 1 - number : number;
+    pthread_mutex_lock(&turn);
+    while (next % THREADS != place) pthread_cond_wait(&changed, &turn);
+    next++;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&turn);
+}
+
+static void *make(void *argument) {
+    int number = *(int *)argument, one = 1, sum;
+    MPI_Comm comm = comms[number], dup, part, grid, inter, merged;
+    MPI_Group group;
+    for (int round = 0; round < ROUNDS; round++) {
+        begin(number);
+        CHECK(MPI_Comm_split(comm, 0, rank, &part) == MPI_SUCCESS);
+        CHECK(MPI_Comm_dup(part, &dup) == MPI_SUCCESS);
+        MPI_Comm_free(&part);
+        CHECK(MPI_Comm_split(dup, rank % 2, rank, &part) == MPI_SUCCESS);
+        CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, part) == MPI_SUCCESS);
+        CHECK(sum == (size + 1 - rank % 2) / 2);
+        int period = 0;
+        CHECK(MPI_Cart_create(dup, 1, &size, &period, 0, &grid) == MPI_SUCCESS);
+        MPI_Comm_free(&grid);
+        MPI_Comm_group(dup, &group);
+        CHECK(MPI_Comm_create(dup, group, &grid) == MPI_SUCCESS);
+        MPI_Comm_free(&grid);
+        CHECK(MPI_Comm_create_group(dup, group, number, &grid) == MPI_SUCCESS);
+        MPI_Comm_free(&grid);
+        MPI_Group_free(&group);
+        if (size > 1) {
+            CHECK(MPI_Intercomm_create(part, 0, dup, 1 - rank % 2, 3, &inter) == MPI_SUCCESS);
+            CHECK(MPI_Intercomm_merge(inter, rank % 2, &merged) == MPI_SUCCESS);
+            MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, merged);
+            CHECK(sum == size);
+            MPI_Comm_free(&merged);
+            MPI_Comm_free(&inter);
+        }
+        MPI_Comm_free(&part);
+        MPI_Comm_free(&dup);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    int provided, numbers[THREADS];
+    pthread_t threads[THREADS];
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    CHECK(provided == MPI_THREAD_MULTIPLE);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        CHECK(pthread_create(&threads[i], NULL, make, &numbers[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comms[i]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) printf("all good\n");
+    MPI_Finalize();
+    return 0;
+}
