@@ -127,6 +127,35 @@ static void generalized(void) {
     }
 }
 
+/* A wait for nothing gives the empty status, whatever the field for the error held before. */
+static void nothing(void) {
+    MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status empty[2];
+    int flag, index, count, indices[2];
+#define EMPTY(call, statuses)                                                                     \
+    for (int i = 0; i < 2; i++)                                                                   \
+        empty[i].MPI_ERROR = 77;                                                                  \
+    CHECK((call) == MPI_SUCCESS);                                                                 \
+    for (int i = 0; i < (statuses); i++) {                                                        \
+        CHECK(empty[i].MPI_SOURCE == MPI_ANY_SOURCE && empty[i].MPI_TAG == MPI_ANY_TAG);          \
+        CHECK(empty[i].MPI_ERROR == MPI_SUCCESS);                                                 \
+        CHECK(MPI_Get_count(&empty[i], MPI_INT, &count) == MPI_SUCCESS && count == 0);            \
+        CHECK(MPI_Test_cancelled(&empty[i], &flag) == MPI_SUCCESS && !flag);                      \
+    }
+    EMPTY(MPI_Wait(none, empty), 1)
+    EMPTY(MPI_Test(none, &flag, empty), 1)
+    EMPTY(MPI_Request_get_status(none[0], &flag, empty), 1)
+    EMPTY(MPI_Waitany(2, none, &index, empty), 1)
+    EMPTY(MPI_Testany(2, none, &index, &flag, empty), 1)
+    EMPTY(MPI_Waitall(2, none, empty), 2)
+    EMPTY(MPI_Testall(2, none, &flag, empty), 2)
+    EMPTY(MPI_Waitsome(2, none, &count, indices, empty), 0)
+#ifdef MPI_ABI_VERSION
+    EMPTY(MPI_Request_get_status_any(2, none, &index, &flag, empty), 1)
+    EMPTY(MPI_Request_get_status_all(2, none, &flag, empty), 2)
+#endif
+}
+
 static void looking(void) {
     MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     MPI_Status status, statuses[3];
@@ -276,6 +305,7 @@ int main(int argc, char **argv) {
     exchanges();
 #endif
     generalized();
+    nothing();
     looking();
     packing();
     statuses();

@@ -11,7 +11,7 @@ use mpi_over_am::{ErrorClass, Status};
 use crate::errors::{Failure, Outcome, on_process, place};
 use crate::requests::{find, on_requests};
 use crate::state::{Mpi, RequestObject};
-use crate::statuses::store;
+use crate::statuses::store_empty;
 use crate::types::{Callback, MPI_COMM_SELF, MPI_Request, MPI_SUCCESS, MPI_Status};
 
 type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
@@ -41,7 +41,7 @@ impl Generalized {
         // The program gave a function of this type (MPI 5.0 section 13.2), and so for the other two.
         let query: Query = unsafe { std::mem::transmute(self.query) };
         unsafe {
-            store(status, &Status::default());
+            store_empty(status);
             outcome("the query function", query(self.extra_state(), status))
         }
     }

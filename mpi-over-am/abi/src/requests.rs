@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::errors::{Failure, Outcome, code_of, place};
 use crate::state::{Mpi, RequestObject, waiting};
-use crate::statuses::{store, store_cancelled};
+use crate::statuses::{store, store_cancelled, store_empty};
 use crate::types::{MPI_Comm, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
 
 /// A handle for a request.
@@ -106,7 +106,7 @@ pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm)
 pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Wait", |mpi, of| unsafe {
         if *place(request)? == MPI_REQUEST_NULL {
-            store(status, &Status::default());
+            store_empty(status);
             return Ok(());
         }
         let object = find(mpi, *request)?;
@@ -122,7 +122,7 @@ pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, statu
     on_requests("MPI_Test", |mpi, of| unsafe {
         *place(flag)? = 1;
         if *place(request)? == MPI_REQUEST_NULL {
-            store(status, &Status::default());
+            store_empty(status);
             return Ok(());
         }
         let object = find(mpi, *request)?;
@@ -212,10 +212,7 @@ impl Several {
         for place in 0..count as usize {
             let status = self.status_at(place);
             if !status.is_null() && unsafe { *self.requests.add(place) } == MPI_REQUEST_NULL {
-                unsafe {
-                    store(status, &Status::default());
-                    (*status).error = MPI_SUCCESS;
-                }
+                unsafe { store_empty(status) };
             }
         }
     }
@@ -310,7 +307,7 @@ unsafe fn any(
         };
         let Some((number, result)) = found else {
             *index = MPI_UNDEFINED;
-            store(status, &Status::default());
+            store_empty(status);
             return Ok(());
         };
         let object = &several.objects[number];
@@ -467,7 +464,7 @@ pub(crate) unsafe fn mpi_request_get_status_all(
             return Ok(());
         }
         for place in 0..count as usize {
-            unsafe { store(status_of(statuses, place), &Status::default()) };
+            unsafe { store_empty(status_of(statuses, place)) };
         }
         for (object, &place) in several.objects.iter().zip(&several.places) {
             unsafe { tell(mpi, *requests.add(place), object, status_of(statuses, place)) }?;
@@ -500,7 +497,7 @@ pub(crate) unsafe fn mpi_request_get_status_any(
         }
         unsafe { (*index, *flag) = (MPI_UNDEFINED, c_int::from(!any_active)) };
         if !any_active {
-            unsafe { store(status, &Status::default()) };
+            unsafe { store_empty(status) };
         }
         Ok(())
     })

@@ -40,6 +40,21 @@ pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
     }
 }
 
+/// Stores the status of a wait for nothing: the empty one, which says of the error too that there was none (MPI 5.0 section
+/// 3.7.3).
+///
+/// # Safety
+/// As for [`store`].
+#[inline(always)]
+pub(crate) unsafe fn store_empty(at: *mut MPI_Status) {
+    unsafe {
+        store(at, &Status::default());
+        if !at.is_null() {
+            (*at).error = MPI_SUCCESS;
+        }
+    }
+}
+
 /// As [`store`], for an operation that was cancelled.
 ///
 /// # Safety
