@@ -3,3 +3,4 @@
 pub mod harness;
 pub mod law;
 pub mod programs;
+pub mod real;

@@ -1,0 +1,70 @@
+//! Real programs: each fetched from where it is published, built with this library's wrappers in a folder that is kept
+//! (`target/real-programs`), run under its launcher, and listed in a table.
+//!
+//! One file a program. What a machine lacks is named in the table: nothing is left out silently. A failure that is known has its reason
+//! in [`known`]; any other makes the command fail.
+
+use std::process::ExitCode;
+
+pub mod command;
+pub mod fetch;
+pub mod known;
+pub mod mpi4py;
+pub mod table;
+pub mod unittest;
+pub mod workshop;
+
+use table::Row;
+use workshop::Workshop;
+
+/// Why a program could not be tried at all.
+#[derive(Debug)]
+pub enum Problem {
+    /// This machine lacks something: says what, and how to get it.
+    Missing(String),
+    /// Fetching or building failed: says what, and where its words are.
+    Broken(String),
+}
+
+impl From<std::io::Error> for Problem {
+    fn from(error: std::io::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+/// What is there to run: a name, and what adds its rows to the table.
+type Program = (&'static str, fn(&Workshop, &mut Vec<Row>) -> Result<(), Problem>);
+
+const PROGRAMS: &[Program] = &[("mpi4py", mpi4py::run)];
+
+/// Runs the programs named, all where none is, and prints the table. Fails if a program did and its failure is not a known one, or if
+/// nothing has run.
+#[must_use]
+pub fn run(names: &[String]) -> ExitCode {
+    if let Some(name) = names.iter().find(|name| !PROGRAMS.iter().any(|(known, _)| known == name)) {
+        let known: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
+        eprintln!("real-programs: no program is named {name}; there are: {}", known.join(", "));
+        return ExitCode::from(2);
+    }
+    let workshop = match Workshop::open() {
+        Ok(workshop) => workshop,
+        Err(Problem::Missing(why) | Problem::Broken(why)) => {
+            eprintln!("real-programs: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut rows = Vec::new();
+    for (name, run) in PROGRAMS {
+        if names.is_empty() || names.iter().any(|asked| asked == name) {
+            eprintln!("{name}:");
+            if let Err(problem) = run(&workshop, &mut rows) {
+                rows.push(Row::not_run(name, problem));
+            }
+        }
+    }
+    print!("{}", table::text(&rows));
+    if rows.iter().any(Row::is_bad) || rows.iter().all(Row::is_empty) {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,183 @@
+//! mpi4py: its own test suite, of a build made by this library's `mpicc` and of one made by another library's, which then
+//! finds this one by `LD_LIBRARY_PATH`.
+//!
+//! The suite runs as a whole. If it does not get to its end, each of its files runs by itself, so that one that hangs or dies costs its own
+//! tests only.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::command::{self, End, Ran};
+use super::fetch::{Python, is_done};
+use super::table::Row;
+use super::workshop::Workshop;
+use super::{Problem, unittest};
+
+const VERSION: &str = "4.1.2";
+
+/// Files of tests for what this library does not offer: I/O, and processes that are started or met later.
+const NOT_OFFERED: [&str; 4] = ["test_io", "test_file", "test_spawn", "test_dynproc"];
+
+const TASKS: [u32; 3] = [1, 2, 4];
+
+const BUILD_LIMIT: Duration = Duration::from_secs(1800);
+const SUITE_LIMIT: Duration = Duration::from_secs(1200);
+const FILE_LIMIT: Duration = Duration::from_secs(120);
+
+/// One build of mpi4py.
+struct Build<'a> {
+    workshop: &'a Workshop,
+    python: &'a Python,
+    source: &'a Path,
+    name: &'static str,
+    compiler: PathBuf,
+}
+
+/// Builds and runs it, both ways.
+///
+/// # Errors
+/// What is missing, or does not build.
+pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
+    let python = Python::open(workshop)?;
+    python.install(workshop, &["numpy", "cython", "setuptools>=77", "wheel", "mpich==5.0.2"])?;
+    let source = &python.source(workshop, "mpi4py", VERSION)?;
+    let compilers = [("our mpicc", workshop.tool("mpicc")), ("mpich's mpicc_abi", python.tool("mpicc_abi"))];
+    for (name, compiler) in compilers {
+        let build = Build { workshop, python: &python, source, name, compiler };
+        let place = build.make()?;
+        for tasks in TASKS {
+            let mut row =
+                Row::new("mpi4py", format!("{VERSION} by {name}, {tasks} tasks, without {}", left_out()));
+            build.test(&place, tasks, &mut row)?;
+            rows.push(row);
+        }
+    }
+    Ok(())
+}
+
+fn left_out() -> String {
+    NOT_OFFERED.map(|file| file.trim_start_matches("test_")).join(", ")
+}
+
+impl Build<'_> {
+    /// Where the built package lies; it is built when it is not there.
+    fn make(&self) -> Result<PathBuf, Problem> {
+        let place =
+            self.workshop.folder(if self.name == "our mpicc" { "mpi4py-ours" } else { "mpi4py-theirs" })?;
+        let (stamp, wanted) = (place.join("built"), format!("{VERSION} {}", self.compiler.display()));
+        if !is_done(&stamp, &wanted) {
+            let mut build = self.python.pip();
+            build
+                .args([
+                    "install",
+                    "--no-build-isolation",
+                    "--no-deps",
+                    "--no-cache-dir",
+                    "--upgrade",
+                    "--target",
+                ])
+                .arg(&place)
+                .arg(self.source)
+                .env("MPICC", &self.compiler)
+                .env("CFLAGS", "-O1");
+            command::must(&mut build, BUILD_LIMIT, &self.log("build")?)?;
+            fs::write(stamp, wanted)?;
+        }
+        Ok(place)
+    }
+
+    fn test(&self, place: &Path, tasks: u32, row: &mut Row) -> Result<(), Problem> {
+        let mut excluded: Vec<String> = NOT_OFFERED.iter().map(|file| format!("--exclude={file}")).collect();
+        excluded.push("-v".into());
+        let ran = self.launch(place, tasks, SUITE_LIMIT, &excluded, "suite")?;
+        if count(&ran, tasks, row) {
+            return Ok(());
+        }
+        row.failed("the whole suite in one job", &stopped(&ran));
+        for file in self.files()? {
+            let only = [format!("--include=^{file}\\.py$"), "-v".into()];
+            let ran = self.launch(place, tasks, FILE_LIMIT, &only, &file)?;
+            if !count(&ran, tasks, row) {
+                row.failed(&file, &stopped(&ran));
+            }
+        }
+        Ok(())
+    }
+
+    /// The files of tests, without those for what is not offered.
+    fn files(&self) -> Result<Vec<String>, Problem> {
+        let mut files: Vec<String> = fs::read_dir(self.source.join("test"))?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| name.strip_suffix(".py").map(str::to_owned))
+            .filter(|name| name.starts_with("test_") && !NOT_OFFERED.contains(&name.as_str()))
+            .collect();
+        files.sort();
+        if files.is_empty() {
+            return Err(Problem::Broken(format!("no tests below {}", self.source.display())));
+        }
+        Ok(files)
+    }
+
+    fn launch(
+        &self,
+        place: &Path,
+        tasks: u32,
+        limit: Duration,
+        options: &[String],
+        what: &str,
+    ) -> Result<Ran, Problem> {
+        let mut command: Command = self.workshop.launch(tasks);
+        command
+            .args(["--tag-output", "--timeout", &limit.as_secs().to_string()])
+            .arg(self.python.program())
+            .arg(self.source.join("test/main.py"))
+            .args(["--no-builddir"])
+            .args(options)
+            .env("PYTHONPATH", place)
+            .env("LD_LIBRARY_PATH", self.workshop.tools());
+        let patience = limit + Duration::from_secs(30);
+        Ok(command::run(&mut command, patience, &self.log(&format!("{tasks}-{what}"))?)?)
+    }
+
+    fn log(&self, what: &str) -> Result<PathBuf, Problem> {
+        let build = if self.name == "our mpicc" { "ours" } else { "theirs" };
+        Ok(self.workshop.folder("logs")?.join(format!("mpi4py-{build}-{what}.log")))
+    }
+}
+
+/// Adds what a run came to; whether all tasks got to the end of their tests.
+fn count(ran: &Ran, tasks: u32, row: &mut Row) -> bool {
+    let all = unittest::read(&ran.said);
+    let whole = (0..tasks).all(|task| all.get(&task).is_some_and(|tests| tests.ran.is_some()));
+    if !whole {
+        return false;
+    }
+    let before = row.failures();
+    for tests in all.values() {
+        for (case, why) in &tests.failures {
+            row.failed(case, why);
+        }
+    }
+    let failed = row.failures() - before;
+    if let Some(first) = all.get(&0) {
+        row.skipped(first.skipped);
+        row.passed(first.ran.unwrap_or(0).saturating_sub(first.skipped + failed));
+    }
+    if ran.end != End::Well && failed == 0 {
+        row.failed("the end of the job", &ran.why());
+    }
+    true
+}
+
+/// Where each task was when the job ended too early.
+fn stopped(ran: &Ran) -> String {
+    let all = unittest::read(&ran.said);
+    let places: Vec<String> = all
+        .iter()
+        .filter(|(_, tests)| tests.ran.is_none())
+        .map(|(task, tests)| format!("task {task} in {}", tests.last))
+        .collect();
+    format!("{:?}; {}; {}", ran.end, places.join(", "), ran.why())
+}
