@@ -1,4 +1,4 @@
-//! Where programs come from: the Python package index, by pip.
+//! Where programs come from: the Python package index, by pip; Debian and the crate registry, by curl, each file by its checksum.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,17 +19,17 @@ pub struct Python {
 }
 
 impl Python {
-    /// Makes the environment, once.
+    /// Makes the environment of that name, once.
     ///
     /// # Errors
     /// There is no python3, or it lacks the module venv.
-    pub fn open(workshop: &Workshop) -> Result<Self, Problem> {
-        let folder = workshop.folder("python")?;
+    pub fn open(workshop: &Workshop, name: &str) -> Result<Self, Problem> {
+        let folder = workshop.fetched(name)?;
         let python = Self { folder };
         if !python.program().exists() {
             let mut make = Command::new("python3");
             make.args(["-m", "venv"]).arg(&python.folder);
-            must(&mut make, LIMIT, &workshop.folder("logs")?.join("venv.log")).map_err(|problem| {
+            must(&mut make, LIMIT, &workshop.log("venv")?).map_err(|problem| {
                 match problem {
                     Problem::Broken(why) => Problem::Missing(format!("python3 with its module venv: {why}")),
                     missing => missing,
@@ -64,31 +64,75 @@ impl Python {
     /// # Errors
     /// The index cannot be reached, or has no such package.
     pub fn install(&self, workshop: &Workshop, packages: &[&str]) -> Result<(), Problem> {
-        let log = workshop.folder("logs")?.join("pip.log");
+        let log = workshop.log("pip")?;
         must(self.pip().arg("install").args(packages), LIMIT, &log)
             .map(drop)
             .map_err(|problem| unreachable("the Python package index", problem))
     }
 
-    /// Fetches a package's source and unpacks it; where it lies.
+    /// Fetches a package's source; where its archive lies.
     ///
     /// # Errors
     /// The index cannot be reached, or has no such source.
     pub fn source(&self, workshop: &Workshop, name: &str, version: &str) -> Result<PathBuf, Problem> {
-        let sources = workshop.folder("sources")?;
-        let folder = sources.join(format!("{name}-{version}"));
-        if !folder.exists() {
+        let sources = workshop.fetched("sources")?;
+        let archive = sources.join(format!("{name}-{version}.tar.gz"));
+        if !archive.exists() {
             let mut fetch = self.pip();
             // The build tools are installed already; another environment for them would be fetched again.
             fetch
                 .args(["download", "--no-deps", "--no-build-isolation", "--no-binary", name, "--dest"])
                 .arg(&sources)
                 .arg(format!("{name}=={version}"));
-            must(&mut fetch, LIMIT, &workshop.folder("logs")?.join("fetch.log"))
+            must(&mut fetch, LIMIT, &workshop.log("fetch")?)
                 .map_err(|problem| unreachable("the Python package index", problem))?;
-            unpack(workshop, &sources.join(format!("{name}-{version}.tar.gz")), &sources)?;
         }
-        Ok(folder)
+        Ok(archive)
+    }
+}
+
+/// The library `mpich`, for its compiler wrapper of the standard's binary interface. It has an environment of its own: extensions that are
+/// built in one find the headers there before all others.
+///
+/// # Errors
+/// The Python package index cannot be reached.
+pub fn mpich(workshop: &Workshop) -> Result<Python, Problem> {
+    let mpich = Python::open(workshop, "mpich")?;
+    mpich.install(workshop, &["mpich==5.0.2"])?;
+    Ok(mpich)
+}
+
+/// A file by its address, and what it has to be: its SHA-256.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// Where it is published.
+    pub address: &'static str,
+    /// Its SHA-256, in lower case.
+    pub sum: &'static str,
+}
+
+impl Published {
+    /// Fetches the file where it is not there yet, and says where it lies.
+    ///
+    /// # Errors
+    /// The address cannot be reached, or has another file now; there is no curl.
+    pub fn fetch(&self, workshop: &Workshop) -> Result<PathBuf, Problem> {
+        let name = self.address.rsplit('/').next().unwrap_or(self.address);
+        let sources = workshop.fetched("sources")?;
+        let file = sources.join(name);
+        if !file.exists() {
+            let mut fetch = Command::new("curl");
+            let partly = sources.join(format!("{name}.part"));
+            fetch.args(["-sSfL", "--retry", "2", "-o"]).arg(&partly).arg(self.address);
+            must(&mut fetch, LIMIT, &workshop.log("curl")?)
+                .map_err(|problem| unreachable(self.address, problem))?;
+            let found = must(Command::new("sha256sum").arg(&partly), LIMIT, &workshop.log("sum")?)?;
+            if !found.starts_with(self.sum) {
+                return Err(Problem::Missing(format!("{} has another file now: {found}", self.address)));
+            }
+            fs::rename(partly, &file)?;
+        }
+        Ok(file)
     }
 }
 
@@ -99,13 +143,10 @@ impl Python {
 pub fn unpack(workshop: &Workshop, archive: &Path, folder: &Path) -> Result<(), Problem> {
     let mut unpack = Command::new("tar");
     unpack.arg("-xf").arg(archive).arg("-C").arg(folder);
-    must(&mut unpack, LIMIT, &workshop.folder("logs")?.join("tar.log")).map(drop)
+    must(&mut unpack, LIMIT, &workshop.log("tar")?).map(drop)
 }
 
 /// Whether a step has been done for exactly this text; it is done again when the text changes.
-///
-/// # Errors
-/// The folder cannot be read.
 #[must_use]
 pub fn is_done(stamp: &Path, text: &str) -> bool {
     fs::read_to_string(stamp).is_ok_and(|found| found == text)

@@ -8,8 +8,10 @@ use std::process::ExitCode;
 
 pub mod command;
 pub mod fetch;
+pub mod hpcc;
 pub mod known;
 pub mod mpi4py;
+pub mod netpipe;
 pub mod table;
 pub mod unittest;
 pub mod workshop;
@@ -35,7 +37,7 @@ impl From<std::io::Error> for Problem {
 /// What is there to run: a name, and what adds its rows to the table.
 type Program = (&'static str, fn(&Workshop, &mut Vec<Row>) -> Result<(), Problem>);
 
-const PROGRAMS: &[Program] = &[("mpi4py", mpi4py::run)];
+const PROGRAMS: &[Program] = &[("mpi4py", mpi4py::run), ("netpipe", netpipe::run), ("hpcc", hpcc::run)];
 
 /// Runs the programs named, all where none is, and prints the table. Fails if a program did and its failure is not a known one, or if
 /// nothing has run.

@@ -1,4 +1,4 @@
-//! Where real programs are built and run: this library's tools, and a folder that is kept between runs.
+//! Where real programs are built and run: this library's tools, and two folders that are kept between runs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use super::{Problem, command};
 /// The longest that building this library may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
-/// This library's tools, built in release, and the folder for what is fetched and built.
+/// This library's tools, built in release, and the folders for what is fetched and for what is built with them.
 #[derive(Debug)]
 pub struct Workshop {
     tools: PathBuf,
-    kept: PathBuf,
+    fetched: PathBuf,
+    built: PathBuf,
 }
 
 impl Workshop {
@@ -28,24 +29,41 @@ impl Workshop {
         let target = own.ancestors().nth(2).ok_or_else(|| {
             Problem::Broken(format!("{} does not lie where cargo puts programs", own.display()))
         })?;
-        let (tools, kept) = (target.join("release"), target.join("real-programs"));
-        fs::create_dir_all(&kept)?;
+        let (tools, built) = (target.join("release"), target.join("real-programs"));
+        fs::create_dir_all(&built)?;
+        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
+        let fetched = cache.map_or_else(|| built.clone(), |cache| cache.join("mpi-over-am/real-programs"));
         let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         build
             .args(["build", "--release", "-p", "mpi-over-am-abi", "-p", "am-via"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
-        command::must(&mut build, BUILD_LIMIT, &kept.join("library.log"))?;
-        Ok(Self { tools, kept })
+        command::must(&mut build, BUILD_LIMIT, &built.join("library.log"))?;
+        Ok(Self { tools, fetched, built })
     }
 
-    /// A folder of that name that is kept between runs, made if it is not there.
+    /// A folder of that name for what is fetched: in the user's cache, so that it is fetched once.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn folder(&self, name: &str) -> io::Result<PathBuf> {
-        let folder = self.kept.join(name);
-        fs::create_dir_all(&folder)?;
-        Ok(folder)
+    pub fn fetched(&self, name: &str) -> io::Result<PathBuf> {
+        made(self.fetched.join(name))
+    }
+
+    /// A folder of that name for what is built with this library, beside the library.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn built(&self, name: &str) -> io::Result<PathBuf> {
+        made(self.built.join(name))
+    }
+
+    /// The file for what a command of that name says.
+    ///
+    /// # Errors
+    /// Its folder cannot be made.
+    pub fn log(&self, name: &str) -> io::Result<PathBuf> {
+        Ok(self.built("logs")?.join(format!("{name}.log")))
     }
 
     /// The folder with the library, the wrappers and the launcher.
@@ -75,4 +93,9 @@ impl Workshop {
         let folders = std::iter::once(self.tools.clone()).chain(env::split_paths(&rest));
         env::join_paths(folders).unwrap_or(rest)
     }
+}
+
+fn made(folder: PathBuf) -> io::Result<PathBuf> {
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }

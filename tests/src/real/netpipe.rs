@@ -1,0 +1,87 @@
+//! NetPIPE: messages of many sizes, between the first task and the last, in each of its ways, with its own check of every byte.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::Problem;
+use super::command::{self, End, Ran};
+use super::fetch::{Published, is_done, unpack};
+use super::table::Row;
+use super::workshop::Workshop;
+
+const VERSION: &str = "3.7.2";
+const SOURCE: Published = Published {
+    address: "http://deb.debian.org/debian/pool/main/n/netpipe/netpipe_3.7.2.orig.tar.gz",
+    sum: "13dac884ff52951636f651c421f5ff4a853218a95aa28a4a852402ee385a2ab8",
+};
+
+const BUILD_LIMIT: Duration = Duration::from_secs(300);
+const RUN_LIMIT: Duration = Duration::from_secs(180);
+
+/// What is run: a name, the program, the options for the way, and whether it also works with more than two tasks: one-sided, it fences
+/// in two tasks only.
+const WAYS: [(&str, &str, &[&str], bool); 9] = [
+    ("there and back, checked", "NPmpi", &["-i"], true),
+    ("receives posted before, checked", "NPmpi", &["-i", "-a"], true),
+    ("synchronous sends, checked", "NPmpi", &["-i", "-S"], true),
+    ("from any source, checked", "NPmpi", &["-i", "-z"], true),
+    ("one direction, checked", "NPmpi", &["-i", "-s"], true),
+    ("there and back, measured", "NPmpi", &[], true),
+    ("both directions at once, receives posted before, measured", "NPmpi", &["-2", "-a"], true),
+    ("put, checked", "NPmpi2", &["-i"], false),
+    ("get, measured", "NPmpi2", &["-g"], false),
+];
+
+/// Builds and runs it.
+///
+/// # Errors
+/// What is missing, or does not build.
+pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
+    let archive = SOURCE.fetch(workshop)?;
+    let folder = workshop.built("netpipe")?;
+    let source = folder.join(format!("NetPIPE-{VERSION}"));
+    let (stamp, mpicc) = (folder.join("built"), workshop.tool("mpicc"));
+    let wanted = format!("{VERSION} {}", mpicc.display());
+    if !is_done(&stamp, &wanted) {
+        unpack(workshop, &archive, &folder)?;
+        for (target, compiler) in [("mpi", "MPICC"), ("mpi2", "MPI2CC")] {
+            let mut make = Command::new("make");
+            make.arg("-C").arg(&source).arg(target).arg(format!("{compiler}={}", mpicc.display()));
+            // Where the paths of the second library would be: the wrapper has its own.
+            make.args(["CFLAGS=-O2 -w", "MPI2_INC=."]);
+            command::must(&mut make, BUILD_LIMIT, &workshop.log(&format!("netpipe-{target}"))?)?;
+        }
+        std::fs::write(stamp, wanted)?;
+    }
+    for tasks in [2, 4] {
+        let mut row = Row::new("NetPIPE", format!("{VERSION}, {tasks} tasks, messages up to 4 MiB"));
+        for (at, (name, program, options, _)) in
+            WAYS.iter().enumerate().filter(|(_, (_, _, _, many))| tasks == 2 || *many)
+        {
+            let mut job = workshop.launch(tasks);
+            job.args(["--timeout", &RUN_LIMIT.as_secs().to_string()]).arg(source.join(program)).args(*options);
+            job.args(["-u", "4194304", "-n", "20", "-o"]).arg(folder.join("measured")).current_dir(&folder);
+            let log = workshop.log(&format!("netpipe-{tasks}-{at}"))?;
+            let ran = command::run(&mut job, RUN_LIMIT + Duration::from_secs(30), &log)?;
+            if is_good(&ran, options.contains(&"-i"), &folder.join("measured")) {
+                row.passed(1);
+            } else {
+                row.failed(name, &ran.why());
+            }
+        }
+        rows.push(row);
+    }
+    Ok(())
+}
+
+/// Whether it got to its end, found no wrong byte in any size, and wrote a line for each.
+fn is_good(ran: &Ran, checked: bool, measured: &Path) -> bool {
+    /// Sizes from 1 byte to 4 MiB with those around each: more than this.
+    const SIZES: usize = 50;
+    let lines = std::fs::read_to_string(measured).unwrap_or_default().lines().count();
+    let passed = ran.said.matches("Integrity check passed").count();
+    ran.end == End::Well
+        && !ran.said.contains("Integrity check failed")
+        && if checked { passed > SIZES / 3 } else { lines > SIZES }
+}
