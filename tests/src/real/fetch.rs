@@ -29,11 +29,9 @@ impl Python {
         if !python.program().exists() {
             let mut make = Command::new("python3");
             make.args(["-m", "venv"]).arg(&python.folder);
-            must(&mut make, LIMIT, &workshop.log("venv")?).map_err(|problem| {
-                match problem {
-                    Problem::Broken(why) => Problem::Missing(format!("python3 with its module venv: {why}")),
-                    missing => missing,
-                }
+            must(&mut make, LIMIT, &workshop.log("venv")?).map_err(|problem| match problem {
+                Problem::Broken(why) => Problem::Missing(format!("python3 with its module venv: {why}")),
+                missing => missing,
             })?;
         }
         Ok(python)

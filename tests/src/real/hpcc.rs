@@ -59,13 +59,7 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn test(
-    workshop: &Workshop,
-    program: &Path,
-    blas: &Path,
-    tasks: u32,
-    row: &mut Row,
-) -> Result<(), Problem> {
+fn test(workshop: &Workshop, program: &Path, blas: &Path, tasks: u32, row: &mut Row) -> Result<(), Problem> {
     let place = workshop.built(&format!("hpcc/{tasks}"))?;
     let report = place.join("hpccoutf.txt");
     // It appends to what is there.
@@ -80,7 +74,12 @@ fn test(
     let ran = command::run(&mut job, RUN_LIMIT + Duration::from_secs(30), &log)?;
     let verdicts = verdicts(&fs::read_to_string(report).unwrap_or_default());
     for section in CHECKED {
-        match verdicts.iter().filter(|(found, ..)| found == section).map(|(_, good, line)| (*good, line)).min() {
+        match verdicts
+            .iter()
+            .filter(|(found, ..)| found == section)
+            .map(|(_, good, line)| (*good, line))
+            .min()
+        {
             Some((true, _)) => row.passed(1),
             Some((false, line)) => row.failed(section, line),
             None => row.failed(section, &format!("not reached: {}", ran.why())),

@@ -1,5 +1,5 @@
-//! Real programs: each fetched from where it is published, built with this library's wrappers in a folder that is kept
-//! (`target/real-programs`), run under its launcher, and listed in a table.
+//! Real programs: each fetched from where it is published into the user's cache, built with this library's wrappers in
+//! `target/real-programs`, run under its launcher, and listed in a table.
 //!
 //! One file a program. What a machine lacks is named in the table: nothing is left out silently. A failure that is known has its reason
 //! in [`known`]; any other makes the command fail.
@@ -12,6 +12,8 @@ pub mod hpcc;
 pub mod known;
 pub mod mpi4py;
 pub mod netpipe;
+pub mod own;
+pub mod rsmpi;
 pub mod table;
 pub mod unittest;
 pub mod workshop;
@@ -37,7 +39,14 @@ impl From<std::io::Error> for Problem {
 /// What is there to run: a name, and what adds its rows to the table.
 type Program = (&'static str, fn(&Workshop, &mut Vec<Row>) -> Result<(), Problem>);
 
-const PROGRAMS: &[Program] = &[("mpi4py", mpi4py::run), ("netpipe", netpipe::run), ("hpcc", hpcc::run)];
+const PROGRAMS: &[Program] = &[
+    ("fortran", own::fortran),
+    ("differential", own::differential),
+    ("netpipe", netpipe::run),
+    ("hpcc", hpcc::run),
+    ("rsmpi", rsmpi::run),
+    ("mpi4py", mpi4py::run),
+];
 
 /// Runs the programs named, all where none is, and prints the table. Fails if a program did and its failure is not a known one, or if
 /// nothing has run.

@@ -60,7 +60,9 @@ pub fn run(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Problem> {
             WAYS.iter().enumerate().filter(|(_, (_, _, _, many))| tasks == 2 || *many)
         {
             let mut job = workshop.launch(tasks);
-            job.args(["--timeout", &RUN_LIMIT.as_secs().to_string()]).arg(source.join(program)).args(*options);
+            job.args(["--timeout", &RUN_LIMIT.as_secs().to_string()])
+                .arg(source.join(program))
+                .args(*options);
             job.args(["-u", "4194304", "-n", "20", "-o"]).arg(folder.join("measured")).current_dir(&folder);
             let log = workshop.log(&format!("netpipe-{tasks}-{at}"))?;
             let ran = command::run(&mut job, RUN_LIMIT + Duration::from_secs(30), &log)?;
