@@ -141,6 +141,7 @@ static void windows(void) {
     MPI_Get(got, COUNT, MPI_INT, right, 0, COUNT, MPI_INT, win);
     MPI_Win_fence(0, win);
     SAY("window %lx, next %lx", digest(memory, sizeof memory), digest(got, sizeof got));
+    MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, win);
     MPI_Fetch_and_op(&number, &before, MPI_INT, right, 5, MPI_REPLACE, win), MPI_Win_flush(right, win);
     MPI_Compare_and_swap(&zero, &number, &found, MPI_INT, right, 5, win);

@@ -27,6 +27,8 @@ programs! {
     c_threads
     d_datatypes
     d_requests
+    o_messages
+    o_objects
     w_one_sided
     w_tools
 }

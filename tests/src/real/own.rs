@@ -98,14 +98,14 @@ pub fn differential(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Prob
 
 /// Runs a program on the other library. Its launcher cuts long output in the middle of lines, unless each task writes a file of its own.
 fn on_mpich(workshop: &Workshop, mpich: &Python, program: &Path, tasks: u32) -> Result<Ran, Problem> {
-    let said = |task: &str| program.with_extension(format!("said-by-{task}"));
     let mut job = Command::new(mpich.tool("mpiexec"));
-    job.args(["-n", &tasks.to_string(), "-outfile-pattern"]).arg(said("%r")).arg(program);
+    job.args(["-n", &tasks.to_string(), "sh", "-c", "exec \"$0\" > \"$0.said-by-$PMI_RANK\""]).arg(program);
     job.env("MPIEXEC_TIMEOUT", "60");
     let log = workshop.log(&format!("differential-{tasks}-{}-theirs", stem(program)))?;
     let mut ran = command::run(&mut job, LIMIT, &log)?;
     for task in 0..tasks {
-        ran.said += &fs::read_to_string(said(&task.to_string())).unwrap_or_default();
+        let said = format!("{}.said-by-{task}", program.display());
+        ran.said += &fs::read_to_string(said).unwrap_or_default();
     }
     Ok(ran)
 }
