@@ -25,7 +25,7 @@ use crate::shm::layout_job::{
     self, JOB_MAGIC, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
 };
 use crate::shm::os::memory::{self, PAGE_BYTES};
-use crate::shm::os::process::PidFd;
+use crate::shm::os::process::{self, PidFd};
 use crate::shm::os::{sched, signal};
 use crate::shm::segment::{Mapping, Shared};
 use crate::shm::wait::Doorbell;
@@ -281,6 +281,15 @@ impl Job {
             // Acquire: "pid published".
             .and_then(|entry| i32::try_from(entry.pid.load(Ordering::Acquire)).ok())
             .unwrap_or(0)
+    }
+
+    /// Whether the process of a task has ended. `false` while that can't be known: the task has not attached, or its process
+    /// can't be seen from here.
+    #[must_use]
+    pub fn has_ended(&self, task: u32) -> bool {
+        let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
+        let pid = u32::try_from(self.pid(task)).unwrap_or(0);
+        is_visible && pid != 0 && process::has_ended(pid)
     }
 
     /// How far a task is. A claim.

@@ -17,6 +17,8 @@ use crate::vipl::{
 
 use super::line::{Line, Word};
 
+/// From here on a task works until it dies in the middle of it.
+pub(super) const DIES_AFTER: Duration = Duration::from_millis(20);
 /// How long a check waits for what must come. Only a failing check waits so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -158,6 +160,8 @@ pub(super) struct Pair<D: Device> {
     opener: Opener<D>,
     /// Ends this task, as a crash would.
     pub(super) die: Box<dyn FnMut()>,
+    /// The same a few milliseconds from now, whatever it is at then.
+    pub(super) die_soon: Box<dyn FnMut()>,
     /// What the emulated wire did.
     pub(super) statistics: Option<Box<dyn Fn() -> WireStatistics>>,
     pub(super) line: Line,
@@ -184,6 +188,7 @@ impl<D: Device> Pair<D> {
             tag,
             opener,
             die: Box::new(|| {}),
+            die_soon: Box::new(|| {}),
             statistics: None,
             line,
             ended: None,

@@ -16,7 +16,7 @@ use crate::launch::{Launch, Running};
 use crate::start::Task;
 
 use super::line::{Line, Word};
-use super::pair::{Opener, Outcome, Pair, Side};
+use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
 use super::suite;
 use super::{Verdicts, add, session};
 
@@ -178,6 +178,12 @@ fn open(task: Task, seed: u64, socket: UnixStream) -> Outcome<Pair<Shm>> {
     };
     let mut pair = Pair::new(nic, side, seed, line, opener)?;
     pair.die = Box::new(die);
+    pair.die_soon = Box::new(|| {
+        thread::spawn(|| {
+            thread::sleep(DIES_AFTER);
+            die();
+        });
+    });
     Ok(pair)
 }
 

@@ -10,7 +10,7 @@ use crate::device::wire::{Wire, WireNetwork, WireOptions};
 use crate::vipl::UserAgent;
 
 use super::line::Line;
-use super::pair::{Opener, Outcome, Pair, Side};
+use super::pair::{DIES_AFTER, Opener, Outcome, Pair, Side};
 use super::suite::{self, Check, Needs};
 use super::{Verdicts, add, session};
 
@@ -61,7 +61,8 @@ fn open(network: &WireNetwork, side: Side, line: Line, seed: u64) -> Outcome<Pai
     let task = if side == Side::A { 0 } else { 1 };
     let address = move |context| NodeAddress { task, context };
     let nic = UserAgent::open(network.open(address(0)).map_err(crate::vipl::VipError::from)?);
-    let (opens, dies, counts) = (network.clone(), network.clone(), network.clone());
+    let (opens, dies, dies_soon, counts) =
+        (network.clone(), network.clone(), network.clone(), network.clone());
     let devices = network.clone();
     let opener = Opener {
         device: Box::new(move |context| devices.open(address(context))),
@@ -70,6 +71,13 @@ fn open(network: &WireNetwork, side: Side, line: Line, seed: u64) -> Outcome<Pai
     };
     let mut pair = Pair::new(nic, side, seed, line, opener)?;
     pair.die = Box::new(move || dies.fail_task(task, "killed by its check"));
+    pair.die_soon = Box::new(move || {
+        let network = dies_soon.clone();
+        thread::spawn(move || {
+            thread::sleep(DIES_AFTER);
+            network.fail_task(task, "killed by its check");
+        });
+    });
     pair.statistics = Some(Box::new(move || counts.statistics()));
     Ok(pair)
 }

@@ -270,6 +270,12 @@ pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region
     hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
 }
 
+/// Takes back what a copier has said that can't do so: its process has ended.
+pub fn clear(hazard: &Hazard) {
+    // Relaxed: nobody copies there any more, and nothing else is told by it.
+    hazard.copying.store(0, Ordering::Relaxed);
+}
+
 fn hazard_name(task: u32, region: u32) -> u64 {
     (u64::from(task) + 1) << 32 | (u64::from(region) + 1)
 }

@@ -15,7 +15,7 @@ use am_core::testing::watchdog::Watchdog;
 use am_core::{AmOptions, Context};
 use am_via::{ShmFabric, Task};
 
-use crate::hostile_support::Attack;
+use crate::hostile_support::{Attack, alone};
 
 fn context_at(number: u8) -> Endpoint {
     Endpoint::new(TaskId(0), ContextNumber(number))
@@ -29,6 +29,7 @@ fn context(task: &Task, number: u32) -> Context<ShmFabric> {
 fn the_victim_goes_on_and_the_honest_peer_notices_nothing() {
     let seed = 4711;
     println!("seed {seed}");
+    let _alone = alone();
     let _watchdog = Watchdog::new("hostile memory".to_owned(), Duration::from_secs(120));
     let task = Task::join().unwrap();
     let (mut victim, mut honest) = (context(&task, 0), context(&task, 1));

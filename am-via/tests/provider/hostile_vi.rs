@@ -16,7 +16,7 @@ use am_via::vipl::{
     ViAttributes, ViHandle, ViState,
 };
 
-use crate::hostile_support::{ATTACKER, Attack};
+use crate::hostile_support::{ATTACKER, Attack, alone};
 
 /// Connections of the attacker that break before it may do anything, and rounds of honest traffic after that.
 const BROKEN: u32 = 20;
@@ -35,6 +35,7 @@ fn segment(handle: MemHandle, length: u32) -> DataSegment {
 fn the_honest_connection_of_the_victim_notices_nothing() {
     let seed = 4712;
     println!("seed {seed}");
+    let _alone = alone();
     let _watchdog = Watchdog::new("hostile VI".to_owned(), Duration::from_secs(120));
     let task = Task::join().unwrap();
     let (mut victim, mut honest) = (task.open_nic("shm0").unwrap(), task.open_nic("shm1").unwrap());

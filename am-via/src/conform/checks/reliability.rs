@@ -1,6 +1,8 @@
 //! The three reliability levels, to the letter.
 
-use crate::conform::pair::{Outcome, Pair, ensure, same};
+use std::time::Instant;
+
+use crate::conform::pair::{DIES_AFTER, Outcome, Pair, ensure, same};
 use crate::conform::suite::{Needs, table};
 use crate::device::Device;
 use crate::vipl::{AddressSegment, AsyncCode, Control, Descriptor, Status, ViAttributes, ViState};
@@ -25,6 +27,7 @@ table! {
         death_of_the_peer_is_an_asynchronous_error: "VIP_ERROR_CONN_LOST: remote process death" [Needs::Death];
         death_of_the_peer_ends_a_wait: "VipRecvWait, VipSendWait: remote process death" [Needs::Death];
         death_of_the_peer_ends_a_request: "VipConnectRequest: remote process death" [Needs::Death];
+        death_of_the_peer_in_a_copy_gives_memory_back: "VipDeregisterMem: remote process death" [Needs::Death];
     }
 }
 
@@ -318,4 +321,27 @@ fn death_of_the_peer_ends_a_request<D: Device>(pair: &mut Pair<D>) -> Outcome {
     let asked = pair.nic.connect_request(vi, crate::vipl::Discriminator::default(), other, None);
     crate::conform::pair::refused(asked, crate::vipl::VipReturn::Reject)?;
     same(pair.state(vi)?, ViState::Idle, "the state")
+}
+
+fn death_of_the_peer_in_a_copy_gives_memory_back<D: Device>(pair: &mut Pair<D>) -> Outcome {
+    const BYTES: u32 = 32 << 20;
+    let vi = pair.connected(pair.delivery())?;
+    let region = pair.region(BYTES as usize)?;
+    let handle = pair.swap_handle(region.handle)?;
+    if !pair.is_a() {
+        (pair.die_soon)();
+        let place = AddressSegment { handle, offset: 0 };
+        let start = Instant::now();
+        while start.elapsed() < 10 * DIES_AFTER {
+            pair.post_send(vi, Descriptor::rdma_write(place).with_segment(region.segment(0, BYTES)))?;
+            // Where it dies without its process, nothing comes any more.
+            while pair.nic.send_done(vi)?.is_none() && start.elapsed() < 10 * DIES_AFTER {}
+        }
+        return Ok(());
+    }
+    pair.until_state(vi, ViState::Error)?;
+    pair.deregister(region.handle)?;
+    // Its place in the table is given out again.
+    let next = pair.region(64)?;
+    pair.deregister(next.handle)
 }

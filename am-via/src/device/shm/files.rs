@@ -57,6 +57,10 @@ impl Files {
         self.job.is_failed(task)
     }
 
+    pub(super) fn has_ended(&self, task: u32) -> bool {
+        self.job.has_ended(task)
+    }
+
     pub(super) fn failure(&self, task: u32) -> Option<String> {
         if !self.job.is_failed(task) {
             return None;

@@ -30,7 +30,9 @@ use crate::shm::layout::{
     REGIONS_PER_CONTEXT, RING_LINES,
 };
 use crate::shm::os::sched;
-use crate::shm::regions::{Claim, ClaimFault, Claimer, Copied, OwnRegions, Registration, Ways, is_quiet};
+use crate::shm::regions::{
+    self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Registration, Ways, is_quiet,
+};
 use crate::shm::segment::Shared;
 use crate::shm::wait::{Doorbell, SleepBarrier, WaitPolicy};
 
@@ -518,8 +520,16 @@ impl Device for Shm {
         if !finished {
             self.barrier.before_look();
             let hazards = self.files.hazards(&mut self.peers)?;
-            if !is_quiet(hazards.iter().map(|hazard| &**hazard), self.address.task, handle.region) {
-                return Ok(Posted::Retry);
+            for (at, hazard) in hazards.iter().enumerate() {
+                if is_quiet(std::iter::once(&**hazard), self.address.task, handle.region) {
+                    continue;
+                }
+                // Only the end of its process ends a copy that is never told as ended: a task that failed, or was stopped, may
+                // still write.
+                if !self.files.has_ended(at as u32 / CONTEXTS_MAX) {
+                    return Ok(Posted::Retry);
+                }
+                regions::clear(hazard);
             }
         }
         self.regions.recycle(handle.region);

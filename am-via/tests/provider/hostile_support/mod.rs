@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "for tests: what can't go wrong may panic")]
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use am_core::testing::Random;
@@ -18,6 +18,13 @@ use am_via::shm::wait::WaitPolicy;
 
 /// The context that it is; its victim is context 0 of the same task.
 pub(crate) const ATTACKER: u32 = 2;
+
+/// Held by a test from before it joins its job until all of that is gone. A process has one job, so two such tests at a time would
+/// be victims of each other's attacker, in the same contexts, and wait for what the other one has taken.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The attacker's device, connected to the victim, and the victim's end of that connection as memory.
 #[derive(Debug)]
