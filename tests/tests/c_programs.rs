@@ -25,7 +25,9 @@ programs! {
     c_objects
     c_shared_windows
     c_threads
+    d_collectives
     d_datatypes
+    d_point_to_point
     d_requests
     o_messages
     o_objects

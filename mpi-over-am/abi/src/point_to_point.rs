@@ -429,7 +429,7 @@ pub(crate) unsafe fn mpi_imrecv_c(
     })
 }
 
-pub(crate) unsafe fn mpi_psend_init(
+pub(crate) unsafe fn mpi_psend_init_c(
     buf: *const c_void,
     partitions: c_int,
     count: i64,
@@ -449,7 +449,7 @@ pub(crate) unsafe fn mpi_psend_init(
     })
 }
 
-pub(crate) unsafe fn mpi_precv_init(
+pub(crate) unsafe fn mpi_precv_init_c(
     buf: *mut c_void,
     partitions: c_int,
     count: i64,
