@@ -43,6 +43,14 @@ pub enum Error {
         /// The call that was refused.
         call: &'static str,
     },
+    /// A communicating call was made in a copy of a task.
+    #[error(
+        "a copy of a task, made by fork, called `{call}`: only the task itself may communicate; start another program instead (std::process::Command), or fork before the job is joined"
+    )]
+    CopiedProcess {
+        /// The call that was refused.
+        call: &'static str,
+    },
     /// A task number that the job does not have (LAPI_ERR_TGT).
     #[error("{endpoint} does not exist: the job has tasks 0 to {last}; use a number in that range", last = num_tasks - 1)]
     UnknownTask {
@@ -187,6 +195,14 @@ pub enum Error {
         task: TaskId,
         /// How; empty if not known.
         what: String,
+    },
+    /// A name that no query has (`LAPI_ERR_QUERY_TYPE`).
+    #[error("{name} cannot be asked for: {why}")]
+    UnknownQuery {
+        /// The name.
+        name: String,
+        /// Where to ask, or why there is no answer.
+        why: &'static str,
     },
     /// A context was closed by its task, which lives on (`LAPI_ERR_HNDL_INVALID`, seen from afar).
     #[error(
@@ -424,6 +440,7 @@ impl Error {
     pub fn fault(&self) -> Fault {
         match self {
             Self::InHandler { .. }
+            | Self::CopiedProcess { .. }
             | Self::UnknownTask { .. }
             | Self::UnregisteredHandler { .. }
             | Self::UserHeaderTooLong { .. }
@@ -434,6 +451,7 @@ impl Error {
             | Self::LengthsDiffer { .. }
             | Self::NoSuchOperation { .. }
             | Self::Setting { .. }
+            | Self::UnknownQuery { .. }
             | Self::MultipleWaiters { .. }
             | Self::Purged { .. }
             | Self::UnknownCounter { .. }

@@ -139,6 +139,7 @@ mod verbs;
 const _: () = assert!(usize::BITS == 64, "am-core counts bytes of memory in 64 bits");
 
 pub use context::{Context, Limits};
+pub use in_handler::mark_copied_process;
 pub use verbs::{
     Accumulation, AmOptions, Element, GetOptions, Group, OwnedHandle, PeerStatistics, PollReason, PutOptions,
     Query, Returned, RmwHandle, Scope,

@@ -26,7 +26,7 @@ use crate::shm::layout_job::{
 };
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::os::process::{self, PidFd};
-use crate::shm::os::{sched, signal};
+use crate::shm::os::{fork, sched, signal};
 use crate::shm::segment::{Mapping, Shared};
 use crate::shm::wait::Doorbell;
 
@@ -102,6 +102,7 @@ impl Job {
             }
         });
         *current = Arc::downgrade(&job);
+        fork::install(tell_copy);
         Ok(job)
     }
 
@@ -128,6 +129,7 @@ impl Job {
         let bytes = file.metadata().map_err(JobError::system("looking at the job file"))?.len();
         let mapping = Mapping::new(file.as_fd(), 0, usize::try_from(bytes).unwrap_or(usize::MAX))
             .map_err(JobError::system("mapping the job file"))?;
+        mapping.keep_in_copies();
         let damaged = |what| move || JobError::Damaged { what };
         let header: Shared<JobHeader> =
             mapping.atomics(0).ok_or_else(damaged("it is shorter than its header"))?;
@@ -190,6 +192,12 @@ impl Job {
     #[must_use]
     pub fn num_tasks(&self) -> u32 {
         self.num_tasks
+    }
+
+    /// From now on `hook` is called in each copy of this process that a fork without exec makes. It may do little: other threads of
+    /// the task may have held any lock.
+    pub fn call_in_copies(&self, hook: fn()) {
+        fork::install(hook);
     }
 
     /// Notes SIGUSR2 from now on, which the launcher passes on to tasks that catch it: the flag becomes true when it comes.
@@ -466,6 +474,16 @@ fn open_inherited_or_launchers(
         return Ok(file);
     }
     Err(io::Error::new(io::ErrorKind::InvalidData, "the launcher's file of this number is another one"))
+}
+
+/// Run in a forked copy of this process, whose job file is its own: what polls there sees that its task has failed.
+fn tell_copy() {
+    // Another thread may have held the lock at the fork.
+    let Ok(current) = CURRENT.try_lock() else { return };
+    if let Some(job) = current.upgrade() {
+        let (kind, value) = Cause::GaveUp.encode();
+        job.header.record_failure(job.task, kind, value, "this process is a copy of the task, made by fork");
+    }
 }
 
 fn has_inode(file: &File, inode: u64) -> bool {

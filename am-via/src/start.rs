@@ -35,6 +35,7 @@ impl Task {
     /// The job's memory cannot be reached, or a limit is too small: the message says which, and what to do.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| of_job(&error))?;
+        job.call_in_copies(am_core::mark_copied_process);
         job.install_panic_hook();
         let heap = OwnHeap::open(&job).map_err(|error| of_device(&error))?;
         Ok(Self { job, heap, nics: Arc::default() })

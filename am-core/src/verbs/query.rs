@@ -46,7 +46,68 @@ pub enum Query {
 /// Seconds of the longest time-out that can be set.
 const TIMEOUT_MAX: u64 = 86_400;
 
+/// What [`Context::query`] answers.
+const ALL: [Query; 14] = [
+    Query::TaskId,
+    Query::NumTasks,
+    Query::Instance,
+    Query::MaxPorts,
+    Query::MaxUhdrSize,
+    Query::MaxDataSize,
+    Query::MaxPacketSize,
+    Query::LocalAddressTableSize,
+    Query::MaxPacketsOut,
+    Query::ErrorCheck,
+    Query::Timeout,
+    Query::MinTimeout,
+    Query::MaxTimeout,
+    Query::AckThreshold,
+];
+
+/// LAPI's names that are answered elsewhere, or that ask for what is not there.
+const ELSEWHERE: [(&str, &str); 26] = [
+    ("INTERRUPT_SET", "ask SharedContext::has_interrupts, and set SharedContext::set_interrupts"),
+    ("QUERY_STATISTICS", "ask Context::statistics, or peer_statistics for one peer"),
+    ("PRINT_STATISTICS", "print what Context::statistics returns"),
+    ("QUERY_SHM_STATISTICS", "statistics count every way alike: ask Context::statistics"),
+    ("QUERY_LOCAL_SEND_STATISTICS", "ask Context::peer_statistics for the task itself"),
+    ("QUERY_SHM_ENABLED", "the fabric decides: `amrun info` says which way leads to whom"),
+    ("QUERY_SHM_NUM_TASKS", "the fabric decides: `amrun info` says which way leads to whom"),
+    ("QUERY_SHM_TASKS", "the fabric decides: `amrun info` says which way leads to whom"),
+    ("RCV_FIFO_SIZE", "a peer's packets have places of their own: MAX_PKTS_OUT times MAX_PKT_SZ bytes"),
+    ("BUF_CP_SIZE", "what fits into a packet is copied at the call: MAX_PKT_SZ"),
+    ("MAX_ATOM_SIZE", "a sink or a gatherer takes blocks of any length"),
+    ("NUM_REX_BUFS", "nothing is sent twice: the fabric is reliable"),
+    ("REX_BUF_SZ", "nothing is sent twice: the fabric is reliable"),
+    ("EPOCH_NUM", "a region's generation and resume_totask tell old from new"),
+    ("USE_THRESH", "LAPI itself ignored it"),
+    ("BULK_XFER", "the fabric chooses how a long message goes, by how its memory was registered"),
+    ("BULK_MIN_MSG_SIZE", "what fits into no packet is announced: MAX_PKT_SZ"),
+    ("RDMA_REMOTE_RCXT_AVAIL", "memory is reached by regions, not by contexts of an adapter"),
+    ("RDMA_REMOTE_RCXT_TOTAL", "memory is reached by regions, not by contexts of an adapter"),
+    ("RC_MAX_QP", "a connection is made at the first message and stays"),
+    ("RC_QP_IN_USE", "a connection is made at the first message and stays"),
+    ("RC_QP_USE_LRU", "a connection is made at the first message and stays"),
+    ("RC_QP_USE_LMC", "a connection is made at the first message and stays"),
+    ("RC_QP_INIT_SETUP", "a connection is made at the first message and stays"),
+    ("LIB_VERS", "the crate's version is the library's"),
+    ("PROTOCOL", "the fabric that the context was made with is the protocol"),
+];
+
 impl Query {
+    /// The query of this name, which is LAPI's, as the environment or an old program has it (`TASK_ID`).
+    ///
+    /// # Errors
+    /// A name of LAPI's that is answered elsewhere, or not at all, with the place or the reason; any other name.
+    pub fn of_name(name: &str) -> Result<Self> {
+        if let Some(query) = ALL.into_iter().find(|query| query.name() == name) {
+            return Ok(query);
+        }
+        let elsewhere = ELSEWHERE.iter().find(|&&(known, _)| known == name);
+        let why = elsewhere.map_or("it is no name of LAPI's", |&(_, why)| why);
+        Err(Error::UnknownQuery { name: name.to_owned(), why })
+    }
+
     /// LAPI's name for it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -145,5 +206,24 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             packets_waiting: self.engine.pending.has(peer),
             messages_unfinished: self.engine.unfinished_from(peer),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_lapi_is_answered_or_says_where_to_ask() {
+        for query in ALL {
+            assert_eq!(Query::of_name(query.name()).expect("its own name"), query);
+        }
+        for (name, why) in ELSEWHERE {
+            let error = Query::of_name(name).expect_err("it is not answered here");
+            assert_eq!(error.fault(), crate::error::Fault::Caller);
+            assert!(error.to_string().contains(name) && error.to_string().contains(why), "{error}");
+        }
+        let error = Query::of_name("COLOUR").expect_err("nobody knows it");
+        assert!(error.to_string().contains("COLOUR"), "{error}");
     }
 }

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod failure;
+mod lapi_errors;
 mod shared;
 mod wild_peer;

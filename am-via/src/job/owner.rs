@@ -63,6 +63,7 @@ impl JobOwner {
         let file = make("am-job", JobHeader::file_bytes(num_tasks) as u64)?;
         let mapping = Mapping::new(file.as_fd(), 0, JobHeader::file_bytes(num_tasks))
             .map_err(JobError::system("mapping the job file"))?;
+        mapping.keep_in_copies();
         let header: Shared<JobHeader> = mapping.atomics(0).expect("the job file holds its header");
         let entries: Vec<Shared<TaskEntry>> = (0..num_tasks)
             .map(|task| {

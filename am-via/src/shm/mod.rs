@@ -7,6 +7,7 @@
 //! 2. A number read from shared memory is a claim. It is checked once, here, into a type that means "checked".
 //! 3. Atomics come from [`atomics`] only, so that loom can replace them.
 
+pub mod allocator;
 pub mod atomics;
 pub mod block;
 pub mod connection;

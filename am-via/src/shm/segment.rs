@@ -9,6 +9,7 @@ use std::sync::Arc;
 use memmap2::MmapRaw;
 
 use crate::shm::copy::CheckedRange;
+use crate::shm::os::fork::{self, Keeps};
 use crate::shm::os::memory;
 
 /// A shared mapping of a part of a memory file. It stays where it is until the last owner drops it.
@@ -23,7 +24,23 @@ impl Mapping {
     /// # Errors
     /// The system's error.
     pub fn new(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { map: memory::map(file, offset, bytes)? }))
+        let mapping = Self { map: memory::map(file, offset, bytes)? };
+        mapping.note(Keeps::Nothing);
+        Ok(Arc::new(mapping))
+    }
+
+    /// A forked copy of this process finds here what this one had, as its own. Otherwise it finds zeroes.
+    pub fn keep_in_copies(&self) {
+        self.note(Keeps::Contents);
+    }
+
+    /// The same, for a large mapping that starts with its file.
+    pub fn keep_in_copies_from(&self, file: File) {
+        self.note(Keeps::File(file));
+    }
+
+    fn note(&self, keeps: Keeps) {
+        fork::note(self.base(), self.len(), keeps);
     }
 
     /// A private memory file of `bytes` and its mapping: for tests and for in-process devices.
@@ -80,6 +97,12 @@ impl Mapping {
     pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
         let at = self.range(offset, size_of::<T>())?.cast::<T>();
         at.is_aligned().then(|| Shared { at, _mapping: Arc::clone(self) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        fork::forget(self.base());
     }
 }
 

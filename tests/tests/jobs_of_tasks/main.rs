@@ -2,6 +2,7 @@
 
 mod conformance_shm;
 mod contexts;
+mod copies;
 mod handler_panics;
 mod harness;
 mod jobs;

@@ -2,13 +2,17 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::device::{DeviceError, HeapBlock, HeapOwner};
 use crate::job::Job;
-use crate::shm::heap::Heap;
+use crate::shm::allocator::{self, LargeBlocks};
+use crate::shm::copy::CheckedRange;
+use crate::shm::heap::{Block, Heap};
 use crate::shm::layout::MEASURE_BYTES;
+use crate::shm::os::fork;
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::segment::Mapping;
 
@@ -31,9 +35,34 @@ impl OwnHeap {
     /// # Errors
     /// The file cannot be mapped.
     pub fn open(job: &Job) -> Result<Arc<Self>, DeviceError> {
-        let (mapping, file) = (files::open_heap(job, job.task())?, files::heap_file(job, job.task())?);
+        let file = files::heap_file(job, job.task())?;
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever joins again shares the ranges that are in use.
+        if let Some(heap) = current.upgrade().filter(|heap| is_same(&heap.file, &file)) {
+            return Ok(heap);
+        }
+        let mapping = files::open_heap(job, job.task())?;
+        if let Ok(file) = file.try_clone() {
+            mapping.keep_in_copies_from(file);
+        }
         let ranges = Mutex::new(Heap::new(mapping.len().saturating_sub(MEASURE_BYTES) as u64));
-        Ok(Arc::new(Self { mapping, file, ranges }))
+        let heap = Arc::new(Self { mapping, file, ranges });
+        *current = Arc::downgrade(&heap);
+        let weak: Weak<dyn LargeBlocks> = Arc::downgrade(&heap) as Weak<dyn LargeBlocks>;
+        allocator::offer(weak);
+        Ok(heap)
+    }
+
+    fn take(&self, len: usize) -> Result<Block, u64> {
+        // A panic elsewhere while the lock was held leaves the ranges whole: every step of `Heap` is.
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.take(len as u64).ok_or_else(|| ranges.available())
+    }
+
+    /// The part of the mapping that a block is.
+    fn range(&self, block: Block, len: usize) -> CheckedRange<'_> {
+        let offset = usize::try_from(block.offset).expect("the block lies inside the mapping");
+        self.mapping.checked(offset, len).expect("the block lies inside the mapping")
     }
 
     pub(super) fn mapping(&self) -> &Arc<Mapping> {
@@ -46,19 +75,13 @@ impl OwnHeap {
     }
 
     pub(super) fn alloc(self: &Arc<Self>, len: usize) -> Result<HeapBlock, DeviceError> {
-        // A panic elsewhere while the lock was held leaves the ranges whole: every step of `Heap` is.
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(block) = ranges.take(len as u64) else {
-            return Err(DeviceError::Exhausted {
-                resource: "job memory",
-                needed: len as u64,
-                available: ranges.available(),
-                remedy: "free buffers, or raise the setting heap_bytes (AM_HEAP_BYTES)",
-            });
-        };
-        drop(ranges);
-        let offset = usize::try_from(block.offset).expect("the block lies inside the mapping");
-        let range = self.mapping.checked(offset, len).expect("the block lies inside the mapping");
+        let block = self.take(len).map_err(|available| DeviceError::Exhausted {
+            resource: "job memory",
+            needed: len as u64,
+            available,
+            remedy: "free buffers, or raise the setting heap_bytes (AM_HEAP_BYTES)",
+        })?;
+        let range = self.range(block, len);
         if !block.fresh {
             range.zero();
         }
@@ -68,6 +91,10 @@ impl OwnHeap {
 
 impl HeapOwner for OwnHeap {
     fn take_back(&self, at: NonNull<u8>, len: usize) {
+        // A forked copy gives nothing back: file and ranges are its parent's.
+        if fork::is_copy() {
+            return;
+        }
         let Some(offset) = at.addr().get().checked_sub(self.mapping.base().addr().get()) else { return };
         if len >= PUNCH_FROM_BYTES {
             let whole = len as u64 / PAGE_BYTES * PAGE_BYTES;
@@ -79,3 +106,25 @@ impl HeapOwner for OwnHeap {
         ranges.give_back(offset as u64, len as u64);
     }
 }
+
+impl LargeBlocks for OwnHeap {
+    fn take(&self, len: usize) -> Option<NonNull<u8>> {
+        Self::take(self, len).ok().map(|block| self.range(block, len).at())
+    }
+
+    fn owns(&self, at: NonNull<u8>) -> bool {
+        self.contains(at, 1)
+    }
+
+    fn give_back(&self, at: NonNull<u8>, len: usize) {
+        self.take_back(at, len);
+    }
+}
+
+fn is_same(one: &File, other: &File) -> bool {
+    let number = |file: &File| file.metadata().ok().map(|data| (data.dev(), data.ino()));
+    number(one).is_some() && number(one) == number(other)
+}
+
+/// The heap of this process, while anybody uses it.
+static CURRENT: Mutex<Weak<OwnHeap>> = Mutex::new(Weak::new());

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 
+use std::ptr::NonNull;
+
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::limits::{self, Resource};
@@ -72,9 +74,21 @@ fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
 pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRaw> {
     let options = MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().to_owned();
     let map = options.map_raw(&file.as_fd()).map_err(|error| named_limit(error, bytes))?;
-    // SAFETY: madvise gets the range of a mapping that `map` keeps alive; DONTDUMP changes no contents.
-    unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_DONTDUMP) };
+    if let Some(at) = NonNull::new(map.as_mut_ptr()) {
+        // SAFETY: the range of a mapping that `map` keeps alive.
+        unsafe { set_in_dumps(at, map.len(), false) };
+    }
     Ok(map)
+}
+
+/// Says whether core dumps show a range; the pages that it touches are meant. A refusal (too many mappings) leaves it as it was.
+///
+/// # Safety
+/// The range is mapped, and stays so during the call.
+pub unsafe fn set_in_dumps(at: NonNull<u8>, bytes: usize, shown: bool) {
+    let advice = if shown { libc::MADV_DODUMP } else { libc::MADV_DONTDUMP };
+    // SAFETY: madvise gets a mapped range (the caller's contract); neither advice changes contents.
+    unsafe { libc::madvise(at.as_ptr().cast(), bytes, advice) };
 }
 
 #[cold]

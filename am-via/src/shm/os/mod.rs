@@ -1,5 +1,6 @@
 //! The system calls that std does not offer, one noun a file, each wrapped so that callers need no `unsafe`.
 
+pub mod fork;
 pub mod futex;
 pub mod limits;
 pub mod membarrier;

@@ -1,0 +1,110 @@
+//! A copy of a task, made by a fork without exec: it is refused by name, what it has it has alone, and its task goes on.
+
+use am_core::buffer::{Access, JobBuffer};
+use am_core::error::{Error, Fault};
+use am_core::handler::{Answer, Completion, HandlerId};
+use am_core::task::TaskId;
+use am_core::transfer::{AtomicOp, Width};
+use am_core::{AmOptions, Context, GetOptions, PutOptions};
+use am_tests::harness::job;
+use am_via::Task;
+use am_via::shm::os::fork::run_in_copy;
+use am_via::shm::os::process::Ended;
+use am_via::start::ShmFabric;
+
+const BYTES: usize = 2 << 20;
+
+/// In a copy: every way to communicate, and what it must say.
+fn is_refused(context: &mut Context<ShmFabric>, at: am_core::buffer::RemoteAddress, handler: HandlerId) {
+    let results = [
+        ("amsend", context.amsend(TaskId(1), handler, &[], &[1], AmOptions::default())),
+        ("put", context.put(at, &[1], PutOptions::default())),
+        ("get", context.get(at, &mut [0], GetOptions::default())),
+        ("rmw", context.rmw(at, Width::Bits64, AtomicOp::FetchAdd(1)).map(|_| ())),
+        ("fence_data", context.fence_data(None)),
+        ("gfence", context.gfence()),
+        ("probe", context.probe().map(|_| ())),
+        ("alloc", context.alloc(1).map(|_| ())),
+    ];
+    for (name, result) in results {
+        let error = result.expect_err("it is a copy");
+        assert_eq!(error.fault(), Fault::Caller, "{error}");
+        assert!(matches!(error, Error::CopiedProcess { call } if call == name), "{error}");
+        assert!(error.to_string().contains("made by fork"), "{error}");
+    }
+    // A library that makes progress without a call of its own sees its task as failed.
+    let error = context.wait_until(|_| Ok(false)).expect_err("nothing will ever come");
+    assert!(
+        matches!(&error, Error::PeerFailed { task: TaskId(0), what } if what.contains("fork")),
+        "{error}"
+    );
+    let error = Task::join().expect_err("another process is this task");
+    assert!(matches!(&error, Error::Job { fault: Fault::Caller, .. }), "{error}");
+}
+
+fn run() {
+    let task = Task::join().expect("the launcher made a job");
+    let mut context = task.context().expect("the job has memory");
+    let counter = context.counter().expect("counter");
+    let handler = context.register_handler(move |_| Answer::consumed(Completion::Bump(counter)));
+    let handler = handler.expect("the first handler");
+    let memory = context.alloc(64).expect("alloc");
+    let region = context.expose(memory, Access::READ_WRITE).expect("expose");
+    let addresses = context.address_init(region.address(0)).expect("all are there");
+    let at = addresses[1];
+    if task.number() == 0 {
+        let mut held: JobBuffer = context.alloc(BYTES).expect("alloc");
+        held.fill(7);
+        // Connected, so that the copy has every mapping of its task.
+        context.amsend(TaskId(1), handler, &[], &[1], AmOptions::default()).expect("amsend");
+        context.put(at, &[1; 8], PutOptions::default()).expect("put");
+        let (mut in_copy, mut buffer) = (Some(context), Some(held));
+        let ended = run_in_copy(|| {
+            let (mut context, mut held) =
+                (in_copy.take().expect("it is here"), buffer.take().expect("it is here"));
+            assert!(held.iter().all(|&byte| byte == 7), "as it was at the fork");
+            held.fill(9);
+            is_refused(&mut context, at, handler);
+            // Neither gives the buffer's pages back nor closes what its task has open.
+            drop(held);
+            drop(context);
+            0
+        });
+        assert_eq!(ended.expect("fork"), Ended::Exited(0));
+        let held = buffer.expect("the copy took its own");
+        assert!(held.iter().all(|&byte| byte == 7), "the copy wrote to its own");
+        context = in_copy.expect("the copy took its own");
+        for round in 0..100u64 {
+            context.amsend(TaskId(1), handler, &[], &[1; 100], AmOptions::default()).expect("amsend");
+            let before = context.rmw(at, Width::Bits64, AtomicOp::FetchAdd(1)).expect("rmw");
+            assert_eq!(before, 0x0101_0101_0101_0101 + round);
+        }
+        context.gfence().expect("gfence");
+    } else {
+        context.wait_counter(counter, 101).expect("all come");
+        context.gfence().expect("gfence");
+        assert_eq!(region.load_u64(0).expect("load"), 0x0101_0101_0101_0101 + 100);
+    }
+}
+
+#[test]
+fn a_copy_is_refused_and_its_task_goes_on() {
+    for memory in ["auto", "kernel", "staged"] {
+        job("a_copy_is_refused_and_its_task_goes_on").tasks(2).env("AM_MEMORY", memory).run(run);
+    }
+}
+
+/// A task of a job of one, as a script starts it.
+#[test]
+fn a_copy_of_a_job_of_one_is_refused() {
+    job("a_copy_of_a_job_of_one_is_refused").without_launcher().run(|| {
+        let task = Task::join().expect("a job of one");
+        let mut context = task.context().expect("it has memory");
+        let ended = run_in_copy(|| {
+            let error = context.gfence().expect_err("it is a copy");
+            i32::from(!matches!(error, Error::CopiedProcess { call: "gfence" }))
+        });
+        assert_eq!(ended.expect("fork"), Ended::Exited(0));
+        context.gfence().expect("the task goes on");
+    });
+}
