@@ -83,6 +83,8 @@ static void topologies(void) {
         MPI_Dims_create(nodes, 3, three), MPI_Dims_create(nodes, 2, two);
         SAY("dims of %d: %d %d %d, %d %d", nodes, three[0], three[1], three[2], two[0], two[1]);
     }
+    MPI_Cart_map(MPI_COMM_WORLD, 2, (int[]){size, 0}, periods, &own), SAY("no room %d", own == MPI_UNDEFINED);
+    MPI_Cart_map(MPI_COMM_WORLD, 1, (int[]){(size + 1) / 2}, periods, &own), SAY("room %d", own == MPI_UNDEFINED ? -99 : own);
     MPI_Dims_create(size, 2, dims);
     MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &cart);
     MPI_Comm_rank(cart, &own), MPI_Cart_coords(cart, own, 2, coords), say_list("coords", 2, coords);

@@ -162,11 +162,14 @@ impl<F: Fabric> Communicator<F> {
     }
 
     /// The rank that a task would have in a grid, if its creation could choose (`MPI_Cart_map`): its own, or `None` beyond the
-    /// grid.
+    /// grid, and for a grid of no task at all.
     ///
     /// # Errors
-    /// As for [`create_cartesian`](Self::create_cartesian).
+    /// As for [`create_cartesian`](Self::create_cartesian), but a size of 0 is a fair question here.
     pub fn map_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<u32>> {
+        if dimensions.len() == periods.len() && dimensions.contains(&0) {
+            return Ok(None);
+        }
         let grid = Cartesian::new(dimensions, periods)?;
         self.first_ranks("map_cartesian", grid.size())?;
         Ok((self.rank() < grid.size()).then_some(self.rank()))
