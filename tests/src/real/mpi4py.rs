@@ -23,7 +23,7 @@ const NOT_OFFERED: [&str; 4] = ["test_io", "test_file", "test_spawn", "test_dynp
 const TASKS: [u32; 2] = [2, 4];
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
-const SUITE_LIMIT: Duration = Duration::from_secs(600);
+const SUITE_LIMIT: Duration = Duration::from_secs(1200);
 const FILE_LIMIT: Duration = Duration::from_secs(120);
 
 /// One build of mpi4py.
