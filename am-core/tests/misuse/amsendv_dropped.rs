@@ -1,0 +1,19 @@
+//! Pieces under way in a scope live until its end.
+use am_core::handler::Answer;
+use am_core::task::TaskId;
+use am_core::testing::loopback::{Config, network};
+use am_core::vector::{Layout, Pieces};
+use am_core::{AmOptions, Context};
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    let handler = context.register_handler(|_| Answer::discard()).unwrap();
+    let layout = Layout::strided(0, 2, 4, 8).unwrap();
+    context
+        .scope(|scope| {
+            let bytes = vec![1; 16];
+            let pieces = Pieces::Layout(&bytes, &layout);
+            scope.amsendv(TaskId(0), handler, &[], pieces, AmOptions::default()).unwrap();
+        })
+        .unwrap();
+}

@@ -1,0 +1,11 @@
+//! A region that is not exposed any more gives no address.
+use am_core::buffer::{Access, JobBuffer};
+use am_core::testing::loopback::{Config, network};
+use am_core::Context;
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    let region = context.expose(JobBuffer::zeroed(8), Access::READ_WRITE).unwrap();
+    drop(context.unexpose(region).unwrap());
+    let _ = region.address(0);
+}

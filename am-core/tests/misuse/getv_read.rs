@@ -1,0 +1,19 @@
+//! Room that a scope receives into is not read before its end.
+use am_core::buffer::{Access, JobBuffer};
+use am_core::testing::loopback::{Config, network};
+use am_core::vector::{Layout, PiecesMut};
+use am_core::{Context, GetOptions};
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    let region = context.expose(JobBuffer::zeroed(16), Access::READ_WRITE).unwrap();
+    let layout = Layout::strided(0, 2, 4, 8).unwrap();
+    let mut bytes = [1; 16];
+    context
+        .scope(|scope| {
+            let to = PiecesMut::Layout(&mut bytes, &layout);
+            scope.getv(region.address(0), &layout, to, GetOptions::default()).unwrap();
+            assert_eq!(bytes[0], 0);
+        })
+        .unwrap();
+}

@@ -1,0 +1,13 @@
+//! While a scope is open its context is used through it alone.
+use am_core::testing::loopback::{Config, network};
+use am_core::Context;
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    context
+        .scope(|scope| {
+            context.gfence().unwrap();
+            scope.probe().unwrap();
+        })
+        .unwrap();
+}

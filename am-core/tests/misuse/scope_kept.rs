@@ -1,0 +1,10 @@
+//! A scope does not outlive the call that waits for what it began.
+use am_core::testing::loopback::{Config, network};
+use am_core::Context;
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    let mut kept = None;
+    context.scope(|scope| kept = Some(scope)).unwrap();
+    drop(kept);
+}
