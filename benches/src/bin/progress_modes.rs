@@ -37,7 +37,7 @@ struct Setup {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut context = Task::join()?.context()?;
     if context.num_tasks() != 2 {
-        return Err("two tasks: cargo amrun -n 2 target/release/progress_modes".into());
+        return Err("two tasks: cargo amrun -n 2 --bind core target/release/progress_modes".into());
     }
     let answered = context.counter()?;
     let is_over = Arc::new(AtomicBool::new(false));
