@@ -24,7 +24,7 @@ pub type ShmFabric = ViaFabric<Shm>;
 pub struct Task {
     job: Arc<Job>,
     heap: Arc<OwnHeap>,
-    /// NICs that were opened by name: a bit each.
+    /// NICs that were opened: a bit each for those by name, and above them one for each that a context uses.
     nics: Arc<AtomicU32>,
 }
 
@@ -56,9 +56,14 @@ impl Task {
     /// Opens the fabric of context `context`. Each context is opened once.
     ///
     /// # Errors
-    /// The job's memory cannot be mapped.
+    /// The job's memory cannot be mapped, or a program written to VIA has opened the NIC of this context.
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
+        // Relaxed: the bits alone are asked for. A context that does not exist has none, and is refused below.
+        let bit = 1_u32.checked_shl(context).unwrap_or(0) & BY_NAME;
+        if self.nics.fetch_or(bit << NICS_MAX, Ordering::Relaxed) & bit != 0 {
+            return Err(of_vip(&VipError::NicTaken { name: format!("shm{context}"), last: NICS_MAX - 1 }));
+        }
         let device = self.device(context).map_err(|error| of_device(&error))?;
         let plan = CreditPlan { credits: settings.credits, answers: settings.credits };
         let fabric = ViaFabric::new(Nic::open(device), plan);
@@ -69,22 +74,19 @@ impl Task {
     }
 
     /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`; each is used by one
-    /// context, or once by such a program. The setting `registered_bytes_max`, if there is one, is its MaxRegisterBytes.
+    /// context, or once by such a program, and after it is closed by nobody: what its peers know of it stays. The setting `registered_bytes_max`, if there is one, is its MaxRegisterBytes.
     ///
     /// # Errors
-    /// No NIC has this name, it was opened before, or the job's memory cannot be mapped.
+    /// No NIC has this name, it was opened before, a context uses it, or the job's memory cannot be mapped.
     pub fn open_nic(&self, name: &str) -> Result<UserAgent<Shm>, VipError> {
         let number = name.strip_prefix("shm").and_then(|number| number.parse::<u32>().ok());
         let context = number.filter(|number| *number < NICS_MAX && name == format!("shm{number}"));
         let context =
             context.ok_or_else(|| VipError::UnknownNic { name: name.to_owned(), last: NICS_MAX - 1 })?;
-        // Relaxed: the bit alone is asked for.
-        if self.nics.fetch_or(1 << context, Ordering::Relaxed) & 1 << context != 0 {
-            return Err(VipError::ErrorResource {
-                resource: "NICs of this name",
-                available: 1,
-                remedy: "each is opened once; open another of shm0 to shm15",
-            });
+        // Relaxed: the bits alone are asked for.
+        let bit = 1 << context;
+        if self.nics.fetch_or(bit, Ordering::Relaxed) & (bit | bit << NICS_MAX) != 0 {
+            return Err(VipError::NicTaken { name: name.to_owned(), last: NICS_MAX - 1 });
         }
         let nic = UserAgent::open(self.device(context)?);
         Ok(match self.job.settings().registered_bytes_max {
@@ -165,8 +167,14 @@ fn of_device(error: &DeviceError) -> Error {
     Error::Job { fault, what: error.to_string() }
 }
 
+fn of_vip(error: &VipError) -> Error {
+    Error::Job { fault: Fault::Caller, what: error.to_string() }
+}
+
 /// NICs of a task: one for each context.
 const NICS_MAX: u32 = 16;
+/// The bits of those that were opened by name.
+const BY_NAME: u32 = (1 << NICS_MAX) - 1;
 /// Polls of a spin: about 100 us.
 const SPIN_POLLS: u32 = 6000;
 /// Yields before a sleep, where a yield lets another task of the job run.

@@ -53,6 +53,16 @@ pub enum VipError {
         /// The number of the last one.
         last: u32,
     },
+    /// A NIC that is opened by name or used by a context already, or was (`VIP_ERROR_RESOURCE`).
+    #[error(
+        "NIC {name:?} of this task was opened before, and each is opened once: take another of shm0 to shm{last}"
+    )]
+    NicTaken {
+        /// The name.
+        name: String,
+        /// The number of the last one.
+        last: u32,
+    },
     /// An object that others still need (`VIP_ERROR_RESOURCE`).
     #[error("the {what} is still in use by {users} others: end those first")]
     InUse {
@@ -216,7 +226,9 @@ impl VipError {
             Self::InvalidParameter { .. } | Self::UnknownHandle { .. } | Self::UnknownNic { .. } => {
                 VipReturn::InvalidParameter
             }
-            Self::InUse { .. } | Self::ErrorResource { .. } => VipReturn::ErrorResource,
+            Self::InUse { .. } | Self::NicTaken { .. } | Self::ErrorResource { .. } => {
+                VipReturn::ErrorResource
+            }
             Self::Timeout(_) => VipReturn::Timeout,
             Self::Reject { .. } | Self::PeerFailed { .. } => VipReturn::Reject,
             Self::InvalidReliabilityLevel { .. } => VipReturn::InvalidReliabilityLevel,

@@ -4,3 +4,4 @@ mod conformance_wire;
 mod hostile_memory;
 mod hostile_support;
 mod hostile_vi;
+mod nics;
