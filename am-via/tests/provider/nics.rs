@@ -1,7 +1,5 @@
 //! A NIC has one user: a context, or a program written to VIA.
 
-#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
-
 use am_via::Task;
 use am_via::vipl::VipReturn;
 
