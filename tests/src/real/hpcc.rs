@@ -91,16 +91,14 @@ fn test(workshop: &Workshop, program: &Path, blas: &Path, tasks: u32, row: &mut 
     Ok(())
 }
 
-/// The sections that check their result and say so.
-const CHECKED: [&str; 9] = [
+/// The sections that check their result and always say so; one that runs in a single task says it only where that is the first.
+const CHECKED: [&str; 7] = [
     "PTRANS",
     "HPL",
     "MPIRandomAccess",
     "StarRandomAccess",
-    "SingleRandomAccess",
     "MPIRandomAccess_LCG",
     "StarRandomAccess_LCG",
-    "SingleRandomAccess_LCG",
     "Summary",
 ];
 
