@@ -1,5 +1,5 @@
 /* What a C program sees of an MPI library: half round trips, one-way streams and collectives, with buffers from malloc.
- * Prints a line a measurement: NAME BYTES NANOSECONDS (the median of the batches), from rank 0.
+ * Prints a line a measurement: NAME BYTES NANOSECONDS (the median of the batches), from rank 0. An argument is the only NAME.
  * Built and run with each library in turn by the program `compare`; nothing in it knows which one it is. */
 #include <mpi.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 enum { BATCHES = 11, WINDOW = 64, BYTES_MAX = 4 << 20 };
 
 static int rank, size;
+static const char *only;
 static char *out, *in;
 
 static int by_value(const void *a, const void *b)
@@ -82,6 +83,7 @@ static void alltoall(int bytes, int times)
 static void measure(const char *name, void (*run)(int, int), int bytes, int times, int parts)
 {
     double batches[BATCHES];
+    if (only && strcmp(only, name)) return;
     run(bytes, times / 4 + 1);
     for (int b = 0; b < BATCHES; b++) {
         MPI_Barrier(MPI_COMM_WORLD);
@@ -104,6 +106,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 1) only = argv[1];
     out = malloc((size_t)BYTES_MAX);
     in = malloc((size_t)BYTES_MAX);
     if (size < 2 || !out || !in) MPI_Abort(MPI_COMM_WORLD, 2);

@@ -5,14 +5,17 @@
 //! cargo build --release
 //! cargo run --release -p am-benches --bin compare
 //! cargo run --release -p am-benches --bin compare -- --tasks 4 --rounds 5 --json rows.json
+//! cargo run --release -p am-benches --bin compare -- --tasks 16 --only barrier
 //! cargo run --release -p am-benches --bin compare -- --with "mine=/opt/mpi/bin/mpicc,/opt/mpi/bin/mpiexec --bind-to core"
 //! ```
 //!
 //! Open MPI and MPICH are taken where Debian's names for them are found (`apt-get install openmpi-bin libopenmpi-dev mpich
 //! libmpich-dev`); others by `--with`. Each round runs every library once, so that what else the machine does meets all of
-//! them; a row is the median of the rounds, and beside it the ratio to ours: above 1, the other one is slower.
+//! them; a row is the median of the rounds, and beside it the ratio to ours: above 1, the other one is slower. Tasks are bound to
+//! cores where there is one for each.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -36,6 +39,9 @@ struct Arguments {
     /// How often each library runs.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Only this measurement: ping_pong, stream, barrier, allreduce, broadcast or alltoall.
+    #[arg(long, value_name = "NAME", value_parser = ["ping_pong", "stream", "barrier", "allreduce", "broadcast", "alltoall"])]
+    only: Option<String>,
     /// Another library: a name, its compiler wrapper, its launcher with arguments (`NAME=MPICC,MPIEXEC ARGS`).
     #[arg(long, value_name = "NAME=MPICC,MPIEXEC ARGS", value_parser = other)]
     with: Vec<Library>,
@@ -67,12 +73,12 @@ impl Library {
     }
 
     /// Runs the program once: nanoseconds by measurement and bytes.
-    fn run(&self, program: &Path, tasks: u32) -> Result<Vec<(Row, f64)>, Failure> {
+    fn run(&self, program: &Path, tasks: u32, only: Option<&str>) -> Result<Vec<(Row, f64)>, Failure> {
         let [launcher, arguments @ ..] = self.launcher.as_slice() else {
             return Err(Failure::Input(format!("{}: no launcher is given", self.name)));
         };
         let mut command = Command::new(launcher);
-        command.args(arguments).args(["-n", &tasks.to_string()]).arg(program).stdin(Stdio::null());
+        command.args(arguments).args(["-n", &tasks.to_string()]).arg(program).args(only).stdin(Stdio::null());
         let output = said(&mut command, launcher)?;
         let rows: Vec<_> = output.lines().filter_map(row).collect();
         if rows.is_empty() {
@@ -116,7 +122,7 @@ fn other(text: &str) -> Result<Library, String> {
 }
 
 /// Ours, built beside this program; and what is found on the machine.
-fn libraries(with: &[Library]) -> Result<Vec<Library>, Failure> {
+fn libraries(with: &[Library], tasks: u32) -> Result<Vec<Library>, Failure> {
     let own = std::env::current_exe()
         .map_err(|error| Failure::Input(format!("this program cannot find its own file: {error}")))?;
     let beside = |name: &str| own.with_file_name(name);
@@ -128,9 +134,11 @@ fn libraries(with: &[Library]) -> Result<Vec<Library>, Failure> {
         )));
     }
     let (compiler, launcher) = (compiler.display().to_string(), launcher.display().to_string());
-    let mut libraries = vec![Library::new(OURS, compiler, &[&launcher, "--bind-to", "core"])];
-    let openmpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "core"];
-    let mpich = ["mpirun.mpich", "-bind-to", "core"];
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let bind = if tasks as usize <= cores { "core" } else { "none" };
+    let mut libraries = vec![Library::new(OURS, compiler, &[&launcher, "--bind-to", bind])];
+    let openmpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", bind];
+    let mpich = ["mpirun.mpich", "-bind-to", bind];
     for (name, compiler, launcher) in
         [("openmpi", "mpicc.openmpi", &openmpi[..]), ("mpich", "mpicc.mpich", &mpich[..])]
     {
@@ -146,7 +154,7 @@ fn libraries(with: &[Library]) -> Result<Vec<Library>, Failure> {
 }
 
 fn compare(arguments: &Arguments) -> Result<(), Failure> {
-    let libraries = libraries(&arguments.with)?;
+    let libraries = libraries(&arguments.with, arguments.tasks)?;
     let folder = std::env::temp_dir().join(format!("am-compare-{}", std::process::id()));
     let written =
         std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join("compare.c"), SOURCE));
@@ -181,7 +189,7 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
     for round in 1..=arguments.rounds {
         for (library, program) in &programs {
             eprintln!("round {round} of {}: {}", arguments.rounds, library.name);
-            for (row, nanoseconds) in library.run(program, arguments.tasks)? {
+            for (row, nanoseconds) in library.run(program, arguments.tasks, arguments.only.as_deref())? {
                 measured.entry(row).or_default().entry(library.name.clone()).or_default().push(nanoseconds);
             }
         }
