@@ -214,6 +214,7 @@ fn export(
     };
     let is_unused = ["::unsupported", "::no_files", "::no_such_thing"].iter().any(|what| body.contains(what));
     let unused = if is_unused { "_" } else { "" };
+    let checks = if is_unused { String::new() } else { checks(name, prototype) };
     let parameters: Vec<_> = prototype
         .parameters
         .iter()
@@ -222,12 +223,60 @@ fn export(
     for prefix in ["", "P"] {
         writeln!(
             text,
-            "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {prefix}{name}({}) -> {} {{\n    {body}\n}}",
+            "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {prefix}{name}({}) -> {} {{\n    {checks}{body}\n}}",
             parameters.join(", "),
             prototype.returns
         )?;
     }
     Ok(())
+}
+
+/// What a function refuses before it does anything: no place for a result, an info object that is none. Arrays and buffers may be
+/// null where nothing is in them, and statuses where nobody looks: those are left to the implementation.
+fn checks(name: &str, prototype: &Prototype) -> String {
+    let mut text = String::new();
+    if ["MPI_T_", "MPI_File_", "MPI_Abi_"].iter().any(|chapter| name.starts_with(chapter)) {
+        return text;
+    }
+    let function = name.strip_suffix("_c").unwrap_or(name);
+    let about = |kind: &str| prototype.parameters.iter().find(|parameter| parameter.kind == kind);
+    let of = ["MPI_Comm", "MPI_Win", "MPI_Session"]
+        .into_iter()
+        .find_map(|kind| {
+            about(kind).map(|parameter| format!("crate::errors::Of::{kind}({})", parameter.name))
+        })
+        .unwrap_or_else(|| "crate::errors::Of::Process".to_owned());
+    for parameter in &prototype.parameters {
+        let argument = &parameter.name;
+        if is_result(name, parameter) {
+            text += &format!(
+                "if {argument}.is_null() {{ return crate::errors::no_place_for({function:?}, {argument:?}, {of}); }}\n    "
+            );
+        } else if parameter.kind == "MPI_Info" && !name.starts_with("MPI_Info_") {
+            text += &format!(
+                "if !crate::infos::is_info({argument}) {{ return crate::errors::no_info({function:?}, {argument}, {of}); }}\n    "
+            );
+        }
+    }
+    text
+}
+
+/// Whether a parameter is where the function always leaves something.
+fn is_result(function: &str, parameter: &Parameter) -> bool {
+    let Parameter { name, kind, base, is_array } = parameter;
+    let is_optional = matches!(name.as_str(), "argc" | "argv" | "pset_name")
+        || (function == "MPI_Info_get_string" && name == "value");
+    let is_place = match base.as_str() {
+        "MPI_Status" => function.starts_with("MPI_Status_") || kind.starts_with("*const"),
+        "void" => {
+            matches!(name.as_str(), "baseptr" | "buffer_addr")
+                || (name == "attribute_val"
+                    && !function.contains("set_attr")
+                    && !function.contains("ttr_put"))
+        }
+        _ => kind.starts_with("*mut"),
+    };
+    is_place && !is_array && !is_optional
 }
 
 /// The call of an implementation with the parameters of `wide`, from those of `given`. Arrays of counts that the two forms

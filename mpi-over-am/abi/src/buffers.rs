@@ -38,6 +38,9 @@ unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> O
     } else {
         let len = usize::try_from(size)
             .map_err(|_| Failure::new(ErrorClass::Argument, format!("the size is {size}, below zero")))?;
+        if at.is_null() && len > 0 {
+            return Err(Failure::new(ErrorClass::Buffer, format!("the buffer of {len} bytes is null")));
+        }
         // The program leaves the memory alone until it is detached (MPI 5.0 section 3.6).
         unsafe { LentMemory::from_raw(at.cast(), len) }.into()
     };

@@ -102,6 +102,7 @@ impl Call<'_> {
         datatype: MPI_Datatype,
         parts: u64,
     ) -> Outcome<Parts<SendData>> {
+        check_arrays(parts, counts.is_null() || displacements.is_null())?;
         let extent = datatype_of(self.mpi, datatype)?.extent();
         let part = |index: usize| unsafe {
             let by = displacements.at(index).wrapping_mul(extent) as isize;
@@ -117,6 +118,7 @@ impl Call<'_> {
         datatype: MPI_Datatype,
         parts: u64,
     ) -> Outcome<Parts<RecvData>> {
+        check_arrays(parts, counts.is_null() || displacements.is_null())?;
         let extent = datatype_of(self.mpi, datatype)?.extent();
         let part = |index: usize| unsafe {
             let by = displacements.at(index).wrapping_mul(extent) as isize;
@@ -133,6 +135,7 @@ impl Call<'_> {
         datatypes: *const MPI_Datatype,
         parts: u64,
     ) -> Outcome<Parts<SendData>> {
+        check_arrays(parts, counts.is_null() || displacements.is_null() || datatypes.is_null())?;
         let part = |index: usize| unsafe {
             let from = at.wrapping_byte_offset(displacements.at(index) as isize);
             to_send(self.mpi, from, counts.at(index), *datatypes.add(index))
@@ -147,6 +150,7 @@ impl Call<'_> {
         datatypes: *const MPI_Datatype,
         parts: u64,
     ) -> Outcome<Parts<RecvData>> {
+        check_arrays(parts, counts.is_null() || displacements.is_null() || datatypes.is_null())?;
         let part = |index: usize| unsafe {
             let to = at.wrapping_byte_offset(displacements.at(index) as isize);
             to_receive(self.mpi, to, counts.at(index), *datatypes.add(index))
@@ -167,6 +171,15 @@ impl Call<'_> {
     }
 }
 
+/// Refuses arrays that are null where something is to be in them.
+fn check_arrays(parts: u64, are_null: bool) -> Outcome<()> {
+    if parts > 0 && are_null {
+        let what = format!("an array with an element for each of {parts} ranks is null");
+        return Err(Failure::new(ErrorClass::Argument, what));
+    }
+    Ok(())
+}
+
 fn all_of(count: i64, parts: u64) -> Outcome<i64> {
     let all = count_of(count)?.checked_mul(parts).and_then(|all| i64::try_from(all).ok());
     all.ok_or_else(|| Failure::from(Error::TooLarge { call: "a collective" }))
@@ -183,7 +196,7 @@ fn carry_out(mpi: &Mpi, object: &CommunicatorObject, collective: &Collective) ->
 /// The three forms of a collective, from its arguments and what they make of a [`Call`].
 macro_rules! collectives {
     ($(
-        $name:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?) |$call:ident| $make:expr;
+        $name:literal $started:literal $blocking:ident $start:ident $keep:ident ($($argument:ident: $kind:ty),* $(,)?) |$call:ident| $make:expr;
     )*) => { $(
         pub(crate) unsafe fn $blocking($($argument: $kind,)* comm: MPI_Comm) -> c_int {
             on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
@@ -195,7 +208,7 @@ macro_rules! collectives {
         }
 
         pub(crate) unsafe fn $start($($argument: $kind,)* comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-            on_communicator(concat!("MPI_I", $name), comm, |mpi, object| {
+            on_communicator(concat!("MPI_", $started), comm, |mpi, object| {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
@@ -224,16 +237,16 @@ macro_rules! collectives {
 }
 
 collectives! {
-    "Barrier"
+    "Barrier" "Ibarrier"
     mpi_barrier mpi_ibarrier mpi_barrier_init
     () |_call| Collective::Barrier;
 
-    "Bcast"
+    "Bcast" "Ibcast"
     mpi_bcast_c mpi_ibcast_c mpi_bcast_init_c
     (buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int)
     |call| Collective::Broadcast { data: call.recv(buffer, count, datatype)?, root: call.root(root)? };
 
-    "Gather"
+    "Gather" "Igather"
     mpi_gather_c mpi_igather_c mpi_gather_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype, root: c_int)
@@ -246,7 +259,7 @@ collectives! {
         }
     };
 
-    "Gatherv"
+    "Gatherv" "Igatherv"
     mpi_gatherv_c mpi_igatherv_c mpi_gatherv_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: Ints,
      displs: Ints, recvtype: MPI_Datatype, root: c_int)
@@ -263,7 +276,7 @@ collectives! {
         }
     };
 
-    "Scatter"
+    "Scatter" "Iscatter"
     mpi_scatter_c mpi_iscatter_c mpi_scatter_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype, root: c_int)
@@ -280,7 +293,7 @@ collectives! {
         }
     };
 
-    "Scatterv"
+    "Scatterv" "Iscatterv"
     mpi_scatterv_c mpi_iscatterv_c mpi_scatterv_init_c
     (sendbuf: *const c_void, sendcounts: Ints, displs: Ints, sendtype: MPI_Datatype, recvbuf: *mut c_void,
      recvcount: i64, recvtype: MPI_Datatype, root: c_int)
@@ -301,7 +314,7 @@ collectives! {
         }
     };
 
-    "Allgather"
+    "Allgather" "Iallgather"
     mpi_allgather_c mpi_iallgather_c mpi_allgather_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype)
@@ -310,7 +323,7 @@ collectives! {
         recv: call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?,
     };
 
-    "Allgatherv"
+    "Allgatherv" "Iallgatherv"
     mpi_allgatherv_c mpi_iallgatherv_c mpi_allgatherv_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: Ints,
      displs: Ints, recvtype: MPI_Datatype)
@@ -319,7 +332,7 @@ collectives! {
         recv: call.listed_recv(recvbuf, (recvcounts, displs), recvtype, call.ranks())?,
     };
 
-    "Alltoall"
+    "Alltoall" "Ialltoall"
     mpi_alltoall_c mpi_ialltoall_c mpi_alltoall_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype)
@@ -332,7 +345,7 @@ collectives! {
         recv: call.equal_recv(recvbuf, recvcount, recvtype, call.ranks())?,
     };
 
-    "Alltoallv"
+    "Alltoallv" "Ialltoallv"
     mpi_alltoallv_c mpi_ialltoallv_c mpi_alltoallv_init_c
     (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtype: MPI_Datatype, recvbuf: *mut c_void,
      recvcounts: Ints, rdispls: Ints, recvtype: MPI_Datatype)
@@ -345,7 +358,7 @@ collectives! {
         recv: call.listed_recv(recvbuf, (recvcounts, rdispls), recvtype, call.ranks())?,
     };
 
-    "Alltoallw"
+    "Alltoallw" "Ialltoallw"
     mpi_alltoallw_c mpi_ialltoallw_c mpi_alltoallw_init_c
     (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtypes: *const MPI_Datatype, recvbuf: *mut c_void,
      recvcounts: Ints, rdispls: Ints, recvtypes: *const MPI_Datatype)
@@ -358,7 +371,7 @@ collectives! {
         recv: call.typed_recv(recvbuf, (recvcounts, rdispls), recvtypes, call.ranks())?,
     };
 
-    "Reduce"
+    "Reduce" "Ireduce"
     mpi_reduce_c mpi_ireduce_c mpi_reduce_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, root: c_int)
     |call| {
@@ -371,7 +384,7 @@ collectives! {
         }
     };
 
-    "Allreduce"
+    "Allreduce" "Iallreduce"
     mpi_allreduce_c mpi_iallreduce_c mpi_allreduce_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op)
     |call| Collective::Allreduce {
@@ -380,7 +393,7 @@ collectives! {
         op: op_of(call.mpi, op)?,
     };
 
-    "Reduce_scatter_block"
+    "Reduce_scatter_block" "Ireduce_scatter_block"
     mpi_reduce_scatter_block_c mpi_ireduce_scatter_block_c mpi_reduce_scatter_block_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op)
     |call| {
@@ -390,10 +403,11 @@ collectives! {
         Collective::ReduceScatterBlock { send, recv, count: count_of(recvcount)?, op: op_of(call.mpi, op)? }
     };
 
-    "Reduce_scatter"
+    "Reduce_scatter" "Ireduce_scatter"
     mpi_reduce_scatter_c mpi_ireduce_scatter_c mpi_reduce_scatter_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: Ints, datatype: MPI_Datatype, op: MPI_Op)
     |call| {
+        check_arrays(call.ranks(), recvcounts.is_null())?;
         let counts: Vec<u64> = (0..call.object.communicator.size() as usize)
             .map(|rank| count_of(recvcounts.at(rank)))
             .collect::<Outcome<_>>()?;
@@ -404,7 +418,7 @@ collectives! {
         Collective::ReduceScatter { send, recv, counts, op: op_of(call.mpi, op)? }
     };
 
-    "Scan"
+    "Scan" "Iscan"
     mpi_scan_c mpi_iscan_c mpi_scan_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op)
     |call| Collective::Scan {
@@ -413,7 +427,7 @@ collectives! {
         op: op_of(call.mpi, op)?,
     };
 
-    "Exscan"
+    "Exscan" "Iexscan"
     mpi_exscan_c mpi_iexscan_c mpi_exscan_init_c
     (sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op)
     |call| Collective::ExclusiveScan {
@@ -422,7 +436,7 @@ collectives! {
         op: op_of(call.mpi, op)?,
     };
 
-    "Neighbor_allgather"
+    "Neighbor_allgather" "Ineighbor_allgather"
     mpi_neighbor_allgather_c mpi_ineighbor_allgather_c mpi_neighbor_allgather_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype)
@@ -435,7 +449,7 @@ collectives! {
         }
     };
 
-    "Neighbor_allgatherv"
+    "Neighbor_allgatherv" "Ineighbor_allgatherv"
     mpi_neighbor_allgatherv_c mpi_ineighbor_allgatherv_c mpi_neighbor_allgatherv_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: Ints,
      displs: Ints, recvtype: MPI_Datatype)
@@ -448,7 +462,7 @@ collectives! {
         }
     };
 
-    "Neighbor_alltoall"
+    "Neighbor_alltoall" "Ineighbor_alltoall"
     mpi_neighbor_alltoall_c mpi_ineighbor_alltoall_c mpi_neighbor_alltoall_init_c
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype)
@@ -461,7 +475,7 @@ collectives! {
         }
     };
 
-    "Neighbor_alltoallv"
+    "Neighbor_alltoallv" "Ineighbor_alltoallv"
     mpi_neighbor_alltoallv_c mpi_ineighbor_alltoallv_c mpi_neighbor_alltoallv_init_c
     (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtype: MPI_Datatype, recvbuf: *mut c_void,
      recvcounts: Ints, rdispls: Ints, recvtype: MPI_Datatype)
@@ -475,7 +489,7 @@ collectives! {
         }
     };
 
-    "Neighbor_alltoallw"
+    "Neighbor_alltoallw" "Ineighbor_alltoallw"
     mpi_neighbor_alltoallw_c mpi_ineighbor_alltoallw_c mpi_neighbor_alltoallw_init_c
     (sendbuf: *const c_void, sendcounts: Ints, sdispls: *const i64, sendtypes: *const MPI_Datatype,
      recvbuf: *mut c_void, recvcounts: Ints, rdispls: *const i64, recvtypes: *const MPI_Datatype)

@@ -152,14 +152,15 @@ pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure
 pub(crate) fn raise_through(
     handler: MPI_Errhandler,
     handle: usize,
-    of: impl FnOnce() -> String,
+    of: impl Fn() -> String,
     function: &str,
     failure: &Failure,
 ) -> c_int {
     let Failure { code, what } = failure;
     let user = errhandlers().get(handler.0);
     if user.is_some() || handler == MPI_ERRORS_RETURN {
-        LAST.with_borrow_mut(|last| *last = Some((*code, format!("{function}: {what}"))));
+        let said = format!("{function}, called by {}: {what}", of());
+        LAST.with_borrow_mut(|last| *last = Some((*code, said)));
     }
     if let Some(user) = user {
         let (mut number, mut code) = (handle, *code);

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use mpi_over_am::{Error, ErrorClass};
 
 use crate::state::{CommunicatorObject, Mpi, enter};
-use crate::types::{MPI_COMM_WORLD, MPI_Comm, MPI_SUCCESS};
+use crate::types::{MPI_COMM_WORLD, MPI_Comm, MPI_Info, MPI_SUCCESS, MPI_Session, MPI_Win};
 
 /// The standard's numbers of the error classes (include/mpi.h).
 pub(crate) fn code_of(class: ErrorClass) -> c_int {
@@ -181,6 +181,37 @@ pub(crate) fn place<T>(at: *mut T) -> Outcome<*mut T> {
 #[cold]
 fn no_place() -> Failure {
     Failure::new(ErrorClass::Argument, "an address that the call needs is null")
+}
+
+/// What a call is about: whose error handler hears of it.
+pub(crate) enum Of {
+    MPI_Comm(MPI_Comm),
+    MPI_Win(MPI_Win),
+    MPI_Session(MPI_Session),
+    Process,
+}
+
+#[cold]
+fn refuse(function: &str, of: &Of, failure: Failure) -> c_int {
+    match *of {
+        Of::MPI_Comm(comm) => on_communicator(function, comm, |_, _| Err(failure)),
+        Of::MPI_Win(win) => crate::windows::on_window(function, win, |_, _| Err(failure)),
+        Of::MPI_Session(session) => crate::sessions::on_session(function, session, |_, _| Err(failure)),
+        Of::Process => crate::error_codes::finish(function, Err(failure)),
+    }
+}
+
+/// What a call returns that was given no place for a result.
+#[cold]
+pub(crate) fn no_place_for(function: &str, argument: &str, of: Of) -> c_int {
+    let what = format!("the address {argument}, where a result goes, is null");
+    refuse(function, &of, Failure::new(ErrorClass::Argument, what))
+}
+
+/// What a call returns that was given an info object that is none.
+#[cold]
+pub(crate) fn no_info(function: &str, info: MPI_Info, of: Of) -> c_int {
+    refuse(function, &of, crate::infos::no_info(info))
 }
 
 /// An array of the program's.

@@ -24,7 +24,12 @@ fn infos() -> MutexGuard<'static, Handles<Info>> {
     INFOS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn no_info(handle: MPI_Info) -> Failure {
+/// Whether a handle is one of an info object, or of none on purpose.
+pub(crate) fn is_info(handle: MPI_Info) -> bool {
+    matches!(handle, MPI_INFO_NULL | MPI_INFO_ENV) || infos().get(handle.0).is_some()
+}
+
+pub(crate) fn no_info(handle: MPI_Info) -> Failure {
     let what = match handle {
         MPI_INFO_NULL => "the info object is MPI_INFO_NULL".to_owned(),
         MPI_INFO_ENV => "MPI_INFO_ENV can only be read".to_owned(),

@@ -127,7 +127,29 @@ pub(crate) unsafe fn mpi_get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    on_window("MPI_Get_accumulate", win, |mpi, object| {
+    unsafe {
+        get_accumulate(
+            "MPI_Get_accumulate",
+            (origin_addr, origin_count, origin_datatype),
+            (result_addr, result_count, result_datatype),
+            target_rank,
+            (target_disp, target_count, target_datatype),
+            op,
+            win,
+        )
+    }
+}
+
+unsafe fn get_accumulate(
+    function: &str,
+    (origin_addr, origin_count, origin_datatype): (*const c_void, i64, MPI_Datatype),
+    (result_addr, result_count, result_datatype): (*mut c_void, i64, MPI_Datatype),
+    target_rank: c_int,
+    (target_disp, target_count, target_datatype): (i64, i64, MPI_Datatype),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    on_window(function, win, |mpi, object| {
         // With MPI_NO_OP nothing about the origin means anything.
         let origin = if op == NO_OP {
             None
@@ -283,17 +305,12 @@ pub(crate) unsafe fn mpi_fetch_and_op(
     win: MPI_Win,
 ) -> c_int {
     unsafe {
-        mpi_get_accumulate_c(
-            origin_addr,
-            1,
-            datatype,
-            result_addr,
-            1,
-            datatype,
+        get_accumulate(
+            "MPI_Fetch_and_op",
+            (origin_addr, 1, datatype),
+            (result_addr, 1, datatype),
             target_rank,
-            target_disp,
-            1,
-            datatype,
+            (target_disp, 1, datatype),
             op,
             win,
         )

@@ -9,8 +9,8 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
 
 use crate::data::{dest_of, source_of, tag_of, to_receive, to_send};
-use crate::errors::{Failure, Outcome, on_communicator, on_process};
-use crate::requests::{keep_request, wait_for};
+use crate::errors::{Failure, Outcome, on_communicator};
+use crate::requests::{keep_request, on_requests, wait_for};
 use crate::state::{MessageObject, Mpi, waiting};
 use crate::statuses::store;
 use crate::types::{
@@ -60,7 +60,7 @@ unsafe fn bytes_to_receive<'a>(
 }
 
 macro_rules! sends {
-    ($($send:ident $isend:ident $init:ident $mode:ident $short:ident $name:literal)*) => { $(
+    ($($send:ident $isend:ident $init:ident $mode:ident $short:ident $name:literal $started:literal)*) => { $(
         pub(crate) unsafe fn $send(
             buf: *const c_void,
             count: i64,
@@ -92,7 +92,7 @@ macro_rules! sends {
             comm: MPI_Comm,
             request: *mut MPI_Request,
         ) -> c_int {
-            on_communicator(concat!("MPI_I", $name), comm, |mpi, object| {
+            on_communicator(concat!("MPI_", $started), comm, |mpi, object| {
                 let data = unsafe { to_send(mpi, buf, count, datatype) }?;
                 let id = object.communicator.isend_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
                 unsafe { give(mpi, comm, id, false, request) }
@@ -118,10 +118,10 @@ macro_rules! sends {
 }
 
 sends! {
-    mpi_send_c mpi_isend_c mpi_send_init_c Standard send "Send"
-    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered bsend "Bsend"
-    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous ssend "Ssend"
-    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready rsend "Rsend"
+    mpi_send_c mpi_isend_c mpi_send_init_c Standard send "Send" "Isend"
+    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered bsend "Bsend" "Ibsend"
+    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous ssend "Ssend" "Issend"
+    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready rsend "Rsend" "Irsend"
 }
 
 pub(crate) unsafe fn mpi_recv_c(
@@ -402,9 +402,33 @@ pub(crate) unsafe fn mpi_mrecv_c(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    let mut request = crate::types::MPI_REQUEST_NULL;
-    let code = unsafe { mpi_imrecv_c(buf, count, datatype, message, &raw mut request) };
-    if code != 0 { code } else { unsafe { crate::requests::mpi_wait(&raw mut request, status) } }
+    on_requests("MPI_Mrecv", |mpi, of| {
+        let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
+        let received = wait_for(mpi, &mpi.world.communicator, id)?;
+        unsafe { store(status, &received) };
+        Ok(())
+    })
+}
+
+/// Begins to receive a matched message; `of` becomes the communicator it came on.
+unsafe fn start_mrecv(
+    mpi: &Mpi,
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    of: &mut MPI_Comm,
+) -> Outcome<mpi_over_am::RequestId> {
+    let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+    match unsafe { take_message(mpi, message) }? {
+        Some(found) => {
+            *of = found.of;
+            Ok(mpi.world.communicator.imrecv_data(&data, found.id)?)
+        }
+        None => {
+            Ok(mpi.world.communicator.irecv_data(&data, Source::Rank(PROC_NULL), mpi_over_am::Tag::Any)?)
+        }
+    }
 }
 
 pub(crate) unsafe fn mpi_imrecv_c(
@@ -414,18 +438,9 @@ pub(crate) unsafe fn mpi_imrecv_c(
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
-    on_process("MPI_Imrecv", |mpi| {
-        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
-        let found = unsafe { take_message(mpi, message) }?;
-        let (of, id) = match found {
-            Some(found) => (found.of, mpi.world.communicator.imrecv_data(&data, found.id)?),
-            None => {
-                let nobody = mpi_over_am::Source::Rank(mpi_over_am::PROC_NULL);
-                let id = mpi.world.communicator.irecv_data(&data, nobody, mpi_over_am::Tag::Any)?;
-                (crate::types::MPI_COMM_WORLD, id)
-            }
-        };
-        unsafe { give(mpi, of, id, false, request) }
+    on_requests("MPI_Imrecv", |mpi, of| {
+        let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
+        unsafe { give(mpi, *of, id, false, request) }
     })
 }
 

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use mpi_over_am::{Communicator, Error, ErrorClass, RequestId, Status};
 use smallvec::SmallVec;
 
-use crate::errors::{Failure, Outcome, code_of, place};
+use crate::errors::{Failure, Outcome, code_of, elements, place};
 use crate::state::{Mpi, RequestObject, waiting};
 use crate::statuses::{store, store_cancelled, store_empty};
 use crate::types::{MPI_Comm, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
@@ -349,6 +349,9 @@ unsafe fn some(
 ) -> c_int {
     on_requests(function, |mpi, of| unsafe {
         let mut several = Several::new(mpi, count, requests, statuses)?;
+        if count > 0 {
+            place(indices)?;
+        }
         let communicator = &mpi.world.communicator;
         let mut results = SmallVec::<[_; 16]>::new();
         let ids = several.ids.clone();
@@ -437,7 +440,7 @@ pub(crate) unsafe fn mpi_request_get_status(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsafe { mpi_request_get_status_all(1, &raw const request, flag, status) }
+    unsafe { status_of_all("MPI_Request_get_status", 1, &raw const request, flag, status) }
 }
 
 /// A status in an array of the program's, which may be null.
@@ -451,7 +454,17 @@ pub(crate) unsafe fn mpi_request_get_status_all(
     flag: *mut c_int,
     statuses: *mut MPI_Status,
 ) -> c_int {
-    on_requests("MPI_Request_get_status", |mpi, of| {
+    unsafe { status_of_all("MPI_Request_get_status_all", count, requests, flag, statuses) }
+}
+
+unsafe fn status_of_all(
+    function: &str,
+    count: c_int,
+    requests: *const MPI_Request,
+    flag: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    on_requests(function, |mpi, of| {
         let flag = place(flag)?;
         let several = unsafe { Several::new(mpi, count, requests.cast_mut(), statuses) }?;
         let mut all = true;
@@ -513,6 +526,9 @@ pub(crate) unsafe fn mpi_request_get_status_some(
     on_requests("MPI_Request_get_status_some", |mpi, of| {
         let outcount = place(outcount)?;
         let several = unsafe { Several::new(mpi, count, requests.cast_mut(), std::ptr::null_mut()) }?;
+        if count > 0 {
+            place(indices)?;
+        }
         let mut any_active = false;
         let mut found = 0;
         for (object, &place) in several.objects.iter().zip(&several.places) {
@@ -581,11 +597,15 @@ pub(crate) unsafe fn mpi_startall(count: c_int, requests: *mut MPI_Request) -> c
 }
 
 pub(crate) unsafe fn mpi_pready(partition: c_int, request: MPI_Request) -> c_int {
-    unsafe { mpi_pready_range(partition, partition, request) }
+    ready("MPI_Pready", partition, partition, request)
 }
 
 pub(crate) unsafe fn mpi_pready_range(first: c_int, last: c_int, request: MPI_Request) -> c_int {
-    on_requests("MPI_Pready_range", |mpi, of| {
+    ready("MPI_Pready_range", first, last, request)
+}
+
+fn ready(function: &str, first: c_int, last: c_int, request: MPI_Request) -> c_int {
+    on_requests(function, |mpi, of| {
         let object = find(mpi, request)?;
         *of = object.of;
         let (first, last) = (partition_of(first)?, partition_of(last)?);
@@ -597,8 +617,8 @@ pub(crate) unsafe fn mpi_pready_list(length: c_int, partitions: *const c_int, re
     on_requests("MPI_Pready_list", |mpi, of| {
         let object = find(mpi, request)?;
         *of = object.of;
-        for place in 0..length.max(0) as usize {
-            let partition = partition_of(unsafe { *partitions.add(place) })?;
+        for &partition in unsafe { elements(partitions, length) }? {
+            let partition = partition_of(partition)?;
             mpi.world.communicator.pready(object.id, partition)?;
         }
         Ok(())

@@ -84,7 +84,7 @@ pub(crate) fn on_session(
         Ok(object) => match call(&mpi, &object) {
             Ok(()) => MPI_SUCCESS,
             Err(failure) => {
-                let of = || "a session".to_owned();
+                let of = || format!("rank {} of a session", mpi.world.communicator.rank());
                 raise_through(object.errhandler.get(), object.handle.get().0, of, function, &failure)
             }
         },
@@ -255,7 +255,7 @@ impl FromGroups {
             Ok(())
         };
         let raise = |failure| {
-            let of = || "a communicator to be made".to_owned();
+            let of = || format!("rank {} for a communicator to be made", mpi.world.communicator.rank());
             raise_through(self.errhandler, MPI_COMM_SELF.0, of, function, &failure)
         };
         create().map_or_else(raise, |()| MPI_SUCCESS)
