@@ -55,5 +55,5 @@ pub mod start;
 mod test_aids;
 pub mod vipl;
 
-pub use shm::allocator::JobAllocator;
+pub use shm::allocator::{JobAllocator, LargeBlock};
 pub use start::{ShmFabric, Task};

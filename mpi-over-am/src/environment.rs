@@ -52,6 +52,9 @@ impl From<&am_via::settings::Settings> for Settings {
     }
 }
 
+/// Large blocks of memory that other tasks reach by a plain copy, for allocators.
+pub use am_via::JobAllocator;
+
 /// The fabric of a task that runs in a job on this machine.
 pub type JobFabric = am_via::ShmFabric;
 

@@ -86,7 +86,7 @@ pub mod window;
 pub use buffer::{FieldList, FieldListMut, Fields, LentMemory, RecvData, SendData, WindowMemory};
 pub use collective::{Collective, Datum, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
-pub use environment::{Environment, JobFabric};
+pub use environment::{Environment, JobAllocator, JobFabric};
 pub use error::{Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange};

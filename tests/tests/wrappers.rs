@@ -107,3 +107,57 @@ fn several_programs_in_a_job() {
     let (good, said) = run(tool("mpiexec").arg("true").args([":", "no-such-program"]));
     assert!(!good && said.contains("no-such-program"), "{said}");
 }
+
+/// Runs `c/s_malloc.c`, which is told what to expect.
+fn runs(program: &std::path::Path, tasks: &str, options: &[&str], expected: &str) {
+    let mut start = Command::new(programs::folder().join("mpiexec"));
+    start.args(["-n", tasks]).args(options).arg(program).arg(expected).env_remove("LD_PRELOAD");
+    let (good, said) = run(&mut start);
+    assert!(good && said.contains("all good"), "{expected}, {tasks} tasks, {options:?}: {said}");
+}
+
+#[test]
+fn large_blocks_are_job_memory_if_wanted() {
+    if !programs::has("cc") {
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new("shared-malloc");
+    let program = scratch.path().join("program");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    compile.args(["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free", "-pthread"]);
+    compile.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/c/s_malloc.c")).arg("-o").arg(&program);
+    let (good, said) = run(&mut compile);
+    assert!(good, "it does not compile: {said}");
+    for tasks in ["1", "2", "3"] {
+        runs(&program, tasks, &[], "plain");
+        runs(&program, tasks, &["--shared-malloc"], "shared");
+    }
+    runs(&program, "2", &["--shared-malloc", "-x", "AM_MEMORY=job"], "shared");
+    runs(&program, "2", &["--shared-malloc", "-x", "AM_HEAP_BYTES=4M"], "little");
+}
+
+#[test]
+fn what_else_is_to_be_loaded_first_stays() {
+    if !programs::has("cc") {
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new("shared-malloc-preload");
+    let (source, library) = (scratch.path().join("other.c"), scratch.path().join("other.so"));
+    std::fs::write(&source, "int of_the_other = 1;\n").expect("a file of ours");
+    let (good, said) = run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source));
+    assert!(good, "it does not compile: {said}");
+    for by in ["-x", "-genv", "inherited"] {
+        let mut start = Command::new(programs::folder().join("mpiexec"));
+        let value = library.display().to_string();
+        start.arg("--shared-malloc");
+        match by {
+            "-x" => start.args(["-x", &format!("LD_PRELOAD={value}")]),
+            "-genv" => start.args(["-genv", "LD_PRELOAD", &value]),
+            _ => start.env("LD_PRELOAD", &value),
+        };
+        let (good, said) = run(start.args(["cat", "/proc/self/maps"]));
+        assert!(good && said.contains("libmpi_malloc.so") && said.contains("other.so"), "{by}: {said}");
+    }
+}

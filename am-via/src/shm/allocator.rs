@@ -5,6 +5,7 @@
 //! (see [`fork`]); new ones are the system's. In a core dump they appear, while the rest of job memory does not.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -15,12 +16,21 @@ pub const LARGE_BYTES: usize = 64 << 10;
 
 /// Blocks of job memory. Nothing here may ask the global allocator for a large block.
 pub trait LargeBlocks: Send + Sync + std::fmt::Debug {
-    /// A block of `len` bytes at the start of a page, of any contents, that nobody else uses until it is given back.
-    fn take(&self, len: usize) -> Option<NonNull<u8>>;
-    /// Whether an address lies in the memory that blocks are taken from.
-    fn owns(&self, at: NonNull<u8>) -> bool;
+    /// A block of `len` bytes at the start of a page, that nobody else uses until it is given back.
+    fn take(&self, len: usize) -> Option<LargeBlock>;
+    /// The addresses that blocks are taken from, as long as the process lives.
+    fn addresses(&self) -> Range<usize>;
     /// Takes back the block of `len` bytes at `at`.
     fn give_back(&self, at: NonNull<u8>, len: usize);
+}
+
+/// A block of job memory.
+#[derive(Clone, Copy, Debug)]
+pub struct LargeBlock {
+    /// Where it starts: at a page.
+    pub at: NonNull<u8>,
+    /// Whether it was never used before, so that it reads as zero. Others hold anything.
+    pub is_zero: bool,
 }
 
 /// The allocator. A program that wants it says so in one line, and joins its job as ever:
@@ -68,14 +78,36 @@ impl JobAllocator {
 
     #[cold]
     #[inline(never)]
-    fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
-        if layout.align() as u64 > memory::PAGE_BYTES || fork::is_copy() {
+    fn take(&self, layout: Layout) -> Option<LargeBlock> {
+        if layout.align() as u64 > memory::PAGE_BYTES { None } else { self.take_block(layout.size()) }
+    }
+
+    /// A block of job memory, of `len` bytes and at least [`LARGE_BYTES`], for allocators of other languages; `None` where there is
+    /// none: before the job was joined, in a forked copy, when all is in use. It is the caller's until it goes back by
+    /// [`give_back_block`](Self::give_back_block). From the first one on a fork copies what is in use.
+    #[must_use]
+    pub fn take_block(&self, len: usize) -> Option<LargeBlock> {
+        if len < LARGE_BYTES || fork::is_copy() {
             return None;
         }
-        let at = self.blocks()?.take(layout.size())?;
-        // SAFETY: the block is `layout.size()` mapped bytes that are the caller's alone, at the start of a page.
-        unsafe { memory::set_in_dumps(at, layout.size(), true) };
-        Some(at)
+        let block = self.blocks()?.take(len)?;
+        // SAFETY: the block is `len` mapped bytes that are the caller's alone, at the start of a page.
+        unsafe { memory::set_in_dumps(block.at, len, true) };
+        Some(block)
+    }
+
+    /// The addresses that blocks come from; `None` before the job was joined. They stay the same, and mapped, until the process ends.
+    #[must_use]
+    pub fn addresses(&self) -> Option<Range<usize>> {
+        self.blocks().map(LargeBlocks::addresses)
+    }
+
+    /// Takes back a block of [`take_block`](Self::take_block); whether it was one, which its address says.
+    ///
+    /// # Safety
+    /// Where the address lies in job memory, it and `len` are those of a block that is the caller's, who does not use it any more.
+    pub unsafe fn give_back_block(&self, at: *mut u8, len: usize) -> bool {
+        self.give_back(at, len)
     }
 
     /// Whether the block is job memory; if so it goes back there.
@@ -83,7 +115,7 @@ impl JobAllocator {
     #[inline(never)]
     fn give_back(&self, at: *mut u8, len: usize) -> bool {
         let (Some(blocks), Some(at)) = (self.blocks.get(), NonNull::new(at)) else { return false };
-        if !blocks.owns(at) {
+        if !blocks.addresses().contains(&at.addr().get()) {
             return false;
         }
         // The ranges of a copy belong to its parent.
@@ -108,9 +140,9 @@ unsafe impl GlobalAlloc for JobAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= LARGE_BYTES
-            && let Some(at) = self.take(layout)
+            && let Some(block) = self.take(layout)
         {
-            return at.as_ptr();
+            return block.at.as_ptr();
         }
         // SAFETY: the caller's contract.
         unsafe { System.alloc(layout) }
@@ -119,11 +151,13 @@ unsafe impl GlobalAlloc for JobAllocator {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= LARGE_BYTES
-            && let Some(at) = self.take(layout)
+            && let Some(block) = self.take(layout)
         {
-            // SAFETY: as many bytes are the caller's.
-            unsafe { at.as_ptr().write_bytes(0, layout.size()) };
-            return at.as_ptr();
+            if !block.is_zero {
+                // SAFETY: as many bytes are the caller's.
+                unsafe { block.at.as_ptr().write_bytes(0, layout.size()) };
+            }
+            return block.at.as_ptr();
         }
         // SAFETY: the caller's contract.
         unsafe { System.alloc_zeroed(layout) }

@@ -171,8 +171,7 @@ pub(crate) unsafe fn mpi_alloc_mem(size: i64, _info: crate::types::MPI_Info, bas
     on_process("MPI_Alloc_mem", |_| {
         let size = usize::try_from(size)
             .map_err(|_| Failure::new(ErrorClass::Argument, format!("the size is {size}, below zero")))?;
-        // Good for any type; freed by MPI_Free_mem.
-        let at = unsafe { libc::memalign(64, size.max(1)) };
+        let at = crate::shared_malloc::allocate(size);
         if at.is_null() {
             return Err(Failure::new(ErrorClass::NoMemory, format!("{size} bytes are not to be had")));
         }
@@ -182,8 +181,7 @@ pub(crate) unsafe fn mpi_alloc_mem(size: i64, _info: crate::types::MPI_Info, bas
 }
 
 pub(crate) unsafe fn mpi_free_mem(base: *mut c_void) -> c_int {
-    // Memory of MPI_Alloc_mem, by the program's promise; free takes null too.
-    unsafe { libc::free(base) };
+    crate::shared_malloc::free(base);
     MPI_SUCCESS
 }
 

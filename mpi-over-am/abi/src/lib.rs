@@ -48,6 +48,7 @@ mod packing;
 mod point_to_point;
 mod requests;
 mod sessions;
+mod shared_malloc;
 mod shared_windows;
 mod state;
 mod statuses;

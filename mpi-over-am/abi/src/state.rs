@@ -329,10 +329,12 @@ pub(crate) fn begin(mpi: Mpi) {
     // SAFETY: nobody uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
     PROCESS.stage.store(RUNNING, Ordering::Release);
+    crate::shared_malloc::begin();
 }
 
 /// Takes MPI out of its place: `None` if it is not running.
 pub(crate) fn end() -> Option<Mpi> {
+    crate::shared_malloc::end();
     PROCESS.stage.store(AFTER, Ordering::Release);
     PROCESS.is_locking.store(false, Ordering::Relaxed);
     // SAFETY: MPI_Finalize is called once, when no other thread uses MPI any more (MPI 5.0 section 11.2.2).

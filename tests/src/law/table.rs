@@ -19,6 +19,7 @@ pub const CRATES: &[Crate] = &[
     Crate { dir: "am-via", ident: "am_via" },
     Crate { dir: "mpi-over-am", ident: "mpi_over_am" },
     Crate { dir: "mpi-over-am/abi", ident: "mpi_abi" },
+    Crate { dir: "mpi-over-am/abi/malloc", ident: "mpi_malloc" },
 ];
 
 /// Crates of others that only a row which names them may name: each is a way past the wrappers in `am-via/shm`.
@@ -387,6 +388,14 @@ pub const TABLE: &[Row] = &[
         may: &["abi"],
         must_not: &["am-core", "am-via"],
         why: "thin: compiler wrappers, and `mpiexec`, which becomes `amrun`",
+    },
+    Row {
+        krate: "mpi-over-am/abi/malloc",
+        called: "",
+        places: &["lib"],
+        may: &["libc"],
+        must_not: &["mpi-over-am", "am-core", "am-via"],
+        why: "preloaded into any program: the C interface hands it job memory by two functions",
     },
 ];
 

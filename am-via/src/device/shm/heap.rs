@@ -1,6 +1,7 @@
 //! This task's heap file: blocks for buffers that peers reach with plain copies.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::device::{DeviceError, HeapBlock, HeapOwner};
 use crate::job::Job;
-use crate::shm::allocator::{self, LargeBlocks};
+use crate::shm::allocator::{self, LargeBlock, LargeBlocks};
 use crate::shm::copy::CheckedRange;
 use crate::shm::heap::{Block, Heap};
 use crate::shm::layout::MEASURE_BYTES;
@@ -108,12 +109,14 @@ impl HeapOwner for OwnHeap {
 }
 
 impl LargeBlocks for OwnHeap {
-    fn take(&self, len: usize) -> Option<NonNull<u8>> {
-        Self::take(self, len).ok().map(|block| self.range(block, len).at())
+    fn take(&self, len: usize) -> Option<LargeBlock> {
+        let block = Self::take(self, len).ok()?;
+        Some(LargeBlock { at: self.range(block, len).at(), is_zero: block.fresh })
     }
 
-    fn owns(&self, at: NonNull<u8>) -> bool {
-        self.contains(at, 1)
+    fn addresses(&self) -> Range<usize> {
+        let from = self.mapping.base().addr().get();
+        from..from + self.mapping.len()
     }
 
     fn give_back(&self, at: NonNull<u8>, len: usize) {

@@ -15,7 +15,7 @@ const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
 Builds what is to be installed, and puts it below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
-lib/ (libmpi_abi.so.1, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/mpi-over-am/ (the source of the Fortran module).
+lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/mpi-over-am/ (the source of the Fortran module).
 What was there by these names is replaced, also while programs are running that use it.";
 
 const HEADER: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/include/mpi.h"));
@@ -83,7 +83,7 @@ fn build() -> io::Result<PathBuf> {
     if let Some(cargo) = env::var_os("CARGO") {
         let mut command = Command::new(cargo);
         command
-            .args(["build", "-p", "mpi-over-am-abi", "-p", "am-via"])
+            .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-malloc", "-p", "am-via"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder.ends_with("release") {
             command.arg("--release");
@@ -110,6 +110,7 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
         replace(&bin.join(name), |place| symlink(program, place))?;
     }
     copy(&from.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
+    copy(&from.join("libmpi_malloc.so"), &lib.join("libmpi_malloc.so"))?;
     replace(&lib.join("libmpi_abi.so"), |place| symlink("libmpi_abi.so.1", place))?;
     for (place, text) in [
         (include.join("mpi.h"), HEADER),

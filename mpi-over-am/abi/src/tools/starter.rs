@@ -24,6 +24,8 @@ For the job:
   -genv NAME VALUE         set a variable for all tasks
   --bind-to core|none      give each task a core of its own, or not
   --timeout SECONDS        end the job after so long
+  --shared-malloc          large blocks of malloc (64 KiB and more, from MPI_Init on) in memory that all tasks reach by a
+                           plain copy: faster long messages; a fork without exec copies what is in use
   --tag-output, -l         mark each line with its task
   --verbose, -v            say more about the job
   --version, -V            the version
@@ -36,6 +38,25 @@ const AS_TASK: &str = "--become-program-of-task";
 
 /// Tells a task which of the job's programs it is, from 0 on, where there are several.
 const PROGRAM: &str = "AM_PROGRAM";
+
+/// What the system's loader loads before a program's own libraries, separated by colons.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// The library with `malloc` for `--shared-malloc`: beside this program after a build, else where libraries are installed.
+fn malloc_library(own: &Path) -> Result<PathBuf, String> {
+    const NAME: &str = "libmpi_malloc.so";
+    let beside = own.with_file_name(NAME);
+    let installed = own.parent().and_then(Path::parent).map(|prefix| prefix.join("lib").join(NAME));
+    let places = [Some(beside.clone()), installed];
+    let found = places.into_iter().flatten().find(|place| place.is_file()).ok_or_else(|| {
+        format!("--shared-malloc needs {}, which `cargo build --workspace` makes", beside.display())
+    })?;
+    if found.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
+        let found = found.display();
+        return Err(format!("--shared-malloc: the loader takes no path with a colon or a space: {found}"));
+    }
+    Ok(found)
+}
 
 /// Which of the job's programs the calling task is, where `mpiexec` has started several.
 #[must_use]
@@ -51,7 +72,13 @@ pub fn run(name: &str) -> ExitCode {
         return become_program(name, words);
     }
     match Plan::read(words) {
-        Ok(Request::Run(plan)) => become_launcher(name, &plan),
+        Ok(Request::Run(mut plan)) => match plan.preload_malloc() {
+            Ok(()) => become_launcher(name, &plan),
+            Err(what) => {
+                eprintln!("{name}: {what}");
+                ExitCode::FAILURE
+            }
+        },
         Ok(Request::Say(text)) => {
             println!("{text}");
             ExitCode::SUCCESS
@@ -89,6 +116,8 @@ impl Section {
 struct Plan {
     options: Vec<OsString>,
     sections: Vec<Section>,
+    /// `--shared-malloc`.
+    shares_malloc: bool,
 }
 
 impl Plan {
@@ -143,6 +172,7 @@ impl Plan {
             "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
             "--timeout" | "-timeout" => self.options.extend(["--timeout".into(), value()?]),
             "--tag-output" | "-tag-output" | "-l" => self.options.push("--tag-output".into()),
+            "--shared-malloc" | "-shared-malloc" => self.shares_malloc = true,
             "--verbose" | "-verbose" | "-v" => self.options.push("--verbose".into()),
             "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {}
             "-ppn" | "--map-by" | "-map-by" => drop(value()?),
@@ -154,6 +184,33 @@ impl Plan {
             }
         }
         Ok(None)
+    }
+
+    /// Has the tasks' loader put our `malloc` before all others, and before what else is to be loaded first.
+    fn preload_malloc(&mut self) -> Result<(), String> {
+        if !self.shares_malloc {
+            return Ok(());
+        }
+        let own = env::current_exe().map_err(|error| format!("where this program lies: {error}"))?;
+        let library = malloc_library(&own)?;
+        let with_ours = |others: &OsStr| {
+            let mut all = library.as_os_str().to_owned();
+            if !others.is_empty() {
+                all.push(":");
+                all.push(others);
+            }
+            assignment(PRELOAD.into(), all)
+        };
+        let all = self.sections.iter_mut().flat_map(|section| &mut section.variables);
+        for variable in all.chain(&mut self.options) {
+            let others = variable.as_bytes().strip_prefix(PRELOAD.as_bytes());
+            if let Some(others) = others.and_then(|rest| rest.strip_prefix(b"=")) {
+                *variable = with_ours(OsStr::from_bytes(others));
+            }
+        }
+        let inherited = env::var_os(PRELOAD).unwrap_or_default();
+        self.options.splice(0..0, ["--env".into(), with_ours(&inherited)]);
+        Ok(())
     }
 
     /// The arguments of the launcher.

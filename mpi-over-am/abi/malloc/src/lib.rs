@@ -1,0 +1,398 @@
+//! `libmpi_malloc.so`: the memory functions of C for programs that `mpiexec --shared-malloc` starts, which preloads it.
+//!
+//! Between `MPI_Init` and `MPI_Finalize` blocks of at least 64 KiB come from job memory, where the other tasks reach them by a plain
+//! copy; the library of MPI lends them ([`mpi_malloc_serve`]). All other blocks are the C library's. A block goes back to where it
+//! came from, whenever that is: its address says so. In a forked copy of the process new blocks are the C library's, and those that
+//! were there are the copy's own.
+//!
+//! Nothing here allocates, locks, or keeps anything of a thread. A program that brings a `malloc` of its own keeps it.
+
+#![cfg(target_env = "gnu")]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+// The C library's own functions, by the names that it has for libraries like this one.
+unsafe extern "C" {
+    fn __libc_malloc(size: usize) -> *mut c_void;
+    fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
+    fn __libc_realloc(at: *mut c_void, size: usize) -> *mut c_void;
+    fn __libc_memalign(alignment: usize, size: usize) -> *mut c_void;
+    fn __libc_free(at: *mut c_void);
+}
+
+/// Blocks of at least this size are asked for in job memory.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Before each block of job memory: its [`Header`], and what keeps the block at the start of a cache line.
+const FRONT_BYTES: usize = 64;
+
+const PAGE_BYTES: usize = 4096;
+
+/// A block of so many bytes, at the start of a page, or null; and whether it reads as zero.
+type Take = extern "C" fn(len: usize, is_zero: &mut bool) -> *mut u8;
+
+/// Takes back a block of [`Take`]'s, of so many bytes.
+type GiveBack = extern "C" fn(at: *mut u8, len: usize);
+
+/// Where job memory lies: nowhere, then from `MPI_Init` on at the same place until the process ends.
+static FROM: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+/// A [`Take`] while blocks are to be had, or 0.
+static TAKE: AtomicUsize = AtomicUsize::new(0);
+/// A [`GiveBack`], from the first block on.
+static GIVE_BACK: AtomicUsize = AtomicUsize::new(0);
+/// The C library's `malloc_usable_size`, once it was looked for.
+static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
+
+/// What stands right before a block of job memory.
+#[repr(C)]
+struct Header {
+    /// What was taken: the start and the length.
+    taken: *mut u8,
+    taken_bytes: usize,
+}
+
+/// From now on large blocks come from job memory, which lies at `from`; without `take` no more of them do. Only
+/// the library of MPI calls it, when MPI starts and when it ends.
+///
+/// Answers whether it will be so: a program, or a library preloaded before this one, that has its own `malloc` keeps it.
+///
+/// # Safety
+/// The memory stays mapped, and the functions are good, as long as the process lives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpi_malloc_serve(
+    from: usize,
+    bytes: usize,
+    take: Option<Take>,
+    give_back: GiveBack,
+) -> c_int {
+    // SAFETY: the addresses are looked at, nothing is called.
+    let is_ours = unsafe {
+        is_in_use(c"malloc", malloc as *const c_void)
+            && is_in_use(c"free", free as *const c_void)
+            && is_in_use(c"realloc", realloc as *const c_void)
+    };
+    if !is_ours {
+        return 0;
+    }
+    usable_size_function();
+    GIVE_BACK.store(give_back as usize, Ordering::Relaxed);
+    FROM.store(from, Ordering::Relaxed);
+    BYTES.store(bytes, Ordering::Relaxed);
+    // Release: pairs with the Acquire in `large`: who gets a block knows where to give it back.
+    TAKE.store(take.map_or(0, |take| take as usize), Ordering::Release);
+    1
+}
+
+/// Whether the program's calls of `name` come here.
+///
+/// # Safety
+/// None for the caller: `dlsym` looks at nothing but the name.
+unsafe fn is_in_use(name: &CStr, own: *const c_void) -> bool {
+    // SAFETY: the name ends with a zero.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const() == own
+}
+
+/// Whether a block is job memory. Blocks are passed from thread to thread by the program, which orders this after their making.
+#[inline(always)]
+fn is_large(at: *mut c_void) -> bool {
+    at.addr().wrapping_sub(FROM.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
+}
+
+/// A block of job memory, and whether it reads as zero; `None` if there is none.
+#[cold]
+#[inline(never)]
+fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
+    // Acquire: pairs with the Release in `mpi_malloc_serve`.
+    let take = TAKE.load(Ordering::Acquire);
+    if take == 0 {
+        return None;
+    }
+    // SAFETY: what is not 0 is a `Take` (`mpi_malloc_serve`).
+    let take: Take = unsafe { std::mem::transmute::<usize, Take>(take) };
+    let front = alignment.max(FRONT_BYTES);
+    // Beyond a page the block has to begin where the taken range has such a place.
+    let more = if front > PAGE_BYTES { front } else { 0 };
+    let taken_bytes = size.checked_add(front)?.checked_add(more)?;
+    let mut is_zero = false;
+    let taken = take(taken_bytes, &mut is_zero);
+    if taken.is_null() {
+        return None;
+    }
+    let skipped = (taken.addr() + FRONT_BYTES).next_multiple_of(front) - taken.addr();
+    // SAFETY: `skipped` is at least `FRONT_BYTES` and at most `front + more`, so that the block and its header lie inside what was
+    // taken, which is ours; header and block start at multiples of 64, a header's size being less than that.
+    unsafe {
+        let at = taken.add(skipped);
+        at.sub(FRONT_BYTES).cast::<Header>().write(Header { taken, taken_bytes });
+        Some((at.cast(), is_zero))
+    }
+}
+
+/// The header of a block of job memory.
+///
+/// # Safety
+/// `at` is a block that [`large`] made and that was not freed.
+unsafe fn header(at: *mut c_void) -> Header {
+    // SAFETY: `large` has written it there.
+    unsafe { at.cast::<u8>().sub(FRONT_BYTES).cast::<Header>().read() }
+}
+
+/// Bytes of a block of job memory, from its address on.
+///
+/// # Safety
+/// As for [`header`].
+unsafe fn room(at: *mut c_void) -> usize {
+    // SAFETY: the caller's.
+    let Header { taken, taken_bytes } = unsafe { header(at) };
+    taken.addr() + taken_bytes - at.addr()
+}
+
+/// # Safety
+/// As for [`header`]; nobody uses the block any more.
+#[cold]
+#[inline(never)]
+unsafe fn free_large(at: *mut c_void) {
+    // SAFETY: the caller's.
+    let Header { taken, taken_bytes } = unsafe { header(at) };
+    // SAFETY: there is a block, so `mpi_malloc_serve` has stored a `GiveBack`. errno is this thread's, and stays as it was.
+    unsafe {
+        let give_back = std::mem::transmute::<usize, GiveBack>(GIVE_BACK.load(Ordering::Relaxed));
+        let errno = libc::__errno_location();
+        let before = *errno;
+        give_back(taken, taken_bytes);
+        *errno = before;
+    }
+}
+
+/// C's `malloc`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+    if size >= LARGE_BYTES
+        && let Some((at, _)) = large(1, size)
+    {
+        return at;
+    }
+    // SAFETY: as here.
+    unsafe { __libc_malloc(size) }
+}
+
+/// C's `calloc`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    if let Some(bytes) = count.checked_mul(size)
+        && bytes >= LARGE_BYTES
+        && let Some((at, is_zero)) = large(1, bytes)
+    {
+        if !is_zero {
+            // SAFETY: as many bytes are the caller's.
+            unsafe { at.cast::<u8>().write_bytes(0, bytes) };
+        }
+        return at;
+    }
+    // SAFETY: as here.
+    unsafe { __libc_calloc(count, size) }
+}
+
+/// C's `free`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(at: *mut c_void) {
+    if is_large(at) {
+        // SAFETY: an address in job memory that C may free is a block of `large`.
+        unsafe { free_large(at) }
+    } else {
+        // SAFETY: as here; the block is the C library's.
+        unsafe { __libc_free(at) }
+    }
+}
+
+/// C's `realloc`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
+    if is_large(at) {
+        // SAFETY: as for `free`.
+        return unsafe { realloc_large(at, size) };
+    }
+    if size >= LARGE_BYTES
+        && !at.is_null()
+        && let Some((new, _)) = large(1, size)
+    {
+        // SAFETY: both blocks are live and hold what is copied; the old one is the C library's, and the caller gives it up.
+        unsafe {
+            ptr::copy_nonoverlapping(at.cast::<u8>(), new.cast::<u8>(), size.min(libc_usable_size(at)));
+            __libc_free(at);
+        }
+        return new;
+    }
+    // SAFETY: as here. A null pointer makes it `malloc`.
+    if at.is_null() { unsafe { malloc(size) } } else { unsafe { __libc_realloc(at, size) } }
+}
+
+/// # Safety
+/// As for `realloc`; the block is job memory.
+#[cold]
+#[inline(never)]
+unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
+    // SAFETY: the block is live.
+    let room = unsafe { room(at) };
+    if size == 0 {
+        // As the C library does.
+        // SAFETY: the caller gives it up.
+        unsafe { free_large(at) };
+        return ptr::null_mut();
+    }
+    if size >= LARGE_BYTES && size <= room && size >= room / 4 {
+        return at;
+    }
+    // Who grows a block will often do it again: pages that nobody touches cost nothing.
+    let more = if size > room { size / 2 } else { 0 };
+    let roomy =
+        size.checked_add(more).filter(|&roomy| roomy >= LARGE_BYTES).and_then(|roomy| large(1, roomy));
+    // SAFETY: as C says.
+    let new = roomy.map_or_else(|| unsafe { malloc(size) }, |(new, _)| new);
+    if !new.is_null() {
+        // SAFETY: both blocks are live and hold what is copied; the caller gives the old one up.
+        unsafe {
+            ptr::copy_nonoverlapping(at.cast::<u8>(), new.cast::<u8>(), size.min(room));
+            free_large(at);
+        }
+    }
+    new
+}
+
+/// C's `reallocarray`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(at: *mut c_void, count: usize, size: usize) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: as here.
+        Some(bytes) => unsafe { realloc(at, bytes) },
+        None => {
+            // SAFETY: errno is this thread's.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
+            ptr::null_mut()
+        }
+    }
+}
+
+/// C's `aligned_alloc`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
+    // SAFETY: as here.
+    unsafe { memalign(alignment, size) }
+}
+
+/// C's `memalign`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
+    if size >= LARGE_BYTES
+        && alignment.is_power_of_two()
+        && let Some((at, _)) = large(alignment, size)
+    {
+        return at;
+    }
+    // SAFETY: as here.
+    unsafe { __libc_memalign(alignment, size) }
+}
+
+/// C's `posix_memalign`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
+    if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
+        return libc::EINVAL;
+    }
+    // SAFETY: as here; errno stays as it was, as POSIX says.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let at = memalign(alignment, size);
+        *errno = before;
+        if at.is_null() {
+            return libc::ENOMEM;
+        }
+        *to = at;
+    }
+    0
+}
+
+/// C's `valloc`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+    // SAFETY: as here.
+    unsafe { memalign(PAGE_BYTES, size) }
+}
+
+/// C's `pvalloc`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
+    let whole = size.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX);
+    // SAFETY: as here.
+    unsafe { memalign(PAGE_BYTES, whole) }
+}
+
+/// C's `malloc_usable_size`.
+///
+/// # Safety
+/// As C says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(at: *mut c_void) -> usize {
+    if is_large(at) {
+        // SAFETY: as for `free`.
+        unsafe { room(at) }
+    } else {
+        // SAFETY: as here.
+        unsafe { libc_usable_size(at) }
+    }
+}
+
+/// The address of the C library's `malloc_usable_size`.
+fn usable_size_function() -> usize {
+    match USABLE_SIZE.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: the name ends with a zero.
+            let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc_usable_size".as_ptr()) }.addr();
+            USABLE_SIZE.store(found, Ordering::Relaxed);
+            found
+        }
+        known => known,
+    }
+}
+
+/// # Safety
+/// The block is the C library's, and live, or null.
+unsafe fn libc_usable_size(at: *mut c_void) -> usize {
+    let function = usable_size_function();
+    // SAFETY: the C library has this function, with this type, since long before the names at the top.
+    unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> usize>(function)(at) }
+}

@@ -1,0 +1,100 @@
+//! Job memory for the program's own large blocks: those of `MPI_Alloc_mem`, and under `mpiexec --shared-malloc` all that `malloc`
+//! hands out. The latter is done by `libmpi_malloc.so` (the package `malloc` beside this one), which is preloaded then; here it
+//! gets its memory.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
+//! (`state`). Blocks are the exception: any thread may take them and give them back.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use mpi_over_am::JobAllocator;
+
+static BLOCKS: JobAllocator = JobAllocator::new();
+
+/// Blocks of job memory that `MPI_Alloc_mem` has handed out: where, and how long.
+static ALLOCATED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+type Take = extern "C" fn(len: usize, is_zero: &mut bool) -> *mut u8;
+type GiveBack = extern "C" fn(at: *mut u8, len: usize);
+/// `mpi_malloc_serve` of `libmpi_malloc.so`.
+type Serve =
+    unsafe extern "C" fn(from: usize, bytes: usize, take: Option<Take>, give_back: GiveBack) -> c_int;
+
+/// MPI has started: a preloaded `malloc` gets job memory from now on.
+pub(crate) fn begin() {
+    serve(Some(take));
+}
+
+/// MPI ends: new blocks are the system's again. Those that are there stay as they are.
+pub(crate) fn end() {
+    serve(None);
+}
+
+fn serve(take: Option<Take>) {
+    let Some(serve) = preloaded() else { return };
+    // Not asked for without need: from the first use on a fork copies what is in use.
+    let Some(addresses) = BLOCKS.addresses() else { return };
+    stay_loaded();
+    // The memory stays mapped (`JobAllocator::addresses`), and this library with its functions loaded.
+    unsafe { serve(addresses.start, addresses.len(), take, give_back) };
+}
+
+fn preloaded() -> Option<Serve> {
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mpi_malloc_serve".as_ptr()) };
+    // Only that library has this name.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Serve>(found) })
+}
+
+/// Keeps this library loaded even if whoever loaded it closes it: blocks may come back later.
+fn stay_loaded() {
+    let mut found = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    unsafe {
+        if libc::dladdr((&raw const BLOCKS).cast(), &raw mut found) != 0 && !found.dli_fname.is_null() {
+            let _kept =
+                libc::dlopen(found.dli_fname, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+        }
+    }
+}
+
+/// A block for C, at the start of a page; null if there is none.
+extern "C" fn take(len: usize, is_zero: &mut bool) -> *mut u8 {
+    BLOCKS.take_block(len).map_or(ptr::null_mut(), |block| {
+        *is_zero = block.is_zero;
+        block.at.as_ptr()
+    })
+}
+
+/// Takes back a block of [`take`].
+extern "C" fn give_back(at: *mut u8, len: usize) {
+    // Whoever took it gives it back, once.
+    let _known = unsafe { BLOCKS.give_back_block(at, len) };
+}
+
+/// Memory for `MPI_Alloc_mem`, good for any type: job memory, if it is large and there is some. Null if there is no memory at all.
+pub(crate) fn allocate(size: usize) -> *mut c_void {
+    let Some(block) = BLOCKS.take_block(size) else {
+        return unsafe { libc::memalign(64, size.max(1)) };
+    };
+    let at = block.at.as_ptr();
+    ALLOCATED.lock().unwrap_or_else(PoisonError::into_inner).insert(at.addr(), size);
+    at.cast()
+}
+
+/// Frees memory of [`allocate`]; null is nothing.
+pub(crate) fn free(at: *mut c_void) {
+    let len = ALLOCATED.lock().unwrap_or_else(PoisonError::into_inner).remove(&at.addr());
+    match len {
+        Some(len) => give_back(at.cast(), len),
+        // Memory of `allocate`, by the program's promise; free takes null too.
+        None => unsafe { libc::free(at) },
+    }
+}
