@@ -13,7 +13,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-// The C library's own functions, by the names that it has for libraries like this one.
+// SAFETY: the C library's own functions, by the names that it has for libraries like this one, with the types of the functions that
+// they are in C.
 unsafe extern "C" {
     fn __libc_malloc(size: usize) -> *mut c_void;
     fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
