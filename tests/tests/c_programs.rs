@@ -22,6 +22,7 @@ macro_rules! programs {
 programs! {
     c_communicators
     c_errhandlers
+    c_levels
     c_objects
     c_shared_windows
     c_threads

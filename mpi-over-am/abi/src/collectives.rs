@@ -187,7 +187,7 @@ fn all_of(count: i64, parts: u64) -> Outcome<i64> {
 
 fn carry_out(mpi: &Mpi, object: &CommunicatorObject, collective: &Collective) -> Outcome<()> {
     if mpi.is_shared() {
-        let id = object.communicator.icollective_data(collective)?;
+        let id = object.communicator.begin_collective_data(collective)?;
         return wait_for(mpi, &object.communicator, id).map(|_| ());
     }
     Ok(object.communicator.collective_data(collective)?)

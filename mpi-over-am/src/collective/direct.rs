@@ -13,8 +13,8 @@ use crate::protocol::{self, Mode};
 use crate::request::{RequestId, check_len};
 
 /// All collectives that wait have one tag: messages of a pair do not overtake each other, and every task calls them in the same
-/// order.
-const TAG: i32 = 0;
+/// order. The others' tags are numbers from 1 on.
+pub(super) const TAG: i32 = 0;
 
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;

@@ -39,7 +39,7 @@ use crate::settings::Selection;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
 use plan::Plan;
-use recorder::Recorder;
+use recorder::{Recorder, Series};
 pub use typed::Placement;
 
 impl<F: Fabric> Communicator<F> {
@@ -58,7 +58,16 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`collective_data`](Self::collective_data); there is no request then.
     pub fn icollective_data(&self, collective: &Collective) -> Result<RequestId> {
-        self.start_collective(collective, 0)
+        self.start_collective(collective, Series::Started, 0)
+    }
+
+    /// Starts a collective that its caller waits for before it calls the next one of this communicator: it belongs to the others'
+    /// [`collective_data`](Self::collective_data). For a caller who must let other threads in while it waits.
+    ///
+    /// # Errors
+    /// As for [`collective_data`](Self::collective_data); there is no request then.
+    pub fn begin_collective_data(&self, collective: &Collective) -> Result<RequestId> {
+        self.start_collective(collective, Series::Waited, 0)
     }
 
     /// A persistent collective (`MPI_Barrier_init` and its like), to be [started](Self::start). Collective itself: all tasks
@@ -67,19 +76,19 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`collective_data`](Self::collective_data).
     pub fn collective_init_data(&self, collective: &Collective) -> Result<RequestId> {
-        let schedule = Rc::new(self.record(collective, true)?);
+        let schedule = Rc::new(self.record(collective, Series::Persistent)?);
         Ok(self.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
     }
 
     /// Starts a collective in a scope (0: none).
-    fn start_collective(&self, collective: &Collective, scope: u32) -> Result<RequestId> {
-        let schedule = Rc::new(self.record(collective, false)?);
+    fn start_collective(&self, collective: &Collective, series: Series, scope: u32) -> Result<RequestId> {
+        let schedule = Rc::new(self.record(collective, series)?);
         Ok(start_schedule(&mut *self.state()?, schedule, scope))
     }
 
-    fn record(&self, collective: &Collective, is_persistent: bool) -> Result<crate::request::Schedule> {
+    fn record(&self, collective: &Collective, series: Series) -> Result<crate::request::Schedule> {
         // The number is taken in any case, so that a task whose arguments are wrong stays in step with the others.
-        let mut recorder = Recorder::new(self, collective.op().cloned(), is_persistent)?;
+        let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
         self.perform(collective, &mut recorder)?;
         Ok(recorder.into_schedule())

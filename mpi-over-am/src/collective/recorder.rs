@@ -2,6 +2,7 @@
 
 use am_core::fabric::Fabric;
 
+use super::direct;
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
@@ -13,11 +14,23 @@ use crate::request::{Schedule, Step};
 /// Marks the tags of persistent collectives, which keep theirs from start to start.
 const PERSISTENT: u32 = 1 << 30;
 
+/// Which calls of the other tasks a schedule belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Series {
+    /// Those that wait. Their caller makes no other before this one is over, so that they can have one tag; and they have that of
+    /// [`Direct`](direct::Direct), as a task may carry one out at once where another, of several threads, writes it down.
+    Waited,
+    /// Those that do not wait (`MPI_Ibarrier` and its like).
+    Started,
+    /// Persistent ones.
+    Persistent,
+}
+
 /// A schedule in the making.
 pub(super) struct Recorder<'a, F: Fabric> {
     communicator: &'a Communicator<F>,
     tag: i32,
-    is_persistent: bool,
+    series: Series,
     op: Option<Op>,
     selection: Selection,
     steps: Vec<Step>,
@@ -25,17 +38,13 @@ pub(super) struct Recorder<'a, F: Fabric> {
 }
 
 impl<'a, F: Fabric> Recorder<'a, F> {
-    /// An empty schedule, whose messages have a tag of their own: all tasks start their collectives in the same order, so they
-    /// agree about it.
-    pub(super) fn new(
-        communicator: &'a Communicator<F>,
-        op: Option<Op>,
-        is_persistent: bool,
-    ) -> Result<Self> {
-        let tag = next_tag(communicator, is_persistent)?;
+    /// An empty schedule. If its caller does not wait, its messages have a tag of their own: all tasks start their collectives in
+    /// the same order, so they agree about it.
+    pub(super) fn new(communicator: &'a Communicator<F>, op: Option<Op>, series: Series) -> Result<Self> {
+        let tag = next_tag(communicator, series)?;
         let selection = communicator.state()?.selection;
         let (steps, scratch) = (Vec::new(), Vec::new());
-        Ok(Self { communicator, tag, is_persistent, op, selection, steps, scratch })
+        Ok(Self { communicator, tag, series, op, selection, steps, scratch })
     }
 
     pub(super) fn into_schedule(self) -> Schedule {
@@ -43,11 +52,13 @@ impl<'a, F: Fabric> Recorder<'a, F> {
     }
 }
 
-/// Tag 0 is that of collectives that wait.
-fn next_tag<F: Fabric>(communicator: &Communicator<F>, is_persistent: bool) -> Result<i32> {
+fn next_tag<F: Fabric>(communicator: &Communicator<F>, series: Series) -> Result<i32> {
+    if series == Series::Waited {
+        return Ok(direct::TAG);
+    }
     let number = communicator.next_collective()?;
     let tag = number % (PERSISTENT - 1) + 1;
-    Ok((if is_persistent { tag | PERSISTENT } else { tag }).cast_signed())
+    Ok((if series == Series::Persistent { tag | PERSISTENT } else { tag }).cast_signed())
 }
 
 impl<F: Fabric> Plan for Recorder<'_, F> {
@@ -108,7 +119,7 @@ impl<F: Fabric> Plan for Recorder<'_, F> {
         let (whole, tag) = (self.communicator, self.tag);
         self.communicator = whole.local();
         // The tasks of this side may have collectives of their own under way.
-        self.tag = next_tag(self.communicator, self.is_persistent)?;
+        self.tag = next_tag(self.communicator, self.series)?;
         let result = part(self);
         (self.communicator, self.tag) = (whole, tag);
         result

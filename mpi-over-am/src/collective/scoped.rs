@@ -4,7 +4,7 @@
 use am_core::fabric::Fabric;
 
 use super::typed::{Placement, element_type};
-use super::{Collective, Datum, Parts};
+use super::{Collective, Datum, Parts, Series};
 use crate::buffer::{RecvData, SendData, lend_elements_mut_to_scope, lend_elements_to_scope};
 use crate::error::Result;
 use crate::op::{Op, Operation};
@@ -12,7 +12,7 @@ use crate::request::{Request, Scope};
 
 impl<'scope, F: Fabric> Scope<'scope, '_, F> {
     fn begin(&'scope self, collective: &Collective) -> Result<Request<'scope>> {
-        let id = self.communicator().start_collective(collective, self.number())?;
+        let id = self.communicator().start_collective(collective, Series::Started, self.number())?;
         Ok(self.opened(id))
     }
 
