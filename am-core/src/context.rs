@@ -8,7 +8,7 @@ use crate::counter::{Counter, CounterName};
 use crate::engine::statistics::Statistics;
 use crate::engine::{Engine, World};
 use crate::error::{Error, Result};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Waker};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
 use crate::handler_thread::HandlerThread;
 use crate::in_handler;
@@ -400,6 +400,24 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             }
             Err(error) => self.stash(error),
         }
+    }
+
+    /// One round of progress for a caller who looks by itself, after each, whether what it waits for is there; sleeps when nothing
+    /// comes. `polls` counts the rounds in a row in which nothing came, and decides between spinning and sleeping. Errors are kept
+    /// for the next probe or wait.
+    ///
+    /// # Errors
+    /// A call inside a handler, or in a copy of a task.
+    pub fn rest(&mut self, polls: &mut u32) -> Result<()> {
+        in_handler::check("rest")?;
+        self.progress_quietly(polls);
+        Ok(())
+    }
+
+    /// What ends a sleep of this context's owner, from any thread.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.fabric.waker()
     }
 
     /// One round of progress in a call that is done already, for programs that wait by calling it again and again: a lock taken

@@ -2,6 +2,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use am_core::fabric::Fabric;
@@ -132,13 +133,22 @@ impl<F: Fabric> Environment<F> {
     }
 
     /// Several threads take turns with this environment, by a lock of the layer above, and `give_turn` lets the others have
-    /// theirs. It is called, outside of everything of this crate, while communicators are made and wait for other tasks.
+    /// theirs, or calls what it gets, a [`rest`](Communicator::rest), where none wants one. It is called, outside of everything of
+    /// this crate, while communicators are made and wait for other tasks.
     ///
     /// # Errors
     /// As any call.
-    pub fn take_turns(&self, give_turn: fn()) -> Result<()> {
+    pub fn take_turns(&self, give_turn: fn(rest: &mut dyn FnMut())) -> Result<()> {
         self.state()?.give_turn = Some(give_turn);
         Ok(())
+    }
+
+    /// What ends a [`rest`](Communicator::rest), from any thread: for one that wants its turn.
+    ///
+    /// # Errors
+    /// As any call.
+    pub fn waker(&self) -> Result<Arc<dyn Fn() + Send + Sync>> {
+        Ok(self.state()?.context.waker())
     }
 
     /// Which threads may call (`MPI_Query_thread`): the one that made it.

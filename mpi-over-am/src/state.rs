@@ -18,6 +18,9 @@ use crate::queues;
 use crate::request::{MatchedMessages, Phase, RequestId, Schedules, drive, drive_schedules};
 use crate::settings::{Selection, Settings};
 
+/// Gives other threads their turn, or calls what it gets, which rests.
+pub(crate) type Turn = fn(rest: &mut dyn FnMut());
+
 /// The shared state. One thread at a time: a call borrows it once, for as long as it lasts.
 #[derive(Debug)]
 pub(crate) struct State<F: Fabric> {
@@ -39,8 +42,8 @@ pub(crate) struct State<F: Fabric> {
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
-    /// Gives other threads their turn, where several take turns.
-    pub(crate) give_turn: Option<fn()>,
+    /// Gives other threads their turn, where several take turns, or rests.
+    pub(crate) give_turn: Option<Turn>,
     pub(crate) context_ids: ContextIds,
     last_scope: u32,
 }
@@ -155,6 +158,21 @@ impl<F: Fabric> State<F> {
                 return Ok(());
             }
         }
+    }
+
+    /// One round of progress for a caller who looks again after it; sleeps when nothing comes. `polls` counts the rounds in a row
+    /// in which nothing came.
+    ///
+    /// # Errors
+    /// A call inside a handler.
+    pub(crate) fn rest(&mut self, polls: &mut u32) -> Result<()> {
+        let Self { context, schedules, .. } = self;
+        // One that a message from this task to itself lets go on waits for no news.
+        if schedules.can_go_on(context) {
+            *polls = 0;
+            return Ok(());
+        }
+        Ok(context.rest(polls)?)
     }
 
     /// Makes progress until no schedule is under way.

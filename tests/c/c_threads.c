@@ -1,8 +1,10 @@
-/* Threads that make communicators at the same time, each on one of its own, and in another order in each task. */
+/* Threads that make communicators at the same time, each on one of its own, and in another order in each task; a thread that waits
+   while another one works, and while none does. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define THREADS 3
 #define ROUNDS 20
@@ -68,6 +70,48 @@ static void *make(void *argument) {
     return NULL;
 }
 
+static void nap(long milliseconds) {
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static double processor_seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Sends to its own task now and then. */
+static void *feed(void *argument) {
+    (void)argument;
+    for (int i = 0; i < 20; i++) {
+        nap(i);
+        CHECK(MPI_Send(&i, 1, MPI_INT, rank, 1, comms[0]) == MPI_SUCCESS);
+    }
+    return NULL;
+}
+
+/* A thread that waits sleeps, and lets in another one of its task that has what it waits for. */
+static void rests(void) {
+    pthread_t thread;
+    int got = -1;
+    CHECK(pthread_create(&thread, NULL, feed, NULL) == 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK(MPI_Recv(&got, 1, MPI_INT, rank, 1, comms[0], MPI_STATUS_IGNORE) == MPI_SUCCESS);
+        CHECK(got == i);
+    }
+    pthread_join(thread, NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        nap(1000);
+        for (int to = 1; to < size; to++) MPI_Send(&got, 1, MPI_INT, to, 2, MPI_COMM_WORLD);
+        return;
+    }
+    double before = processor_seconds();
+    MPI_Recv(&got, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(processor_seconds() - before < 0.3);
+}
+
 int main(int argc, char **argv) {
     int provided, numbers[THREADS];
     pthread_t threads[THREADS];
@@ -81,6 +125,7 @@ int main(int argc, char **argv) {
         CHECK(pthread_create(&threads[i], NULL, make, &numbers[i]) == 0);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    rests();
     for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comms[i]);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("all good\n");

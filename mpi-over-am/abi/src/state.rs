@@ -1,8 +1,9 @@
 //! The one MPI of this process, and who may use it when.
 //!
 //! mpi-over-am belongs to one thread at a time. Below `MPI_THREAD_MULTIPLE` the program sees to that, and nothing is locked. At
-//! that level each call takes one lock, which a wait gives back between two looks ([`waiting`]), so that a thread that waits does
-//! not hold up the one it waits for.
+//! that level each call takes one lock, which a wait gives back between two looks ([`waiting`]) when another thread wants it, so
+//! that a thread that waits does not hold up the one it waits for. Where nobody wants it the thread sleeps with the lock, and who
+//! comes then wakes it.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use mpi_over_am::attribute::Keyval;
 use mpi_over_am::datatype::{Datatype, Predefined};
@@ -30,6 +33,12 @@ use crate::types::{
     MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_ERRORS_ARE_FATAL, MPI_THREAD_MULTIPLE,
 };
 use crate::windows::WindowObject;
+
+/// Ends the sleep of the thread that has the lock.
+type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// How long a thread waits for the lock before it wakes the sleeper once more.
+const RING_AGAIN: Duration = Duration::from_micros(50);
 
 /// A communicator, and what C's handle of it needs besides.
 #[derive(Debug)]
@@ -93,6 +102,7 @@ impl Mpi {
         let environment = Environment::init()?;
         if level == MPI_THREAD_MULTIPLE {
             environment.take_turns(give_turn)?;
+            *waker() = Some(environment.waker()?);
         }
         let object = |communicator: Communicator, handle: MPI_Comm| {
             communicator.set_handle(handle.0 as u64);
@@ -203,6 +213,12 @@ struct Process {
     /// Which thread has the lock, and how often: a callback of the program may call MPI.
     owner: AtomicUsize,
     depth: AtomicUsize,
+    /// How many threads want the lock.
+    wanting: AtomicUsize,
+    /// Whether the thread that has the lock rests, or is about to.
+    is_resting: AtomicBool,
+    /// Ends the rest.
+    waker: Mutex<Option<Waker>>,
     main_thread: AtomicUsize,
 }
 
@@ -217,6 +233,9 @@ static PROCESS: Process = Process {
     is_locked: AtomicBool::new(false),
     owner: AtomicUsize::new(0),
     depth: AtomicUsize::new(0),
+    wanting: AtomicUsize::new(0),
+    is_resting: AtomicBool::new(false),
+    waker: Mutex::new(None),
     main_thread: AtomicUsize::new(0),
 };
 
@@ -259,11 +278,35 @@ fn lock() {
         return;
     }
     // Acquire: pairs with the Release in `unlock`.
-    while PROCESS.is_locked.swap(true, Ordering::Acquire) {
-        std::thread::yield_now();
+    if PROCESS.is_locked.swap(true, Ordering::Acquire) {
+        lock_in_turn();
     }
     PROCESS.owner.store(me, Ordering::Relaxed);
     PROCESS.depth.store(1, Ordering::Relaxed);
+}
+
+#[cold]
+fn lock_in_turn() {
+    // SeqCst, this and the look at `is_resting`: with the two in `give_turn`, either this thread sees that the other one rests, or that
+    // one sees that the lock is wanted.
+    PROCESS.wanting.fetch_add(1, Ordering::SeqCst);
+    let mut rung: Option<Instant> = None;
+    // Acquire: as in `lock`.
+    while PROCESS.is_locked.swap(true, Ordering::Acquire) {
+        // Again and again: the bell may have rung before the other thread lay down.
+        if PROCESS.is_resting.load(Ordering::SeqCst) && rung.is_none_or(|rung| rung.elapsed() > RING_AGAIN) {
+            if let Some(wake) = &*waker() {
+                wake();
+            }
+            rung = Some(Instant::now());
+        }
+        std::thread::yield_now();
+    }
+    PROCESS.wanting.fetch_sub(1, Ordering::SeqCst);
+}
+
+fn waker() -> MutexGuard<'static, Option<Waker>> {
+    PROCESS.waker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cold]
@@ -289,26 +332,37 @@ pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     }
 }
 
-/// Waits by `block`, where no other thread can use MPI; else looks until `look` finds something, and other threads get their
-/// turn between two looks.
+/// Waits by `block`, where no other thread can use MPI; else looks until `look` finds something, and rests or lets other threads
+/// in between two looks.
 #[inline(always)]
 pub(crate) fn waiting<T>(mpi: &Mpi, block: impl FnOnce() -> T, mut look: impl FnMut() -> Option<T>) -> T {
     if !mpi.is_shared() {
         return block();
     }
+    let mut polls = 0;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        give_turn();
+        give_turn(&mut || mpi.world.communicator.rest(&mut polls));
     }
 }
 
-/// Lets another thread in, if one waits.
-fn give_turn() {
-    unlock();
-    std::thread::yield_now();
-    lock();
+/// Lets another thread in, if one wants; else rests, until something comes or another thread wants in. A call inside a callback
+/// keeps the lock, and does not sleep while another thread waits for it.
+fn give_turn(rest: &mut dyn FnMut()) {
+    // SeqCst, all three: see `lock_in_turn`.
+    PROCESS.is_resting.store(true, Ordering::SeqCst);
+    let is_wanted = PROCESS.wanting.load(Ordering::SeqCst) > 0;
+    if !is_wanted {
+        rest();
+    }
+    PROCESS.is_resting.store(false, Ordering::SeqCst);
+    if is_wanted {
+        unlock();
+        std::thread::yield_now();
+        lock();
+    }
 }
 
 /// Whether MPI has been started, and whether it has ended.

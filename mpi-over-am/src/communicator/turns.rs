@@ -21,10 +21,22 @@ impl<F: Fabric> Communicator<F> {
         let Some(give_turn) = self.state()?.give_turn else {
             return self.state()?.wait_over(request);
         };
+        let mut polls = 0;
         while !self.state()?.is_over_after_progress(request)? {
-            give_turn();
+            give_turn(&mut || self.rest(&mut polls));
         }
         Ok(())
+    }
+
+    /// After a look (a test, a probe) that has not found what the caller waits for: one round of progress, and sleep when nothing
+    /// comes, until something does. `polls` counts the rounds in a row in which nothing came, and decides between spinning and
+    /// sleeping; the caller sets it to 0 at first. For waits that take turns with other threads between two looks. Whatever goes
+    /// wrong is reported by the next look.
+    pub fn rest(&self, polls: &mut u32) {
+        if let Some(mut state) = self.state_to_end() {
+            // Refused inside a handler, as the look is.
+            let _ = state.rest(polls);
+        }
     }
 
     /// Waits for the next note with this key.
@@ -76,11 +88,12 @@ fn finish<'scope, F: Fabric>(
     mut request: Request<'scope>,
 ) -> Result<Status> {
     let Some(give_turn) = scope.communicator().state()?.give_turn else { return scope.wait(request) };
+    let mut polls = 0;
     loop {
         match scope.test(request)? {
             Tested::Done(status) => return Ok(status),
             Tested::Pending(same) => request = same,
         }
-        give_turn();
+        give_turn(&mut || scope.communicator().rest(&mut polls));
     }
 }
