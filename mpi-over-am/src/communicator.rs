@@ -12,6 +12,7 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::attribute::Attributes;
+use crate::collective::LanesOf;
 use crate::context_id;
 use crate::environment::JobFabric;
 use crate::error::{Error, Result};
@@ -62,6 +63,8 @@ struct Common<F: Fabric> {
     info: RefCell<Info>,
     error_handler: RefCell<ErrorHandler>,
     attributes: RefCell<Attributes>,
+    /// By which collectives go where puts are faster.
+    lanes: RefCell<LanesOf>,
 }
 
 /// What an inter-communicator has more than others.
@@ -121,6 +124,7 @@ impl<F: Fabric> Drop for Common<F> {
         {
             state.context_ids.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
+            self.lanes.take().close(&mut state);
         }
     }
 }
@@ -168,6 +172,7 @@ impl<F: Fabric> Communicator<F> {
             info: RefCell::new(info),
             error_handler: RefCell::new(error_handler),
             attributes: RefCell::new(attributes),
+            lanes: RefCell::default(),
         });
         Self { shared: Rc::clone(shared), context_id, rank, size, direct, peers, common }
     }
@@ -200,6 +205,11 @@ impl<F: Fabric> Communicator<F> {
     /// The shared state, for what must happen also after errors: ending operations. `None` inside another call.
     pub(crate) fn state_to_end(&self) -> Option<RefMut<'_, State<F>>> {
         self.shared.try_borrow_mut().ok()
+    }
+
+    /// By which its collectives go where puts are faster.
+    pub(crate) fn lanes(&self) -> &RefCell<LanesOf> {
+        &self.common.lanes
     }
 
     /// What a message to rank `dest` carries, and where it goes.

@@ -40,6 +40,8 @@ impl From<&am_via::settings::Settings> for Settings {
             debug: job.debug,
             dump_queues: job.dump_queues,
             collectives: Selection {
+                puts_tasks_max: job.collective_puts_tasks_max,
+                puts_bytes_max: job.collective_puts_bytes_max,
                 barrier_rounds_tasks_max: job.barrier_rounds_tasks_max,
                 broadcast_tree_bytes_max: job.broadcast_tree_bytes_max,
                 broadcast_piece_bytes: job.broadcast_piece_bytes,

@@ -421,6 +421,14 @@ pub enum Error {
         /// The system's error.
         error: std::io::Error,
     },
+    /// The progress thread cannot be started.
+    #[error(
+        "the thread that makes progress cannot be started: {error}; the system may allow no more threads"
+    )]
+    Thread {
+        /// The system's error.
+        error: std::io::Error,
+    },
     /// A message that no correct peer sends.
     #[error("task {peer} broke the protocol: {what}")]
     Protocol {
@@ -465,7 +473,7 @@ impl Error {
             }
             Self::Partition { .. } | Self::Outside { .. } | Self::Packed { .. } => ErrorClass::Argument,
             Self::Conversion { .. } => ErrorClass::Conversion,
-            Self::Signal { .. } => ErrorClass::Other,
+            Self::Signal { .. } | Self::Thread { .. } => ErrorClass::Other,
             Self::TooMany { .. }
             | Self::NotReady { .. }
             | Self::Cancelled
@@ -513,7 +521,7 @@ impl Error {
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
             Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,
-            Self::Signal { .. } => Fault::System,
+            Self::Signal { .. } | Self::Thread { .. } => Fault::System,
             Self::Core(error) => error.fault(),
         }
     }

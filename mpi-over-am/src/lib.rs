@@ -40,7 +40,7 @@
 //! - Buffers are safe whatever a program does: borrowed ones are lent for a call or a scope that waits, owned ones come back
 //!   by a wait, and forgetting a request does no harm. A type can be sent if it is `NoUninit` and received if it is
 //!   `AnyBitPattern` (both of the crate `bytemuck`).
-//! - An [`Environment`] belongs to one thread.
+//! - An [`Environment`] belongs to one thread, and takes no lock; a [`SharedEnvironment`] serves any number of them.
 
 #![deny(unsafe_code)]
 
@@ -71,11 +71,13 @@ mod protocol;
 mod queues;
 mod rank;
 mod receive;
+mod remote;
 mod request;
 mod send;
 mod sendrecv;
 mod session;
 mod settings;
+mod shared;
 mod state;
 mod status;
 mod tag;
@@ -99,6 +101,7 @@ pub use request::{
 };
 pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};
+pub use shared::{SharedCommunicator, SharedEnvironment, SharedRequest};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 pub use thread_level::ThreadLevel;

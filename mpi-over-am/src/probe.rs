@@ -36,6 +36,11 @@ impl<F: Fabric> Communicator<F> {
         Ok(None)
     }
 
+    /// What a probe looks for.
+    pub(crate) fn probe_pattern(&self, source: Source, tag: Tag) -> Result<Pattern> {
+        self.pattern(Space::PointToPoint, source, tag)
+    }
+
     /// Waits for a message that a receive from `source` with `tag` would take (`MPI_Probe`).
     ///
     /// # Errors

@@ -58,6 +58,10 @@ impl Default for Settings {
 /// From where on which algorithm is used. The defaults were set on 2 busy cores, and are to be measured again on more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
+    /// Communicators of up to this many tasks carry short collectives out by puts and counters, with no message; 0: none does.
+    pub puts_tasks_max: u32,
+    /// The longest data, in bytes, of which a collective goes by puts.
+    pub puts_bytes_max: u64,
     /// Up to this many tasks a barrier goes in rounds of notices; more use a tree.
     pub barrier_rounds_tasks_max: u32,
     /// Up to this many bytes a broadcast goes down a tree; longer ones along a chain, in pieces.
@@ -79,6 +83,8 @@ pub struct Selection {
 impl Default for Selection {
     fn default() -> Self {
         Self {
+            puts_tasks_max: 32,
+            puts_bytes_max: 4096,
             barrier_rounds_tasks_max: 4,
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,

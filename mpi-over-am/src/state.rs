@@ -8,6 +8,7 @@ use am_core::counter::CounterName;
 use am_core::fabric::Fabric;
 
 use crate::buffer::Scratch;
+use crate::collective::Lanes;
 use crate::completion::{Completions, mark_completed};
 use crate::context_id::ContextIds;
 use crate::envelope;
@@ -38,6 +39,8 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) spare: Option<Scratch>,
     /// How many collectives were started without a wait, on each context id.
     pub(crate) started: HashMap<u32, u32>,
+    /// Of communicators that are gone, and of which other tasks may still tell something.
+    pub(crate) former_lanes: Vec<Lanes>,
     next_partition_tag: i32,
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
@@ -76,6 +79,7 @@ impl<F: Fabric> State<F> {
             selection: settings.collectives,
             spare: None,
             started: HashMap::new(),
+            former_lanes: Vec::new(),
             next_partition_tag: 0,
             posted_receives_max: settings
                 .posted_receives_max

@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
-use super::{Plan, Selection};
+use super::{Collective, Plan, Selection};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::datatype::Datatype;
@@ -32,6 +32,16 @@ impl<'a, F: Fabric> Direct<'a, F> {
     pub(super) fn new(communicator: &'a Communicator<F>, op: Option<&'a dyn Combine>) -> Result<Self> {
         let selection = communicator.state()?.selection;
         Ok(Self { communicator, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
+    }
+
+    /// Whether a collective goes by puts, where its communicator has lanes: all tasks answer alike.
+    pub(super) fn goes_by_puts(&self, collective: &Collective) -> bool {
+        collective.longest_bytes().is_some_and(|len| len <= self.selection.puts_bytes_max)
+    }
+
+    /// Whose collective it is.
+    pub(super) fn communicator(&self) -> &'a Communicator<F> {
+        self.communicator
     }
 
     /// Ends what a failure has left under way.

@@ -2,18 +2,21 @@
 //!
 //! All tasks of a communicator call them in the same order. Their messages have a context id of their own, so that no receive of
 //! the program takes one. An algorithm is written once, over a [`Plan`](plan::Plan): a call that waits carries it out at once
-//! ([`direct`]), one that does not wait writes it down ([`recorder`]) as a schedule that every progress call moves on.
+//! ([`direct`], or [`by_puts`] where that is faster), one that does not wait writes it down ([`recorder`]) as a schedule that
+//! every progress call moves on.
 
 mod allgather;
 mod allreduce;
 mod alltoall;
 mod barrier;
 mod broadcast;
+mod by_puts;
 mod call;
 mod chunks;
 mod direct;
 mod gather;
 mod inter;
+mod lanes;
 mod neighbour;
 mod persistent;
 mod plan;
@@ -32,15 +35,19 @@ use am_core::fabric::Fabric;
 pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
+use crate::datatype::Predefined;
 use crate::error::Result;
 use crate::op::Combine;
 use crate::request::{Recipe, RequestId, start_schedule};
 use crate::settings::Selection;
+use by_puts::ByPuts;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
+pub(crate) use lanes::{Lanes, LanesOf};
 use plan::Plan;
 use recorder::{Recorder, Series};
 pub use typed::Placement;
+pub(crate) use typed::element_type;
 
 impl<F: Fabric> Communicator<F> {
     /// Carries a collective out, and returns when this task's part is done.
@@ -48,7 +55,6 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// Arguments that do not fit; an operation that is not defined for its type; the death of a task.
     pub fn collective_data(&self, collective: &Collective) -> Result<()> {
-        self.check(collective)?;
         self.carry_out(collective, collective.op().map(|op| op as &dyn Combine))
     }
 
@@ -67,7 +73,23 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`collective_data`](Self::collective_data); there is no request then.
     pub fn begin_collective_data(&self, collective: &Collective) -> Result<RequestId> {
+        // A caller of this kind has no lanes, which the others have to be told.
+        self.prepare_lanes()?;
         self.start_collective(collective, Series::Waited, 0)
+    }
+
+    /// Takes part in an exchange between all tasks as one that has nothing to say, and does not wait for it.
+    fn exchange_nothing(&self, bytes_each: u64) -> Result<()> {
+        let mut recorder = Recorder::new(self, None, Series::Started)?;
+        let (count, bytes) = (u64::from(self.size()) * bytes_each, Predefined::Byte.into());
+        let (out, into) = (recorder.scratch(count, &bytes)?, recorder.scratch(count, &bytes)?);
+        let send = Some(Parts::Equal { all: out.as_send(), count: bytes_each });
+        let recv = Parts::Equal { all: into, count: bytes_each };
+        self.perform(&Collective::Alltoall { send, recv }, &mut recorder)?;
+        let mut state = self.state()?;
+        let request = start_schedule(&mut state, Rc::new(recorder.into_schedule()), 0);
+        state.handlers().requests.detach(request);
+        Ok(())
     }
 
     /// A persistent collective (`MPI_Barrier_init` and its like), to be [started](Self::start). Collective itself: all tasks
@@ -94,9 +116,17 @@ impl<F: Fabric> Communicator<F> {
         Ok(recorder.into_schedule())
     }
 
-    /// Carries out what was checked.
+    /// Carries it out, by puts or by messages.
     fn carry_out(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
-        self.perform(collective, &mut Direct::new(self, op)?)
+        // Counted in any case, so that a task whose arguments are wrong stays in step with the others.
+        let lanes = self.prepare_lanes()?;
+        self.check(collective)?;
+        let direct = Direct::new(self, op)?;
+        if lanes && direct.goes_by_puts(collective) {
+            return collective.perform(&mut ByPuts::new(direct));
+        }
+        let mut direct = direct;
+        self.perform(collective, &mut direct)
     }
 
     fn check(&self, collective: &Collective) -> Result<()> {

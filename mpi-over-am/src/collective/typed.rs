@@ -13,7 +13,7 @@ use crate::op::{Op, Operation, Typed};
 use crate::rank::ROOT;
 
 /// A type of the same size, for elements that only Rust knows.
-pub(super) fn element_type<T>() -> Result<Datatype> {
+pub(crate) fn element_type<T>() -> Result<Datatype> {
     Ok(match size_of::<T>() {
         1 => Predefined::Uint8.into(),
         2 => Predefined::Uint16.into(),
@@ -364,7 +364,6 @@ impl<F: Fabric> Communicator<F> {
     }
 
     fn reduce_by<T: Datum>(&self, collective: &Collective, op: &impl Operation<T>) -> Result<()> {
-        self.check(collective)?;
         self.carry_out(collective, Some(&Typed(op, PhantomData::<fn(T)>)))
     }
 

@@ -50,6 +50,15 @@ impl<F: Fabric> Communicator<F> {
         Ok(is_posted)
     }
 
+    /// Ends an operation whose memory goes back to its owner: nothing uses it any more when this returns.
+    pub(crate) fn end_request(&self, request: RequestId) {
+        // If this fails the program ends, as it must: memory that is lent no longer would stay in use.
+        let mut state = self.state_to_end().expect("no call of this environment is under way where one ends");
+        protocol::end(&mut state, request);
+        // The caller gets the error that came first.
+        let _ = state.handlers().requests.take(request);
+    }
+
     /// Lets the operation go on without a wait (`MPI_Request_free`).
     ///
     /// # Errors

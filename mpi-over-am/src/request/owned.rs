@@ -34,11 +34,7 @@ impl<F: Fabric> Communicator<F> {
         dest: u32,
         tag: i32,
     ) -> Result<OwnedRequest<'_, T, F>> {
-        let route = self.route(Space::PointToPoint, dest, tag)?;
-        let mut state = self.state()?;
-        let bytes = bytes_to_keep(&data);
-        let id = protocol::start_send(&mut state, Mode::Standard, &route, bytes, 0)?;
-        state.handlers().requests.keep(id, Box::new(data));
+        let id = self.start_send_owned(data, dest, tag)?;
         Ok(OwnedRequest { communicator: self, id, _buffer: PhantomData })
     }
 
@@ -48,17 +44,43 @@ impl<F: Fabric> Communicator<F> {
     /// An unknown rank, a tag out of range.
     pub fn irecv_owned<T: AnyBitPattern>(
         &self,
-        mut buffer: Vec<T>,
+        buffer: Vec<T>,
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<OwnedRequest<'_, T, F>> {
-        let pattern = self.pattern(Space::PointToPoint, source.into(), tag.into())?;
+        let id = self.start_receive_owned(buffer, source.into(), tag.into())?;
+        Ok(OwnedRequest { communicator: self, id, _buffer: PhantomData })
+    }
+
+    /// Starts a send of elements that its request keeps.
+    pub(crate) fn start_send_owned<T: NoUninit>(
+        &self,
+        data: Vec<T>,
+        dest: u32,
+        tag: i32,
+    ) -> Result<RequestId> {
+        let route = self.route(Space::PointToPoint, dest, tag)?;
+        let mut state = self.state()?;
+        let bytes = bytes_to_keep(&data);
+        let id = protocol::start_send(&mut state, Mode::Standard, &route, bytes, 0)?;
+        state.handlers().requests.keep(id, Box::new(data));
+        Ok(id)
+    }
+
+    /// Starts a receive into elements that its request keeps.
+    pub(crate) fn start_receive_owned<T: AnyBitPattern>(
+        &self,
+        mut buffer: Vec<T>,
+        source: Source,
+        tag: Tag,
+    ) -> Result<RequestId> {
+        let pattern = self.pattern(Space::PointToPoint, source, tag)?;
         let mut state = self.state()?;
         state.check_receives()?;
         let raw = buffer_to_keep(&mut buffer);
         let id = protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(raw) }, 0);
         state.handlers().requests.keep(id, Box::new(buffer));
-        Ok(OwnedRequest { communicator: self, id, _buffer: PhantomData })
+        Ok(id)
     }
 }
 

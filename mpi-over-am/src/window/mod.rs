@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
+use crate::remote::{from_words, to_words};
 
 pub use accumulate::Number;
 pub use epoch::Assertion;
@@ -405,17 +406,4 @@ impl<F: Fabric> Window<F> {
         self.attributes.borrow_mut().remove(keyval);
         Ok(())
     }
-}
-
-fn to_words(address: RemoteAddress) -> [u64; 3] {
-    let mut bytes = [0; 24];
-    bytes[..RemoteAddress::BYTES].copy_from_slice(&address.to_bytes());
-    bytemuck::cast(bytes)
-}
-
-fn from_words(words: [u64; 3]) -> RemoteAddress {
-    let bytes: [u8; 24] = bytemuck::cast(words);
-    let mut address = [0; RemoteAddress::BYTES];
-    address.copy_from_slice(&bytes[..RemoteAddress::BYTES]);
-    RemoteAddress::from_bytes(address)
 }

@@ -1,7 +1,7 @@
 //! Every collective in every form against a serial reference, for 1 to 9 tasks.
 
 use crate::common::{Communicator, Environment, job};
-use am_core::testing::loopback::Config;
+use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::op::{self, Operation};
 use mpi_over_am::{Placement, Selection, Settings};
 
@@ -11,6 +11,8 @@ const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 /// With the algorithms for short and for long data alike.
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
+        puts_tasks_max: 0,
+        puts_bytes_max: 0,
         barrier_rounds_tasks_max: 0,
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
@@ -24,6 +26,14 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
         job(Config::new(tasks), Settings::default(), &task);
         let settings = Settings { collectives: long, ..Settings::default() };
         job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
+    }
+    // By puts of every length, with lengths that lie on both sides of what is put at once.
+    let puts = Selection { puts_tasks_max: 9, puts_bytes_max: 50_000, ..Selection::default() };
+    for tasks in [2, 3, 8, 9] {
+        let settings = Settings { collectives: puts, ..Settings::default() };
+        job(Config::hostile(tasks, u64::from(tasks)), settings, &task);
+        let staged = Config { reach: Reach::Staged, ..Config::hostile(tasks, 3) };
+        job(staged, settings, &task);
     }
     let mean = Settings { eager_limit_bytes: 100, early_arrival_bytes_max: 3000, ..Settings::default() };
     job(Config::hostile(5, 77), mean, &task);

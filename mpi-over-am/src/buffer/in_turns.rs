@@ -1,0 +1,111 @@
+//! What belongs to one thread at a time, for several threads that take turns.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// How often a thread looks whether its turn has come before it rings again: the sleeper may just have lain down.
+const LOOKS_BETWEEN_RINGS: u32 = 50;
+
+/// A value for one thread at a time, whichever that is.
+#[derive(Debug)]
+pub(crate) struct InTurns<T> {
+    value: Mutex<Inside<T>>,
+    /// Threads that wait for their turn.
+    wanting: AtomicUsize,
+    /// Which thread has its turn; 0: none.
+    owner: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Inside<T>(T);
+
+// SAFETY: whoever made the `InTurns` around it has promised that the value shares nothing with what lies outside of it, and has
+// no ties to a thread; and it is reached through the lock only, by one thread after the other, which the lock orders.
+unsafe impl<T> Send for Inside<T> {}
+
+/// A thread's turn. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'a, T> {
+    guard: MutexGuard<'a, Inside<T>>,
+    owner: &'a AtomicUsize,
+}
+
+impl<T> InTurns<T> {
+    /// The caller promises that `value` is tied to no thread, and that nothing outside of it shares with it what may not be shared
+    /// among threads: no other handle on what it counts references of exists, and none leaves a turn.
+    pub(crate) fn new(value: T) -> Self {
+        let value = Mutex::new(Inside(value));
+        Self { value, wanting: AtomicUsize::new(0), owner: AtomicUsize::new(0) }
+    }
+
+    /// The calling thread's turn; `None` if it has one already. `wake` wakes a thread that sleeps during its turn.
+    pub(crate) fn enter(&self, wake: impl Fn()) -> Option<Turn<'_, T>> {
+        // Relaxed: only this thread stores its own number.
+        if self.owner.load(Ordering::Relaxed) == this_thread() {
+            return None;
+        }
+        let guard = self.try_lock().unwrap_or_else(|| self.wait_for_turn(wake));
+        self.owner.store(this_thread(), Ordering::Relaxed);
+        Some(Turn { guard, owner: &self.owner })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for_turn(&self, wake: impl Fn()) -> MutexGuard<'_, Inside<T>> {
+        // SeqCst, with the load of `is_wanted`: who is about to sleep sees this, or is woken after it lies down.
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let guard = loop {
+            wake();
+            let mut looks = 0..LOOKS_BETWEEN_RINGS;
+            let found = looks.find_map(|_| {
+                std::thread::yield_now();
+                self.try_lock()
+            });
+            if let Some(guard) = found {
+                break guard;
+            }
+        };
+        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+
+    /// Whether a thread waits for its turn.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Lets those have their turn who wait for it. The caller has none.
+    pub(crate) fn give_way(&self) {
+        while self.is_wanted() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Inside<T>>> {
+        match self.value.try_lock() {
+            Ok(guard) => Some(guard),
+            // A thread that panicked during its turn has left the value whole: its own calls undo or finish what they began.
+            Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl<T> Turn<'_, T> {
+    /// The value, during the turn.
+    pub(crate) fn value(&mut self) -> &mut T {
+        &mut self.guard.0
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        self.owner.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number of the calling thread, never 0: the address of something that each thread has its own of.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}

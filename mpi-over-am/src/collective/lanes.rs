@@ -1,0 +1,356 @@
+//! Lanes: from each task of a communicator to each other one, some places in memory that the receiver has exposed, and a counter
+//! of the receiver's that the sender bumps when it has put something there.
+//!
+//! All tasks call their collectives in the same order, so what arrives on a lane arrives in the order in which it is asked for:
+//! nothing has to be matched, and there is no request. A put of up to eight bytes is one packet with its counter; longer ones are
+//! stored where they belong, and a notice follows. The receiver copies them out, for a place may be written by whoever knows its
+//! address, and tells its sender when half of the places are free again: a sender that is ahead by all of them waits.
+//!
+//! A lane that two tasks disagree about, because their collectives have different lengths, says so: each place begins with the
+//! number and the length of what lies in it.
+
+use am_core::buffer::{Access, Exposed, RemoteAddress};
+use am_core::counter::{Counter, CounterName};
+use am_core::fabric::Fabric;
+use am_core::{Context, PutOptions};
+
+use crate::buffer::{self, RecvData, SendData};
+use crate::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::remote::{ADDRESS_WORDS, from_words, to_words};
+use crate::state::State;
+
+/// Places of a lane.
+const PLACES: u64 = 8;
+/// After so many the receiver tells that they are free again.
+const TOLD_AFTER: u64 = PLACES / 2;
+/// Bytes of what a place begins with.
+const HEAD_BYTES: usize = 8;
+/// Head and data up to this length together are put at once.
+const TOGETHER_BYTES: usize = 512;
+/// Bytes that are copied out at a time.
+const CHUNK_BYTES: usize = 1024;
+/// Collectives of a communicator before it gets its lanes: many are made for a few only.
+const CALLS_BEFORE: u32 = 4;
+/// What tasks tell each other: an address and two counters.
+const TOLD_WORDS: usize = ADDRESS_WORDS + 1;
+
+/// The lanes of a communicator, if it has any.
+#[derive(Debug)]
+pub(crate) enum LanesOf {
+    /// Not yet: so many collectives so far.
+    After(u32),
+    /// It has.
+    Ready(Lanes),
+    /// It gets none.
+    None,
+}
+
+impl Default for LanesOf {
+    fn default() -> Self {
+        Self::After(0)
+    }
+}
+
+impl LanesOf {
+    /// Gives memory and counters back, when nobody will name them any more: now, or before the next lanes are made.
+    pub(crate) fn close<F: Fabric>(self, state: &mut State<F>) {
+        if let Self::Ready(lanes) = self {
+            state.former_lanes.push(lanes);
+            close_former(state);
+        }
+    }
+
+    /// The lanes of a collective that was chosen because they are there.
+    pub(super) fn lanes(&mut self) -> &mut Lanes {
+        match self {
+            Self::Ready(lanes) => lanes,
+            Self::After(_) | Self::None => unreachable!("a collective goes by puts where there are lanes"),
+        }
+    }
+}
+
+/// The lanes of a communicator: by rank, to and from that task.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    memory: Exposed,
+    place_bytes: u64,
+    lanes: Box<[Lane]>,
+}
+
+/// Both lanes between this task and another one.
+#[derive(Debug)]
+struct Lane {
+    /// This task's first place there.
+    there: RemoteAddress,
+    /// The other one's counter of what this task has put there.
+    arrived_there: Option<CounterName>,
+    /// Bumped when the other one has emptied another [`TOLD_AFTER`] places.
+    emptied: Counter,
+    /// Places that this task has filled so far.
+    filled: u64,
+    /// Bumped when the other one has put something here.
+    arrived: Counter,
+    /// Of that, what this task has taken.
+    taken: u64,
+    /// Places that this task has emptied so far.
+    used: u64,
+    /// The other one's counter of emptied places.
+    emptied_there: Option<CounterName>,
+}
+
+/// Closes the lanes of former communicators of which every task has told all that it had to tell.
+fn close_former<F: Fabric>(state: &mut State<F>) {
+    for lanes in std::mem::take(&mut state.former_lanes) {
+        if lanes.lanes.iter().all(|lane| has_reached(&state.context, lane.emptied, lane.filled / TOLD_AFTER))
+        {
+            lanes.close(state);
+        } else {
+            state.former_lanes.push(lanes);
+        }
+    }
+}
+
+impl Lanes {
+    fn close<F: Fabric>(self, state: &mut State<F>) {
+        for lane in &self.lanes {
+            state.context.remove_counter(lane.emptied);
+            state.context.remove_counter(lane.arrived);
+        }
+        // If it fails the memory stays exposed, which does nobody harm.
+        let _ = state.context.unexpose(self.memory);
+    }
+
+    /// Puts elements where a task will look for them. Their memory is free when this returns.
+    ///
+    /// # Errors
+    /// What progress reports.
+    #[inline]
+    pub(super) fn send<F: Fabric>(&mut self, state: &mut State<F>, data: &SendData, to: u32) -> Result<()> {
+        let lane = &mut self.lanes[to as usize];
+        let options = PutOptions { target: lane.arrived_there, ..PutOptions::default() };
+        let len = data.packed_len();
+        if len == 0 {
+            return Ok(state.context.put(lane.there, &[], options)?);
+        }
+        let (emptied, filled) = (lane.emptied, lane.filled);
+        if filled >= PLACES {
+            let enough = (filled - PLACES) / TOLD_AFTER + 1;
+            state.wait_for(|context| has_reached(context, emptied, enough))?;
+        }
+        let place = lane.there.plus(filled % PLACES * self.place_bytes);
+        let head = head_of(filled, len).to_le_bytes();
+        lane.filled += 1;
+        let mut together = [0; TOGETHER_BYTES];
+        let end = HEAD_BYTES + usize::try_from(len).map_err(|_| Error::TooLarge { call: "a collective" })?;
+        let Some(room) = together.get_mut(HEAD_BYTES..end) else {
+            return put_apart(state, (place, &head), data, options);
+        };
+        match data.as_bytes() {
+            Some(bytes) => bytes.copy_to(room),
+            None => {
+                data.pack(0, room);
+            }
+        }
+        together[..HEAD_BYTES].copy_from_slice(&head);
+        Ok(state.context.put(place, &together[..end], options)?)
+    }
+
+    /// Waits for the next elements from a task.
+    ///
+    /// # Errors
+    /// Another number of bytes; what progress reports.
+    #[inline]
+    pub(super) fn receive<F: Fabric>(
+        &mut self,
+        state: &mut State<F>,
+        data: &RecvData,
+        from: u32,
+    ) -> Result<()> {
+        let lane = &mut self.lanes[from as usize];
+        let (arrived, number) = (lane.arrived, lane.taken + 1);
+        state.wait_for(|context| has_reached(context, arrived, number))?;
+        lane.taken = number;
+        let expected = data.packed_len();
+        if expected == 0 {
+            return Ok(());
+        }
+        let own = u64::from(from) * PLACES * self.place_bytes;
+        let place = own + lane.used % PLACES * self.place_bytes;
+        let head = self.memory.load_u64(place)?;
+        if head != head_of(lane.used, expected) {
+            return Err(other_length(head, lane.used, expected));
+        }
+        lane.used += 1;
+        copy_out(&self.memory, place + HEAD_BYTES as u64, data)?;
+        if lane.used.is_multiple_of(TOLD_AFTER) {
+            let options = PutOptions { target: lane.emptied_there, ..PutOptions::default() };
+            state.context.put(lane.there, &[], options)?;
+        }
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn has_reached<F: Fabric>(context: &Context<F, MpiHandlers>, counter: Counter, number: u64) -> bool {
+    context.counter_value(counter).is_ok_and(|value| value >= number)
+}
+
+/// The number, modulo 2^32, and the length of what lies in a place.
+#[inline(always)]
+fn head_of(number: u64, len: u64) -> u64 {
+    number << 32 | len
+}
+
+#[cold]
+fn other_length(head: u64, number: u64, expected: u64) -> Error {
+    // A place that was not filled this time: its sender counts no byte.
+    let given = if head >> 32 == number & 0xFFFF_FFFF { head & 0xFFFF_FFFF } else { 0 };
+    let [given, expected] = [given, expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let call = "a collective got a part from a task that counts otherwise, in bytes";
+    Error::Count { call, given, expected }
+}
+
+/// Head and data, one after the other.
+fn put_apart<F: Fabric>(
+    state: &mut State<F>,
+    (place, head): (RemoteAddress, &[u8]),
+    data: &SendData,
+    options: PutOptions,
+) -> Result<()> {
+    state.context.put(place, head, PutOptions::default())?;
+    let place = place.plus(HEAD_BYTES as u64);
+    match data.as_bytes() {
+        Some(bytes) => buffer::with_slice(bytes, |bytes| Ok(state.context.put(place, bytes, options)?)),
+        None => {
+            let len = usize::try_from(data.packed_len());
+            let mut bytes = vec![0; len.map_err(|_| Error::TooLarge { call: "a collective" })?];
+            data.pack(0, &mut bytes);
+            Ok(state.context.put(place, &bytes, options)?)
+        }
+    }
+}
+
+fn copy_out(memory: &Exposed, place: u64, data: &RecvData) -> Result<()> {
+    let mut chunk = [0; CHUNK_BYTES];
+    let (len, buffer) = (data.packed_len(), data.as_buffer());
+    let mut offset = 0;
+    while offset < len {
+        let count = (len - offset).min(CHUNK_BYTES as u64);
+        let bytes = &mut chunk[..count as usize];
+        memory.read(place + offset, bytes)?;
+        match buffer.as_ref().and_then(|buffer| buffer.part(offset as usize, bytes.len())) {
+            Some(part) => part.fill_from(bytes),
+            None => data.unpack(offset, bytes),
+        };
+        offset += count;
+    }
+    Ok(())
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// Counts one more collective that waits, and makes the lanes when it is their time; whether there are any. Collective: all
+    /// tasks count alike.
+    ///
+    /// # Errors
+    /// What progress reports while the tasks tell each other of their lanes.
+    #[inline]
+    pub(super) fn prepare_lanes(&self) -> Result<bool> {
+        let lanes = self.lanes().try_borrow().map_err(|_| Error::Nested)?;
+        match *lanes {
+            LanesOf::Ready(_) => Ok(true),
+            LanesOf::None => Ok(false),
+            LanesOf::After(calls) => {
+                drop(lanes);
+                self.prepare_lanes_after(calls + 1)
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prepare_lanes_after(&self, calls: u32) -> Result<bool> {
+        let selection = self.state()?.selection;
+        let made = if self.is_inter() || self.size() < 2 || self.size() > selection.puts_tasks_max {
+            LanesOf::None
+        } else if calls < CALLS_BEFORE {
+            LanesOf::After(calls)
+        } else {
+            // Should telling fail, nobody tries again.
+            *self.lanes().borrow_mut() = LanesOf::None;
+            self.make_lanes(selection.puts_bytes_max)?.map_or(LanesOf::None, LanesOf::Ready)
+        };
+        let has_lanes = matches!(made, LanesOf::Ready(_));
+        *self.lanes().borrow_mut() = made;
+        Ok(has_lanes)
+    }
+
+    /// Makes the lanes, and tells the other tasks; none if a task cannot, or has several threads that take turns: then its
+    /// collectives are schedules, which go by messages.
+    fn make_lanes(&self, bytes_max: u64) -> Result<Option<Lanes>> {
+        let mut state = self.state()?;
+        close_former(&mut state);
+        if state.give_turn.is_some() {
+            drop(state);
+            self.exchange_nothing((TOLD_WORDS * size_of::<u64>()) as u64)?;
+            return Ok(None);
+        }
+        let own = own_lanes(&mut state, self.size(), bytes_max);
+        drop(state);
+        let tasks = 0..self.size();
+        // Words of no meaning say that there are none.
+        let out: Vec<[u64; TOLD_WORDS]> = match &own {
+            Some(own) => tasks.clone().map(|rank| own.told_to(rank)).collect(),
+            None => vec![[0; TOLD_WORDS]; self.size() as usize],
+        };
+        let mut told = vec![[0; TOLD_WORDS]; out.len()];
+        self.scope(|s| s.wait(s.ialltoall(&out, &mut told)?))?;
+        let Some(mut own) = own else { return Ok(None) };
+        if told.iter().any(|words| words[ADDRESS_WORDS] == 0) {
+            own.close(&mut *self.state()?);
+            return Ok(None);
+        }
+        for (lane, &[first, second, third, counters]) in own.lanes.iter_mut().zip(&told) {
+            lane.there = from_words([first, second, third]);
+            lane.arrived_there = CounterName::from_wire((counters & 0xFFFF_FFFF) as u32);
+            lane.emptied_there = CounterName::from_wire((counters >> 32) as u32);
+        }
+        Ok(Some(own))
+    }
+}
+
+/// This task's ends of all lanes; `None` if there is no memory, or no counter, for them.
+fn own_lanes<F: Fabric>(state: &mut State<F>, tasks: u32, bytes_max: u64) -> Option<Lanes> {
+    let place_bytes = bytes_max.checked_next_multiple_of(8)? + HEAD_BYTES as u64;
+    let len = usize::try_from(place_bytes.checked_mul(PLACES)?.checked_mul(tasks.into())?).ok()?;
+    let memory = state.context.alloc(len).ok()?;
+    let memory = state.context.expose(memory, Access::WRITE).ok()?;
+    let mut lanes = Lanes { memory, place_bytes, lanes: Box::default() };
+    let mut made = Vec::with_capacity(tasks as usize);
+    for _ in 0..tasks {
+        let (Ok(emptied), Ok(arrived)) = (state.context.counter(), state.context.counter()) else {
+            lanes.lanes = made.into_boxed_slice();
+            lanes.close(state);
+            return None;
+        };
+        // Until the others have told theirs.
+        let there = lanes.memory.address(0);
+        let (arrived_there, emptied_there) = (None, None);
+        let (filled, taken, used) = (0, 0, 0);
+        made.push(Lane { there, arrived_there, emptied, filled, arrived, taken, used, emptied_there });
+    }
+    lanes.lanes = made.into_boxed_slice();
+    Some(lanes)
+}
+
+impl Lanes {
+    /// What a task has to know: where its places are, and by which counters it tells and is told.
+    fn told_to(&self, rank: u32) -> [u64; TOLD_WORDS] {
+        let lane = &self.lanes[rank as usize];
+        let place = self.memory.address(u64::from(rank) * PLACES * self.place_bytes);
+        let [first, second, third] = to_words(place);
+        let names = [lane.arrived, lane.emptied].map(|counter| CounterName::to_wire(Some(counter.name())));
+        [first, second, third, u64::from(names[0]) | u64::from(names[1]) << 32]
+    }
+}
