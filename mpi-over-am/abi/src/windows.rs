@@ -89,6 +89,7 @@ fn keep(mpi: &Mpi, window: Window, at: *mut MPI_Win) -> Outcome<()> {
         Flavor::Created => 311,
         Flavor::Allocated => 312,
         Flavor::Dynamic => 313,
+        Flavor::Shared => SHARED,
     };
     keep_as(mpi, window, flavor, None, at)
 }

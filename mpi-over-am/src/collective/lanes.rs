@@ -9,7 +9,7 @@
 //! A lane that two tasks disagree about, because their collectives have different lengths, says so: each place begins with the
 //! number and the length of what lies in it.
 
-use am_core::buffer::{Access, Exposed, RemoteAddress};
+use am_core::buffer::{Access, Exposed, RawBuffer, RemoteAddress};
 use am_core::counter::{Counter, CounterName};
 use am_core::fabric::Fabric;
 use am_core::{Context, PutOptions};
@@ -27,7 +27,11 @@ const PLACES: u64 = 8;
 const TOLD_AFTER: u64 = PLACES / 2;
 /// Bytes of what a place begins with.
 const HEAD_BYTES: usize = 8;
-/// Head and data up to this length together are put at once.
+/// Bytes of the shortest data that are copied out at once.
+const WORD_BYTES: usize = 8;
+/// Head and data up to this length travel with their counter.
+const INLINE_BYTES: usize = 16;
+/// Head and data up to this length are put at once.
 const TOGETHER_BYTES: usize = 512;
 /// Bytes that are copied out at a time.
 const CHUNK_BYTES: usize = 1024;
@@ -142,19 +146,15 @@ impl Lanes {
         let place = lane.there.plus(filled % PLACES * self.place_bytes);
         let head = head_of(filled, len).to_le_bytes();
         lane.filled += 1;
-        let mut together = [0; TOGETHER_BYTES];
-        let end = HEAD_BYTES + usize::try_from(len).map_err(|_| Error::TooLarge { call: "a collective" })?;
-        let Some(room) = together.get_mut(HEAD_BYTES..end) else {
-            return put_apart(state, (place, &head), data, options);
-        };
-        match data.as_bytes() {
-            Some(bytes) => bytes.copy_to(room),
-            None => {
-                data.pack(0, room);
-            }
+        let parts = (place, head);
+        // Two lengths: clearing the room for the longer one would take longer than a word takes to be sent.
+        if len <= (INLINE_BYTES - HEAD_BYTES) as u64 {
+            put_together::<INLINE_BYTES, F>(state, parts, data, options)
+        } else if len <= (TOGETHER_BYTES - HEAD_BYTES) as u64 {
+            put_together::<TOGETHER_BYTES, F>(state, parts, data, options)
+        } else {
+            put_apart(state, parts, data, options)
         }
-        together[..HEAD_BYTES].copy_from_slice(&head);
-        Ok(state.context.put(place, &together[..end], options)?)
     }
 
     /// Waits for the next elements from a task.
@@ -183,7 +183,13 @@ impl Lanes {
             return Err(other_length(head, lane.used, expected));
         }
         lane.used += 1;
-        copy_out(&self.memory, place + HEAD_BYTES as u64, data)?;
+        let from = place + HEAD_BYTES as u64;
+        match data.as_buffer() {
+            Some(word) if word.len() == WORD_BYTES => {
+                word.fill_from(&self.memory.load_u64(from)?.to_ne_bytes());
+            }
+            buffer => copy_out(&self.memory, from, data, buffer)?,
+        }
         if lane.used.is_multiple_of(TOLD_AFTER) {
             let options = PutOptions { target: lane.emptied_there, ..PutOptions::default() };
             state.context.put(lane.there, &[], options)?;
@@ -212,14 +218,34 @@ fn other_length(head: u64, number: u64, expected: u64) -> Error {
     Error::Count { call, given, expected }
 }
 
-/// Head and data, one after the other.
-fn put_apart<F: Fabric>(
+/// Head and data in one put, of at most `ROOM` bytes.
+#[inline(always)]
+fn put_together<const ROOM: usize, F: Fabric>(
     state: &mut State<F>,
-    (place, head): (RemoteAddress, &[u8]),
+    (place, head): (RemoteAddress, [u8; HEAD_BYTES]),
     data: &SendData,
     options: PutOptions,
 ) -> Result<()> {
-    state.context.put(place, head, PutOptions::default())?;
+    let mut together = [0; ROOM];
+    let len = match data.as_bytes() {
+        Some(bytes) => {
+            bytes.copy_to(&mut together[HEAD_BYTES..HEAD_BYTES + bytes.len()]);
+            bytes.len()
+        }
+        None => data.pack(0, &mut together[HEAD_BYTES..]),
+    };
+    together[..HEAD_BYTES].copy_from_slice(&head);
+    Ok(state.context.put(place, &together[..HEAD_BYTES + len], options)?)
+}
+
+/// Head and data, one after the other.
+fn put_apart<F: Fabric>(
+    state: &mut State<F>,
+    (place, head): (RemoteAddress, [u8; HEAD_BYTES]),
+    data: &SendData,
+    options: PutOptions,
+) -> Result<()> {
+    state.context.put(place, &head, PutOptions::default())?;
     let place = place.plus(HEAD_BYTES as u64);
     match data.as_bytes() {
         Some(bytes) => buffer::with_slice(bytes, |bytes| Ok(state.context.put(place, bytes, options)?)),
@@ -232,9 +258,9 @@ fn put_apart<F: Fabric>(
     }
 }
 
-fn copy_out(memory: &Exposed, place: u64, data: &RecvData) -> Result<()> {
+fn copy_out(memory: &Exposed, place: u64, data: &RecvData, buffer: Option<RawBuffer>) -> Result<()> {
     let mut chunk = [0; CHUNK_BYTES];
-    let (len, buffer) = (data.packed_len(), data.as_buffer());
+    let len = data.packed_len();
     let mut offset = 0;
     while offset < len {
         let count = (len - offset).min(CHUNK_BYTES as u64);

@@ -20,11 +20,17 @@ use crate::tag::Tag;
 ///
 /// Calls that wait let other threads have their turn. Several threads may wait in one communicator; two collectives of one
 /// communicator may not be under way at once (MPI 5.0 section 6.14): threads that need their own [duplicate](Self::dup) it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SharedCommunicator<F: Fabric = JobFabric> {
     pub(super) handle: Arc<Handle<F>>,
     rank: u32,
     size: u32,
+}
+
+impl<F: Fabric> Clone for SharedCommunicator<F> {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), ..*self }
+    }
 }
 
 /// Keeps a communicator.

@@ -56,9 +56,15 @@ pub use communicator::SharedCommunicator;
 pub use requests::SharedRequest;
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for all threads of the task. Clones are the same one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SharedEnvironment<F: Fabric = JobFabric> {
     shared: Arc<Shared<F>>,
+}
+
+impl<F: Fabric> Clone for SharedEnvironment<F> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
 }
 
 /// What all handles share. The progress thread has the inner part only, and ends with the last handle.

@@ -8,6 +8,7 @@ mod accumulate;
 mod dynamic;
 mod epoch;
 mod lock;
+mod shared;
 mod transfer;
 
 use std::cell::{Cell, RefCell};
@@ -31,6 +32,7 @@ pub use accumulate::Number;
 pub use epoch::Assertion;
 use epoch::Epochs;
 pub use lock::Lock;
+pub use shared::SharedWindow;
 pub use transfer::TargetData;
 
 use dynamic::{Attached, Directory};
@@ -44,6 +46,8 @@ pub enum Flavor {
     Allocated,
     /// It comes and goes (`MPI_WIN_FLAVOR_DYNAMIC`).
     Dynamic,
+    /// The library allocated it, as elements that all tasks load and store (`MPI_WIN_FLAVOR_SHARED`).
+    Shared,
 }
 
 /// A window (`MPI_Win`): memory of each task of a communicator that the others can reach.

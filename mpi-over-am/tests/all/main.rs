@@ -13,5 +13,6 @@ mod point_to_point;
 mod random_traffic;
 mod requests;
 mod soak;
+mod threads;
 mod topologies;
 mod windows;

@@ -450,3 +450,43 @@ fn one_swaps_and_the_others_see_it() {
         window.free().unwrap();
     });
 }
+
+#[test]
+fn all_tasks_load_and_store_what_they_share() {
+    everywhere([1, 2, 4], |_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        // Each task has another number of elements.
+        let shared = world.allocate_shared_window::<u64>(10 + rank as usize, &Info::new()).unwrap();
+        assert_eq!(shared.window().flavor(), Flavor::Shared);
+        for other in 0..size {
+            assert_eq!(shared.count(other).unwrap(), 10 + u64::from(other));
+            assert_eq!(shared.load(other, 9).unwrap(), 0);
+        }
+        shared.barrier().unwrap();
+        for other in 0..size {
+            shared.store(other, u64::from(rank), u64::from(100 * rank + other)).unwrap();
+        }
+        shared.barrier().unwrap();
+        for other in 0..size {
+            let mut got = vec![0; size as usize];
+            shared.read(other, 0, &mut got).unwrap();
+            let expected: Vec<u64> = (0..size).map(|by| u64::from(100 * by + other)).collect();
+            assert_eq!(got, expected);
+        }
+        shared.barrier().unwrap();
+        shared.write(right(world), 8, &[5, 6]).unwrap();
+        for _ in 0..10 {
+            shared.update(0, 7, 1, PredefinedOp::Sum).unwrap();
+        }
+        shared.barrier().unwrap();
+        assert_eq!(shared.load(0, 7).unwrap(), 10 * u64::from(size));
+        assert_eq!([shared.load(rank, 8).unwrap(), shared.load(rank, 9).unwrap()], [5, 6]);
+        assert_eq!(class(shared.load(0, 10)), ErrorClass::RmaRange);
+        assert_eq!(class(shared.store(rank, u64::MAX, 0)), ErrorClass::Count);
+        assert_eq!(class(shared.load(size, 0)), ErrorClass::Rank);
+        assert_eq!(class(shared.count(size)), ErrorClass::Rank);
+        assert_eq!(class(world.allocate_shared_window::<[u8; 0]>(3, &Info::new())), ErrorClass::Displacement);
+        shared.barrier().unwrap();
+        shared.free().unwrap();
+    });
+}

@@ -328,10 +328,19 @@ pub const TABLE: &[Row] = &[
             "settings",
             "budget",
             "early_message",
+            "remote",
         ],
         may: &["am-core", "matching", "datatype", "buffer"],
         must_not: &["am-via", "protocol", "request"],
         why: "MPI's nouns, and what a message leaves while it waits",
+    },
+    Row {
+        krate: "mpi-over-am",
+        called: "",
+        places: &["shared"],
+        may: &["am-core", "calls", "environment", "nouns", "buffer", "protocol", "request", "collective"],
+        must_not: &["am-via", "matching", "datatype"],
+        why: "the same calls for threads that take turns; the lock itself is in buffer, for its promise is unsafe",
     },
     Row {
         krate: "mpi-over-am",
@@ -432,7 +441,11 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
         raw_only: true,
         why: "entry points for callers that have pointers: C, and libraries above",
     },
-    UnsafePlace { path: "mpi-over-am/src/buffer", raw_only: false, why: "the user's buffers of MPI calls" },
+    UnsafePlace {
+        path: "mpi-over-am/src/buffer",
+        raw_only: false,
+        why: "the user's buffers of MPI calls, and what threads take turns with",
+    },
     UnsafePlace { path: "mpi-over-am/abi", raw_only: false, why: "called from C" },
 ];
 

@@ -1,0 +1,153 @@
+//! Shared windows (`MPI_Win_allocate_shared`), as arrays of elements: one for each task, and every task loads and stores in all.
+//!
+//! Other tasks write this memory at any time, so it is never behind `&` or `&mut`: each access copies. Where the memory of tasks is
+//! mapped that is one copy by the task that asks, with no call of the other one; where it is not, the same calls go by messages.
+
+use std::marker::PhantomData;
+
+use am_core::fabric::Fabric;
+
+use super::{Assertion, Flavor, MEMORY_BYTES_MIN, Number, Sized, Window};
+use crate::buffer::Datum;
+use crate::communicator::Communicator;
+use crate::environment::JobFabric;
+use crate::error::{Error, ErrorClass, Result};
+use crate::info::Info;
+use crate::op::PredefinedOp;
+
+/// Elements of each task of a communicator that all of them load and store (`MPI_Win_allocate_shared`).
+///
+/// A task sees what another one has stored when they have [synchronized](Self::barrier), or when it has been told so after a
+/// [`sync`](Self::sync) on both sides. Two tasks that store to one element at the same time leave either's bytes, or a mixture of
+/// them; [updates](Self::update) of one element come one after the other.
+#[derive(Debug)]
+pub struct SharedWindow<T, F: Fabric = JobFabric> {
+    window: Window<F>,
+    _elements: PhantomData<fn() -> T>,
+}
+
+impl<F: Fabric> Communicator<F> {
+    /// A window on `count` new elements of this task, each of them zero bytes. Tasks may have different numbers of elements.
+    /// Collective.
+    ///
+    /// # Errors
+    /// Elements of no byte; an inter-communicator; the job's memory is used up; the death of a task.
+    pub fn allocate_shared_window<T: Datum>(&self, count: usize, info: &Info) -> Result<SharedWindow<T, F>> {
+        let too_large = || Error::TooLarge { call: "allocate_shared_window" };
+        let bytes = count.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
+        let unit = u32::try_from(size_of::<T>()).map_err(|_| too_large())?;
+        let memory = self.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
+        let window = Window::new(self, Flavor::Shared, Some(Sized { memory, bytes }), unit, info)?;
+        if let Some(other) = window.peers.iter().position(|peer| peer.unit != u64::from(unit)) {
+            let what = "the tasks have elements of different sizes; this rank's are others";
+            let rank = i64::try_from(other).unwrap_or(i64::MAX);
+            return Err(Error::refused(ErrorClass::Displacement, "allocate_shared_window", what, rank));
+        }
+        window.lock_all(Assertion::NO_CHECK)?;
+        Ok(SharedWindow { window, _elements: PhantomData })
+    }
+}
+
+impl<T: Datum, F: Fabric> SharedWindow<T, F> {
+    /// Elements of a rank (`MPI_Win_shared_query`).
+    ///
+    /// # Errors
+    /// An unknown rank.
+    pub fn count(&self, rank: u32) -> Result<u64> {
+        self.window.check_rank(rank)?;
+        let peer = self.window.peers[rank as usize];
+        Ok(peer.size / peer.unit)
+    }
+
+    /// The window, for its group, name, attributes and the calls of untyped windows: it is locked for all (`MPI_Win_lock_all`).
+    #[must_use]
+    pub fn window(&self) -> &Window<F> {
+        &self.window
+    }
+
+    /// Copies `to.len()` elements of a rank, from `index` on.
+    ///
+    /// # Errors
+    /// An unknown rank, elements that it does not have, the death of a task.
+    pub fn read(&self, rank: u32, index: u64, to: &mut [T]) -> Result<()> {
+        if rank == self.window.rank() {
+            return self.window.read(self.offset(index)?, to);
+        }
+        self.window.get(to, rank, self.displacement(index)?)
+    }
+
+    /// Copies elements to a rank's, from `index` on. They are in place after a [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn write(&self, rank: u32, index: u64, from: &[T]) -> Result<()> {
+        if rank == self.window.rank() {
+            return self.window.write(self.offset(index)?, from);
+        }
+        self.window.put(from, rank, self.displacement(index)?)
+    }
+
+    /// One element of a rank.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn load(&self, rank: u32, index: u64) -> Result<T> {
+        let mut element = [T::zeroed()];
+        self.read(rank, index, &mut element)?;
+        Ok(element[0])
+    }
+
+    /// Stores one element of a rank.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn store(&self, rank: u32, index: u64, element: T) -> Result<()> {
+        self.write(rank, index, &[element])
+    }
+
+    /// What this task has stored is in place, and what it loads from now on is new (`MPI_Win_sync`).
+    ///
+    /// # Errors
+    /// The death of a task.
+    pub fn sync(&self) -> Result<()> {
+        self.window.flush_all()?;
+        self.window.sync()
+    }
+
+    /// Waits until all tasks have come here; each then sees what the others had stored.
+    ///
+    /// # Errors
+    /// The death of a task.
+    pub fn barrier(&self) -> Result<()> {
+        self.sync()?;
+        self.window.communicator.barrier()?;
+        self.window.sync()
+    }
+
+    /// Ends the window (`MPI_Win_free`). Collective.
+    ///
+    /// # Errors
+    /// The death of a task; a callback's own.
+    pub fn free(self) -> Result<()> {
+        self.window.unlock_all()?;
+        self.window.free().map(|_| ())
+    }
+
+    fn displacement(&self, index: u64) -> Result<i64> {
+        i64::try_from(index).map_err(|_| Error::TooLarge { call: "a shared window" })
+    }
+
+    fn offset(&self, index: u64) -> Result<u64> {
+        index.checked_mul(self.window.unit()).ok_or(Error::TooLarge { call: "a shared window" })
+    }
+}
+
+impl<T: Number, F: Fabric> SharedWindow<T, F> {
+    /// Makes an element what it and `operand` come to, and returns what it was (`MPI_Fetch_and_op`). No other update comes between.
+    ///
+    /// # Errors
+    /// An operation that is not defined for the type; as for [`read`](Self::read).
+    pub fn update(&self, rank: u32, index: u64, operand: T, op: PredefinedOp) -> Result<T> {
+        self.window.fetch_and_op(operand, rank, self.displacement(index)?, op)
+    }
+}
