@@ -20,6 +20,7 @@ macro_rules! programs {
 }
 
 programs! {
+    c_classes
     c_communicators
     c_errhandlers
     c_levels

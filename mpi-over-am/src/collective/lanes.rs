@@ -260,17 +260,14 @@ fn put_apart<F: Fabric>(
 
 fn copy_out(memory: &Exposed, place: u64, data: &RecvData, buffer: Option<RawBuffer>) -> Result<()> {
     let mut chunk = [0; CHUNK_BYTES];
-    let len = data.packed_len();
-    let mut offset = 0;
-    while offset < len {
-        let count = (len - offset).min(CHUNK_BYTES as u64);
-        let bytes = &mut chunk[..count as usize];
-        memory.read(place + offset, bytes)?;
-        match buffer.as_ref().and_then(|buffer| buffer.part(offset as usize, bytes.len())) {
+    let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a collective" })?;
+    for offset in (0..len).step_by(CHUNK_BYTES) {
+        let bytes = &mut chunk[..CHUNK_BYTES.min(len - offset)];
+        memory.read(place + offset as u64, bytes)?;
+        match buffer.as_ref().and_then(|buffer| buffer.part(offset, bytes.len())) {
             Some(part) => part.fill_from(bytes),
-            None => data.unpack(offset, bytes),
+            None => data.unpack(offset as u64, bytes),
         };
-        offset += count;
     }
     Ok(())
 }

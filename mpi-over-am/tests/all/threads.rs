@@ -54,8 +54,7 @@ fn talk(world: &SharedCommunicator, thread: u32) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let tag = i32::try_from(thread).unwrap();
-    for number in 0..MESSAGES {
-        let len = [1, 7, 300, 5000][number as usize % 4];
+    for (number, len) in (0..MESSAGES).zip([1, 7, 300, 5000].into_iter().cycle()) {
         let word = |rank: u32| u64::from(rank) << 40 | u64::from(thread) << 32 | number;
         let sending = world.isend_owned(vec![word(rank); len], right, tag).unwrap();
         let mut got = vec![0u64; len];
