@@ -76,7 +76,7 @@ settings! {
     /// MPI communicators of up to this many tasks carry short collectives out by puts and counters, with no message; 0: none does.
     collective_puts_tasks_max: u32 = 32, "AM_COLLECTIVE_PUTS_TASKS_MAX", 0..=1024;
     /// The longest data of an MPI collective that goes by puts; each pair of tasks has 8 places of this length.
-    collective_puts_bytes_max: u64 = 4096, "AM_COLLECTIVE_PUTS_BYTES_MAX", 0..=1 << 20;
+    collective_puts_bytes_max: u64 = 16 << 10, "AM_COLLECTIVE_PUTS_BYTES_MAX", 0..=1 << 20;
     /// Up to this many tasks an MPI barrier goes in rounds of notices; more use a tree.
     barrier_rounds_tasks_max: u32 = 4, "AM_BARRIER_ROUNDS_TASKS_MAX";
     /// Up to this many bytes an MPI broadcast goes down a tree; longer ones along a chain, in pieces.

@@ -1,4 +1,4 @@
-//! Collectives over point-to-point messages, one algorithm a file (MPI 5.0 chapter 6).
+//! Collectives over point-to-point messages or puts, one algorithm a file (MPI 5.0 chapter 6).
 //!
 //! All tasks of a communicator call them in the same order. Their messages have a context id of their own, so that no receive of
 //! the program takes one. An algorithm is written once, over a [`Plan`](plan::Plan): a call that waits carries it out at once
