@@ -106,6 +106,24 @@ impl Job {
         Ok(job)
     }
 
+    /// The settings that [`attach`](Self::attach) would find, without becoming a task of the job.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub fn look_at_settings() -> Result<Settings, JobError> {
+        let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(job) = current {
+            return Ok(job.settings.clone());
+        }
+        let Ok(value) = std::env::var(JOB_VARIABLE) else { return Ok(Settings::from_env()?) };
+        let file = Invitation::parse(&value)?.open()?;
+        let mapping = Mapping::new(file.as_fd(), 0, size_of::<JobHeader>())
+            .map_err(JobError::system("mapping the job file"))?;
+        let header: Option<Shared<JobHeader>> = mapping.atomics(0);
+        let header = header.ok_or(JobError::Damaged { what: "it is shorter than its header" })?;
+        Ok(Settings::from_lines(&header.settings.read())?)
+    }
+
     fn of_one() -> Result<Self, JobError> {
         let settings = Settings::from_env()?;
         let plan = JobPlan { num_tasks: 1, settings: settings.clone(), cpus: Vec::new() };

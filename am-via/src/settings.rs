@@ -35,6 +35,8 @@ macro_rules! settings {
             meaning: concat!($($meaning),+),
             range: settings!(@range $($range)?),
             form: <$type as Value>::FORM,
+            choices: <$type as Value>::CHOICES,
+            may_be_auto: <$type as Value>::MAY_BE_AUTO,
             store: |settings, text| {
                 let value = <$type as Value>::parse(text)?;
                 in_range(value.number(), settings!(@range $($range)?))?;
@@ -117,6 +119,10 @@ pub struct Setting {
     pub env: &'static str,
     /// What it means.
     pub meaning: &'static str,
+    /// The words that it may be; none for a number.
+    pub choices: &'static [&'static str],
+    /// Whether a number may also be `auto`.
+    pub may_be_auto: bool,
     form: &'static str,
     range: Option<RangeInclusive<u64>>,
     store: fn(&mut Settings, &str) -> Result<(), String>,
@@ -132,6 +138,12 @@ impl Setting {
             Ok(number) => self.number(number),
             Err(_) => text,
         }
+    }
+
+    /// Its value as [`value`](Self::value) has it, but numbers in digits.
+    #[must_use]
+    pub fn plain_value(&self, settings: &Settings) -> String {
+        (self.show)(settings)
     }
 
     /// The values it takes, for a person.
@@ -150,7 +162,11 @@ impl Setting {
         if self.name.contains("bytes") { in_binary_units(number) } else { number.to_string() }
     }
 
-    fn store(&self, settings: &mut Settings, text: &str) -> Result<(), SettingError> {
+    /// Changes it in `settings`.
+    ///
+    /// # Errors
+    /// A value that it cannot take; nothing is changed then.
+    pub fn store(&self, settings: &mut Settings, text: &str) -> Result<(), SettingError> {
         (self.store)(settings, text.trim()).map_err(|why| SettingError {
             env: self.env,
             value: text.to_owned(),
@@ -244,6 +260,10 @@ pub fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
 /// How a setting's type is read and shown.
 trait Value: Sized {
     const FORM: &'static str;
+    /// The words that it may be; none for a number.
+    const CHOICES: &'static [&'static str] = &[];
+    /// Whether a number may also be `auto`.
+    const MAY_BE_AUTO: bool = false;
     fn parse(text: &str) -> Result<Self, String>;
     fn show(&self) -> String;
     /// What a range is compared with, if anything.
@@ -305,6 +325,7 @@ impl Value for u32 {
 
 impl Value for bool {
     const FORM: &'static str = "on or off";
+    const CHOICES: &'static [&'static str] = &["off", "on"];
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.to_ascii_lowercase().as_str() {
@@ -344,6 +365,7 @@ impl<T> Auto<T> {
 
 impl<T: Value> Value for Auto<T> {
     const FORM: &'static str = "auto, or a number (64k is 65536)";
+    const MAY_BE_AUTO: bool = true;
 
     fn parse(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("auto") { Ok(Self::Auto) } else { T::parse(text).map(Self::Fixed) }
@@ -379,6 +401,7 @@ pub enum Memory {
 
 impl Value for Memory {
     const FORM: &'static str = "auto, job, kernel or staged";
+    const CHOICES: &'static [&'static str] = &["auto", "job", "kernel", "staged"];
 
     fn parse(text: &str) -> Result<Self, String> {
         choose(text, &[Self::Auto, Self::Job, Self::Kernel, Self::Staged])
@@ -417,6 +440,7 @@ pub enum Completion {
 
 impl Value for Completion {
     const FORM: &'static str = "in-context, counter or thread";
+    const CHOICES: &'static [&'static str] = &["in-context", "counter", "thread"];
 
     fn parse(text: &str) -> Result<Self, String> {
         choose(text, &[Self::InContext, Self::Counter, Self::Thread])
@@ -450,6 +474,7 @@ pub enum Device {
 
 impl Value for Device {
     const FORM: &'static str = "shm";
+    const CHOICES: &'static [&'static str] = &["shm"];
 
     fn parse(text: &str) -> Result<Self, String> {
         choose(text, &[Self::Shm])
@@ -506,6 +531,13 @@ mod tests {
             let mut settings = Settings::default();
             setting.store(&mut settings, &setting.value(&Settings::default())).unwrap();
             assert_eq!(settings, Settings::default());
+            for choice in setting.choices {
+                setting.store(&mut settings, choice).unwrap();
+                assert_eq!(setting.plain_value(&settings), *choice);
+            }
+            let auto = setting.store(&mut Settings::default(), "auto");
+            assert_eq!(auto.is_ok(), setting.may_be_auto || setting.choices.contains(&"auto"));
+            assert_eq!(setting.choices.is_empty(), setting.form.contains("a number"));
         }
     }
 

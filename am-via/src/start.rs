@@ -11,7 +11,7 @@ use crate::device::shm::{OwnHeap, Shm, ShmOptions};
 use crate::fabric::{CreditPlan, ViaFabric};
 use crate::job::{Job, JobError};
 use crate::limit::BareLink;
-use crate::settings::{Auto, Memory};
+use crate::settings::{Auto, Memory, Settings};
 use crate::shm::regions::Ways;
 use crate::shm::wait::WaitPolicy;
 use crate::vipl::{Nic, UserAgent, VipError};
@@ -39,6 +39,14 @@ impl Task {
         job.install_panic_hook();
         let heap = OwnHeap::open(&job).map_err(|error| of_device(&error))?;
         Ok(Self { job, heap, nics: Arc::default() })
+    }
+
+    /// The settings of the job that [`join`](Self::join) joins, without joining it.
+    ///
+    /// # Errors
+    /// The job's memory cannot be reached, or a setting has a value that it cannot take.
+    pub fn settings() -> Result<Settings> {
+        Job::look_at_settings().map_err(|error| of_job(&error))
     }
 
     /// The job.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
 use crate::info::Info;
 use crate::protocol::{self, BufferOwner, SendBuffer};
-use crate::queues;
+use crate::queues::{self, Counts};
 use crate::request::{Partitioned, Phase, RequestId};
 use crate::session::Session;
 use crate::settings::{CompletionVariant, Selection, Settings};
@@ -55,6 +55,33 @@ impl From<&am_via::settings::Settings> for Settings {
     }
 }
 
+/// The settings of a job, of which some are this layer's: [`MPI_SETTINGS`], [`COLLECTIVE_SETTINGS`].
+pub use am_via::settings::{SETTINGS as JOB_SETTINGS, Setting, Settings as JobSettings};
+
+/// Names of the settings that each task reads for itself when MPI starts ([`Environment::init_with`]).
+pub const MPI_SETTINGS: [&str; 8] = [
+    "eager_limit_bytes",
+    "early_arrival_bytes_max",
+    "completion",
+    "early_arrivals_max",
+    "posted_receives_max",
+    "long_sends_max",
+    "debug",
+    "dump_queues",
+];
+
+/// The same, for those that choose the algorithms of collectives.
+pub const COLLECTIVE_SETTINGS: [&str; 8] = [
+    "barrier_rounds_tasks_max",
+    "broadcast_tree_bytes_max",
+    "broadcast_piece_bytes",
+    "reduce_tree_bytes_max",
+    "reduce_piece_bytes",
+    "allreduce_doubling_bytes_max",
+    "allgather_linear_tasks_max",
+    "allgather_rounds_bytes_max",
+];
+
 /// Large blocks of memory that other tasks reach by a plain copy, for allocators.
 pub use am_via::JobAllocator;
 
@@ -76,13 +103,33 @@ impl Environment {
     /// # Errors
     /// The job's memory cannot be reached, a setting makes no sense.
     pub fn init() -> Result<Self> {
+        Self::init_with(|_| ())
+    }
+
+    /// As [`init`](Self::init), with other values of [`MPI_SETTINGS`] and [`COLLECTIVE_SETTINGS`] than the job has; changes of
+    /// others change nothing. What concerns both ends of a message has to be the same in all tasks: all of them but the limits of
+    /// posted receives and long sends, `debug` and `dump_queues`.
+    ///
+    /// # Errors
+    /// As for [`init`](Self::init).
+    pub fn init_with(change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
         let task = am_via::Task::join()?;
-        let settings = Settings::from(task.job().settings());
+        let mut of_job = task.job().settings().clone();
+        change(&mut of_job);
+        let settings = Settings::from(&of_job);
         let environment = Self::with_fabric(task.fabric(0)?, &settings)?;
         if settings.dump_queues {
             environment.show_queues_when(task.job().note_usr2().map_err(|error| Error::Signal { error })?);
         }
         Ok(environment)
+    }
+
+    /// The settings of the job that [`init`](Self::init) joins, also before it.
+    ///
+    /// # Errors
+    /// As for [`init`](Self::init).
+    pub fn job_settings() -> Result<JobSettings> {
+        Ok(am_via::Task::settings()?)
     }
 }
 
@@ -111,6 +158,14 @@ impl<F: Fabric> Environment<F> {
     /// As any call: a call from inside another one, an error that an earlier one has left.
     pub fn queues(&self) -> Result<String> {
         Ok(queues::show(&self.state()?.context))
+    }
+
+    /// What this task has done so far, and how long its queues are.
+    ///
+    /// # Errors
+    /// As for [`queues`](Self::queues).
+    pub fn counts(&self) -> Result<Counts> {
+        Ok(queues::counts(&self.state()?.context))
     }
 
     /// Prints the queues to standard error when `wanted` has become true, at the next wait or test.

@@ -88,12 +88,16 @@ pub mod window;
 pub use buffer::{FieldList, FieldListMut, Fields, LentMemory, RecvData, SendData, WindowMemory};
 pub use collective::{Collective, Datum, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
-pub use environment::{Environment, JobAllocator, JobFabric};
+pub use environment::{
+    COLLECTIVE_SETTINGS, Environment, JOB_SETTINGS, JobAllocator, JobFabric, JobSettings, MPI_SETTINGS,
+    Setting,
+};
 pub use error::{Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
 pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
+pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
     AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestId,

@@ -22,6 +22,9 @@ static int error_class, error_code;
 /* Room for everything: for buffers, for results of all kinds, and for arrays. */
 static double room[4096], more[4096];
 static int ones[64], zeros[64], out[4096];
+static int bad_counts[64] = {-5};
+static MPI_Count large_bad_counts[64] = {-5};
+static MPI_Datatype bad_types[64];
 static MPI_Count large_ones[64], large_zeros[64], large_out[64];
 static MPI_Aint aint_zeros[64];
 static MPI_Datatype types[64], made_type;
@@ -35,6 +38,15 @@ static MPI_Win null_win = MPI_WIN_NULL;
 static MPI_Info null_info = MPI_INFO_NULL;
 static MPI_Errhandler null_errhandler = MPI_ERRHANDLER_NULL;
 static MPI_Session null_session = MPI_SESSION_NULL;
+
+/* Requests of which the first was freed; a call may change them. */
+static MPI_Request *bad_requests(void) {
+    static MPI_Request bad[64];
+    bad[0] = freed_request;
+    for (int i = 1; i < 64; i++)
+        bad[i] = MPI_REQUEST_NULL;
+    return bad;
+}
 
 static void raise_comm(MPI_Comm *of, int *code, ...) { (void)of, (void)code; raised++; }
 static void raise_win(MPI_Win *of, int *code, ...) { (void)of, (void)code; raised++; }
@@ -112,7 +124,7 @@ static void make(void) {
     MPI_Add_error_class(&error_class);
     MPI_Add_error_code(error_class, &error_code);
     for (int i = 0; i < 64; i++) {
-        ones[i] = 1, large_ones[i] = 1, types[i] = MPI_INT, requests[i] = MPI_REQUEST_NULL;
+        ones[i] = 1, large_ones[i] = 1, types[i] = MPI_INT, requests[i] = MPI_REQUEST_NULL, bad_types[i] = freed_type;
     }
     request = MPI_REQUEST_NULL;
     inter = MPI_COMM_NULL;
@@ -149,9 +161,45 @@ static void judge(const char *call, int code, const char *function, const char *
         judge(#call, call, function, says, classes, (int)(sizeof classes / sizeof *classes));     \
     }
 
+/* What a call returns while MPI is not running: it works, or says so. */
+static void judge_outside(const char *call, int code, const char *function, int works, const char *when) {
+    int class = -1, len;
+    char said[MPI_MAX_ERROR_STRING] = "", who[32];
+    if (code != MPI_SUCCESS) {
+        MPI_Error_class(code, &class);
+        MPI_Error_string(code, said, &len);
+    }
+    snprintf(who, sizeof who, "rank %s", getenv("AM_TASK"));
+    if (works && strstr(said, "it was called"))
+        printf("wrong: %s does not work %s: %s\n", call, when, said);
+    if (!works && (class != MPI_ERR_OTHER || !strstr(said, function) || !strstr(said, when) || !strstr(said, who)))
+        printf("wrong: %s %s gave class %d: %s\n", call, when, class, said);
+}
+
+#define OUTSIDE(function, works, call) alarm(60), judge_outside(#call, call, function, works, when);
+
+static void outside(const char *when) {
+    (void)when;
+    info = MPI_INFO_NULL;
+#include "outside_calls.h"
+    printf("tried all %s\n", when);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    if (argc > 1 && !strcmp(argv[1], "outside")) {
+        outside("before MPI_Init");
+        MPI_Init(&argc, &argv);
+        MPI_Finalize();
+        outside("after MPI_Finalize");
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "before"))
+        MPI_Barrier(MPI_COMM_WORLD), puts("not reached");
     MPI_Init(&argc, &argv);
+    if (argc > 1 && !strcmp(argv[1], "after"))
+        MPI_Finalize(), MPI_Barrier(MPI_COMM_WORLD), puts("not reached");
     first = argc > 1 ? atoi(argv[1]) : 0;
     make();
     (void)large_zeros, (void)combine_c;

@@ -261,6 +261,13 @@ static void grids(void) {
     MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 1, &none);
     CHECK((none != MPI_COMM_NULL) == (rank == 0));
     if (none != MPI_COMM_NULL) MPI_Comm_free(&none);
+    /* A grid of no task is smaller than the group: nobody is in it. */
+    dims[1] = 0, none = grid;
+    MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 1, &none);
+    CHECK(none == MPI_COMM_NULL);
+    MPI_Graph_create(MPI_COMM_WORLD, 0, dims, dims, 0, &none);
+    CHECK(none == MPI_COMM_NULL);
+    dims[1] = 1;
 
     MPI_Comm_set_errhandler(grid, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

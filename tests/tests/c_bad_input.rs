@@ -6,6 +6,7 @@
 mod rules;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use am_tests::programs::{self, Scratch, run};
@@ -53,23 +54,71 @@ fn calls() -> (String, usize) {
     (text, number)
 }
 
+/// A call of each function while MPI is not running.
+fn calls_outside() -> (String, usize) {
+    let (mut text, mut number) = (String::new(), 0);
+    for function in functions().iter().filter(|function| rules::is_tried_outside(&function.name)) {
+        let arguments: Vec<_> =
+            function.parameters.iter().map(|parameter| rules::good_value(function, parameter)).collect();
+        let call = format!("{}({})", function.name, arguments.join(", "));
+        let (base, works) = (rules::said_name(&function.name, false), rules::works_always(&function.name));
+        writeln!(text, "OUTSIDE(\"{base}\", {}, {call})", u8::from(works)).expect("a string takes all");
+        number += 1;
+    }
+    assert!(number > 400, "{number} calls only");
+    (text, number)
+}
+
+/// Compiles `c/bad_input.c` with calls for it.
+fn compile(scratch: &Scratch, calls: &str, outside: &str) -> PathBuf {
+    programs::build();
+    let program = scratch.path().join("program");
+    std::fs::write(scratch.path().join("bad_input_calls.h"), calls).expect("a file of ours");
+    std::fs::write(scratch.path().join("outside_calls.h"), outside).expect("a file of ours");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    compile
+        .args(["-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-Wno-deprecated-declarations"])
+        // Only one of the two headers has all calls.
+        .args(["-Wno-unused-variable", "-Wno-unused-function", "-o"])
+        .arg(&program);
+    compile.arg("-I").arg(scratch.path()).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/c/bad_input.c"));
+    let (good, said) = run(&mut compile);
+    assert!(good, "it does not compile: {said}");
+    program
+}
+
+#[test]
+fn calls_while_mpi_is_not_running_say_so() {
+    if !programs::has("cc") {
+        return;
+    }
+    let scratch = Scratch::new("calls-outside");
+    let (text, number) = calls_outside();
+    let program = compile(&scratch, "", &text);
+    let mpiexec = || Command::new(programs::folder().join("mpiexec"));
+    let errors = ["-initial-errhandler", "mpi_errors_return", "-n", "2"];
+    let (good, said) = run(mpiexec().args(errors).arg(&program).arg("outside"));
+    let wrong: Vec<_> = said.lines().filter(|line| line.starts_with("wrong")).collect();
+    assert!(wrong.is_empty(), "{} of {number} calls:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(good && said.matches("tried all").count() == 4, "{said}");
+    // Without a word of the launcher the error is fatal, and says the same.
+    for (when, what) in [("before", "before MPI_Init"), ("after", "after MPI_Finalize")] {
+        let (good, said) = run(mpiexec().args(["-n", "1"]).arg(&program).arg(when));
+        assert!(!good && said.contains("MPI_Barrier") && said.contains(what), "{said}");
+        assert!(said.contains("rank 0") && !said.contains("not reached"), "{said}");
+    }
+    let (good, said) = run(mpiexec().args(["-initial-errhandler", "nothing", "true"]));
+    assert!(!good && said.contains("nothing"), "{said}");
+}
+
 #[test]
 fn each_bad_argument_is_found_and_named() {
     if !programs::has("cc") {
         return;
     }
-    programs::build();
     let scratch = Scratch::new("bad-input");
-    let program = scratch.path().join("program");
     let (text, number) = calls();
-    std::fs::write(scratch.path().join("bad_input_calls.h"), text).expect("a file of ours");
-    let mut compile = Command::new(programs::folder().join("mpicc"));
-    compile
-        .args(["-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-Wno-deprecated-declarations", "-o"])
-        .arg(&program);
-    compile.arg("-I").arg(scratch.path()).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/c/bad_input.c"));
-    let (good, said) = run(&mut compile);
-    assert!(good, "it does not compile: {said}");
+    let program = compile(&scratch, &text, "");
     // A call that ends the program is skipped, so that the others are tried too.
     let (mut wrong, mut next) = (String::new(), 0);
     while next < number {

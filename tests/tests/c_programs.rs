@@ -1,7 +1,10 @@
 //! C programs on the C interface, by what they are about. Each is built with the wrapper `mpicc` of this build and run with 1, 2
 //! and 3 tasks.
 
-use am_tests::programs;
+use std::process::Command;
+
+use am_tests::programs::{self, Scratch, run};
+use am_via::settings::{SETTINGS, Settings};
 
 fn test(name: &str) {
     if programs::has("cc") {
@@ -35,4 +38,42 @@ programs! {
     o_objects
     w_one_sided
     w_tools
+}
+
+/// The control variables of the tool interface are the settings that `amrun info` prints, with their values.
+#[test]
+fn tools_see_the_settings_of_the_job() {
+    if !programs::has("cc") {
+        return;
+    }
+    programs::build();
+    let scratch = Scratch::new("tool-variables");
+    let program = scratch.path().join("program");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]);
+    compile.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_variables.c")).arg("-o").arg(&program);
+    let (good, said) = run(&mut compile);
+    assert!(good, "it does not compile: {said}");
+    let chosen = [("AM_MEMORY", "kernel"), ("AM_CREDITS", "7"), ("AM_HEAP_BYTES", "1G"), ("AM_DEBUG", "off")];
+    let (good, info) = run(Command::new(programs::folder().join("amrun")).arg("info").envs(chosen));
+    assert!(good, "{info}");
+    let mut start = Command::new(programs::folder().join("mpiexec"));
+    let (good, said) = run(start.args(["-n", "2"]).arg(&program).envs(chosen));
+    assert!(good && said.contains("all good"), "{said}");
+    for when in ["before", "after"] {
+        let lines: Vec<_> =
+            said.lines().filter_map(|line| line.strip_prefix(when)?.strip_prefix(' ')).collect();
+        assert_eq!(lines.len(), SETTINGS.len(), "{said}");
+        for (setting, line) in SETTINGS.iter().zip(lines) {
+            let (name, value) = line.split_once(' ').expect("a name and a value");
+            if (when, name) == ("after", "eager_limit_bytes") {
+                assert_eq!(value, "100", "the program has written it");
+                continue;
+            }
+            let mut settings = Settings::default();
+            setting.store(&mut settings, value).expect("a value that it can have");
+            let shown = format!("  {name} = {}  (", setting.value(&settings));
+            assert!(info.contains(&shown), "{when}: {shown} is not in\n{info}");
+        }
+    }
 }

@@ -83,6 +83,7 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
             Err(code) => return code,
         };
         let environment = mpi.environment.borrow_mut().take();
+        environment.as_ref().map(crate::performance::keep);
         environment.map_or(Ok(()), mpi_over_am::Environment::finalize)
     };
     drop(state::end());

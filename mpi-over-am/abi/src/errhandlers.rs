@@ -130,11 +130,37 @@ pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
     Err(Failure::new(ErrorClass::ErrorHandler, what))
 }
 
+/// The variable by which the launcher says what the error handler of errors is that no object of the program's has one for, and of
+/// the first communicators (MPI 5.0 section 11.6, `mpiexec -initial-errhandler`).
+pub(crate) const INITIAL: &str = "MPI_INITIAL_ERRHANDLER";
+
+/// The words that it may be, and their handlers.
+pub(crate) const INITIAL_WORDS: [(&str, MPI_Errhandler); 3] = [
+    ("mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL),
+    ("mpi_errors_abort", MPI_Errhandler(0x142)),
+    ("mpi_errors_return", MPI_ERRORS_RETURN),
+];
+
+/// The initial error handler.
+pub(crate) fn initial() -> MPI_Errhandler {
+    let word = std::env::var(INITIAL).unwrap_or_default();
+    let known = INITIAL_WORDS.into_iter().find(|(known, _)| *known == word);
+    known.map_or(MPI_ERRORS_ARE_FATAL, |(_, handler)| handler)
+}
+
+/// Runs the initial error handler, where MPI is not running; the code that the call returns, if it does.
+#[cold]
+pub(crate) fn raise_initial(function: &str, failure: &Failure) -> c_int {
+    // What the launcher tells a task. A program started without one is alone.
+    let rank = std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0u32);
+    raise_through(initial(), 0x102, || format!("rank {rank} of the job"), function, failure)
+}
+
 /// Runs the error handler of a communicator; the code that the call returns, if it does.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {
-    let handler = object.map_or(MPI_ERRORS_ARE_FATAL, |object| object.errhandler.get());
+    let handler = object.map_or_else(initial, |object| object.errhandler.get());
     let handle = object.map_or(0x101, |object| object.communicator.handle() as usize);
     let of = || {
         object.map_or("MPI".to_owned(), |object| {

@@ -66,7 +66,7 @@ pub(crate) fn text_of(code: c_int) -> Option<String> {
     added().by_number.get(&code).map(|own| own.text.clone())
 }
 
-/// Reports through the error handler of the process where there is one: these calls are allowed before `MPI_Init` too.
+/// Reports through the error handler of the process, or the initial one: these calls are allowed before `MPI_Init` too.
 pub(crate) fn finish(function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {
         Ok(()) => MPI_SUCCESS,
@@ -74,7 +74,7 @@ pub(crate) fn finish(function: &str, outcome: Outcome<()>) -> c_int {
             Ok(mpi) => finish_alone(&mpi, function, Err(failure)),
             Err(code) => code,
         },
-        Err(failure) => failure.code,
+        Err(failure) => crate::errhandlers::raise_initial(function, &failure),
     }
 }
 

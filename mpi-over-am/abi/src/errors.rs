@@ -295,12 +295,11 @@ pub(crate) fn no_communicator(handle: MPI_Comm) -> Failure {
     Failure::new(ErrorClass::Communicator, what)
 }
 
-/// A call before `MPI_Init` or after `MPI_Finalize`: there is no error handler that could hear of it but the fatal one.
+/// A call before `MPI_Init` or after `MPI_Finalize`: the initial error handler hears of it.
 #[cold]
 pub(crate) fn outside(function: &str, after: bool) -> c_int {
-    let when = if after { "after MPI_Finalize" } else { "before MPI_Init" };
-    eprintln!("{function} was called {when}");
-    std::process::exit(code_of(ErrorClass::Other));
+    let what = if after { "it was called after MPI_Finalize" } else { "it was called before MPI_Init" };
+    crate::errhandlers::raise_initial(function, &Failure::new(ErrorClass::Other, what))
 }
 
 /// What a function that is not there yet returns.

@@ -45,6 +45,7 @@ mod interface;
 mod one_sided;
 mod operations;
 mod packing;
+mod performance;
 mod point_to_point;
 mod requests;
 mod sessions;
@@ -79,6 +80,7 @@ mod implementation {
     pub(crate) use crate::one_sided::*;
     pub(crate) use crate::operations::*;
     pub(crate) use crate::packing::*;
+    pub(crate) use crate::performance::*;
     pub(crate) use crate::point_to_point::*;
     pub(crate) use crate::requests::*;
     pub(crate) use crate::sessions::*;

@@ -23,15 +23,13 @@ use mpi_over_am::op::Op;
 use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, MessageId, RequestId};
 
 use crate::communicators::PendingObject;
-use crate::errhandlers::KeptErrhandler;
+use crate::errhandlers::{KeptErrhandler, initial};
 use crate::errors;
 use crate::generalized::Generalized;
 use crate::handles::{Handles, ObjectKind};
 use crate::sessions::SessionObject;
 use crate::type_objects::TypeObjects;
-use crate::types::{
-    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_ERRORS_ARE_FATAL, MPI_THREAD_MULTIPLE,
-};
+use crate::types::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_THREAD_MULTIPLE};
 use crate::windows::WindowObject;
 
 /// Ends the sleep of the thread that has the lock.
@@ -99,7 +97,7 @@ impl Mpi {
     /// # Errors
     /// What [`Environment::init`] reports.
     pub(crate) fn start(level: c_int) -> mpi_over_am::Result<Self> {
-        let environment = Environment::init()?;
+        let environment = crate::variables::start_environment()?;
         if level == MPI_THREAD_MULTIPLE {
             environment.take_turns(give_turn)?;
             *waker() = Some(environment.waker()?);
@@ -107,10 +105,7 @@ impl Mpi {
         let object = |communicator: Communicator, handle: MPI_Comm| {
             communicator.set_handle(handle.0 as u64);
             communicator.set_error_handler(ErrorHandler::Fatal);
-            Rc::new(CommunicatorObject {
-                communicator,
-                errhandler: KeptErrhandler::new(MPI_ERRORS_ARE_FATAL),
-            })
+            Rc::new(CommunicatorObject { communicator, errhandler: KeptErrhandler::new(initial()) })
         };
         let world = object(environment.world(), MPI_COMM_WORLD);
         let alone = object(environment.alone(), MPI_COMM_SELF);

@@ -136,11 +136,16 @@ fn length(count: usize) -> i64 {
 }
 
 impl<F: Fabric> Communicator<F> {
-    /// A communicator whose first tasks are a grid (`MPI_Cart_create`); `None` for the others. Collective.
+    /// A communicator whose first tasks are a grid (`MPI_Cart_create`); `None` for the others, and for all if a size is 0, which is
+    /// a grid of no task. Collective.
     ///
     /// # Errors
     /// A grid of more tasks than there are; an inter-communicator; as for [`Cartesian::new`].
     pub fn create_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<Self>> {
+        if dimensions.len() == periods.len() && dimensions.contains(&0) {
+            self.first_ranks("create_cartesian", 0)?;
+            return Ok(None);
+        }
         let grid = Cartesian::new(dimensions, periods)?;
         let group = self.first_ranks("create_cartesian", grid.size())?;
         self.create_with(&group, Some(Topology::Cartesian(Rc::new(grid))))
@@ -165,7 +170,7 @@ impl<F: Fabric> Communicator<F> {
     /// grid, and for a grid of no task at all.
     ///
     /// # Errors
-    /// As for [`create_cartesian`](Self::create_cartesian), but a size of 0 is a fair question here.
+    /// As for [`create_cartesian`](Self::create_cartesian).
     pub fn map_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<u32>> {
         if dimensions.len() == periods.len() && dimensions.contains(&0) {
             return Ok(None);

@@ -90,6 +90,38 @@ pub(crate) fn is_tested(name: &str) -> bool {
     !converts && !ELSEWHERE.contains(&name) && !CHAPTERS.iter().any(|chapter| name.starts_with(chapter))
 }
 
+/// Whether a function may be called while MPI is not running (MPI 5.0 section 11.4.1).
+pub(crate) fn works_always(name: &str) -> bool {
+    const PARTS: [&str; 8] = [
+        "MPI_Info_",
+        "MPI_Errhandler_free",
+        "_create_errhandler",
+        "MPI_Error_",
+        "MPI_Add_error_",
+        "MPI_Remove_error_",
+        "MPI_Get_version",
+        "MPI_Get_library_version",
+    ];
+    // Of these the standard does not say so; they look at nothing but what the program gives them.
+    const ITSELF: [&str; 8] = [
+        "MPI_Initialized",
+        "MPI_Finalized",
+        "MPI_Is_thread_main",
+        "MPI_Get_address",
+        "MPI_Address",
+        "MPI_Get_hw_resource_info",
+        "MPI_Get_processor_name",
+        "MPI_Test_cancelled",
+    ];
+    name.starts_with("MPI_Status_") || ITSELF.contains(&name) || PARTS.iter().any(|part| name.contains(part))
+}
+
+/// Functions that cannot be tried while MPI is not running: they start it, free what was not allocated, or return no code.
+pub(crate) fn is_tried_outside(name: &str) -> bool {
+    const NOT: [&str; 4] = ["MPI_Session_init", "MPI_Free_mem", "MPI_Aint_add", "MPI_Aint_diff"];
+    is_tested(name) && !NOT.contains(&name)
+}
+
 /// The name that a call gives itself: forms with larger counts go by the name of the others; older functions
 /// by their newer ones, once they have a place for each result.
 pub(crate) fn said_name(name: &str, is_refused_at_once: bool) -> &str {
@@ -410,11 +442,40 @@ fn by_address(base: &str, kind: &str) -> Option<(&'static str, &'static str, &'s
     }
 }
 
+/// An array with a bad element, the class, and what the message must contain.
+fn bad_element(
+    function: &Function,
+    parameter: &Parameter,
+) -> Option<(&'static str, &'static [&'static str], &'static str)> {
+    let base = function.base();
+    let is_collective = function.has("comm") && !base.starts_with("pack") && !base.starts_with("unpack");
+    match (parameter.name.as_str(), parameter.kind.as_str()) {
+        ("sendcounts" | "recvcounts", "const int *") if is_collective => {
+            Some(("bad_counts", &["COUNT", "ARG"], "-5"))
+        }
+        ("sendcounts" | "recvcounts", "const MPI_Count *") if is_collective => {
+            Some(("large_bad_counts", &["COUNT", "ARG"], "-5"))
+        }
+        ("sendtypes" | "recvtypes", _) => Some(("bad_types", &["TYPE"], "0x")),
+        ("array_of_types", _) if base == "type_create_struct" => Some(("bad_types", &["TYPE"], "0x")),
+        ("array_of_blocklengths", "const int *") => Some(("bad_counts", &["ARG", "COUNT"], "-5")),
+        ("array_of_blocklengths", "const MPI_Count *") => Some(("large_bad_counts", &["ARG", "COUNT"], "-5")),
+        ("array_of_requests", _) => Some(("bad_requests()", &["REQUEST", "IN_STATUS"], "0x")),
+        _ => None,
+    }
+}
+
 fn bad_addresses(function: &Function, parameter: &Parameter) -> Vec<Bad> {
     let base = function.base();
     let (kind, name) = (parameter.kind.as_str(), parameter.name.as_str());
     let null =
         |classes: &'static [&'static str]| vec![Bad { value: "NULL".into(), classes, says: "null".into() }];
+    if let Some((value, class, says)) = bad_element(function, parameter) {
+        // The first element is bad; the array itself may be null where nothing is in it.
+        let mut all = null(&["ARG", "COUNT", "TYPE", "REQUEST"]);
+        all.push(Bad { value: value.into(), classes: class, says: says.into() });
+        return all;
+    }
     if let Some((nothing, freed, classes)) = by_address(&base, kind) {
         let mut all = null(&["ARG"]);
         all[0].classes = if kind == "MPI_Request *" { &["ARG", "REQUEST"] } else { &["ARG"] };

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
+use crate::errhandlers::{INITIAL, INITIAL_WORDS};
+
 /// What a person may ask for.
 const HELP: &str = "\
 usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...
@@ -22,6 +24,8 @@ For a program:
 
 For the job:
   -genv NAME VALUE         set a variable for all tasks
+  -initial-errhandler WHAT mpi_errors_are_fatal (the default), mpi_errors_abort or mpi_errors_return: what errors do that
+                           no error handler of the program is for
   --bind-to core|none      give each task a core of its own, or not
   --timeout SECONDS        end the job after so long
   --shared-malloc          large blocks of malloc (64 KiB and more, from MPI_Init on) in memory that all tasks reach by a
@@ -172,6 +176,13 @@ impl Plan {
             "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
             "--timeout" | "-timeout" => self.options.extend(["--timeout".into(), value()?]),
             "--tag-output" | "-tag-output" | "-l" => self.options.push("--tag-output".into()),
+            "-initial-errhandler" | "--initial-errhandler" => {
+                let word = value()?;
+                if !INITIAL_WORDS.iter().any(|(known, _)| word == *known) {
+                    return Err(format!("{option} {}: it is none of MPI's handlers", word.to_string_lossy()));
+                }
+                self.options.extend(["--env".into(), assignment(INITIAL.into(), word)]);
+            }
             "--shared-malloc" | "-shared-malloc" => self.shares_malloc = true,
             "--verbose" | "-verbose" | "-v" => self.options.push("--verbose".into()),
             "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {}

@@ -1,0 +1,371 @@
+//! Performance variables of the tool information interface (MPI 5.0 section 15.3.7): what a task has done so far, and how long its
+//! queues are. Counters run while a handle is started, from 0 or from what was written; levels are always what they are.
+//!
+//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
+//! standard says they are for; each may be null where the standard says so.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use mpi_over_am::{Counts, Environment};
+
+use crate::state::{self, Mpi};
+use crate::types::{MPI_Datatype, MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
+use crate::variables::{
+    COUNT, INVALID, INVALID_HANDLE, NO_ENUM, NO_OBJECT, NOT_ACCESSIBLE, TUNER_DETAIL, Tool, USER_BASIC,
+    in_tool, index_of, indexed, put, put_string,
+};
+
+const INVALID_SESSION: c_int = 1009;
+const NO_WRITE: c_int = 1016;
+const NO_START_OR_STOP: c_int = 1017;
+
+/// All handles of a session (`MPI_T_PVAR_ALL_HANDLES`).
+const ALL_HANDLES: MPI_T_pvar_handle = MPI_T_pvar_handle(1);
+
+/// Classes of variables.
+pub(crate) const LEVEL: c_int = 2;
+pub(crate) const COUNTER: c_int = 7;
+
+/// A performance variable.
+pub(crate) struct Variable {
+    name: &'static str,
+    about: &'static str,
+    pub(crate) class: c_int,
+    /// How many values it has: one, or one for each task of the job.
+    per_task: bool,
+    values: fn(&Counts) -> Vec<u64>,
+}
+
+macro_rules! variables {
+    ($($class:ident $each:literal $name:ident $values:expr, $about:literal;)*) => {
+        [$(Variable {
+            name: stringify!($name),
+            about: $about,
+            class: $class,
+            per_task: $each,
+            values: $values,
+        },)*]
+    };
+}
+
+pub(crate) static VARIABLES: [Variable; 11] = variables! {
+    LEVEL false posted_receives |counts| vec![counts.posted_receives], "Receives that wait for their message";
+    LEVEL false early_messages |counts| vec![counts.early_messages], "Messages that wait for their receive";
+    LEVEL false operations_under_way |counts| vec![counts.operations_under_way], "Non-blocking operations that are not over";
+    COUNTER true packets_sent |counts| counts.packets_sent.clone(), "Packets sent to each task of the job";
+    COUNTER true packets_received |counts| counts.packets_received.clone(), "Packets that came from each task of the job, and were handled";
+    COUNTER false long_messages_received |counts| vec![counts.long_messages_received], "Messages that needed more than one packet, or a place first, and are whole";
+    COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes that those have brought";
+    COUNTER false operations_ended |counts| vec![counts.operations_ended], "Operations that took longer than their call and have ended";
+    COUNTER false retries |counts| vec![counts.retries], "Times that something found no room, and was put off";
+    COUNTER false pieces_sent |counts| vec![counts.pieces_sent], "Pieces of data sent as packets";
+    COUNTER false pieces_received |counts| vec![counts.pieces_received], "Pieces of data that came as packets";
+};
+
+/// The counts when MPI ended.
+static LAST: Mutex<Option<Counts>> = Mutex::new(None);
+
+/// Keeps the counts for who asks after the end.
+pub(crate) fn keep(environment: &Environment) {
+    if let Ok(counts) = environment.counts() {
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
+    }
+}
+
+/// The counts now: all zero before MPI has started, as they were at its end after that.
+fn counts() -> Result<Counts, c_int> {
+    if let (true, false) = state::stage() {
+        let mpi = state::enter("MPI_T_pvar_read")?;
+        let ask = |mpi: &Mpi| Some(mpi.environment.borrow().as_ref()?.counts());
+        if let Some(counts) = ask(&mpi) {
+            return counts.map_err(|_| NOT_ACCESSIBLE);
+        }
+    }
+    Ok(LAST.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default())
+}
+
+/// A session, and the handles in it.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    handles: BTreeMap<usize, Handle>,
+}
+
+/// A variable as one session sees it.
+#[derive(Clone, Debug)]
+struct Handle {
+    variable: usize,
+    /// How many values are read.
+    count: usize,
+    /// What was counted while it was started before, or written.
+    kept: Vec<u64>,
+    /// Since when it is started: what the counts were then.
+    since: Option<Vec<u64>>,
+}
+
+impl Handle {
+    fn variable(&self) -> &'static Variable {
+        &VARIABLES[self.variable]
+    }
+
+    /// The counts of the variable now.
+    fn raw(&self) -> Result<Vec<u64>, c_int> {
+        let mut values = (self.variable().values)(&counts()?);
+        values.resize(self.count, 0);
+        Ok(values)
+    }
+
+    fn value(&self) -> Result<Vec<u64>, c_int> {
+        if self.variable().class == LEVEL {
+            return self.raw();
+        }
+        let Some(since) = &self.since else { return Ok(self.kept.clone()) };
+        let more = self.raw()?.into_iter().zip(since).map(|(now, before)| now.saturating_sub(*before));
+        Ok(self.kept.iter().zip(more).map(|(kept, more)| kept.saturating_add(more)).collect())
+    }
+
+    /// Counts from `kept` on.
+    fn begin_with(&mut self, kept: Vec<u64>) -> Result<(), c_int> {
+        if self.variable().class == LEVEL {
+            return Err(NO_WRITE);
+        }
+        if self.since.is_some() {
+            self.since = Some(self.raw()?);
+        }
+        self.kept = kept;
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), c_int> {
+        if self.variable().class == LEVEL {
+            return Err(NO_START_OR_STOP);
+        }
+        if self.since.is_none() {
+            self.since = Some(self.raw()?);
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), c_int> {
+        if self.variable().class == LEVEL {
+            return Err(NO_START_OR_STOP);
+        }
+        self.kept = self.value()?;
+        self.since = None;
+        Ok(())
+    }
+}
+
+pub(crate) unsafe fn mpi_t_pvar_get_num(num_pvar: *mut c_int) -> c_int {
+    in_tool(|_| {
+        unsafe { put(num_pvar, VARIABLES.len() as c_int) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_get_info(
+    pvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    var_class: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    readonly: *mut c_int,
+    continuous: *mut c_int,
+    atomic: *mut c_int,
+) -> c_int {
+    in_tool(|_| {
+        let variable = indexed(&VARIABLES, pvar_index)?;
+        let is_level = variable.class == LEVEL;
+        unsafe {
+            put_string(variable.name, name, name_len);
+            put_string(variable.about, desc, desc_len);
+            put(verbosity, if is_level { USER_BASIC } else { TUNER_DETAIL });
+            put(var_class, variable.class);
+            put(datatype, COUNT);
+            put(enumtype, NO_ENUM);
+            put(bind, NO_OBJECT);
+            put(readonly, c_int::from(is_level));
+            put(continuous, c_int::from(is_level));
+            put(atomic, c_int::from(!is_level));
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_get_index(
+    name: *const c_char,
+    var_class: c_int,
+    pvar_index: *mut c_int,
+) -> c_int {
+    in_tool(|_| {
+        // No two have the same name.
+        let of_class = VARIABLES.iter().map(|one| if one.class == var_class { one.name } else { "" });
+        let index = unsafe { index_of(name, of_class) }?;
+        unsafe { put(pvar_index, index) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
+    in_tool(|tool| {
+        if session.is_null() {
+            return Err(INVALID);
+        }
+        let number = tool.new_handle();
+        tool.sessions.insert(number, Session::default());
+        unsafe { *session = MPI_T_pvar_session(number) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
+    in_tool(|tool| {
+        if session.is_null() {
+            return Err(INVALID);
+        }
+        tool.sessions.remove(&unsafe { *session }.0).ok_or(INVALID_SESSION)?;
+        unsafe { *session = MPI_T_pvar_session(0) };
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
+    session: MPI_T_pvar_session,
+    pvar_index: c_int,
+    _obj_handle: *mut c_void,
+    handle: *mut MPI_T_pvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    in_tool(|tool| {
+        let number = tool.new_handle();
+        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+        let variable = indexed(&VARIABLES, pvar_index)?;
+        if handle.is_null() {
+            return Err(INVALID);
+        }
+        // How many tasks there are is known from MPI_Init on.
+        let values = if variable.per_task { (variable.values)(&counts()?).len() } else { 1 };
+        if values == 0 {
+            return Err(NOT_ACCESSIBLE);
+        }
+        let new = Handle { variable: pvar_index as usize, count: values, kept: vec![0; values], since: None };
+        session.handles.insert(number, new);
+        unsafe {
+            *handle = MPI_T_pvar_handle(number);
+            put(count, values as c_int);
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_handle_free(
+    session: MPI_T_pvar_session,
+    handle: *mut MPI_T_pvar_handle,
+) -> c_int {
+    in_tool(|tool| {
+        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+        if handle.is_null() {
+            return Err(INVALID);
+        }
+        session.handles.remove(&unsafe { *handle }.0).ok_or(INVALID_HANDLE)?;
+        unsafe { *handle = MPI_T_pvar_handle(0) };
+        Ok(())
+    })
+}
+
+fn with_handle(
+    tool: &mut Tool,
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    call: impl FnOnce(&mut Handle) -> Result<(), c_int>,
+) -> Result<(), c_int> {
+    let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+    call(session.handles.get_mut(&handle.0).ok_or(INVALID_HANDLE)?)
+}
+
+/// Calls for a handle, or for all of a session that `call` does not refuse.
+fn with_handles(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    call: impl Fn(&mut Handle) -> Result<(), c_int>,
+) -> c_int {
+    in_tool(|tool| {
+        if handle != ALL_HANDLES {
+            return with_handle(tool, session, handle, call);
+        }
+        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+        let mut outcomes = session.handles.values_mut().map(call);
+        outcomes.find(|outcome| *outcome == Err(NOT_ACCESSIBLE)).unwrap_or(Ok(()))
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    with_handles(session, handle, Handle::start)
+}
+
+pub(crate) unsafe fn mpi_t_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    with_handles(session, handle, Handle::stop)
+}
+
+pub(crate) unsafe fn mpi_t_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    with_handles(session, handle, |handle| handle.begin_with(vec![0; handle.count]))
+}
+
+/// Stores the values of a handle.
+unsafe fn read(handle: &Handle, buf: *mut c_void) -> Result<(), c_int> {
+    if buf.is_null() {
+        return Err(INVALID);
+    }
+    for (at, value) in handle.value()?.into_iter().enumerate() {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        unsafe { buf.cast::<i64>().add(at).write_unaligned(value) };
+    }
+    Ok(())
+}
+
+pub(crate) unsafe fn mpi_t_pvar_read(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    in_tool(|tool| with_handle(tool, session, handle, |handle| unsafe { read(handle, buf) }))
+}
+
+pub(crate) unsafe fn mpi_t_pvar_readreset(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    in_tool(|tool| {
+        with_handle(tool, session, handle, |handle| {
+            if handle.variable().class == LEVEL {
+                return Err(NO_WRITE);
+            }
+            unsafe { read(handle, buf) }?;
+            handle.begin_with(vec![0; handle.count])
+        })
+    })
+}
+
+pub(crate) unsafe fn mpi_t_pvar_write(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *const c_void,
+) -> c_int {
+    in_tool(|tool| {
+        with_handle(tool, session, handle, |handle| {
+            if buf.is_null() {
+                return Err(INVALID);
+            }
+            let values = (0..handle.count).map(|at| unsafe { buf.cast::<i64>().add(at).read_unaligned() });
+            let values: Option<Vec<u64>> = values.map(|value| u64::try_from(value).ok()).collect();
+            handle.begin_with(values.ok_or(INVALID)?)
+        })
+    })
+}
