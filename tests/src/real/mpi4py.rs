@@ -24,7 +24,7 @@ const TASKS: [u32; 2] = [2, 4];
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 const SUITE_LIMIT: Duration = Duration::from_secs(1200);
-const FILE_LIMIT: Duration = Duration::from_secs(120);
+const FILE_LIMIT: Duration = Duration::from_secs(300);
 
 /// One build of mpi4py.
 struct Build<'a> {
