@@ -80,5 +80,14 @@ int main(int argc, char **argv) {
         between();
     crossed(comm);
     CHECK(MPI_Comm_free(&comm) == MPI_SUCCESS);
+    /* What the library arranges in the course of the first few calls lies before the crossing, between, and behind it. */
+    for (int calls = 0; calls < 6; calls++) {
+        CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+        for (int i = 0; i < calls; i++)
+            CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
+        crossed(comm);
+        CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
+        CHECK(MPI_Comm_free(&comm) == MPI_SUCCESS);
+    }
     return end();
 }

@@ -328,7 +328,7 @@ impl<F: Fabric> Communicator<F> {
             None => vec![[0; TOLD_WORDS]; self.size() as usize],
         };
         let mut told = vec![[0; TOLD_WORDS]; out.len()];
-        self.scope(|s| s.wait(s.ialltoall(&out, &mut told)?))?;
+        self.scope(|s| s.wait(s.tell_of_lanes(&out, &mut told)?))?;
         let Some(mut own) = own else { return Ok(None) };
         if told.iter().any(|words| words[ADDRESS_WORDS] == 0) {
             own.close(&mut *self.state()?);

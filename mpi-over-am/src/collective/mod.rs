@@ -80,7 +80,7 @@ impl<F: Fabric> Communicator<F> {
 
     /// Takes part in an exchange between all tasks as one that has nothing to say, and does not wait for it.
     fn exchange_nothing(&self, bytes_each: u64) -> Result<()> {
-        let mut recorder = Recorder::new(self, None, Series::Started)?;
+        let mut recorder = Recorder::new(self, None, Series::Lanes)?;
         let (count, bytes) = (u64::from(self.size()) * bytes_each, Predefined::Byte.into());
         let (out, into) = (recorder.scratch(count, &bytes)?, recorder.scratch(count, &bytes)?);
         let send = Some(Parts::Equal { all: out.as_send(), count: bytes_each });

@@ -24,6 +24,9 @@ pub(super) enum Series {
     Started,
     /// Persistent ones.
     Persistent,
+    /// What tasks tell each other of their lanes in one of those that wait: once for each communicator. It is not one of those that
+    /// the program starts, which may lie before it in one task and after it in another.
+    Lanes,
 }
 
 /// A schedule in the making.
@@ -53,12 +56,15 @@ impl<'a, F: Fabric> Recorder<'a, F> {
 }
 
 fn next_tag<F: Fabric>(communicator: &Communicator<F>, series: Series) -> Result<i32> {
-    if series == Series::Waited {
-        return Ok(direct::TAG);
-    }
+    let mark = match series {
+        Series::Waited => return Ok(direct::TAG),
+        // The persistent ones' numbers begin with 1.
+        Series::Lanes => return Ok(PERSISTENT.cast_signed()),
+        Series::Started => 0,
+        Series::Persistent => PERSISTENT,
+    };
     let number = communicator.next_collective()?;
-    let tag = number % (PERSISTENT - 1) + 1;
-    Ok((if series == Series::Persistent { tag | PERSISTENT } else { tag }).cast_signed())
+    Ok(((number % (PERSISTENT - 1) + 1) | mark).cast_signed())
 }
 
 impl<F: Fabric> Plan for Recorder<'_, F> {

@@ -12,7 +12,11 @@ use crate::request::{Request, Scope};
 
 impl<'scope, F: Fabric> Scope<'scope, '_, F> {
     fn begin(&'scope self, collective: &Collective) -> Result<Request<'scope>> {
-        let id = self.communicator().start_collective(collective, Series::Started, self.number())?;
+        self.begin_of(Series::Started, collective)
+    }
+
+    fn begin_of(&'scope self, series: Series, collective: &Collective) -> Result<Request<'scope>> {
+        let id = self.communicator().start_collective(collective, series, self.number())?;
         Ok(self.opened(id))
     }
 
@@ -121,10 +125,23 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         send: &'scope [T],
         recv: &'scope mut [T],
     ) -> Result<Request<'scope>> {
+        self.begin(&self.to_all(send, recv)?)
+    }
+
+    /// An [`ialltoall`](Self::ialltoall) of the library's own: what tasks tell each other of their lanes.
+    pub(super) fn tell_of_lanes<T: Datum>(
+        &'scope self,
+        send: &'scope [T],
+        recv: &'scope mut [T],
+    ) -> Result<Request<'scope>> {
+        self.begin_of(Series::Lanes, &self.to_all(send, recv)?)
+    }
+
+    fn to_all<T: Datum>(&'scope self, send: &'scope [T], recv: &'scope mut [T]) -> Result<Collective> {
         let count = (send.len() / self.communicator().partners()?) as u64;
         let send = Parts::Equal { all: self.lend(send)?, count };
         let recv = Parts::Equal { all: self.lend_room(recv)?, count };
-        self.begin(&Collective::Alltoall { send: Some(send), recv })
+        Ok(Collective::Alltoall { send: Some(send), recv })
     }
 
     /// Starts an [alltoallv](crate::Communicator::alltoallv) (`MPI_Ialltoallv`).
