@@ -28,6 +28,12 @@ const STASHED_MAX: usize = 64;
 /// An opened instance of the layer: counters, handlers, and the fabric they are reached by.
 ///
 /// It may move between threads and belongs to one at a time: there is no lock on its message path.
+///
+/// ```compile_fail,E0277
+/// # use am_core::{Context, testing::loopback::Loopback};
+/// fn seen_by_several_threads<T: Sync>() {}
+/// seen_by_several_threads::<Context<Loopback>>();
+/// ```
 #[derive(Debug)]
 pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) fabric: F,
@@ -335,10 +341,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Makes progress until `done` says so, and returns in no other case, whatever else goes wrong: for ending an operation that
-    /// uses memory about to be given back. Errors are kept for the next probe or wait.
+    /// uses memory about to be given back. Errors are kept for the next probe or wait. In a copy of a task it returns at once: what
+    /// the task has begun uses the task's memory.
     pub fn wait_until_ended(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         let mut polls = 0;
-        while !done(self) {
+        while !in_handler::is_copy() && !done(self) {
             self.progress_quietly(&mut polls);
         }
     }
@@ -364,6 +371,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[cold]
     #[inline(never)]
     fn work(&mut self) -> Result<bool> {
+        // What its task has begun is its task's, and the memory that was lent for it is free here.
+        if in_handler::is_copy() {
+            return Ok(false);
+        }
         let moved = self.engine.work(&mut Port(&mut self.fabric), &mut self.handlers)?;
         Ok(self.work_on_thread()? | moved)
     }
@@ -494,12 +505,16 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Waits until an operation has ended: its result, and the memory it kept. Returns in no other case, whatever else goes
-    /// wrong, because the operation may be using borrowed memory.
+    /// wrong, because the operation may be using borrowed memory. That of a copy of a task nobody uses: what the task has begun
+    /// uses the task's.
     pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
         let mut polls = 0;
         loop {
             if let Some(ended) = self.engine.ops.take_ended(op) {
                 return (ended.result.map_err(|error| *error), ended.kept);
+            }
+            if in_handler::is_copy() {
+                return (Err(Error::CopiedProcess { call: "a wait for what its task has begun" }), None);
             }
             self.progress_quietly(&mut polls);
         }

@@ -46,6 +46,12 @@ fn refused(call: &'static str) -> Error {
     if MARKS.get() & COPY == 0 { Error::InHandler { call } } else { Error::CopiedProcess { call } }
 }
 
+/// Whether this process is a copy of a task.
+#[inline]
+pub(crate) fn is_copy() -> bool {
+    MARKS.get() & COPY != 0
+}
+
 /// This process is a copy of a task, made by fork: communicating calls of this thread, the only one that a copy has, return
 /// [`Error::CopiedProcess`] from now on. For whoever sees to forks, as a fabric's set-up does.
 pub fn mark_copied_process() {

@@ -104,7 +104,7 @@
 //!
 //! # Where to look
 //!
-//! [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
+//! [`lapi`] says where each call of LAPI is. [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
 //! are given and may answer. [`engine`] is the protocol: what packets mean, without any input or output of its own;
 //! [`engine::packet`] is its wire format. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] is the trait that the world below implements. [`buffer`] is the
 //! one module with `unsafe` code.
@@ -126,6 +126,7 @@ pub mod fabric;
 pub mod handler;
 mod handler_thread;
 mod in_handler;
+pub mod lapi;
 pub mod pgas;
 mod progress;
 pub mod shared;

@@ -21,7 +21,7 @@ use crate::fabric::{Fabric, Waker};
 use crate::handler::{HandlerSet, HandlerTable};
 use crate::in_handler;
 use crate::transfer::{AtomicOp, Width};
-use crate::verbs::OwnedHandle;
+use crate::verbs::{OwnedHandle, PollReason};
 
 /// The longest sleep of a poller. News end it, and so does a thread that wants in.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -121,6 +121,23 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
                 self.inner.rest(context, polls);
             }
         }
+    }
+
+    /// As [`Context::msgpoll`]; where another thread uses the context, does nothing and says so. Never waits for that thread.
+    ///
+    /// # Errors
+    /// As for [`wait_for`](Self::wait_for).
+    pub fn msgpoll(&self, idle_polls_max: u32) -> Result<PollReason> {
+        in_handler::check("msgpoll")?;
+        if let Some(error) = lock(&self.inner.met).pop() {
+            return Err(error);
+        }
+        let Some(mut context) = try_lock(&self.inner.context) else { return Ok(PollReason::OtherThread) };
+        let reason = context.msgpoll(idle_polls_max)?;
+        if reason != PollReason::GaveUp {
+            self.inner.moved.notify_all();
+        }
+        Ok(reason)
     }
 
     /// As [`Context::wait_counter`]; several threads may wait, also for one counter.

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use am_core::buffer::Access;
+use am_core::error::Error;
+use am_core::task::TaskId;
+use am_core::testing::Random;
 use am_core::{GetOptions, PutOptions};
 use am_tests::harness::job;
 use am_via::shm::os::fork::run_in_copy;
@@ -122,6 +125,97 @@ fn a_core_dump_shows_the_programs_blocks_and_no_hole() {
         drop(block);
         assert!(mapping_of(at).is_left_out(), "{:?}", mapping_of(at));
     });
+}
+
+/// Bytes of what stands again and again in memory that a dump is searched for.
+const LINE: usize = 64;
+
+/// A line that nobody writes by chance.
+fn line_of(seed: u64) -> [u8; LINE] {
+    let mut random = Random::new(seed);
+    let mut line = [0; LINE];
+    line.chunks_mut(8).for_each(|word| word.copy_from_slice(&random.bits().to_le_bytes()));
+    line
+}
+
+fn fill(memory: &mut [u8], line: &[u8; LINE]) {
+    memory.chunks_mut(LINE).for_each(|place| place.copy_from_slice(&line[..place.len()]));
+}
+
+/// Seeds of the lines in a block of the program's, in one that it has given back, and in job memory that is not the program's.
+const SEEDS: [u64; 3] = [11, 12, 13];
+
+fn abort_with_marked_memory() {
+    let task = Task::join().expect("the launcher made a job");
+    let mut context = task.context().expect("the job has memory");
+    let [mut kept, mut freed] = [vec![0; LARGE], vec![0; LARGE]];
+    let mut other = context.alloc(LARGE).expect("alloc");
+    for (memory, seed) in [&mut kept[..], &mut freed[..], &mut other[..]].into_iter().zip(SEEDS) {
+        assert!(of(memory).is_job_memory());
+        fill(memory, &line_of(seed));
+    }
+    drop(freed);
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux, with /proc");
+    assert!(!maps.contains("/dev/shm/"), "job memory has no name that could stay: {maps}");
+    context.gfence().expect("all are there");
+    if task.number() == 1 {
+        std::process::abort();
+    }
+    match context.gfence().expect_err("task 1 has aborted") {
+        Error::PeerFailed { task: TaskId(1), what } => println!("\nhow: {what}"),
+        other => panic!("not about task 1: {other}"),
+    }
+}
+
+/// The system writes it: blocks of the program are in it, and of the rest of job memory, terabytes of holes, nothing. The job ends as
+/// it does with any task that dies.
+#[test]
+fn an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends() {
+    let folder = std::env::temp_dir().join(format!("am-core-dump-{}", std::process::id()));
+    let first = r#"mkdir -p "$DUMP_FOLDER" && cd "$DUMP_FOLDER" && { ulimit -c unlimited || true; }"#;
+    let test = "an_aborted_task_leaves_a_core_dump_of_its_blocks_and_a_job_that_ends";
+    let job = job(test).tasks(2).env("DUMP_FOLDER", folder.display().to_string()).after(first);
+    job.run_and_judge(abort_with_marked_memory, |outcome| {
+        assert!(!outcome.is_success);
+        let failure = outcome.failure.as_ref().expect("task 1 failed");
+        assert_eq!((failure.task, outcome.tasks[1].ended), (1, Some(Ended::Signalled(6))), "{failure}");
+        let told = &outcome.tasks[0].stdout;
+        assert!(told.contains("how: ") && told.contains("SIGABRT"), "task 0 was told: {told}");
+        let dump = std::fs::read_dir(&folder).expect("its folder").flatten().map(|entry| entry.path());
+        let dump: Vec<_> = dump.collect();
+        let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+        let [dump] = &dump[..] else {
+            assert!(dump.is_empty(), "{dump:?}");
+            let is_file_here = !pattern.starts_with(['|', '/']) && limit_of_dumps() > 0;
+            assert!(!is_file_here, "no dump in {}, though the pattern is {pattern}", folder.display());
+            println!("not looked into: dumps go elsewhere, or nowhere ({})", pattern.trim());
+            return std::fs::remove_dir_all(&folder).expect("it is empty");
+        };
+        let len = std::fs::metadata(dump).expect("it is there").len();
+        assert!(len < 1 << 30, "a dump of {len} bytes");
+        let bytes = std::fs::read(dump).expect("it is there");
+        let lines = SEEDS.map(line_of);
+        let mut counts = [0; SEEDS.len()];
+        for chunk in bytes.chunks_exact(LINE) {
+            for (line, count) in lines.iter().zip(&mut counts) {
+                *count += usize::from(chunk == line);
+            }
+        }
+        println!("a dump of {len} bytes; lines of each kind: {counts:?}");
+        let [kept, freed, other] = counts;
+        assert!(kept >= LARGE / LINE, "the program's block is not whole: {counts:?}");
+        // What a function has left on its stack counts too.
+        assert!(freed < 16 && other < 16, "what is not the program's: {counts:?}");
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+    });
+}
+
+/// The most that a dump may have here, in bytes; 0: there is none.
+fn limit_of_dumps() -> u64 {
+    let limits = std::fs::read_to_string("/proc/self/limits").expect("Linux, with /proc");
+    let line = limits.lines().find(|line| line.starts_with("Max core file size")).expect("it has this limit");
+    let hard = line.split_whitespace().rev().nth(1).expect("a soft and a hard one");
+    hard.parse().unwrap_or(u64::MAX)
 }
 
 /// A fork without exec: both processes have what was there, each its own.

@@ -4,6 +4,7 @@ pub mod conformance;
 pub mod loopback;
 mod random;
 pub mod threads;
+pub mod turns;
 pub mod watchdog;
 
 pub use random::Random;

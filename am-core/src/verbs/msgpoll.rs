@@ -17,6 +17,9 @@ pub enum PollReason {
     Both,
     /// So many polls in a row brought nothing (`LAPI_DISP_CNTR`).
     GaveUp,
+    /// Another thread uses the context, and makes its progress (`LAPI_POLLING_NET`): of a
+    /// [`SharedContext`](crate::shared::SharedContext) only.
+    OtherThread,
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {

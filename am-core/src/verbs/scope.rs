@@ -44,6 +44,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             |context, loans| body(&mut Scope { context, loans, ops: &ops }),
             |context, unwinds| {
                 let begun = ops.take();
+                // A copy of the task leaves a scope that the task began: nothing of it is the copy's.
+                let unwinds = unwinds && !in_handler::is_copy();
                 if unwinds {
                     for &op in &begun {
                         let Context { engine, fabric, handlers, .. } = &mut *context;
@@ -77,6 +79,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
         udata: &'env [u8],
         options: AmOptions,
     ) -> Result<()> {
+        in_handler::check("amsend")?;
         let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
         let source = Source::<NoGatherer>::Bytes(self.loans.lend(udata));
         let end = End { origin: options.origin, ..End::held() };
@@ -91,6 +94,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     /// # Errors
     /// As for [`Context::put`].
     pub fn put(&mut self, to: RemoteAddress, bytes: &'env [u8], options: PutOptions) -> Result<()> {
+        in_handler::check("put")?;
         let bytes = self.loans.lend(bytes);
         let begun = self.context.begin_put(to, bytes, options, End::held())?;
         self.note(begun);
@@ -102,6 +106,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     /// # Errors
     /// As for [`Context::get`].
     pub fn get(&mut self, from: RemoteAddress, to: &'env mut [u8], options: GetOptions) -> Result<()> {
+        in_handler::check("get")?;
         let to = self.loans.lend_mut(to);
         let begun = self.context.begin_get(from, to, options, End::held())?;
         self.note(begun);
@@ -119,6 +124,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
         from: Pieces<'env>,
         options: PutOptions,
     ) -> Result<()> {
+        in_handler::check("putv")?;
         let from = self.loans.lend_pieces(from)?;
         let begun = self.context.begin_putv((to, layout), from, options, End::held())?;
         self.note(begun);
@@ -136,6 +142,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
         to: PiecesMut<'env>,
         options: GetOptions,
     ) -> Result<()> {
+        in_handler::check("getv")?;
         let to = self.loans.lend_pieces_mut(to)?;
         let begun = self.context.begin_getv((from, layout), &to, options, End::held())?;
         self.note(begun);
@@ -154,6 +161,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
         udata: Pieces<'env>,
         options: AmOptions,
     ) -> Result<()> {
+        in_handler::check("amsendv")?;
         let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
         let source = Source::Gather(self.loans.lend_pieces(udata)?);
         let end = End { origin: options.origin, ..End::held() };

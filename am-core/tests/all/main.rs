@@ -3,5 +3,6 @@
 mod conformance;
 mod failure;
 mod lapi_errors;
+mod same_seed;
 mod shared;
 mod wild_peer;

@@ -14,7 +14,7 @@ use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, Loopback, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
-use am_core::{AmOptions, Context};
+use am_core::{AmOptions, Context, PollReason};
 
 const THREADS: u64 = 4;
 
@@ -159,4 +159,30 @@ fn one_thread_at_a_time_waits_for_a_counter_without_polling() {
         let refused = errors.iter().filter(|error| matches!(error, Error::MultipleWaiters { .. })).count();
         assert_eq!((purged, refused), (1, errors.len() - 1), "{errors:?}");
     });
+}
+
+#[test]
+fn a_bounded_poll_says_that_another_thread_is_at_it() {
+    let _watchdog = Watchdog::new("a bounded poll".to_owned(), Duration::from_secs(60));
+    let (shared, _) = pair(Config::new(2));
+    let shared = &shared;
+    assert_eq!(shared[0].msgpoll(3).unwrap(), PollReason::GaveUp);
+    let (begun, is_inside) = std::sync::mpsc::channel();
+    let (leave, left) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let inside = |_: &mut _| {
+                begun.send(()).unwrap();
+                left.recv().unwrap();
+                Ok(())
+            };
+            shared[0].with(inside).unwrap();
+        });
+        is_inside.recv().unwrap();
+        assert_eq!(shared[0].msgpoll(3).unwrap(), PollReason::OtherThread);
+        leave.send(()).unwrap();
+    });
+    let handler = am_core::handler::HandlerId(0);
+    shared[1].with(|context| context.amsend(TaskId(0), handler, &[], &[1; 8], AmOptions::default())).unwrap();
+    assert_eq!(shared[0].msgpoll(3).unwrap(), PollReason::ReceiveComplete);
 }

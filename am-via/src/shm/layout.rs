@@ -274,10 +274,10 @@ impl ControlLayout {
         (self.packet_bytes as usize).next_multiple_of(64) + 64
     }
 
-    /// VI slots in the file.
+    /// VI slots in the file: up to 16 tasks, each context can talk to each; those that are not used cost nothing.
     #[must_use]
     pub fn vis(&self) -> u32 {
-        (self.num_tasks.saturating_mul(4)).clamp(64, VIS_MAX)
+        self.num_tasks.saturating_mul(CONTEXTS_MAX * CONTEXTS_MAX).clamp(64, VIS_MAX)
     }
 
     fn pair_bytes(&self) -> usize {

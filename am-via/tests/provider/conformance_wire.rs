@@ -1,5 +1,6 @@
 //! What every fabric must do, done by the fabric over the device `wire`: tasks are threads, the wire is friendly or not.
 
+use am_core::testing::turns::{NOT_REPEATED, record_checks};
 use am_core::testing::{conformance, threads};
 use am_via::device::NodeAddress;
 use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
@@ -34,14 +35,17 @@ fn run_over(
     println!("{options:?} {plan:?}");
     let filter = std::env::var("AM_CHECK").unwrap_or_default();
     let network = WireNetwork::new(options);
-    let fabrics = (0..options.num_tasks)
-        .map(|task| {
-            let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
-            change(ViaFabric::new(Nic::open(device), plan))
-        })
-        .collect();
+    let fabrics = fabrics_of(&network, options, plan).into_iter().map(change).collect();
     threads::run(fabrics, |context| conformance::run_all(&filter, context));
     network.statistics()
+}
+
+fn fabrics_of(network: &WireNetwork, options: WireOptions, plan: CreditPlan) -> Vec<ViaFabric<Wire>> {
+    let open = |task| {
+        let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
+        ViaFabric::new(Nic::open(device), plan)
+    };
+    (0..options.num_tasks).map(open).collect()
 }
 
 const PLENTY: CreditPlan = CreditPlan { credits: 60, answers: 60 };
@@ -91,4 +95,29 @@ fn two_and_three_tasks_with_faults() {
 fn eight_tasks_with_faults_and_one_credit() {
     let counts = run(WireOptions { faults: faults(8), ..WireOptions::new(8) }, ONE);
     assert!(counts.retransmitted > 0 && counts.refused > 0, "{counts:?}");
+}
+
+/// Tasks that take turns, over a wire with every fault: all that happens comes from the two seeds.
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for (num_tasks, rdma) in [(2, true), (3, false)] {
+        let record = |seed| {
+            let options = WireOptions { rdma, faults: faults(seed), ..WireOptions::new(num_tasks) };
+            record_checks("", 7, || fabrics_of(&WireNetwork::new(options), options, PLENTY))
+        };
+        let (first, again, other) = (record(1), record(1), record(2));
+        let mut others = 0;
+        for ((first, again), other) in first.iter().zip(&again).zip(&other) {
+            if NOT_REPEATED.contains(&first.check) {
+                continue;
+            }
+            assert_eq!(first, again, "{num_tasks} tasks");
+            others += usize::from(first != other);
+        }
+        assert!(
+            others > first.len() / 2,
+            "other faults, and {others} of {} checks ran otherwise",
+            first.len()
+        );
+    }
 }

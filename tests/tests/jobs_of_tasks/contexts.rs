@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use am_core::buffer::{Access, Executor};
+use am_core::buffer::{Access, Executor, JobBuffer};
 use am_core::error::Error;
-use am_core::handler::{Answer, Completion, Message};
+use am_core::handler::{Answer, Completion, Delivered, Message};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::conformance;
 use am_core::transfer::{AtomicOp, Width};
@@ -19,9 +19,13 @@ use am_via::start::ShmFabric;
 const CONTEXTS: u8 = 3;
 
 fn in_threads(body: impl Fn(u8, &mut Context<ShmFabric>) + Sync) {
+    in_so_many_threads(CONTEXTS, body);
+}
+
+fn in_so_many_threads(threads: u8, body: impl Fn(u8, &mut Context<ShmFabric>) + Sync) {
     let task = Task::join().expect("the launcher made a job");
     std::thread::scope(|scope| {
-        for number in 0..CONTEXTS {
+        for number in 0..threads {
             let (task, body) = (&task, &body);
             scope.spawn(move || {
                 let fabric = task.fabric(u32::from(number)).expect("the job has memory");
@@ -116,6 +120,136 @@ fn is_about(ended: Result<(), Error>, closed: Endpoint) {
     }
 }
 
+/// Threads of a task in `every_thread_to_every_thread`.
+const THREADS: u8 = 6;
+/// Messages from each thread to each.
+const MESSAGES: u32 = 150;
+
+/// Threads that own a context each: every one sends to every other by its name, also to those of its own task and to itself.
+#[test]
+fn every_thread_to_every_thread() {
+    for memory in ["auto", "staged"] {
+        job("every_thread_to_every_thread")
+            .tasks(2)
+            .env("AM_MEMORY", memory)
+            .time_limit(Duration::from_secs(300))
+            .run(|| in_so_many_threads(THREADS, to_everybody));
+    }
+}
+
+/// Of tiny messages, messages of one packet, and long ones: how long message `number` is.
+fn len_of(number: u32) -> usize {
+    [3, 700, 40_000][number as usize % 3]
+}
+
+fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
+    static DONE: AtomicU8 = AtomicU8::new(0);
+    let came = context.counter().expect("counter");
+    let mut next = vec![[0_u32; THREADS as usize]; 2];
+    let handler = context.register_handler(move |message| {
+        let (source, to) = (message.source, message.uhdr[0]);
+        assert_eq!(to, own, "the queue of another thread");
+        let number = u32::from_le_bytes(message.uhdr[1..].try_into().expect("four bytes"));
+        let expected = &mut next[source.task.index()][usize::from(source.context.0)];
+        assert_eq!(number, *expected, "the order of {source}'s messages");
+        *expected += 1;
+        assert_eq!(message.len, len_of(number) as u64);
+        let place = JobBuffer::zeroed(len_of(number));
+        let mark = source.task.0.to_le_bytes()[0] << 4 | source.context.0;
+        let check = move |delivered: Delivered| {
+            delivered.outcome.expect("it came whole");
+            let bytes = delivered.buffer.expect("its place");
+            assert!(bytes.iter().all(|&byte| byte == mark), "somebody else's bytes");
+        };
+        Answer::owned(place, Completion::Call(Box::new(check)))
+    });
+    let handler = handler.expect("the first handler");
+    context.gfence().expect("those of this number are there");
+    let me = context.endpoint();
+    let mark = me.task.0.to_le_bytes()[0] << 4 | me.context.0;
+    let options = AmOptions { target: Some(came.name()), ..AmOptions::default() };
+    for number in 0..MESSAGES {
+        for task in 0..2 {
+            // Each begins with another one.
+            for other in (0..THREADS).map(|other| (other + own) % THREADS) {
+                let to = Endpoint::new(TaskId(task), ContextNumber(other));
+                let mut uhdr = [other; 5];
+                uhdr[1..].copy_from_slice(&number.to_le_bytes());
+                context.amsend(to, handler, &uhdr, &vec![mark; len_of(number)], options).expect("amsend");
+            }
+        }
+    }
+    context.wait_counter(came, u64::from(2 * u32::from(THREADS) * MESSAGES)).expect("all come");
+    context.fence_ops(None).expect("all were taken");
+    // Others may still need this one's answers: all of both tasks are done when those of each number have met.
+    serve_until(context, &DONE, THREADS);
+    context.gfence().expect("gfence");
+}
+
+/// A thread that looks at nothing, with its senders' credits used up and its queues full, holds up no other thread of its process.
+#[test]
+fn a_context_that_stands_still_holds_up_no_other() {
+    for memory in ["auto", "staged"] {
+        job("a_context_that_stands_still_holds_up_no_other")
+            .tasks(2)
+            .env("AM_MEMORY", memory)
+            .env("AM_CREDITS", "4")
+            .run(|| in_threads(beside_one_that_stands_still));
+    }
+}
+
+fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
+    static FLOODED: AtomicU8 = AtomicU8::new(0);
+    static PASSED: AtomicU8 = AtomicU8::new(0);
+    let (came, back) = (context.counter().expect("counter"), context.counter().expect("counter"));
+    let handler = context.register_handler(move |_| Answer::consumed(Completion::BumpAtSource(back.name())));
+    let handler = handler.expect("the first handler");
+    let memory = context.alloc(64).expect("alloc");
+    let region = context.expose(memory, Access::READ_WRITE).expect("expose");
+    let theirs = context.address_init(region.address(0)).expect("address_init");
+    let other = 1 - context.task().index();
+    let to = Endpoint::new(TaskId(1 - context.task().0), ContextNumber(number));
+    let wait_for = |passed: &AtomicU8, count| {
+        while passed.load(Ordering::SeqCst) < count {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    if number > 0 {
+        wait_for(&FLOODED, 1);
+        for round in 0..1000_u64 {
+            let options = AmOptions { target: Some(came.name()), ..AmOptions::default() };
+            let len = [8, 500, 20_000][round as usize % 3];
+            context.amsend(to, handler, &[], &vec![1; len], options).expect("amsend");
+            context.wait_counter(back, 1).expect("it was handled, and that came back");
+            context.rmw(theirs[other], Width::Bits64, AtomicOp::FetchAdd(1)).expect("rmw");
+        }
+        context.wait_counter(came, 1000).expect("all come");
+        context.gfence().expect("gfence");
+        assert_eq!(region.load_u64(0).expect("load"), 1000);
+        // Nothing of it came by the queues of the one that stands still.
+        let still = Endpoint::new(to.task, ContextNumber(0));
+        let traffic = context.peer_statistics(still).expect("a task of the job");
+        assert_eq!((traffic.packets_sent, traffic.packets_received), (0, 0));
+        PASSED.fetch_add(1, Ordering::SeqCst);
+        return;
+    }
+    // Both flood each other, and then look at nothing until the others of their tasks are done.
+    let mut sent = Vec::new();
+    while !context.peer_statistics(to).expect("a task of the job").packets_waiting {
+        let buffer = JobBuffer::from(vec![1; 300]);
+        sent.push(context.amsend_owned(to, handler, &[], buffer, AmOptions::default()).expect("amsend"));
+    }
+    let count = sent.len() as u64;
+    assert!(count >= 4, "{count} messages fill it");
+    FLOODED.fetch_add(1, Ordering::SeqCst);
+    wait_for(&PASSED, CONTEXTS - 1);
+    for handle in sent {
+        context.wait_owned(handle).expect("a handle of this context").1.expect("it goes on");
+    }
+    context.wait_counter(back, count).expect("all are handled");
+    context.gfence().expect("gfence");
+}
+
 /// From every context to every context of the other task, by every way of memory.
 #[test]
 fn what_names_a_context_goes_there() {
@@ -167,8 +301,12 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
 
 /// Makes progress until each context of this task has come here.
 fn serve_until_all(context: &mut Context<ShmFabric>, arrived: &AtomicU8) {
+    serve_until(context, arrived, CONTEXTS);
+}
+
+fn serve_until(context: &mut Context<ShmFabric>, arrived: &AtomicU8, all: u8) {
     arrived.fetch_add(1, Ordering::SeqCst);
-    while arrived.load(Ordering::SeqCst) < CONTEXTS {
+    while arrived.load(Ordering::SeqCst) < all {
         context.probe().expect("probe");
         std::thread::yield_now();
     }

@@ -1,14 +1,17 @@
 //! A copy of a task, made by a fork without exec: it is refused by name, what it has it has alone, and its task goes on.
 
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+
 use am_core::buffer::{Access, JobBuffer};
 use am_core::error::{Error, Fault};
-use am_core::handler::{Answer, Completion, HandlerId};
+use am_core::handler::{Answer, Completion, Delivered, HandlerId, Place};
 use am_core::task::TaskId;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::{AmOptions, Context, GetOptions, PutOptions};
 use am_tests::harness::job;
 use am_via::Task;
-use am_via::shm::os::fork::run_in_copy;
+use am_via::shm::os::fork::{end, run_in_copy, split};
 use am_via::shm::os::process::Ended;
 use am_via::start::ShmFabric;
 
@@ -107,4 +110,87 @@ fn a_copy_of_a_job_of_one_is_refused() {
         assert_eq!(ended.expect("fork"), Ended::Exited(0));
         context.gfence().expect("the task goes on");
     });
+}
+
+/// A fork in the middle of a scope: what is under way is the task's alone. The copy's scope ends at once, with an error; it
+/// withdraws nothing, ends nothing, and what it had borrowed is as it was.
+fn split_in_a_scope(unwinds: bool) {
+    let task = Task::join().expect("the launcher made a job");
+    let mut context = task.context().expect("the job has memory");
+    let (waiting, go, came) = (
+        Arc::new(Mutex::new(Vec::new())),
+        context.counter().expect("counter"),
+        context.counter().expect("counter"),
+    );
+    let in_handler = Arc::clone(&waiting);
+    let later = context.register_handler(move |message| {
+        in_handler.lock().expect("nobody panics with it").push(message.ticket);
+        Answer::later()
+    });
+    let later = later.expect("the first handler");
+    let told = context.register_handler(move |_| Answer::consumed(Completion::Bump(go)));
+    let told = told.expect("the second handler");
+    let memory = context.alloc(64).expect("alloc");
+    let region = context.expose(memory, Access::READ_WRITE).expect("expose");
+    let addresses = context.address_init(region.address(0)).expect("all are there");
+    if task.number() == 1 {
+        context.wait_counter(go, 1).expect("the copy has ended");
+        let ticket = waiting.lock().expect("nobody panics with it").pop().expect("it came before");
+        let place = JobBuffer::zeroed(BYTES);
+        let check = move |delivered: Delivered| {
+            delivered.outcome.expect("nobody has withdrawn it");
+            assert!(
+                delivered.buffer.expect("its place").iter().all(|&byte| byte == 7),
+                "not the copy's bytes"
+            );
+        };
+        context.accept(ticket, Place::Owned(place), Completion::Call(Box::new(check))).expect("accept");
+        context.wait_counter(came, 1).expect("the target counter");
+        return context.gfence().expect("gfence");
+    }
+    let mut message = vec![7; BYTES];
+    let mut is_copy = false;
+    let options = AmOptions { announce: true, target: Some(came.name()), ..AmOptions::default() };
+    let body = AssertUnwindSafe(|| {
+        context.scope(|scope| {
+            scope.amsend(TaskId(1), later, &[], &message, options).expect("it begins");
+            let Some(child) = split().expect("fork") else {
+                is_copy = true;
+                let refused =
+                    scope.put(addresses[1], &[9; 8], PutOptions::default()).expect_err("it is a copy");
+                assert!(matches!(refused, Error::CopiedProcess { call: "put" }), "{refused}");
+                assert!(!unwinds, "as the test wants it");
+                return;
+            };
+            assert_eq!(child.wait().expect("it is ours"), Ended::Exited(0));
+            scope.amsend(TaskId(1), told, &[], &[], AmOptions::default()).expect("the task goes on");
+        })
+    });
+    let ended = std::panic::catch_unwind(body);
+    if is_copy {
+        let is_right = match &ended {
+            Ok(Err(Error::CopiedProcess { .. })) => !unwinds,
+            Ok(_) => false,
+            Err(_) => unwinds,
+        };
+        println!("the copy's scope: {ended:?}");
+        message.fill(9);
+        drop(context);
+        end(i32::from(!is_right));
+    }
+    ended.expect("only the copy unwinds").expect("the message went");
+    assert!(message.iter().all(|&byte| byte == 7), "the copy wrote to its own");
+    context.gfence().expect("gfence");
+}
+
+#[test]
+fn a_copy_made_in_a_scope_leaves_what_is_under_way_to_its_task() {
+    for memory in ["auto", "kernel", "staged"] {
+        for unwinds in [false, true] {
+            job("a_copy_made_in_a_scope_leaves_what_is_under_way_to_its_task")
+                .tasks(2)
+                .env("AM_MEMORY", memory)
+                .run(|| split_in_a_scope(unwinds));
+        }
+    }
 }

@@ -11,3 +11,4 @@ mod mpi_objects;
 mod mpi_processes;
 mod mpi_settings;
 mod purge;
+mod shared_contexts;

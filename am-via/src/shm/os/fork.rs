@@ -266,35 +266,64 @@ fn refuse() -> ! {
     }
 }
 
-/// Forks, runs `body` in the child, and ends that with the code that it returns; how the child ended. For tests of what a copy
-/// may do: the threads of this process do not exist in the child, but the locks that they hold do.
+/// A child that [`split`] has made.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug)]
+pub struct Child(libc::pid_t);
+
+#[cfg(any(test, feature = "testing"))]
+impl Child {
+    /// Waits for its end; how it ended.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn wait(self) -> io::Result<super::process::Ended> {
+        let mut status = 0;
+        // SAFETY: waitpid writes a number into `status`, alive here.
+        while unsafe { libc::waitpid(self.0, &raw mut status, 0) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Ok(match libc::WIFEXITED(status) {
+            true => super::process::Ended::Exited(libc::WEXITSTATUS(status)),
+            false => super::process::Ended::Signalled(libc::WTERMSIG(status)),
+        })
+    }
+}
+
+/// Forks: in the child `None`, and that goes on here too, to its [`end`]. For tests of what a copy may do: the threads of this
+/// process do not exist in the child, but the locks that they hold do.
+///
+/// # Errors
+/// The system's error.
+#[cfg(any(test, feature = "testing"))]
+pub fn split() -> io::Result<Option<Child>> {
+    // SAFETY: the child runs tests' code: it may hang on a lock that another thread held, and the caller has a watchdog; it
+    // frees nothing of the parent's.
+    match unsafe { libc::fork() } {
+        ..0 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        child => Ok(Some(Child(child))),
+    }
+}
+
+/// Ends a child of [`split`] with this code; its parent's exit handlers are not run.
+#[cfg(any(test, feature = "testing"))]
+pub fn end(code: i32) -> ! {
+    // SAFETY: _exit takes an integer.
+    unsafe { libc::_exit(code) }
+}
+
+/// Forks, runs `body` in the child, and ends that with the code that it returns; how the child ended.
 ///
 /// # Errors
 /// The system's error.
 #[cfg(any(test, feature = "testing"))]
 pub fn run_in_copy(body: impl FnOnce() -> i32) -> io::Result<super::process::Ended> {
-    // SAFETY: the child runs tests' code: it may hang on a lock that another thread held, and the caller has a watchdog; it
-    // frees nothing of the parent's.
-    match unsafe { libc::fork() } {
-        ..0 => Err(io::Error::last_os_error()),
-        0 => {
-            let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101);
-            // SAFETY: _exit takes an integer: the parent's exit handlers are not run.
-            unsafe { libc::_exit(code) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: waitpid writes a number into `status`, alive here.
-            while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-            Ok(match libc::WIFEXITED(status) {
-                true => super::process::Ended::Exited(libc::WEXITSTATUS(status)),
-                false => super::process::Ended::Signalled(libc::WTERMSIG(status)),
-            })
-        }
+    match split()? {
+        None => end(std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)),
+        Some(child) => child.wait(),
     }
 }

@@ -1,0 +1,324 @@
+//! Tasks that take turns: of all threads of a job one runs at a time, and a seed says which. Over a network that draws its faults
+//! from a seed, the same seeds are the same run, packet for packet.
+//!
+//! A task keeps its turn from one call of its fabric to the next, and may lose it in a poll, a post, or a wait. What it does beside
+//! its fabric must not depend on the clock, nor on threads of its own.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Random, conformance, threads};
+use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::error::{Outcome, Result};
+use crate::fabric::{Arrival, Event, Fabric, Limits, Traffic, Waker};
+use crate::task::{Endpoint, TaskId};
+use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+
+/// One post in so many, and one poll in so many that brings something, ends the turn. A poll in vain always does.
+const TURN_ENDS_ONE_IN: u32 = 5;
+
+/// Checks that look at the clock or use a thread beside their task's: turns do not make those repeat. They run in turns like the
+/// others.
+pub const NOT_REPEATED: [&str; 5] = [
+    "completions_panic_ends_the_operation_only",
+    "completions_thread",
+    "counters_wait_has_a_limit",
+    "fence_ops_waits_for_handlers",
+    "queries_and_settings",
+];
+
+/// A fabric whose owner takes turns with those of its peers.
+#[derive(Debug)]
+pub struct InTurn<F: Fabric> {
+    fabric: F,
+    /// Behind the fabric: that is closed in its owner's turn.
+    turn: Turn,
+}
+
+/// The same fabrics, whose owners take turns as `seed` says; and what becomes of them.
+#[must_use]
+pub fn in_turn<F: Fabric>(fabrics: Vec<F>, seed: u64) -> (Record, Vec<InTurn<F>>) {
+    let tasks = fabrics.len();
+    let state = State {
+        random: Random::new(seed),
+        running: (0..tasks).collect(),
+        now: 0,
+        steps: 0,
+        digest: DefaultHasher::new(),
+    };
+    let turns =
+        Arc::new(Turns { state: Mutex::new(state), news: (0..tasks).map(|_| Condvar::new()).collect() });
+    let in_turn = |(own, fabric)| {
+        let turn = Turn { turns: Arc::clone(&turns), own, has: false };
+        InTurn { fabric, turn }
+    };
+    let fabrics = fabrics.into_iter().enumerate().map(in_turn).collect();
+    (Record(turns), fabrics)
+}
+
+/// How a check ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The check's name.
+    pub check: &'static str,
+    /// Calls of fabrics that it took.
+    pub calls: u64,
+    /// Of all of them, with what they brought.
+    pub digest: u64,
+}
+
+/// Runs every check of the suite whose name contains `filter`, each over a fresh network that `make` makes, with tasks that take
+/// turns as `seed` says: how each ran.
+///
+/// # Panics
+/// A check failed, or there was none.
+pub fn record_checks<F: Fabric + Send>(filter: &str, seed: u64, make: impl Fn() -> Vec<F>) -> Vec<Recorded> {
+    let checks = conformance::checks::<InTurn<F>>().into_iter().filter(|(name, _)| name.contains(filter));
+    let recorded = checks.map(|(check, body)| {
+        let (record, fabrics) = in_turn(make(), seed);
+        threads::run(fabrics, |context| conformance::run(check, body, context));
+        let (calls, digest) = record.so_far();
+        Recorded { check, calls, digest }
+    });
+    let recorded: Vec<_> = recorded.collect();
+    assert!(!recorded.is_empty(), "no check has {filter:?} in its name");
+    recorded
+}
+
+/// What has happened, by all tasks in the order of their turns.
+#[derive(Debug)]
+pub struct Record(Arc<Turns>);
+
+impl Record {
+    /// How many calls of fabrics there were, and a digest of their arguments and results.
+    #[must_use]
+    pub fn so_far(&self) -> (u64, u64) {
+        let state = self.0.lock();
+        (state.steps, state.digest.finish())
+    }
+}
+
+#[derive(Debug)]
+struct Turns {
+    state: Mutex<State>,
+    /// One for each task.
+    news: Vec<Condvar>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: Random,
+    /// Tasks whose fabrics are open.
+    running: Vec<usize>,
+    now: usize,
+    steps: u64,
+    digest: DefaultHasher,
+}
+
+impl Turns {
+    /// A thread that panicked has said so; the others still have to end.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody's turn begins: perhaps that of the one who asks.
+    fn next(&self, state: &mut State) {
+        let at = state.random.below(state.running.len());
+        if let Some(&next) = state.running.get(at) {
+            state.now = next;
+            self.news[next].notify_all();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Turn {
+    turns: Arc<Turns>,
+    own: usize,
+    has: bool,
+}
+
+impl Turn {
+    #[inline]
+    fn begin(&mut self) {
+        if !self.has {
+            self.has = true;
+            self.wait(self.turns.lock());
+        }
+    }
+
+    fn wait(&self, mut state: MutexGuard<'_, State>) {
+        while state.now != self.own {
+            state = self.turns.news[self.own].wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn end(&self) {
+        let mut state = self.turns.lock();
+        self.turns.next(&mut state);
+        self.wait(state);
+    }
+
+    /// Notes a call and what it brought; then perhaps the turn ends.
+    fn note(&self, what: impl Hash, ends_one_in: u32) {
+        let mut state = self.turns.lock();
+        state.steps += 1;
+        (self.own, what).hash(&mut state.digest);
+        let ends = state.random.one_in(ends_one_in);
+        drop(state);
+        if ends {
+            self.end();
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.begin();
+        let mut state = self.turns.lock();
+        let own = self.own;
+        state.running.retain(|&task| task != own);
+        self.turns.next(&mut state);
+    }
+}
+
+/// What a call has brought, values and all.
+fn words<T: std::fmt::Debug>(result: &Result<T>) -> String {
+    format!("{result:?}")
+}
+
+impl<F: Fabric> Fabric for InTurn<F> {
+    fn endpoint(&self) -> Endpoint {
+        self.fabric.endpoint()
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.fabric.num_tasks()
+    }
+
+    fn limits(&self) -> Limits {
+        self.fabric.limits()
+    }
+
+    fn post_inline(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        bytes: &InlineBytes,
+    ) -> Result<Outcome> {
+        self.turn.begin();
+        let posted = self.fabric.post_inline(to, class, label, bytes);
+        self.turn.note(("inline", to, label, bytes.as_slice(), words(&posted)), TURN_ENDS_ONE_IN);
+        posted
+    }
+
+    fn post_packet(
+        &mut self,
+        to: Endpoint,
+        class: Class,
+        label: u16,
+        head: &[u8],
+        body: &mut impl Body,
+    ) -> Result<Outcome> {
+        self.turn.begin();
+        let len = body.len();
+        let posted = self.fabric.post_packet(to, class, label, head, body);
+        self.turn.note(("packet", to, label, head, len, words(&posted)), TURN_ENDS_ONE_IN);
+        posted
+    }
+
+    fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
+        self.turn.begin();
+        let event = self.fabric.poll(inline);
+        let ends_one_in = if event.is_some() { TURN_ENDS_ONE_IN } else { 1 };
+        self.turn.note(("poll", format!("{event:?}")), ends_one_in);
+        event
+    }
+
+    fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
+        self.fabric.arrived(arrival)
+    }
+
+    fn release(&mut self, arrival: Arrival) {
+        self.turn.begin();
+        self.fabric.release(arrival);
+    }
+
+    fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
+        self.turn.begin();
+        self.fabric.alloc(len)
+    }
+
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
+        self.turn.begin();
+        let granted = self.fabric.grant(memory, access);
+        self.turn.note(("grant", memory.len(), words(&granted)), 0);
+        granted
+    }
+
+    fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
+        self.turn.begin();
+        self.fabric.revoke(grant)
+    }
+
+    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+        self.turn.begin();
+        self.fabric.revoke_in_use(grant)
+    }
+
+    fn waive(&mut self, origin: Endpoint) {
+        self.turn.begin();
+        self.fabric.waive(origin);
+    }
+
+    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
+        self.fabric.granted(grant, offset, len, access)
+    }
+
+    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
+        self.turn.begin();
+        let done = self.fabric.write(to, from, op);
+        self.turn.note(("write", to.to_bytes(), from.len(), words(&done)), 0);
+        done
+    }
+
+    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
+        self.turn.begin();
+        let done = self.fabric.read(from, to, op);
+        self.turn.note(("read", from.to_bytes(), to.len(), words(&done)), 0);
+        done
+    }
+
+    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
+        self.turn.begin();
+        let done = self.fabric.atomic(at, width, operation, op);
+        self.turn.note(("atomic", at.to_bytes(), format!("{operation:?}"), words(&done)), 0);
+        done
+    }
+
+    fn wait(&mut self, polls: u32, _limit: Duration) {
+        self.turn.begin();
+        // Whoever has the turn must not sleep: nobody else runs.
+        self.fabric.wait(polls, Duration::ZERO);
+        self.turn.end();
+    }
+
+    fn failure(&self, task: TaskId) -> Option<String> {
+        self.fabric.failure(task)
+    }
+
+    fn traffic(&self, peer: Endpoint) -> Traffic {
+        self.fabric.traffic(peer)
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.turn.begin();
+        self.fabric.fail(why);
+    }
+
+    fn waker(&self) -> Waker {
+        self.fabric.waker()
+    }
+}

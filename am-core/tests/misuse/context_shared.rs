@@ -1,0 +1,11 @@
+//! A context belongs to one thread at a time: two can't use it (a `SharedContext` is for that).
+use am_core::Context;
+use am_core::testing::loopback::{Config, network};
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| context.probe().is_ok());
+        scope.spawn(|| context.probe().is_ok());
+    });
+}

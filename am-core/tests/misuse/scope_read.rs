@@ -1,0 +1,16 @@
+//! Memory that a get is filling is not read before the scope's end.
+use am_core::buffer::{Access, JobBuffer};
+use am_core::testing::loopback::{Config, network};
+use am_core::{Context, GetOptions};
+
+fn main() {
+    let mut context = Context::new(network(Config::new(1)).1.remove(0));
+    let region = context.expose(JobBuffer::zeroed(8), Access::READ_WRITE).unwrap();
+    let mut bytes = [1; 8];
+    context
+        .scope(|scope| {
+            scope.get(region.address(0), &mut bytes, GetOptions::default()).unwrap();
+            assert_eq!(bytes[0], 0);
+        })
+        .unwrap();
+}
