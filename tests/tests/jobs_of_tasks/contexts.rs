@@ -145,7 +145,7 @@ fn len_of(number: u32) -> usize {
 fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
     static DONE: AtomicU8 = AtomicU8::new(0);
     let came = context.counter().expect("counter");
-    let mut next = vec![[0_u32; THREADS as usize]; 2];
+    let mut next = [[0_u32; THREADS as usize]; 2];
     let handler = context.register_handler(move |message| {
         let (source, to) = (message.source, message.uhdr[0]);
         assert_eq!(to, own, "the queue of another thread");
@@ -181,9 +181,9 @@ fn to_everybody(own: u8, context: &mut Context<ShmFabric>) {
     }
     context.wait_counter(came, u64::from(2 * u32::from(THREADS) * MESSAGES)).expect("all come");
     context.fence_ops(None).expect("all were taken");
-    // Others may still need this one's answers: all of both tasks are done when those of each number have met.
-    serve_until(context, &DONE, THREADS);
     context.gfence().expect("gfence");
+    // A context that has gone answers no fence: all of this task stay until all have passed theirs.
+    serve_until(context, &DONE, THREADS);
 }
 
 /// A thread that looks at nothing, with its senders' credits used up and its queues full, holds up no other thread of its process.
@@ -216,9 +216,9 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
     };
     if number > 0 {
         wait_for(&FLOODED, 1);
-        for round in 0..1000_u64 {
+        for round in 0..1000 {
             let options = AmOptions { target: Some(came.name()), ..AmOptions::default() };
-            let len = [8, 500, 20_000][round as usize % 3];
+            let len = [8, 500, 20_000][round % 3];
             context.amsend(to, handler, &[], &vec![1; len], options).expect("amsend");
             context.wait_counter(back, 1).expect("it was handled, and that came back");
             context.rmw(theirs[other], Width::Bits64, AtomicOp::FetchAdd(1)).expect("rmw");

@@ -117,7 +117,7 @@ fn a_task_that_computes_is_interrupted_only_in_interrupt_mode() {
 }
 
 const THREADS: u64 = 3;
-const ROUNDS: u64 = 40;
+const ROUNDS: usize = 40;
 
 #[test]
 fn threads_of_two_tasks_share_a_context_each() {
@@ -144,7 +144,7 @@ fn share(interrupts: bool) {
                 let done = context.with(|context| context.counter()).expect("counter");
                 for round in 0..ROUNDS {
                     let options = AmOptions { completion: Some(done), ..AmOptions::default() };
-                    let buffer = JobBuffer::from(vec![1; [8, 5000, 100_000][(round % 3) as usize]]);
+                    let buffer = JobBuffer::from(vec![1; [8, 5000, 100_000][round % 3]]);
                     let sent = context.with(|context| {
                         context.amsend_owned(other, handler, &[], buffer, options).map_err(|back| back.error)
                     });
@@ -160,11 +160,11 @@ fn share(interrupts: bool) {
             });
         }
         // Until the other task's threads need nothing more of this one.
-        let all = || Ok((region.load_u64(0)? == THREADS * ROUNDS).then_some(()));
+        let all = || Ok((region.load_u64(0)? == THREADS * ROUNDS as u64).then_some(()));
         context.wait_for(|_| all()).expect("all come");
     });
     context.with(Context::gfence).expect("gfence");
-    assert_eq!(handled.load(Ordering::SeqCst), THREADS * ROUNDS);
+    assert_eq!(handled.load(Ordering::SeqCst), THREADS * ROUNDS as u64);
     context.set_interrupts(false).expect("the thread ends");
     drop(context.with(|context| context.unexpose(region)).expect("unexpose"));
 }
