@@ -24,7 +24,9 @@ pub use data::{RecvData, SendData};
 pub use fields::{FieldList, FieldListMut, Fields};
 pub(crate) use fields::{lend_fields, lend_fields_mut};
 pub(crate) use in_turns::{InTurns, Turn};
-pub(crate) use scratch::{Scratch, elements_to_keep, room_to_keep, with_elements, with_packed};
+pub(crate) use scratch::{
+    Scratch, elements_to_keep, layout_room_to_keep, layout_to_keep, room_to_keep, with_elements, with_packed,
+};
 pub(crate) use window::get;
 pub use window::{LentMemory, WindowMemory};
 

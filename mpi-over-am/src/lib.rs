@@ -86,7 +86,7 @@ pub mod topology;
 pub mod window;
 
 pub use buffer::{FieldList, FieldListMut, Fields, LentMemory, RecvData, SendData, WindowMemory};
-pub use collective::{Collective, Datum, Neighbours, Parts, Placement};
+pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{
     COLLECTIVE_SETTINGS, Environment, JOB_SETTINGS, JobAllocator, JobFabric, JobSettings, MPI_SETTINGS,

@@ -57,6 +57,46 @@ pub(crate) fn room_to_keep<T: AnyBitPattern>(data: &mut [T], datatype: &Datatype
     unsafe { RecvData::new(data.as_mut_ptr().cast(), data.len() as u64, datatype) }
 }
 
+/// As [`elements_to_keep`], of elements that a datatype picks from the slice, counted from a byte of it.
+///
+/// # Errors
+/// [`Error::Outside`].
+pub(crate) fn layout_to_keep<T: NoUninit>(
+    memory: &[T],
+    displacement: usize,
+    (count, datatype): (u64, &Datatype),
+) -> Result<SendData> {
+    check_inside_from(size_of_val(memory), displacement, (count, datatype))?;
+    let at = memory.as_ptr().cast::<u8>().wrapping_add(displacement);
+    // SAFETY: all bytes of the elements lie inside of `memory` (just checked) and are initialised (`NoUninit`); the rest is the
+    // caller's word.
+    Ok(unsafe { SendData::new(at, count, datatype) })
+}
+
+/// As [`layout_to_keep`], to be received into.
+///
+/// # Errors
+/// [`Error::Outside`].
+pub(crate) fn layout_room_to_keep<T: AnyBitPattern>(
+    memory: &mut [T],
+    displacement: usize,
+    (count, datatype): (u64, &Datatype),
+) -> Result<RecvData> {
+    check_inside_from(size_of_val(memory), displacement, (count, datatype))?;
+    let at = memory.as_mut_ptr().cast::<u8>().wrapping_add(displacement);
+    // SAFETY: as for `layout_to_keep`; whatever bytes come make valid values (`AnyBitPattern`).
+    Ok(unsafe { RecvData::new(at, count, datatype) })
+}
+
+fn check_inside_from(len: usize, displacement: usize, (count, datatype): (u64, &Datatype)) -> Result<()> {
+    let (from, to) = datatype.span(count)?;
+    let place = i64::try_from(displacement).ok();
+    let moved = |by: i64| place.and_then(|place| place.checked_add(by));
+    let is_inside = moved(from).is_some_and(|from| from >= 0)
+        && moved(to).and_then(|to| usize::try_from(to).ok()).is_some_and(|to| to <= len);
+    if is_inside || count == 0 { Ok(()) } else { Err(Error::Outside { count, from, to, len }) }
+}
+
 /// Lets `combine` have the bytes of the elements, packed. Both are of the same number and type, and do not overlap.
 pub(crate) fn with_packed(
     earlier: &SendData,

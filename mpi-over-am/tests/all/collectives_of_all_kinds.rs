@@ -2,8 +2,9 @@
 
 use crate::common::{Communicator, Environment, job};
 use am_core::testing::loopback::{Config, Reach};
+use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
-use mpi_over_am::{Placement, Selection, Settings};
+use mpi_over_am::{Error, LayoutPart, Neighbours, Placement, Selection, Settings};
 
 /// Counts of elements around every choice of algorithm.
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
@@ -260,5 +261,92 @@ fn reduce_scatters() {
         world.reduce_scatter(&own, &mut got, &counts, plain()).unwrap();
         let first: usize = counts[..rank as usize].iter().sum();
         assert_eq!(got, reduced(0..size, own.len(), sum)[first..][..got.len()]);
+    });
+}
+
+#[test]
+fn alltoallw() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        let word = Datatype::predefined(Predefined::Uint64);
+        // From a to b go a + b + 1 words: of every second word here, side by side there for the even ones.
+        let spread = Datatype::resized(&word, 0, 16).unwrap();
+        let count = |other: u32| u64::from(rank + other + 1);
+        let block = 40usize;
+        let out = vector(rank, block * size as usize);
+        let typed = |odd: bool| if odd { &spread } else { &word };
+        let parts = |odd: bool| -> Vec<LayoutPart<'_>> {
+            let part = |other: u32| LayoutPart {
+                displacement_bytes: other as usize * block * 8,
+                count: count(other),
+                datatype: typed((other % 2 == 1) == odd),
+            };
+            (0..size).map(part).collect()
+        };
+        let (from, to) = (parts(true), parts(false));
+        let mut got = vec![u64::MAX; out.len()];
+        world.alltoallw((&out, &from), (&mut got, &to)).unwrap();
+        let mut expected = vec![u64::MAX; out.len()];
+        for other in 0..size {
+            let theirs = vector(other, block * size as usize);
+            for index in 0..count(other) as usize {
+                let taken = if rank % 2 == 1 { 2 * index } else { index };
+                let placed = if other % 2 == 0 { 2 * index } else { index };
+                expected[other as usize * block + placed] = theirs[rank as usize * block + taken];
+            }
+        }
+        assert_eq!(got, expected);
+    });
+}
+
+#[test]
+fn neighbours_with_parts_of_any_length_place_and_type() {
+    with_1_to_9_tasks(|_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        // Everybody sends to the next one and to the one after it, which may be the same task, or itself.
+        let (next, after) = ((rank + 1) % size, (rank + 2) % size);
+        let (last, before) = ((rank + size - 1) % size, (rank + 2 * size - 2) % size);
+        let neighbours = Neighbours {
+            sources: vec![Some(last), Some(before), None],
+            destinations: vec![Some(next), Some(after), None],
+            is_grid: false,
+        };
+        let len = |from: u32| 3 + from as usize * 20;
+        let own = vector(rank, len(rank));
+        let (counts, at) = ([len(last), len(before), 5], [1, 300, 600]);
+        let placement = Placement { counts: &counts, displacements: &at };
+        let mut expected = vec![u64::MAX; 700];
+        expected[1..][..len(last)].copy_from_slice(&vector(last, len(last)));
+        expected[300..][..len(before)].copy_from_slice(&vector(before, len(before)));
+        let mut got = vec![u64::MAX; 700];
+        world.neighbor_allgatherv(&own, (&mut got, placement), &neighbours).unwrap();
+        assert_eq!(got, expected);
+
+        // To the next one from the beginning, to the other one from the middle.
+        let out = vector(rank, 1000);
+        let (out_counts, out_at) = ([len(rank), len(rank), 1], [0, 500, 999]);
+        let from = Placement { counts: &out_counts, displacements: &out_at };
+        expected[300..][..len(before)].copy_from_slice(&vector(before, 1000)[500..][..len(before)]);
+        got.fill(u64::MAX);
+        world.neighbor_alltoallv((&out, from), (&mut got, placement), &neighbours).unwrap();
+        assert_eq!(got, expected);
+
+        let word = Datatype::predefined(Predefined::Uint64);
+        let parts = |counts: &[usize; 3], at: &[usize; 3]| -> Vec<LayoutPart<'_>> {
+            let part = |(&count, &at): (&usize, &usize)| LayoutPart {
+                displacement_bytes: 8 * at,
+                count: count as u64,
+                datatype: &word,
+            };
+            counts.iter().zip(at).map(part).collect()
+        };
+        got.fill(u64::MAX);
+        let (from, to) = (parts(&out_counts, &out_at), parts(&counts, &at));
+        world.neighbor_alltoallw((&out, &from), (&mut got, &to), &neighbours).unwrap();
+        assert_eq!(got, expected);
+        let outside = parts(&counts, &[1, 300, 696]);
+        let refused = world.neighbor_alltoallw((&out, &from), (&mut got, &outside), &neighbours);
+        assert!(matches!(refused, Err(Error::Outside { .. })), "{refused:?}");
+        world.barrier().unwrap();
     });
 }
