@@ -271,14 +271,14 @@ fn alltoallw() {
         let word = Datatype::predefined(Predefined::Uint64);
         // From a to b go a + b + 1 words: of every second word here, side by side there for the even ones.
         let spread = Datatype::resized(&word, 0, 16).unwrap();
-        let count = |other: u32| u64::from(rank + other + 1);
+        let count = |other: u32| (rank + other + 1) as usize;
         let block = 40usize;
         let out = vector(rank, block * size as usize);
         let typed = |odd: bool| if odd { &spread } else { &word };
         let parts = |odd: bool| -> Vec<LayoutPart<'_>> {
             let part = |other: u32| LayoutPart {
                 displacement_bytes: other as usize * block * 8,
-                count: count(other),
+                count: count(other) as u64,
                 datatype: typed((other % 2 == 1) == odd),
             };
             (0..size).map(part).collect()
@@ -289,7 +289,7 @@ fn alltoallw() {
         let mut expected = vec![u64::MAX; out.len()];
         for other in 0..size {
             let theirs = vector(other, block * size as usize);
-            for index in 0..count(other) as usize {
+            for index in 0..count(other) {
                 let taken = if rank % 2 == 1 { 2 * index } else { index };
                 let placed = if other % 2 == 0 { 2 * index } else { index };
                 expected[other as usize * block + placed] = theirs[rank as usize * block + taken];
