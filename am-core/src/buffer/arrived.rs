@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::raw::{RawBuffer, copy_small};
+use super::raw::{RawBuffer, RawBytes, copy_small};
 
 /// Bytes that travel inside one completion entry, at most.
 pub const INLINE_BYTES_MAX: usize = 40;
@@ -76,6 +76,21 @@ impl InlineBytes {
         unsafe {
             copy_small(bytes.as_ptr(), self.words.as_mut_ptr().cast::<u8>().add(self.len), bytes.len())
         };
+        self.len += bytes.len();
+        true
+    }
+
+    /// As [`push`](Self::push), from memory that its owner has lent.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_raw(&mut self, bytes: RawBytes) -> bool {
+        if bytes.len() > INLINE_BYTES_MAX - self.len {
+            return false;
+        }
+        // SAFETY: `len + bytes.len()` is within the words (just checked), which are an array.
+        let to = unsafe { self.words.as_mut_ptr().cast::<u8>().add(self.len) };
+        // SAFETY: as many bytes follow there, exclusively borrowed, and every pattern of bits is a word.
+        bytes.copy_to(unsafe { std::slice::from_raw_parts_mut(to, bytes.len()) });
         self.len += bytes.len();
         true
     }

@@ -583,12 +583,8 @@ impl<G: Gatherer + 'static> Source<G> {
         match self {
             Self::Bytes(bytes) => {
                 let mut inline = InlineBytes::new();
-                let mut tiny = [0; crate::buffer::INLINE_BYTES_MAX];
-                if bytes.len() <= tiny.len() {
-                    bytes.copy_to(&mut tiny[..bytes.len()]);
-                    if inline.push(front.as_slice()) && inline.push(&tiny[..bytes.len()]) {
-                        return lower.post_inline(target, class, label, &inline);
-                    }
+                if inline.push(front.as_slice()) && inline.push_raw(*bytes) {
+                    return lower.post_inline(target, class, label, &inline);
                 }
                 post_body(lower, target, class, label, front, bytes)
             }

@@ -156,12 +156,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             let class = outgoing.class();
             let label = packet::label(Kind::Message, handler);
             self.engine.touched.mark(target);
-            let mut tiny = [0; crate::buffer::INLINE_BYTES_MAX];
-            let is_tiny = udata.len() <= tiny.len() && {
-                udata.copy_to(&mut tiny[..udata.len()]);
-                inline.push(&tiny[..udata.len()])
-            };
-            let posted = if is_tiny {
+            let posted = if inline.push_raw(udata) {
                 self.fabric.post_inline(target, class, label, &inline)?
             } else if self.engine.is_whole(&outgoing, udata.len() as u64) {
                 self.fabric.post_packet(target, class, label, inline.as_slice(), &mut { udata })?

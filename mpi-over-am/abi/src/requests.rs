@@ -91,6 +91,36 @@ unsafe fn ended(
     }
 }
 
+/// As [`ended`], for a call that ends several operations: the error's code goes into the status. Whether it ended well.
+unsafe fn ended_among_several(
+    mpi: &Mpi,
+    request: *mut MPI_Request,
+    object: &RequestObject,
+    result: Result<Status, Error>,
+    status: *mut MPI_Status,
+) -> bool {
+    let outcome = unsafe { ended(mpi, request, object, result, status) };
+    let code = outcome.err().map_or(MPI_SUCCESS, |failure| failure.code);
+    if !status.is_null() {
+        unsafe { (*status).error = code };
+    }
+    code == MPI_SUCCESS
+}
+
+/// What a call reports whose operations have not all ended well; the first of those that failed had the communicator `first_failure`.
+fn outcome_of_several(first_failure: Option<MPI_Comm>, of: &mut MPI_Comm) -> Outcome<()> {
+    match first_failure {
+        None => Ok(()),
+        Some(comm) => {
+            *of = comm;
+            Err(Failure {
+                code: code_of(ErrorClass::InStatus),
+                what: "an operation has failed: its status says how".into(),
+            })
+        }
+    }
+}
+
 /// Runs a call about requests; a failure goes to the error handler of the communicator of the request that failed.
 pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm) -> Outcome<()>) -> c_int {
     let mpi = match crate::state::enter(function) {
@@ -149,7 +179,6 @@ struct Several {
     places: SmallVec<[usize; 16]>,
     requests: *mut MPI_Request,
     statuses: *mut MPI_Status,
-    failed: bool,
     first_failure: Option<MPI_Comm>,
 }
 
@@ -172,7 +201,6 @@ impl Several {
             places: SmallVec::new(),
             requests,
             statuses,
-            failed: false,
             first_failure: None,
         };
         for place in 0..count {
@@ -193,17 +221,11 @@ impl Several {
 
     /// An operation has ended: `index` is its place among those that are not null, `place` that of its status.
     fn ended(&mut self, mpi: &Mpi, index: usize, place: usize, result: Result<Status, Error>) {
-        let object = self.objects[index].clone();
+        let object = &self.objects[index];
         let status = self.status_at(place);
         let request = unsafe { self.requests.add(self.places[index]) };
-        let outcome = unsafe { ended(mpi, request, &object, result, status) };
-        let code = outcome.err().map_or(MPI_SUCCESS, |failure| failure.code);
-        if code != MPI_SUCCESS && !self.failed {
-            self.failed = true;
-            self.first_failure = Some(object.of);
-        }
-        if !status.is_null() {
-            unsafe { (*status).error = code };
+        if !unsafe { ended_among_several(mpi, request, object, result, status) } {
+            self.first_failure.get_or_insert(object.of);
         }
     }
 
@@ -216,19 +238,6 @@ impl Several {
             }
         }
     }
-
-    fn outcome(&self, of: &mut MPI_Comm) -> Outcome<()> {
-        if !self.failed {
-            return Ok(());
-        }
-        if let Some(comm) = self.first_failure {
-            *of = comm;
-        }
-        Err(Failure {
-            code: code_of(ErrorClass::InStatus),
-            what: "an operation has failed: its status says how".into(),
-        })
-    }
 }
 
 pub(crate) unsafe fn mpi_waitall(
@@ -236,17 +245,36 @@ pub(crate) unsafe fn mpi_waitall(
     requests: *mut MPI_Request,
     statuses: *mut MPI_Status,
 ) -> c_int {
-    on_requests("MPI_Waitall", |mpi, of| {
-        let mut several = unsafe { Several::new(mpi, count, requests, statuses) }?;
-        several.clear_statuses(count);
-        let communicator = &mpi.world.communicator;
-        for index in 0..several.ids.len() {
-            let id = several.ids[index];
-            let result = waiting(mpi, || communicator.wait(id), || communicator.test(id).transpose());
-            let place = several.places[index];
-            several.ended(mpi, index, place, result);
+    on_requests("MPI_Waitall", |mpi, of| unsafe {
+        let count = count_of_requests(count)?;
+        if count > 0 {
+            place(requests)?;
         }
-        several.outcome(of)
+        // A handle of none is refused before any operation has ended.
+        for number in 0..count {
+            let handle = *requests.add(number);
+            if handle != MPI_REQUEST_NULL {
+                find(mpi, handle)?;
+            }
+        }
+        // One after the other, without a list of them: programs wait for thousands at once.
+        let communicator = &mpi.world.communicator;
+        let mut first_failure = None;
+        for number in 0..count {
+            let request = requests.add(number);
+            let status = if statuses.is_null() { statuses } else { statuses.add(number) };
+            if *request == MPI_REQUEST_NULL {
+                store_empty(status);
+                continue;
+            }
+            let object = find(mpi, *request)?;
+            let result =
+                waiting(mpi, || communicator.wait(object.id), || communicator.test(object.id).transpose());
+            if !ended_among_several(mpi, request, &object, result, status) {
+                first_failure.get_or_insert(object.of);
+            }
+        }
+        outcome_of_several(first_failure, of)
     })
 }
 
@@ -269,7 +297,7 @@ pub(crate) unsafe fn mpi_testall(
                 several.ended(mpi, index, place, result);
             }
         }
-        several.outcome(of)
+        outcome_of_several(several.first_failure, of)
     })
 }
 
@@ -387,7 +415,7 @@ unsafe fn some(
             *indices.add(place) = several.places[index] as c_int;
             several.ended(mpi, index, place, result);
         }
-        several.outcome(of)
+        outcome_of_several(several.first_failure, of)
     })
 }
 

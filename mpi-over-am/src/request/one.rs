@@ -17,6 +17,9 @@ impl<F: Fabric> Communicator<F> {
     /// Its own error; a request that does not exist; what progress reports, and then the operation is still under way.
     pub fn wait(&self, request: RequestId) -> Result<Status> {
         let mut state = self.state()?;
+        if let Some(status) = state.handlers().requests.take_plain(request) {
+            return Ok(status);
+        }
         state.handlers().requests.check(request)?;
         state.wait_over(request)?;
         state.handlers().requests.take(request)
@@ -28,6 +31,9 @@ impl<F: Fabric> Communicator<F> {
     /// As for [`wait`](Self::wait).
     pub fn test(&self, request: RequestId) -> Result<Option<Status>> {
         let mut state = self.state()?;
+        if let Some(status) = state.handlers().requests.take_plain(request) {
+            return Ok(Some(status));
+        }
         state.handlers().requests.check(request)?;
         if !state.is_over_after_progress(request)? {
             return Ok(None);
