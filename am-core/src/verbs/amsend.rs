@@ -134,6 +134,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// As for [`amsend`](Self::amsend); nothing was sent then.
+    #[inline]
     #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
     pub unsafe fn amsend_raw(
         &mut self,
@@ -197,6 +198,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.begin_amsend(outgoing, Source::Gather(udata), options.origin, request)
     }
 
+    #[inline(never)]
     fn begin_amsend<G: Gatherer + 'static>(
         &mut self,
         outgoing: Outgoing<'_>,
