@@ -21,8 +21,11 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
-pub use fields::{FieldList, FieldListMut, Fields};
-pub(crate) use fields::{lend_fields, lend_fields_mut};
+pub use fields::{Equivalence, FieldList, FieldListMut};
+pub(crate) use fields::{
+    field_room_to_keep, fields_to_keep, lend_fields, lend_fields_mut, lend_fields_mut_to_scope,
+    lend_fields_to_scope,
+};
 pub(crate) use in_turns::{InTurns, Turn};
 pub(crate) use scratch::{
     Scratch, elements_to_keep, layout_room_to_keep, layout_to_keep, room_to_keep, with_elements, with_packed,

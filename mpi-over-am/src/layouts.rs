@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use crate::buffer::{Fields, lend_elements, lend_elements_mut, lend_fields, lend_fields_mut};
+use crate::buffer::{Equivalence, lend_elements, lend_elements_mut, lend_fields, lend_fields_mut};
 use crate::communicator::Communicator;
 use crate::datatype::Datatype;
 use crate::error::Result;
@@ -62,19 +62,19 @@ impl<F: Fabric> Communicator<F> {
         lend_elements_mut(memory, elements, |data| self.recv_data(&data, source, tag))
     }
 
-    /// Sends the fields of `values` in standard mode, without the padding between them; see [`fields!`](crate::fields).
+    /// Sends the fields of `values` in standard mode, without the padding between them; see [`Equivalence`].
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn send_fields<T: Fields>(&self, values: &[T], dest: u32, tag: i32) -> Result<()> {
+    pub fn send_fields<T: Equivalence>(&self, values: &[T], dest: u32, tag: i32) -> Result<()> {
         lend_fields(values, |data| self.send_data(Mode::Standard, &data, dest, tag))
     }
 
-    /// Receives the fields of `values`. The status counts bytes; a message may have fewer values.
+    /// Receives the fields of `values`, and leaves their padding alone. The status counts bytes; a message may have fewer values.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
-    pub fn recv_fields<T: Fields>(
+    pub fn recv_fields<T: Equivalence>(
         &self,
         values: &mut [T],
         source: impl Into<Source>,

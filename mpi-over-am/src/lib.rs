@@ -39,7 +39,7 @@
 //! - Errors are values, and say whose fault they are. A call that fails has ended its operation.
 //! - Buffers are safe whatever a program does: borrowed ones are lent for a call or a scope that waits, owned ones come back
 //!   by a wait, and forgetting a request does no harm. A type can be sent if it is `NoUninit` and received if it is
-//!   `AnyBitPattern` (both of the crate `bytemuck`).
+//!   `AnyBitPattern` (both of the crate `bytemuck`), or if it derives [`Equivalence`].
 //! - An [`Environment`] belongs to one thread, and takes no lock; a [`SharedEnvironment`] serves any number of them.
 
 #![deny(unsafe_code)]
@@ -85,7 +85,7 @@ mod thread_level;
 pub mod topology;
 pub mod window;
 
-pub use buffer::{FieldList, FieldListMut, Fields, LentMemory, RecvData, SendData, WindowMemory};
+pub use buffer::{Equivalence, FieldList, FieldListMut, LentMemory, RecvData, SendData, WindowMemory};
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{
@@ -96,6 +96,7 @@ pub use error::{Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
+pub use mpi_over_am_derive::Equivalence;
 pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
 pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
@@ -109,44 +110,3 @@ pub use shared::{SharedCommunicator, SharedEnvironment, SharedRequest};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 pub use thread_level::ThreadLevel;
-
-/// Makes a struct's fields elements of messages: names the type, and the fields that are sent, in this order.
-///
-/// ```
-/// # use mpi_over_am::Environment;
-/// #[derive(Clone, Default, Debug, PartialEq)]
-/// struct Particle {
-///     kind: u8,
-///     position: [f64; 3],
-///     neighbours: Vec<u32>,
-/// }
-/// // The neighbours stay at home.
-/// mpi_over_am::fields!(Particle { kind, position });
-///
-/// # let environment = Environment::init()?;
-/// # let world = environment.world();
-/// let out = [Particle { kind: 2, position: [1.0, 2.0, 3.0], neighbours: vec![7] }];
-/// let mut got = [Particle::default()];
-/// # world.scope(|s| {
-/// world.send_fields(&out, world.rank(), 0)?;
-/// # Ok(()) })?;
-/// world.recv_fields(&mut got, world.rank(), 0)?;
-/// assert_eq!(got[0].position, [1.0, 2.0, 3.0]);
-/// assert!(got[0].neighbours.is_empty());
-/// # environment.finalize()
-/// # ; Ok::<(), mpi_over_am::Error>(())
-/// ```
-#[macro_export]
-macro_rules! fields {
-    ($type:ty { $($field:tt),* $(,)? }) => {
-        impl $crate::Fields for $type {
-            fn list<'a>(&'a self, list: &mut $crate::FieldList<'a>) {
-                $(list.add(&self.$field);)*
-            }
-
-            fn list_mut<'a>(&'a mut self, list: &mut $crate::FieldListMut<'a>) {
-                $(list.add(&mut self.$field);)*
-            }
-        }
-    };
-}

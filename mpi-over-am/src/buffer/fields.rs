@@ -1,8 +1,9 @@
 //! The fields of Rust structs, as elements of a message: padding is not sent, and nothing has to be believed.
 //!
-//! A derive macro would have to be trusted with offsets, by an `unsafe` trait. Here a type lists *references* to its fields, which
-//! the compiler checks: they are alive, initialised, and, where they are to be written, nobody else's. A type needs one line
-//! ([`fields!`](crate::fields)), no second crate, and no `unsafe` of its own; enums and fields that are left out are right too.
+//! A macro that writes offsets would have to be trusted with them, by an `unsafe` trait. Here a type lists *references* to its
+//! fields, which the compiler checks: they are alive, initialised, and, where they are to be written, nobody else's. So what
+//! `#[derive(Equivalence)]` writes is safe code, and anybody may write the same by hand; enums and fields that are left out are
+//! right too.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -11,17 +12,112 @@
 
 use std::marker::PhantomData;
 
+use am_core::fabric::Fabric;
+
 use super::{RecvData, SendData};
 use crate::datatype::{Datatype, Predefined};
 use crate::error::Result;
+use crate::request::Scope;
 
-/// A type whose fields can be sent and received. [`fields!`](crate::fields) implements it for a struct.
-pub trait Fields {
+/// A type whose fields can be sent and received: an MPI datatype of its own.
+///
+/// ```
+/// use mpi_over_am::{Environment, Equivalence};
+///
+/// #[derive(Equivalence, Clone, Default, Debug, PartialEq)]
+/// #[repr(C)]
+/// struct Particle {
+///     kind: u8,
+///     position: [f64; 3],
+///     // The neighbours stay at home.
+///     #[equivalence(skip)]
+///     neighbours: Vec<u32>,
+/// }
+///
+/// # let environment = Environment::init()?;
+/// # let world = environment.world();
+/// let out = [Particle { kind: 2, position: [1.0, 2.0, 3.0], neighbours: vec![7] }];
+/// let mut got = [Particle::default()];
+/// world.scope(|s| {
+///     let arriving = s.irecv_fields(&mut got, world.rank(), 0)?;
+///     world.send_fields(&out, world.rank(), 0)?;
+///     s.wait(arriving)
+/// })?;
+/// assert_eq!(got[0].position, [1.0, 2.0, 3.0]);
+/// assert!(got[0].neighbours.is_empty());
+/// # environment.finalize()
+/// # ; Ok::<(), mpi_over_am::Error>(())
+/// ```
+///
+/// The derive takes structs of any form with `#[repr(C)]` or `#[repr(transparent)]`, also generic ones, whose fields are numbers,
+/// arrays, and structs that derive it too. The fields go in the order of their declaration, and the padding between them is not
+/// sent. It refuses, with the reason, enums and unions, references and pointers, packed structs, and those whose layout Rust
+/// chooses. Types that not all bytes are good for do not have the trait:
+///
+/// ```compile_fail,E0277
+/// #[derive(mpi_over_am::Equivalence)]
+/// #[repr(C)]
+/// struct Light {
+///     is_on: bool,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(mpi_over_am::Equivalence)]
+/// struct LaidOutByRust {
+///     number: u8,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(mpi_over_am::Equivalence)]
+/// #[repr(C)]
+/// struct Borrowing {
+///     address: *const u8,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(mpi_over_am::Equivalence)]
+/// #[repr(C)]
+/// union Either {
+///     number: u32,
+///     bytes: [u8; 4],
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(mpi_over_am::Equivalence)]
+/// #[repr(u8)]
+/// enum Kind {
+///     Cold,
+///     Warm,
+/// }
+/// ```
+///
+/// An implementation by hand may list other fields for another value, as those of an enum; receiver and sender must then have
+/// values of the same form.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no MPI datatype",
+    label = "neither a number, nor an array or struct of numbers",
+    note = "numbers have `Equivalence`, arrays of what has it, and structs with `#[repr(C)] #[derive(Equivalence)]`",
+    note = "not every byte makes a `bool`, a `char` or an enum: send a number; a field can stay at home with `#[equivalence(skip)]`"
+)]
+pub trait Equivalence {
     /// Adds the fields to `list`, to be read.
     fn list<'a>(&'a self, list: &mut FieldList<'a>);
 
     /// Adds the fields to `list`, to be written.
     fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>);
+
+    /// The datatype of this value's fields: their displacements from its beginning, and its extent (`MPI_Type_create_struct` and
+    /// `MPI_Type_create_resized`).
+    ///
+    /// # Errors
+    /// More bytes than there are addresses.
+    fn equivalent_datatype(&self) -> Result<Datatype>
+    where
+        Self: Sized,
+    {
+        // A single value is like the first.
+        Ok(fields_to_keep(std::slice::from_ref(self))?.datatype().clone())
+    }
 }
 
 /// Fields to be read.
@@ -41,7 +137,7 @@ pub struct FieldListMut<'a> {
 impl<'a> FieldList<'a> {
     /// Adds a field.
     #[inline]
-    pub fn add<T: Fields + ?Sized>(&mut self, field: &'a T) {
+    pub fn add<T: Equivalence + ?Sized>(&mut self, field: &'a T) {
         field.list(self);
     }
 }
@@ -49,7 +145,7 @@ impl<'a> FieldList<'a> {
 impl<'a> FieldListMut<'a> {
     /// Adds a field.
     #[inline]
-    pub fn add<T: Fields + ?Sized>(&mut self, field: &'a mut T) {
+    pub fn add<T: Equivalence + ?Sized>(&mut self, field: &'a mut T) {
         field.list_mut(self);
     }
 }
@@ -137,12 +233,12 @@ impl Collected {
     }
 }
 
-/// The fields of a slice's elements, to be sent by an operation that has ended when `send` returns or unwinds: `send` keeps the
-/// promise.
+/// The fields of a slice's elements, which nothing writes until the operation has ended: as for
+/// [`elements_to_keep`](super::elements_to_keep), the caller keeps that promise.
 ///
 /// # Errors
-/// What `send` returns.
-pub(crate) fn lend_fields<T: Fields, R>(values: &[T], send: impl FnOnce(SendData) -> Result<R>) -> Result<R> {
+/// More bytes than there are addresses.
+pub(crate) fn fields_to_keep<T: Equivalence>(values: &[T]) -> Result<SendData> {
     let base = values.as_ptr().expose_provenance();
     let collected = Collected::new(values.iter(), (base, size_of::<T>()), |value| {
         let mut list = FieldList::default();
@@ -150,20 +246,17 @@ pub(crate) fn lend_fields<T: Fields, R>(values: &[T], send: impl FnOnce(SendData
         list.places
     })?;
     let (count, datatype) = collected.elements(base)?;
-    // SAFETY: the elements are the numbers to which `list` was given references that live as long as the borrow of `values`, which
-    // is until this function returns or unwinds, and `send` ends the operation before. They were shared references: the numbers
-    // are initialised, and nobody writes them. Their provenance was exposed when they were listed.
-    send(unsafe { SendData::new(values.as_ptr().cast(), count, &datatype) })
+    // SAFETY: the elements are the numbers to which `list` was given references that live as long as the borrow of `values`; the
+    // caller lets nobody write them until the operation has ended. They were shared references: the numbers are initialised. Their
+    // provenance was exposed when they were listed.
+    Ok(unsafe { SendData::new(values.as_ptr().cast(), count, &datatype) })
 }
 
-/// As [`lend_fields`], to be received.
+/// As [`fields_to_keep`], to be received: nothing else touches the fields until the operation has ended.
 ///
 /// # Errors
-/// What `receive` returns.
-pub(crate) fn lend_fields_mut<T: Fields, R>(
-    values: &mut [T],
-    receive: impl FnOnce(RecvData) -> Result<R>,
-) -> Result<R> {
+/// As there.
+pub(crate) fn field_room_to_keep<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
     let at = values.as_mut_ptr();
     let base = at.expose_provenance();
     let collected = Collected::new(values.iter_mut(), (base, size_of::<T>()), |value| {
@@ -172,15 +265,62 @@ pub(crate) fn lend_fields_mut<T: Fields, R>(
         list.places
     })?;
     let (count, datatype) = collected.elements(base)?;
-    // SAFETY: as for `lend_fields`; `list_mut` was given exclusive references, so that no two elements are the same and nobody else
-    // touches them, and whatever bytes come make valid numbers.
-    receive(unsafe { RecvData::new(at.cast(), count, &datatype) })
+    // SAFETY: as for `fields_to_keep`; `list_mut` was given exclusive references, so that no two elements are the same, and whatever
+    // bytes come make valid numbers; that nobody else touches them is the caller's word.
+    Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
+}
+
+/// The fields of a slice's elements, to be sent by an operation that has ended when `send` returns or unwinds: `send` keeps the
+/// promise.
+///
+/// # Errors
+/// What `send` returns.
+pub(crate) fn lend_fields<T: Equivalence, R>(
+    values: &[T],
+    send: impl FnOnce(SendData) -> Result<R>,
+) -> Result<R> {
+    // `values` is borrowed until this function returns or unwinds, and `send` ends the operation before.
+    send(fields_to_keep(values)?)
+}
+
+/// As [`lend_fields`], to be received.
+///
+/// # Errors
+/// What `receive` returns.
+pub(crate) fn lend_fields_mut<T: Equivalence, R>(
+    values: &mut [T],
+    receive: impl FnOnce(RecvData) -> Result<R>,
+) -> Result<R> {
+    // As for `lend_fields`, and the borrow is exclusive.
+    receive(field_room_to_keep(values)?)
+}
+
+/// As [`lend_fields`], for an operation of a scope. The scope keeps the promise: see [`lend_bytes`](super::lend_bytes).
+///
+/// # Errors
+/// As for [`fields_to_keep`].
+pub(crate) fn lend_fields_to_scope<'scope, T: Equivalence, F: Fabric>(
+    _scope: &'scope Scope<'scope, '_, F>,
+    values: &'scope [T],
+) -> Result<SendData> {
+    fields_to_keep(values)
+}
+
+/// As [`lend_fields_to_scope`], to be received.
+///
+/// # Errors
+/// As there.
+pub(crate) fn lend_fields_mut_to_scope<'scope, T: Equivalence, F: Fabric>(
+    _scope: &'scope Scope<'scope, '_, F>,
+    values: &'scope mut [T],
+) -> Result<RecvData> {
+    field_room_to_keep(values)
 }
 
 /// Numbers, whose bytes are all initialised, and for which all bytes are valid.
 macro_rules! numbers {
     ($($type:ty => $basic:ident),+ $(,)?) => {$(
-        impl Fields for $type {
+        impl Equivalence for $type {
             #[inline]
             fn list<'a>(&'a self, list: &mut FieldList<'a>) {
                 list.places.add(std::ptr::from_ref(self).expose_provenance(), Predefined::$basic);
@@ -200,7 +340,7 @@ numbers! {
     f32 => Float, f64 => Double,
 }
 
-impl<T: Fields, const N: usize> Fields for [T; N] {
+impl<T: Equivalence, const N: usize> Equivalence for [T; N] {
     fn list<'a>(&'a self, list: &mut FieldList<'a>) {
         self.iter().for_each(|field| list.add(field));
     }

@@ -26,6 +26,7 @@ mod reduce;
 mod reduce_scatter;
 mod scan;
 mod scoped;
+mod structs;
 mod typed;
 
 use std::rc::Rc;

@@ -8,7 +8,10 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::data::{from_nobody, to_nobody};
 use super::slab::RequestId;
-use crate::buffer::{lend_buffer, lend_bytes, lend_elements_mut_to_scope, lend_elements_to_scope};
+use crate::buffer::{
+    Equivalence, RecvData, SendData, lend_buffer, lend_bytes, lend_elements_mut_to_scope,
+    lend_elements_to_scope, lend_fields_mut_to_scope, lend_fields_to_scope,
+};
 use crate::communicator::{Communicator, Space};
 use crate::datatype::Datatype;
 use crate::error::Result;
@@ -235,14 +238,8 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         dest: u32,
         tag: i32,
     ) -> Result<Request<'scope>> {
-        let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => route,
-            Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
-        };
-        let mut state = self.communicator.state()?;
         let data = lend_elements_to_scope(self, memory, elements)?;
-        let id = protocol::start_send_data(&mut state, mode, &route, &data, self.number)?;
-        Ok(self.opened(id))
+        self.isend_lent(mode, &data, dest, tag)
     }
 
     /// Starts a receive to the places that a datatype names; see [`Communicator::recv_layout`].
@@ -256,15 +253,58 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Request<'scope>> {
-        let (source, tag) = (source.into(), tag.into());
+        let data = lend_elements_mut_to_scope(self, memory, elements)?;
+        self.irecv_lent(&data, source.into(), tag.into())
+    }
+
+    /// Starts a send of the fields of `values` in standard mode; see [`Communicator::send_fields`].
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend).
+    pub fn isend_fields<T: Equivalence>(
+        &'scope self,
+        values: &'scope [T],
+        dest: u32,
+        tag: i32,
+    ) -> Result<Request<'scope>> {
+        let data = lend_fields_to_scope(self, values)?;
+        self.isend_lent(Mode::Standard, &data, dest, tag)
+    }
+
+    /// Starts a receive of the fields of `values`; see [`Communicator::recv_fields`].
+    ///
+    /// # Errors
+    /// As for [`irecv`](Self::irecv).
+    pub fn irecv_fields<T: Equivalence>(
+        &'scope self,
+        values: &'scope mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Request<'scope>> {
+        let data = lend_fields_mut_to_scope(self, values)?;
+        self.irecv_lent(&data, source.into(), tag.into())
+    }
+
+    /// Starts a send of memory that was lent to this scope.
+    fn isend_lent(&'scope self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<Request<'scope>> {
+        let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => route,
+            Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
+        };
+        let mut state = self.communicator.state()?;
+        let id = protocol::start_send_data(&mut state, mode, &route, data, self.number)?;
+        Ok(self.opened(id))
+    }
+
+    /// Starts a receive into memory that was lent to this scope.
+    fn irecv_lent(&'scope self, data: &RecvData, source: Source, tag: Tag) -> Result<Request<'scope>> {
         let pattern = match self.communicator.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
             Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
         };
         let mut state = self.communicator.state()?;
         state.check_receives()?;
-        let data = lend_elements_mut_to_scope(self, memory, elements)?;
-        let id = protocol::start_receive_data(&mut state, pattern, &data, self.number);
+        let id = protocol::start_receive_data(&mut state, pattern, data, self.number);
         Ok(self.opened(id))
     }
 

@@ -8,7 +8,7 @@ use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, pack_external32, unpack, unpack_external32};
-use mpi_over_am::{Error, ErrorClass, FieldList, FieldListMut, Fields, Mode, Settings, Source, Tag};
+use mpi_over_am::{Equivalence, Error, ErrorClass, FieldList, FieldListMut, Mode, Settings, Source, Tag};
 
 const BASICS: [Predefined; 6] = [
     Predefined::Byte,
@@ -228,21 +228,41 @@ fn has_long_double(datatype: &Datatype) -> bool {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Equivalence, Clone, Debug, Default, PartialEq)]
+#[repr(C)]
 struct Inner {
     a: u8,
     b: u64,
 }
-mpi_over_am::fields!(Inner { a, b });
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Equivalence, Clone, Debug, Default, PartialEq)]
+#[repr(C)]
 struct Outer {
     kind: u16,
     inner: [Inner; 2],
+    #[equivalence(skip)]
     at_home: String,
     place: [f32; 3],
 }
-mpi_over_am::fields!(Outer { place, inner, kind });
+
+/// A struct of the other forms: tuple, generic, aligned, transparent, and without a field.
+#[derive(Equivalence, Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C, align(32))]
+struct Pair<T: Copy>(i8, T, Wrapped<2>, Nothing);
+
+#[derive(Equivalence, Clone, Copy, Debug, PartialEq)]
+#[repr(transparent)]
+struct Wrapped<const N: usize>([i16; N]);
+
+impl<const N: usize> Default for Wrapped<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
+#[derive(Equivalence, Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+struct Nothing;
 
 /// What is sent depends on the value.
 #[derive(Clone, Debug, PartialEq)]
@@ -252,7 +272,7 @@ enum Either {
     Two(u8, u64),
 }
 
-impl Fields for Either {
+impl Equivalence for Either {
     fn list<'a>(&'a self, list: &mut FieldList<'a>) {
         match self {
             Self::Number(number) => list.add(number),
@@ -312,5 +332,63 @@ fn the_fields_of_structs_and_enums_arrive_without_their_padding() {
             assert_eq!(world.recv_fields(&mut got, other, 1).unwrap().len(), 4 + 9 + 4);
             assert_eq!(got, out);
         }
+    });
+}
+
+#[test]
+fn a_struct_has_the_datatype_that_c_gives_it() {
+    let [int8, int16, double] = [Predefined::Int8, Predefined::Int16, Predefined::Double].map(Datatype::from);
+    let expected = Datatype::structure(&[1, 1, 2], &[0, 8, 16], &[int8, double, int16]).unwrap();
+    let pair = Pair(1, 2.0, Wrapped([3, 4]), Nothing);
+    let datatype = pair.equivalent_datatype().unwrap();
+    assert_eq!((datatype.size(), datatype.extent()), (1 + 8 + 4, 32));
+    assert_eq!(datatype.span(1).unwrap(), expected.span(1).unwrap());
+    let values = [Nothing; 3];
+    assert_eq!(values[0].equivalent_datatype().unwrap().size(), 0);
+}
+
+#[test]
+fn structs_pass_through_scopes_and_collectives() {
+    crate::common::everywhere(3, |_, world| {
+        let (rank, size) = (world.rank(), world.size());
+        let value =
+            |from: u32, to: u32| Pair(1, f64::from(from), Wrapped([i16::try_from(to).unwrap(), -1]), Nothing);
+        let all = |to: u32| -> Vec<Pair<f64>> { (0..size).map(|from| value(from, to)).collect() };
+        for count in [0, 1, 2, 700] {
+            let next = (rank + 1) % size;
+            let out = vec![value(rank, next); count];
+            let mut got = vec![Pair::default(); count];
+            world
+                .scope(|s| {
+                    let arriving = s.irecv_fields(&mut got, Source::Any, 3)?;
+                    let leaving = s.isend_fields(&out, next, 3)?;
+                    assert_eq!(s.wait(arriving)?.len(), count as u64 * (1 + 8 + 4));
+                    s.wait(leaving)
+                })
+                .unwrap();
+            assert_eq!(got, vec![value((rank + size - 1) % size, rank); count]);
+        }
+        for root in 0..size {
+            let mut one = [value(rank, 0), value(rank, 1)];
+            world.broadcast_fields(&mut one, root).unwrap();
+            assert_eq!(one, [value(root, 0), value(root, 1)]);
+
+            let mut gathered = vec![Pair::default(); if rank == root { size as usize } else { 0 }];
+            world.gather_fields(&[value(rank, root)], &mut gathered, root).unwrap();
+            assert_eq!(gathered, if rank == root { all(root) } else { Vec::new() });
+
+            let mut mine = [Pair::default()];
+            let given: Vec<_> = (0..size).map(|to| value(root, to)).collect();
+            world.scatter_fields(if rank == root { &given } else { &[] }, &mut mine, root).unwrap();
+            assert_eq!(mine, [value(root, rank)]);
+        }
+        let mut everybody = vec![Pair::default(); size as usize];
+        world.allgather_fields(&[value(rank, 9)], &mut everybody).unwrap();
+        assert_eq!(everybody, all(9));
+        let given: Vec<_> = (0..size).map(|to| value(rank, to)).collect();
+        world.alltoall_fields(&given, &mut everybody).unwrap();
+        assert_eq!(everybody, all(rank));
+        let error = world.allgather_fields(&given, &mut everybody).unwrap_err();
+        assert!(matches!(error, Error::Count { given: 3, expected: 9, .. }), "{error}");
     });
 }

@@ -18,6 +18,7 @@ pub const CRATES: &[Crate] = &[
     Crate { dir: "am-core", ident: "am_core" },
     Crate { dir: "am-via", ident: "am_via" },
     Crate { dir: "mpi-over-am", ident: "mpi_over_am" },
+    Crate { dir: "mpi-over-am/derive", ident: "mpi_over_am_derive" },
     Crate { dir: "mpi-over-am/abi", ident: "mpi_abi" },
     Crate { dir: "mpi-over-am/abi/malloc", ident: "mpi_malloc" },
 ];
@@ -251,7 +252,7 @@ pub const TABLE: &[Row] = &[
         krate: "mpi-over-am",
         called: "",
         places: &["lib"],
-        may: &["mpi-over-am"],
+        may: &["mpi-over-am", "mpi-over-am/derive"],
         must_not: &[],
         why: "says what the crate offers",
     },
@@ -381,6 +382,14 @@ pub const TABLE: &[Row] = &[
         may: &["am-core", "calls", "environment", "nouns", "protocol", "request", "datatype", "buffer"],
         must_not: &["am-via", "matching"],
         why: "algorithms over point-to-point messages, put and counters",
+    },
+    Row {
+        krate: "mpi-over-am/derive",
+        called: "",
+        places: &["lib"],
+        may: &["mpi-over-am"],
+        must_not: &["am-core", "am-via"],
+        why: "runs in the compiler: it reads a struct, and writes safe code that names mpi-over-am's trait",
     },
     Row {
         krate: "mpi-over-am",

@@ -1,0 +1,197 @@
+//! `#[derive(Equivalence)]`, which `mpi_over_am` exports beside the trait of that name. What it makes is safe code: references to the
+//! fields, one after the other. So nothing here has to be believed; what is refused is refused to say why in words.
+
+#![forbid(unsafe_code)]
+
+use proc_macro::TokenStream;
+use proc_macro2::{Span, TokenStream as Tokens};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Attribute, Data, DeriveInput, Error, Field, GenericParam, Index, Result, Type};
+
+/// Makes a struct's fields elements of messages: see the trait `mpi_over_am::Equivalence`.
+#[proc_macro_derive(Equivalence, attributes(equivalence))]
+pub fn equivalence(input: TokenStream) -> TokenStream {
+    syn::parse(input)
+        .and_then(|input| implement(&input))
+        .unwrap_or_else(|error| error.to_compile_error())
+        .into()
+}
+
+/// The implementation of the trait for a struct.
+///
+/// # Errors
+/// What cannot be an element, at its place, with what to do about it. All that is wrong with the fields is told at once.
+fn implement(input: &DeriveInput) -> Result<Tokens> {
+    let name = &input.ident;
+    let fields = match &input.data {
+        Data::Struct(data) => &data.fields,
+        Data::Enum(_) => return Err(Error::new_spanned(name, ENUM)),
+        Data::Union(_) => return Err(Error::new_spanned(name, UNION)),
+    };
+    check_layout(input)?;
+    if let Some(lifetime) = input.generics.lifetimes().next() {
+        return Err(Error::new_spanned(lifetime, REFERENCE));
+    }
+    let mut refused = None::<Error>;
+    let (mut shared, mut exclusive) = (Tokens::new(), Tokens::new());
+    for (index, field) in fields.iter().enumerate() {
+        match sent_type(field) {
+            Ok(None) => {}
+            Ok(Some(span)) => {
+                let member = member(index, field);
+                shared.extend(quote_spanned!(span=> list.add(&self.#member);));
+                exclusive.extend(quote_spanned!(span=> list.add(&mut self.#member);));
+            }
+            Err(error) => match &mut refused {
+                Some(first) => first.combine(error),
+                None => refused = Some(error),
+            },
+        }
+    }
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    let mut generics = input.generics.clone();
+    for parameter in &mut generics.params {
+        if let GenericParam::Type(parameter) = parameter {
+            parameter.bounds.push(syn::parse_quote!(::mpi_over_am::Equivalence));
+        }
+    }
+    let (parameters, arguments, conditions) = generics.split_for_impl();
+    Ok(quote! {
+        #[automatically_derived]
+        #[allow(unused_variables, reason = "a struct may have no field")]
+        impl #parameters ::mpi_over_am::Equivalence for #name #arguments #conditions {
+            fn list<'fields>(&'fields self, list: &mut ::mpi_over_am::FieldList<'fields>) {
+                #shared
+            }
+
+            fn list_mut<'fields>(&'fields mut self, list: &mut ::mpi_over_am::FieldListMut<'fields>) {
+                #exclusive
+            }
+        }
+    })
+}
+
+const ENUM: &str = "an enum cannot derive `Equivalence`: what it has depends on its value. Send a number for it, or implement the trait \
+                    by hand, which is safe";
+const UNION: &str =
+    "a union cannot derive `Equivalence`: nobody knows which of its fields is there. Send a struct";
+const REPR: &str = "`Equivalence` needs `#[repr(C)]` (or `transparent`) on the struct: the layout that Rust chooses by itself may differ \
+                    between two programs of one job, and from C's";
+const PACKED: &str = "a packed struct cannot derive `Equivalence`: its fields may lie where no reference may point. Leave out `packed`: \
+                      padding is not sent anyway";
+const REFERENCE: &str = "references and pointers cannot be sent: an address says nothing to another task. Send what is there, or leave the \
+                         field at home with `#[equivalence(skip)]`";
+const UNKNOWN: &str = "the only word here is `skip`: the field is neither sent nor received";
+
+/// Refuses a layout that others may have otherwise, or that references cannot name.
+fn check_layout(input: &DeriveInput) -> Result<()> {
+    let mut is_known = false;
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("packed") {
+                return Err(Error::new_spanned(&meta.path, PACKED));
+            }
+            is_known |= meta.path.is_ident("C") || meta.path.is_ident("transparent");
+            // The number of `align(16)`.
+            if meta.input.peek(syn::token::Paren) {
+                meta.input.parse::<proc_macro2::TokenTree>()?;
+            }
+            Ok(())
+        })?;
+    }
+    if is_known { Ok(()) } else { Err(Error::new_spanned(&input.ident, REPR)) }
+}
+
+/// Where the type of a field stands, if the field is sent.
+fn sent_type(field: &Field) -> Result<Option<Span>> {
+    let mut is_sent = true;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("equivalence")) {
+        is_sent &= !is_skip(attribute)?;
+    }
+    if !is_sent {
+        return Ok(None);
+    }
+    check_type(&field.ty)?;
+    Ok(Some(field.ty.span()))
+}
+
+fn is_skip(attribute: &Attribute) -> Result<bool> {
+    let word: syn::Path = attribute.parse_args()?;
+    if word.is_ident("skip") { Ok(true) } else { Err(Error::new_spanned(word, UNKNOWN)) }
+}
+
+/// Refuses addresses, also inside of arrays. All else is the trait's to say.
+fn check_type(kind: &Type) -> Result<()> {
+    match kind {
+        Type::Reference(_) | Type::Ptr(_) | Type::FnPtr(_) => Err(Error::new_spanned(kind, REFERENCE)),
+        Type::Array(array) => check_type(&array.elem),
+        Type::Paren(inner) => check_type(&inner.elem),
+        Type::Group(inner) => check_type(&inner.elem),
+        _ => Ok(()),
+    }
+}
+
+/// How a field is called.
+fn member(index: usize, field: &Field) -> Tokens {
+    match &field.ident {
+        Some(name) => quote!(#name),
+        None => {
+            let index = Index::from(index);
+            quote!(#index)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn derived(source: &str) -> std::result::Result<String, String> {
+        let input = syn::parse_str(source).expect("the test's own text is Rust");
+        implement(&input)
+            .map(|tokens| tokens.to_string())
+            .map_err(|error| error.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join("\n"))
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_in_words() {
+        for (source, texts) in [
+            ("struct A { a: u8 }", &[REPR][..]),
+            ("#[repr(align(16))] struct A { a: u8 }", &[REPR]),
+            ("#[repr(C, packed)] struct A { a: u8 }", &[PACKED]),
+            ("#[repr(C)] #[repr(packed(2))] struct A(u32);", &[PACKED]),
+            ("#[repr(C)] enum A { B(u8), C }", &[ENUM]),
+            ("#[repr(u8)] enum A { B, C }", &[ENUM]),
+            ("#[repr(C)] union A { b: u8, c: u16 }", &[UNION]),
+            ("#[repr(C)] struct A<'a> { a: &'a u8 }", &[REFERENCE]),
+            ("#[repr(C)] struct A { a: &'static u8, b: u8, c: *const u8 }", &[REFERENCE, REFERENCE]),
+            ("#[repr(C)] struct A([(*mut u8); 3], fn(u8));", &[REFERENCE, REFERENCE]),
+            ("#[repr(C)] struct A { #[equivalence(leave)] a: u8 }", &[UNKNOWN]),
+        ] {
+            assert_eq!(derived(source), Err(texts.join("\n")), "{source}");
+        }
+    }
+
+    #[test]
+    fn all_fields_but_those_left_out_are_listed_in_their_order() {
+        for (source, fields) in [
+            ("#[repr(C)] struct A;", &[][..]),
+            ("#[repr(C)] struct A { b: u8, a: [Other; 2] }", &["b", "a"]),
+            ("#[repr(C, align(16))] struct A(u8, #[equivalence(skip)] String, f64);", &["0", "2"]),
+            ("#[repr(transparent)] struct A<T: Copy, const N: usize>([T; N]) where T: Send;", &["0"]),
+            ("#[repr(C)] struct A { #[equivalence(skip)] a: &'static str, r#type: u8 }", &["r#type"]),
+        ] {
+            let made = derived(source).expect(source);
+            let added: Vec<_> = made
+                .split("list . add (& self . ")
+                .skip(1)
+                .map(|rest| rest.split(')').next().unwrap_or_default().trim())
+                .collect();
+            assert_eq!(added, fields, "{made}");
+            assert_eq!(made.matches("list . add (& mut self . ").count(), fields.len(), "{made}");
+        }
+    }
+}
