@@ -25,11 +25,11 @@ pub(crate) fn element_type<T>() -> Result<Datatype> {
 }
 
 /// The elements of a slice that the call borrows until the collective has ended.
-pub(super) fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
+pub(crate) fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
     Ok(elements_to_keep(data, &element_type::<T>()?))
 }
 
-pub(super) fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
+pub(crate) fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
     Ok(room_to_keep(data, &element_type::<T>()?))
 }
 
@@ -394,7 +394,7 @@ impl<F: Fabric> Communicator<F> {
     }
 }
 
-pub(super) fn placed_room<T: Datum>(
+pub(crate) fn placed_room<T: Datum>(
     call: &'static str,
     recv: &mut [T],
     placement: Placement<'_>,
@@ -403,7 +403,7 @@ pub(super) fn placed_room<T: Datum>(
     placement.of(call, all.count(), |first, count| all.part(first, count))
 }
 
-pub(super) fn placed_elements<T: Datum>(
+pub(crate) fn placed_elements<T: Datum>(
     call: &'static str,
     send: &[T],
     placement: Placement<'_>,

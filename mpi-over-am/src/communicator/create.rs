@@ -32,6 +32,26 @@ pub enum SplitType {
     ResourceGuided,
 }
 
+impl SplitType {
+    /// The colour of all tasks of this kind; `None` where nothing of the kind is known.
+    ///
+    /// # Errors
+    /// A key of a hint that cannot be one.
+    pub(crate) fn color(self, info: &Info) -> Result<Option<i32>> {
+        let is = |key, value| Ok::<_, Error>(info.get(key)? == Some(value));
+        let memory = |info_key| is(info_key, "mpi_shared_memory");
+        let shares_memory = match self {
+            Self::Shared => true,
+            Self::HardwareGuided => memory("mpi_hw_resource_type")?,
+            Self::HardwareUnguided => false,
+            Self::ResourceGuided => {
+                memory("mpi_hw_resource_type")? || is("mpi_pset_name", crate::session::WORLD_SET)?
+            }
+        };
+        Ok(shares_memory.then_some(0))
+    }
+}
+
 /// Notes about new communicators that all members of a parent make, in the order of the calls.
 const BY_ALL: i32 = -1;
 /// The context id of notes about communicators without a parent. No communicator has it.
@@ -309,21 +329,34 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// A negative colour; the death of a task.
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Self>> {
-        if let Some(color) = color.filter(|&color| color < 0) {
-            let what = "a colour is 0 or more; no colour is None";
-            return Err(Error::refused(ErrorClass::Argument, "split", what, i64::from(color)));
-        }
-        let own = Choice { color: color.map(i32::cast_unsigned), key };
         if self.is_inter() {
-            return self.split_inter(own);
+            return self.split_inter(Choice::new(color, key)?);
         }
+        let (own, mut words) = self.begin_split(color, key)?;
+        self.combine_in_turns(&mut words)?;
+        self.end_split(own, &words)
+    }
+
+    /// What this task has to say in a split of a communicator that is no inter-communicator: the words to be combined by "or" with
+    /// those of the others.
+    ///
+    /// # Errors
+    /// A negative colour; all context ids are in use.
+    pub(crate) fn begin_split(&self, color: Option<i32>, key: i32) -> Result<(Choice, Vec<u64>)> {
+        let own = Choice::new(color, key)?;
         let is_leader = self.rank() == 0;
         let numbers = if is_leader { take_numbers(&mut *self.state()?)? } else { [0; 2] };
-        let all = self.gather_words(&[own.to_word(), numbers[0], numbers[1]])?;
-        let numbers = [all[0][1], all[0][2]];
-        let choices: Vec<_> = all.iter().map(|words| Choice::from_word(words[0])).collect();
+        Ok((own, self.placed_words(&[own.to_word(), numbers[0], numbers[1]])))
+    }
+
+    /// The part of a split communicator that this task is in, when the words have been combined.
+    ///
+    /// # Errors
+    /// A context id that cannot be one.
+    pub(crate) fn end_split(&self, own: Choice, words: &[u64]) -> Result<Option<Self>> {
+        let choices: Vec<_> = words.chunks(SPLIT_WORDS).map(|words| Choice::from_word(words[0])).collect();
         let Some(group) = own.group_of(&choices, &self.common.group) else { return Ok(None) };
-        self.begin(numbers, (group, None), self.heirloom()).map(Some)
+        self.begin([words[1], words[2]], (group, None), self.heirloom()).map(Some)
     }
 
     /// Splits by what the tasks share (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or where
@@ -332,19 +365,8 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`split`](Self::split).
     pub fn split_type(&self, split_type: Option<SplitType>, key: i32, info: &Info) -> Result<Option<Self>> {
-        let hint = |key| Ok::<_, Error>(info.get(key)?.map(str::to_owned));
-        let shares_memory = match split_type {
-            None | Some(SplitType::HardwareUnguided) => false,
-            Some(SplitType::Shared) => true,
-            Some(SplitType::HardwareGuided) => {
-                hint("mpi_hw_resource_type")?.as_deref() == Some("mpi_shared_memory")
-            }
-            Some(SplitType::ResourceGuided) => {
-                hint("mpi_hw_resource_type")?.as_deref() == Some("mpi_shared_memory")
-                    || hint("mpi_pset_name")?.as_deref() == Some(crate::session::WORLD_SET)
-            }
-        };
-        let new = self.split(shares_memory.then_some(0), key)?;
+        let color = split_type.map_or(Ok(None), |split_type| split_type.color(info))?;
+        let new = self.split(color, key)?;
         if let Some(new) = &new {
             new.set_info(info);
         }
@@ -359,11 +381,17 @@ impl<F: Fabric> Communicator<F> {
         Self { shared, common, ..self }
     }
 
+    /// Words at the place of this task among those of all, which are 0.
+    fn placed_words(&self, own: &[u64]) -> Vec<u64> {
+        let mut all = vec![0; own.len() * self.size() as usize];
+        all[own.len() * self.rank() as usize..][..own.len()].copy_from_slice(own);
+        all
+    }
+
     /// What each task of this side has to say, by rank. All give equally many words.
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
-        let mut all = vec![0; own.len() * local.size() as usize];
-        all[own.len() * local.rank() as usize..][..own.len()].copy_from_slice(own);
+        let mut all = local.placed_words(own);
         local.combine_in_turns(&mut all)?;
         Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
     }
@@ -409,14 +437,25 @@ fn name_number(name: &str, seed: u32) -> i32 {
     name.bytes().fold(0x811c_9dc5 ^ seed, mix).cast_signed()
 }
 
+/// Words of each task when a communicator is split: its choice, and from the first task numbers for what comes of it.
+const SPLIT_WORDS: usize = 3;
+
 /// What a task says when a communicator is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(crate) struct Choice {
     color: Option<u32>,
     key: i32,
 }
 
 impl Choice {
+    fn new(color: Option<i32>, key: i32) -> Result<Self> {
+        if let Some(color) = color.filter(|&color| color < 0) {
+            let what = "a colour is 0 or more; no colour is None";
+            return Err(Error::refused(ErrorClass::Argument, "split", what, i64::from(color)));
+        }
+        Ok(Self { color: color.map(i32::cast_unsigned), key })
+    }
+
     /// No colour is all zeroes in the colour's half; the others are one more than they are.
     pub(super) fn to_word(self) -> u64 {
         let color = self.color.map_or(0, |color| u64::from(color) + 1);

@@ -6,10 +6,10 @@ use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::slab::RequestId;
-use crate::buffer::{buffer_to_keep, bytes_to_keep};
-use crate::communicator::{Communicator, Space};
+use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
+use crate::communicator::Communicator;
 use crate::error::Result;
-use crate::protocol::{self, Mode, Receive, Room};
+use crate::protocol::Mode;
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -34,7 +34,7 @@ impl<F: Fabric> Communicator<F> {
         dest: u32,
         tag: i32,
     ) -> Result<OwnedRequest<'_, T, F>> {
-        let id = self.start_send_owned(data, dest, tag)?;
+        let id = self.start_send_owned(Mode::Standard, data, dest, tag)?;
         Ok(OwnedRequest { communicator: self, id, _buffer: PhantomData })
     }
 
@@ -52,19 +52,17 @@ impl<F: Fabric> Communicator<F> {
         Ok(OwnedRequest { communicator: self, id, _buffer: PhantomData })
     }
 
-    /// Starts a send of elements that its request keeps.
+    /// Starts a send of elements that its request keeps, in any mode.
     pub(crate) fn start_send_owned<T: NoUninit>(
         &self,
+        mode: Mode,
         data: Vec<T>,
         dest: u32,
         tag: i32,
     ) -> Result<RequestId> {
-        let route = self.route(Space::PointToPoint, dest, tag)?;
-        let mut state = self.state()?;
-        let bytes = bytes_to_keep(&data);
-        let id = protocol::start_send(&mut state, Mode::Standard, &route, bytes, 0)?;
-        state.handlers().requests.keep(id, Box::new(data));
-        Ok(id)
+        let bytes = SendData::from_bytes(bytes_to_keep(&data));
+        let id = self.isend_data(mode, &bytes, dest, tag)?;
+        self.keep(id, data)
     }
 
     /// Starts a receive into elements that its request keeps.
@@ -74,13 +72,24 @@ impl<F: Fabric> Communicator<F> {
         source: Source,
         tag: Tag,
     ) -> Result<RequestId> {
-        let pattern = self.pattern(Space::PointToPoint, source, tag)?;
-        let mut state = self.state()?;
-        state.check_receives()?;
-        let raw = buffer_to_keep(&mut buffer);
-        let id = protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(raw) }, 0);
-        state.handlers().requests.keep(id, Box::new(buffer));
-        Ok(id)
+        let room = RecvData::from_buffer(buffer_to_keep(&mut buffer));
+        let id = self.irecv_data(&room, source, tag)?;
+        self.keep(id, buffer)
+    }
+
+    /// Gives the request the memory that its operation uses.
+    pub(crate) fn keep<T: 'static>(&self, id: RequestId, memory: Vec<T>) -> Result<RequestId> {
+        match self.state() {
+            Ok(mut state) => {
+                state.handlers().requests.keep(id, Box::new(memory));
+                Ok(id)
+            }
+            Err(error) => {
+                // The operation has begun, and nobody can end it: the memory must stay.
+                std::mem::forget(memory);
+                Err(error)
+            }
+        }
     }
 }
 

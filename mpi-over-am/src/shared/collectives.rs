@@ -1,21 +1,14 @@
-//! Collectives of several threads: as those of [`Communicator`](crate::Communicator), with messages, in turns.
+//! Collectives of several threads: as those of [`Communicator`](crate::Communicator), with messages, in turns. Operators run inside
+//! other calls, and can make none.
 
 use am_core::fabric::Fabric;
 
-use super::SharedCommunicator;
 use super::communicator::Handle;
-use crate::buffer::{RecvData, SendData, elements_to_keep, room_to_keep};
-use crate::collective::{Collective, Datum, Parts, element_type};
+use super::{SharedCommunicator, SharedRequest};
+use crate::buffer::RecvData;
+use crate::collective::{Collective, Datum, Parts, Placement, elements, placed_elements, placed_room, room};
 use crate::error::{Error, Result};
 use crate::op::{Op, Operation};
-
-fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
-    Ok(elements_to_keep(data, &element_type::<T>()?))
-}
-
-fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
-    Ok(room_to_keep(data, &element_type::<T>()?))
-}
 
 impl<F: Fabric> SharedCommunicator<F> {
     /// The memory in `collective` is borrowed by the caller; nothing uses it any more when this returns or unwinds.
@@ -50,6 +43,20 @@ impl<F: Fabric> SharedCommunicator<F> {
         self.carry_out(&Collective::Gather { send: Some(elements(send)?), recv, root })
     }
 
+    /// As [`Communicator::gatherv`](crate::Communicator::gatherv).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn gatherv<T: Datum>(
+        &self,
+        send: &[T],
+        (recv, placement): (&mut [T], Placement<'_>),
+        root: u32,
+    ) -> Result<()> {
+        let recv = if self.rank() == root { Some(placed_room("gatherv", recv, placement)?) } else { None };
+        self.carry_out(&Collective::Gather { send: Some(elements(send)?), recv, root })
+    }
+
     /// As [`Communicator::scatter`](crate::Communicator::scatter).
     ///
     /// # Errors
@@ -61,12 +68,40 @@ impl<F: Fabric> SharedCommunicator<F> {
         self.carry_out(&Collective::Scatter { send, recv: Some(room(recv)?), root })
     }
 
+    /// As [`Communicator::scatterv`](crate::Communicator::scatterv).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scatterv<T: Datum>(
+        &self,
+        (send, placement): (&[T], Placement<'_>),
+        recv: &mut [T],
+        root: u32,
+    ) -> Result<()> {
+        let send =
+            if self.rank() == root { Some(placed_elements("scatterv", send, placement)?) } else { None };
+        self.carry_out(&Collective::Scatter { send, recv: Some(room(recv)?), root })
+    }
+
     /// As [`Communicator::allgather`](crate::Communicator::allgather).
     ///
     /// # Errors
     /// As there.
     pub fn allgather<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
         let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
+        self.carry_out(&Collective::Allgather { send: Some(elements(send)?), recv })
+    }
+
+    /// As [`Communicator::allgatherv`](crate::Communicator::allgatherv).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn allgatherv<T: Datum>(
+        &self,
+        send: &[T],
+        (recv, placement): (&mut [T], Placement<'_>),
+    ) -> Result<()> {
+        let recv = placed_room("allgatherv", recv, placement)?;
         self.carry_out(&Collective::Allgather { send: Some(elements(send)?), recv })
     }
 
@@ -81,7 +116,21 @@ impl<F: Fabric> SharedCommunicator<F> {
         self.carry_out(&Collective::Alltoall { send, recv })
     }
 
-    /// As [`Communicator::reduce`](crate::Communicator::reduce). The operator can make no call.
+    /// As [`Communicator::alltoallv`](crate::Communicator::alltoallv).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alltoallv<T: Datum>(
+        &self,
+        (send, from): (&[T], Placement<'_>),
+        (recv, to): (&mut [T], Placement<'_>),
+    ) -> Result<()> {
+        let send = Some(placed_elements("alltoallv: the send buffer", send, from)?);
+        let recv = placed_room("alltoallv: the receive buffer", recv, to)?;
+        self.carry_out(&Collective::Alltoall { send, recv })
+    }
+
+    /// As [`Communicator::reduce`](crate::Communicator::reduce).
     ///
     /// # Errors
     /// As there.
@@ -97,7 +146,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         self.carry_out(&Collective::Reduce { send: Some(elements(send)?), recv, op, root })
     }
 
-    /// As [`Communicator::allreduce`](crate::Communicator::allreduce). The operator can make no call.
+    /// As [`Communicator::allreduce`](crate::Communicator::allreduce).
     ///
     /// # Errors
     /// As there.
@@ -115,7 +164,34 @@ impl<F: Fabric> SharedCommunicator<F> {
         self.carry_out(&Collective::Allreduce { send, recv, op })
     }
 
-    /// As [`Communicator::scan`](crate::Communicator::scan). The operator can make no call.
+    /// As [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn allreduce_in_place<T: Datum>(
+        &self,
+        buffer: &mut [T],
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.carry_out(&allreduce_of(room(buffer)?, op))
+    }
+
+    /// As [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reduce_scatter_block<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let (count, op) = (recv.len() as u64, Op::from_operation(op));
+        let (send, recv) = (Some(elements(send)?), room(recv)?);
+        self.carry_out(&Collective::ReduceScatterBlock { send, recv, count, op })
+    }
+
+    /// As [`Communicator::scan`](crate::Communicator::scan).
     ///
     /// # Errors
     /// As there.
@@ -128,4 +204,64 @@ impl<F: Fabric> SharedCommunicator<F> {
         let (send, recv, op) = (Some(elements(send)?), room(recv)?, Op::from_operation(op));
         self.carry_out(&Collective::Scan { send, recv, op })
     }
+
+    /// As [`Communicator::exscan`](crate::Communicator::exscan).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn exscan<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let (send, recv, op) = (Some(elements(send)?), room(recv)?, Op::from_operation(op));
+        self.carry_out(&Collective::ExclusiveScan { send, recv, op })
+    }
+
+    /// Starts a barrier (`MPI_Ibarrier`). All tasks start their collectives of one communicator in the same order.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub fn ibarrier(&self) -> Result<SharedRequest<(), F>> {
+        self.start(Vec::new(), |_| Collective::Barrier)
+    }
+
+    /// Starts a broadcast of `buffer`, which comes back with the wait (`MPI_Ibcast`).
+    ///
+    /// # Errors
+    /// As for [`broadcast`](Self::broadcast).
+    pub fn ibroadcast_owned<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        root: u32,
+    ) -> Result<SharedRequest<T, F>> {
+        self.start(buffer, |data| Collective::Broadcast { data, root })
+    }
+
+    /// Starts an [`allreduce_in_place`](Self::allreduce_in_place) in `buffer`, which comes back with the wait (`MPI_Iallreduce`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iallreduce_owned<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<SharedRequest<T, F>> {
+        self.start(buffer, |recv| allreduce_of(recv, op))
+    }
+
+    fn start<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        collective: impl FnOnce(RecvData) -> Collective,
+    ) -> Result<SharedRequest<T, F>> {
+        let Handle { shared, number } = &*self.handle;
+        let id = shared.inner.with(*number, |inside| inside.start_collective_owned(buffer, collective))?;
+        Ok(SharedRequest::new(&self.handle, id))
+    }
+}
+
+fn allreduce_of<T: Datum>(recv: RecvData, op: impl Operation<T> + Send + Sync + 'static) -> Collective {
+    Collective::Allreduce { send: None, recv, op: Op::from_operation(op) }
 }

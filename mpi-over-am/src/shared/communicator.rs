@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use am_core::Context;
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::{Shared, SharedRequest, Waiting};
-use crate::buffer::{RecvData, bytes_of, lend_to_receive, lend_to_send};
+use super::{Shared, SharedRequest};
+use crate::buffer::{
+    Equivalence, RecvData, bytes_of, lend_fields, lend_fields_mut, lend_to_receive, lend_to_send,
+};
+use crate::communicator::Communicator;
 use crate::environment::JobFabric;
 use crate::error::Result;
-use crate::handlers::MpiHandlers;
 use crate::protocol::Mode;
 use crate::rank::Source;
 use crate::status::Status;
@@ -69,29 +70,6 @@ impl<F: Fabric> SharedCommunicator<F> {
         self.size
     }
 
-    /// A communicator of the same tasks with a message space of its own (`MPI_Comm_dup`). Collective.
-    ///
-    /// # Errors
-    /// As for [`Communicator::dup`](crate::Communicator::dup).
-    pub fn dup(&self) -> Result<Self> {
-        let Handle { shared, number } = &*self.handle;
-        let (request, place) = {
-            let mut turn = shared.inner.enter()?;
-            let pending = turn.value().communicator(*number)?.idup()?;
-            let request = pending.request();
-            (request, turn.value().keep_pending(pending))
-        };
-        let waited = shared.inner.wait_over(*number, request);
-        let made = {
-            let mut turn = shared.inner.enter()?;
-            let pending = turn.value().take_pending(place);
-            waited.map_err(Waiting::into_error)?;
-            let made = pending.begin()?;
-            turn.value().keep(made)
-        };
-        Self::new(shared, made)
-    }
-
     /// Sends in standard mode (`MPI_Send`).
     ///
     /// # Errors
@@ -106,6 +84,23 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// As for [`send`](Self::send).
     pub fn ssend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Synchronous, data, dest, tag)
+    }
+
+    /// Sends in ready mode (`MPI_Rsend`): the receive has been posted.
+    ///
+    /// # Errors
+    /// As for [`Communicator::rsend`](crate::Communicator::rsend).
+    pub fn rsend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
+        self.send_in_mode(Mode::Ready, data, dest, tag)
+    }
+
+    /// Sends in buffered mode (`MPI_Bsend`), from the memory that
+    /// [`SharedEnvironment::attach_buffer`](crate::SharedEnvironment::attach_buffer) was given.
+    ///
+    /// # Errors
+    /// As for [`Communicator::bsend`](crate::Communicator::bsend).
+    pub fn bsend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
+        self.send_in_mode(Mode::Buffered, data, dest, tag)
     }
 
     /// Sends in any mode.
@@ -140,31 +135,52 @@ impl<F: Fabric> SharedCommunicator<F> {
         })
     }
 
-    /// Waits for a message that a receive would take (`MPI_Probe`). Another thread may take it first.
+    /// Sends a message and receives another one, in whatever order they go (`MPI_Sendrecv`).
     ///
     /// # Errors
-    /// As for [`Communicator::probe`](crate::Communicator::probe).
-    pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
+    /// As for [`Communicator::sendrecv`](crate::Communicator::sendrecv).
+    pub fn sendrecv<S: NoUninit, R: AnyBitPattern>(
+        &self,
+        (data, dest, send_tag): (&[S], u32, i32),
+        (buffer, source, recv_tag): (&mut [R], impl Into<Source>, impl Into<Tag>),
+    ) -> Result<Status> {
         let Handle { shared, number } = &*self.handle;
-        let (source, tag) = (source.into(), tag.into());
-        if let Some(status) = shared.inner.with(*number, |inside| inside.iprobe(source, tag))? {
-            return Ok(status);
-        }
-        let pattern = shared.inner.with(*number, |inside| inside.probe_pattern(source, tag))?;
-        let is_there = |context: &mut Context<F, MpiHandlers>| {
-            context.handlers_mut().early.peek_match(&pattern).is_some()
-        };
-        let found = shared.inner.wait_until(*number, is_there, |inside| inside.iprobe(source, tag));
-        Ok(found.map_err(Waiting::into_error)?.expect("it was there, and this thread still has its turn"))
+        let (source, recv_tag) = (source.into(), recv_tag.into());
+        // Both operations have ended when their `carry_out` returns or unwinds.
+        lend_to_receive(buffer, |room| {
+            let room = RecvData::from_buffer(room);
+            let receive = |inside: &Communicator<F>| inside.irecv_data(&room, source, recv_tag);
+            shared.inner.carry_out_beside(*number, receive, || self.send(data, dest, send_tag))
+        })
     }
 
-    /// The message that a receive would take now, if there is one (`MPI_Iprobe`). Another thread may take it first.
+    /// Sends the fields of `values` in standard mode; see [`Equivalence`].
     ///
     /// # Errors
-    /// As for [`probe`](Self::probe).
-    pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>> {
+    /// As for [`send`](Self::send).
+    pub fn send_fields<T: Equivalence>(&self, values: &[T], dest: u32, tag: i32) -> Result<()> {
         let Handle { shared, number } = &*self.handle;
-        shared.inner.with(*number, |inside| inside.iprobe(source, tag))
+        lend_fields(values, |data| {
+            shared.inner.carry_out(*number, |inside| inside.isend_data(Mode::Standard, &data, dest, tag))
+        })?;
+        Ok(())
+    }
+
+    /// Receives the fields of `values`. The status counts bytes.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn recv_fields<T: Equivalence>(
+        &self,
+        values: &mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        let Handle { shared, number } = &*self.handle;
+        let (source, tag) = (source.into(), tag.into());
+        lend_fields_mut(values, |data| {
+            shared.inner.carry_out(*number, |inside| inside.irecv_data(&data, source, tag))
+        })
     }
 
     /// Starts a send in standard mode; the elements come back with the wait (`MPI_Isend`).
@@ -177,8 +193,23 @@ impl<F: Fabric> SharedCommunicator<F> {
         dest: u32,
         tag: i32,
     ) -> Result<SharedRequest<T, F>> {
+        self.isend_owned_in_mode(Mode::Standard, data, dest, tag)
+    }
+
+    /// Starts a send in any mode (`MPI_Issend`, `MPI_Irsend`, `MPI_Ibsend`); as [`isend_owned`](Self::isend_owned). In buffered mode it
+    /// is over at once.
+    ///
+    /// # Errors
+    /// As for [`send_in_mode`](Self::send_in_mode).
+    pub fn isend_owned_in_mode<T: NoUninit + Send>(
+        &self,
+        mode: Mode,
+        data: Vec<T>,
+        dest: u32,
+        tag: i32,
+    ) -> Result<SharedRequest<T, F>> {
         let Handle { shared, number } = &*self.handle;
-        let id = shared.inner.with(*number, |inside| inside.start_send_owned(data, dest, tag))?;
+        let id = shared.inner.with(*number, |inside| inside.start_send_owned(mode, data, dest, tag))?;
         Ok(SharedRequest::new(&self.handle, id))
     }
 

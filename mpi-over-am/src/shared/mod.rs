@@ -31,8 +31,11 @@
 
 mod collectives;
 mod communicator;
+mod create;
+mod probe;
 mod progress_thread;
 mod requests;
+mod send_buffer;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -204,8 +207,19 @@ impl<F: Fabric> Inner<F> {
         number: usize,
         start: impl FnOnce(&Communicator<F>) -> Result<RequestId>,
     ) -> Result<Status> {
+        self.carry_out_beside(number, start, || Ok(()))
+    }
+
+    /// As [`carry_out`](Self::carry_out), with another operation carried out while this one is under way.
+    fn carry_out_beside(
+        &self,
+        number: usize,
+        start: impl FnOnce(&Communicator<F>) -> Result<RequestId>,
+        meanwhile: impl FnOnce() -> Result<()>,
+    ) -> Result<Status> {
         let request = self.with(number, start)?;
         let mut call = Call { inner: self, number, request: Some(request) };
+        meanwhile()?;
         let status = self.wait_over(number, request);
         if !matches!(status, Err(Waiting::Progress(_))) {
             call.request = None;

@@ -3,12 +3,14 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use am_core::Context;
 use am_core::fabric::Fabric;
 
 use super::Waiting;
 use super::communicator::Handle;
 use crate::environment::JobFabric;
 use crate::error::Result;
+use crate::handlers::MpiHandlers;
 use crate::request::RequestId;
 use crate::state::is_over;
 use crate::status::Status;
@@ -54,6 +56,25 @@ impl<T: Send + 'static, F: Fabric> SharedRequest<T, F> {
         let Handle { shared, number } = &*self.handle;
         let id = self.id.expect("only a wait takes it, and that consumes the value");
         shared.inner.with(*number, |inside| inside.state()?.is_over_after_progress(id))
+    }
+}
+
+impl<T: Send + 'static, F: Fabric> SharedRequest<T, F> {
+    /// Waits until one of the operations is over, all of one [`SharedEnvironment`](crate::SharedEnvironment) (`MPI_Waitany`): its
+    /// place in the list, for a [`wait`](Self::wait) that waits no more. `None`: the list is empty.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub fn wait_any(requests: &[Self]) -> Result<Option<usize>> {
+        let Some(first) = requests.first() else { return Ok(None) };
+        let Handle { shared, number } = &*first.handle;
+        let mut found = None;
+        let look = |context: &mut Context<F, MpiHandlers>| {
+            found = requests.iter().position(|request| request.id.is_none_or(|id| is_over(context, id)));
+            found.is_some()
+        };
+        shared.inner.wait_until(*number, look, |_| Ok(())).map_err(Waiting::into_error)?;
+        Ok(found)
     }
 }
 

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use am_core::testing::loopback::{Config, Loopback, network};
 use am_core::testing::watchdog::Watchdog;
-use mpi_over_am::{Error, ErrorClass, Settings, Source, Tag, ThreadLevel, op};
+use mpi_over_am::{
+    Equivalence, Error, ErrorClass, Info, Mode, PROC_NULL, Placement, Settings, Source, SplitType, Tag,
+    ThreadLevel, op,
+};
 
 type SharedEnvironment = mpi_over_am::SharedEnvironment<Loopback>;
 type SharedCommunicator = mpi_over_am::SharedCommunicator<Loopback>;
@@ -157,7 +160,72 @@ macro_rules! collectives {
             let mut own = [0u64];
             world.scatter(&gathered, &mut own, root).unwrap();
             assert_eq!(own[0], rank);
+            let mut total = [rank];
+            world.allreduce_in_place(&mut total, op::Max).unwrap();
+            assert_eq!(total, [size - 1]);
+            let mut before = [7u64];
+            world.exscan(&[rank + 1], &mut before, op::Sum).unwrap();
+            assert_eq!(before[0], if rank == 0 { 7 } else { rank * (rank + 1) / 2 });
+            world.reduce_scatter_block(&vec![rank; all.len()], &mut before, op::Sum).unwrap();
+            assert_eq!(before[0], size * (size - 1) / 2);
+            // Rank r has r + 1 elements, all r.
+            let counts: Vec<usize> = (1..=all.len()).collect();
+            let displacements: Vec<usize> = (0..all.len()).map(|rank| rank * (rank + 1) / 2).collect();
+            let placement = Placement { counts: &counts, displacements: &displacements };
+            let parts: Vec<u64> = (0..size).zip(1..).flat_map(|(rank, count)| vec![rank; count]).collect();
+            let mine = vec![rank; counts[world.rank() as usize]];
+            let mut got = vec![9; parts.len()];
+            world.allgatherv(&mine, (&mut got, placement)).unwrap();
+            assert_eq!(got, parts);
+            let mut got = vec![9; if world.rank() == root { parts.len() } else { 0 }];
+            world.gatherv(&mine, (&mut got, placement), root).unwrap();
+            assert_eq!(got, if world.rank() == root { parts.clone() } else { Vec::new() });
+            let mut got = vec![9; mine.len()];
+            world.scatterv((&parts, placement), &mut got, root).unwrap();
+            assert_eq!(got, mine);
+            let same = vec![mine.len(); all.len()];
+            let places: Vec<usize> = (0..all.len()).map(|rank| rank * mine.len()).collect();
+            let from = Placement { counts: &counts, displacements: &displacements };
+            let to = Placement { counts: &same, displacements: &places };
+            let mut got = vec![9; mine.len() * all.len()];
+            world.alltoallv((&parts, from), (&mut got, to)).unwrap();
+            assert_eq!(got, vec![rank; got.len()]);
         }
+    }};
+}
+
+/// The parts of a communicator, and the parts of a part.
+macro_rules! splits {
+    ($world:expr) => {{
+        let world = $world;
+        let rank = world.rank();
+        for round in 0..4 {
+            // The last rank of each round belongs to nobody; the others are in the opposite order.
+            let color = if rank == round % world.size() { None } else { Some(3) };
+            let key = -i32::try_from(rank).unwrap();
+            let part = world.split(color, key).unwrap();
+            assert_eq!(part.is_some(), color.is_some());
+            if let Some(part) = part {
+                assert_eq!(part.size(), world.size() - 1);
+                let mut first = [rank];
+                part.broadcast(&mut first, 0).unwrap();
+                assert_eq!(
+                    first[0],
+                    if round % world.size() == world.size() - 1 {
+                        world.size() - 2
+                    } else {
+                        world.size() - 1
+                    }
+                );
+                collectives!(&part);
+            }
+            let all = world.split_type(Some(SplitType::Shared), 0, &Info::new()).unwrap().unwrap();
+            assert_eq!((all.rank(), all.size()), (rank, world.size()));
+            all.barrier().unwrap();
+            assert!(world.split_type(Some(SplitType::HardwareUnguided), 0, &Info::new()).unwrap().is_none());
+        }
+        // A colour that cannot be one is refused before anybody is told.
+        assert_eq!(world.split(Some(-1), 0).unwrap_err().class(), ErrorClass::Argument);
     }};
 }
 
@@ -172,11 +240,13 @@ fn tasks_of_many_threads_and_of_one_meet_in_collectives() {
                     let world = environment.world().unwrap();
                     collectives!(&world);
                     collectives!(&world.dup().unwrap());
+                    splits!(&world);
                 },
                 |environment| {
                     let world = environment.world();
                     collectives!(&world);
                     collectives!(&world.dup().unwrap());
+                    splits!(&world);
                 },
             );
         }
@@ -262,6 +332,166 @@ fn a_thread_makes_progress_while_the_program_computes() {
                     world.ssend(&vec![77u64; 100_000], 0, 1).unwrap();
                     is_through.store(true, Ordering::Release);
                 }
+            },
+            |_| {},
+        );
+    }
+}
+
+#[test]
+fn threads_split_communicators_while_others_wait() {
+    for config in configs(3) {
+        job(
+            config,
+            3,
+            |environment| {
+                let own: Vec<_> = (0..THREADS).map(|_| environment.world().unwrap().dup().unwrap()).collect();
+                let alone = environment.alone().unwrap();
+                std::thread::scope(|threads| {
+                    // A thread whose message comes when all the others are through.
+                    let waiting = alone.clone();
+                    threads.spawn(move || waiting.recv(&mut [0u8], 0, 9).unwrap());
+                    let splitting: Vec<_> = own
+                        .iter()
+                        .zip(0..)
+                        .map(|(communicator, thread)| {
+                            threads.spawn(move || {
+                                let color = i32::try_from(communicator.rank()).unwrap() % 2;
+                                let part = communicator.split(Some(color), thread).unwrap().unwrap();
+                                let mut sum = [1u32];
+                                part.allreduce_in_place(&mut sum, op::Sum).unwrap();
+                                assert_eq!(sum, [2 - color.cast_unsigned()]);
+                            })
+                        })
+                        .collect();
+                    splitting.into_iter().for_each(|thread| thread.join().unwrap());
+                    alone.send(&[1u8], 0, 9).unwrap();
+                });
+            },
+            |_| {},
+        );
+    }
+}
+
+#[derive(Equivalence, Clone, Debug, Default, PartialEq)]
+#[repr(C)]
+struct Reading {
+    place: u8,
+    value: f64,
+}
+
+#[test]
+fn every_mode_and_every_way_to_receive() {
+    for config in configs(2) {
+        job(
+            config,
+            2,
+            |environment| {
+                let world = environment.world().unwrap();
+                let (rank, other) = (world.rank(), 1 - world.rank());
+                assert!(matches!(world.bsend(&[0u8], other, 0), Err(Error::NoBuffer { .. })));
+                environment.attach_buffer(vec![0; 400_000]).unwrap();
+                let again = environment.attach_buffer(Vec::new());
+                assert!(matches!(again, Err(Error::BufferAttached { .. })));
+                std::thread::scope(|threads| {
+                    for tag in 0..4 {
+                        let world = world.clone();
+                        threads.spawn(move || modes(&world, tag));
+                    }
+                });
+                environment.flush_buffer().unwrap();
+                assert_eq!(environment.detach_buffer().unwrap().map(|memory| memory.len()), Some(400_000));
+                assert_eq!(environment.detach_buffer().unwrap(), None);
+
+                let mut got = [0u64; 2];
+                let status = world.sendrecv((&[u64::from(rank); 2], other, 1), (&mut got, other, 1)).unwrap();
+                assert_eq!((status.len(), got), (16, [u64::from(other); 2]));
+                // At the edge of a grid there is nobody.
+                let status = world.sendrecv((&[1u64], PROC_NULL, 1), (&mut got, PROC_NULL, 1)).unwrap();
+                assert_eq!((status.len(), got), (0, [u64::from(other); 2]));
+                world.isend_owned(vec![1u8], PROC_NULL, 0).unwrap().wait().unwrap().1.unwrap();
+                let (kept, status) = world.irecv_owned(vec![5u8], PROC_NULL, 0).unwrap().wait().unwrap();
+                assert_eq!((kept, status.unwrap().len()), (vec![5], 0));
+
+                let sent = [Reading { place: 3, value: 0.5 }, Reading { place: 4, value: f64::from(rank) }];
+                let mut readings = [Reading::default(), Reading::default()];
+                if rank == 0 {
+                    world.send_fields(&sent, other, 2).unwrap();
+                } else {
+                    assert_eq!(world.recv_fields(&mut readings, other, 2).unwrap().len(), 18);
+                    assert_eq!(readings[1], Reading { place: 4, value: 0.0 });
+                }
+            },
+            |_| {},
+        );
+    }
+}
+
+/// Messages of each mode, short and long, to this thread's fellow in the other task.
+fn modes(world: &SharedCommunicator, tag: i32) {
+    let other = 1 - world.rank();
+    for len in [0, 1, 500, 10_000] {
+        // The receive of the ready mode is there before the other side is told so.
+        let receiving = world.irecv_owned(vec![0u32; len], other, tag).unwrap();
+        world.sendrecv((&[0u8; 0], other, tag + 100), (&mut [0u8; 0], other, tag + 100)).unwrap();
+        world.rsend(&vec![1u32; len], other, tag).unwrap();
+        assert_eq!(receiving.wait().unwrap().0, vec![1; len]);
+
+        world.bsend(&vec![2u32; len], other, tag).unwrap();
+        let sending = world.isend_owned_in_mode(Mode::Synchronous, vec![3u32; len], other, tag).unwrap();
+        let buffered = world.isend_owned_in_mode(Mode::Buffered, vec![4u32; len], other, tag).unwrap();
+        assert!(buffered.is_over().unwrap());
+        buffered.wait().unwrap().1.unwrap();
+        for expected in 2..5 {
+            let (message, status) = match expected {
+                2 => world.mprobe(other, tag).unwrap(),
+                _ => loop {
+                    if let Some(found) = world.improbe(Source::Any, tag).unwrap() {
+                        break found;
+                    }
+                    std::thread::yield_now();
+                },
+            };
+            assert_eq!((status.source(), status.len()), (other, len as u64 * 4));
+            let mut got = vec![0u32; len];
+            world.mrecv(&mut got, message).unwrap();
+            assert_eq!(got, vec![expected; len]);
+            let again = world.mrecv(&mut got, message).unwrap_err();
+            assert!(matches!(again, Error::UnknownMessage { .. }), "{again}");
+        }
+        sending.wait().unwrap().1.unwrap();
+    }
+}
+
+#[test]
+fn collectives_and_receives_that_do_not_wait_are_over_in_any_order() {
+    for config in configs(3) {
+        job(
+            config,
+            3,
+            |environment| {
+                let world = environment.world().unwrap();
+                let rank = u64::from(world.rank());
+                let barrier = world.ibarrier().unwrap();
+                let told = world.ibroadcast_owned(vec![rank; 300], 1).unwrap();
+                let sum = world.iallreduce_owned(vec![rank, 1], op::Sum).unwrap();
+                assert_eq!(sum.wait().unwrap().0, [3, 3]);
+                assert_eq!(told.wait().unwrap().0, [1; 300]);
+                barrier.wait().unwrap().1.unwrap();
+
+                let next = (world.rank() + 1) % 3;
+                let mut receiving: Vec<_> =
+                    (0..5).map(|tag| world.irecv_owned(vec![0u8], Source::Any, tag).unwrap()).collect();
+                let mut tags: Vec<u8> = (0..5).collect();
+                for tag in [3u8, 0, 4, 1, 2] {
+                    world.isend_owned(vec![tag], next, i32::from(tag)).unwrap().wait().unwrap().1.unwrap();
+                }
+                while let Some(first) = mpi_over_am::SharedRequest::wait_any(&receiving).unwrap() {
+                    let (got, status) = receiving.remove(first).wait().unwrap();
+                    status.unwrap();
+                    assert_eq!(got, [tags.remove(first)]);
+                }
+                assert!(tags.is_empty());
             },
             |_| {},
         );
