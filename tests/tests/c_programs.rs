@@ -34,8 +34,19 @@ programs! {
     d_datatypes
     d_point_to_point
     d_requests
+    o_collectives
+    o_collectives_large
+    o_communicators
+    o_environment
     o_messages
     o_objects
+    o_point_to_point
+    o_point_to_point_large
+    o_tools
+    o_types
+    o_types_large
+    o_windows
+    o_windows_large
     w_one_sided
     w_tools
 }

@@ -1,0 +1,3 @@
+/* The same with the functions for large counts. */
+#define LARGE
+#include "o_collectives.c"

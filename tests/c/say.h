@@ -1,0 +1,28 @@
+/* What the programs have in common that print what calls answer: each library has to print the same. */
+#ifndef SAY_H
+#define SAY_H
+#include "check.h"
+
+#define SAY(...) (printf("%d/%d ", rank, size), printf(__VA_ARGS__), printf("\n"))
+
+/* A function in the form for large counts, where the program is built for those, else in the other; and their types. */
+#ifdef LARGE
+#define F(name) name##_c
+typedef MPI_Count number;
+typedef MPI_Aint displacement;
+typedef MPI_Count address;
+#else
+#define F(name) name
+typedef int number;
+typedef int displacement;
+typedef MPI_Aint address;
+#endif
+
+/* One number for some bytes, to compare them by. */
+static inline unsigned long digest(const void *bytes, size_t length) {
+    unsigned long sum = 5381;
+    for (size_t at = 0; at < length; at++)
+        sum = sum * 33 + ((const unsigned char *)bytes)[at];
+    return sum;
+}
+#endif
