@@ -1,5 +1,5 @@
 /* Threads that make communicators at the same time, each on one of its own, and in another order in each task; a thread that waits
-   while another one works, and while none does. */
+   while another one works, and while none does; and variables of tools, read in callbacks. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -112,6 +112,65 @@ static void rests(void) {
     CHECK(processor_seconds() - before < 0.3);
 }
 
+/* A variable of the tool interface, which threads read at the same time, in callbacks and outside. */
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle handle;
+static volatile int heard, is_over;
+
+static void read_variable(void) {
+    MPI_Count value = -1;
+    CHECK(MPI_T_pvar_read(session, handle, &value) == MPI_SUCCESS && value >= 0);
+}
+
+static void hear(MPI_Comm *comm, int *code, ...) {
+    (void)comm, (void)code, heard++;
+    read_variable();
+}
+
+static int copy(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag) {
+    (void)comm, (void)keyval, (void)extra, *(void **)out = in, *flag = 1;
+    read_variable();
+    return MPI_SUCCESS;
+}
+
+static void *read_on(void *argument) {
+    (void)argument;
+    while (!is_over) read_variable();
+    return NULL;
+}
+
+/* Callbacks have the lock of MPI when they ask for that of the tools. */
+static void tools(void) {
+    MPI_Comm comm, dup;
+    MPI_Errhandler handler;
+    pthread_t thread;
+    int provided, index, count, keyval;
+    CHECK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
+    CHECK(MPI_T_pvar_get_index("retries", MPI_T_PVAR_CLASS_COUNTER, &index) == MPI_SUCCESS);
+    CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS);
+    CHECK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count) == MPI_SUCCESS && count == 1);
+    CHECK(MPI_T_pvar_start(session, handle) == MPI_SUCCESS);
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    MPI_Comm_create_errhandler(hear, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    MPI_Comm_create_keyval(copy, MPI_COMM_NULL_DELETE_FN, &keyval, NULL);
+    MPI_Comm_set_attr(comm, keyval, NULL);
+    CHECK(pthread_create(&thread, NULL, read_on, NULL) == 0);
+    for (int i = 0; i < 2000; i++) {
+        MPI_Send(NULL, -1, MPI_INT, 0, 0, comm);
+        MPI_Comm_dup(comm, &dup);
+        MPI_Comm_free(&dup);
+    }
+    is_over = 1;
+    pthread_join(thread, NULL);
+    CHECK(heard == 2000);
+    MPI_Comm_free_keyval(&keyval);
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&comm);
+    MPI_T_pvar_session_free(&session);
+    MPI_T_finalize();
+}
+
 int main(int argc, char **argv) {
     int provided, numbers[THREADS];
     pthread_t threads[THREADS];
@@ -126,6 +185,7 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     rests();
+    tools();
     for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comms[i]);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("all good\n");

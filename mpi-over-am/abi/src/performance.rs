@@ -74,7 +74,8 @@ pub(crate) fn keep(environment: &Environment) {
     }
 }
 
-/// The counts now: all zero before MPI has started, as they were at its end after that.
+/// The counts now: all zero before MPI has started, as they were at its end after that. Not to be asked for inside [`in_tool`]: a
+/// callback of the program's, which has MPI's lock, may wait for that of the tools.
 fn counts() -> Result<Counts, c_int> {
     if let (true, false) = state::stage() {
         let mpi = state::enter("MPI_T_pvar_read")?;
@@ -109,49 +110,49 @@ impl Handle {
         &VARIABLES[self.variable]
     }
 
-    /// The counts of the variable now.
-    fn raw(&self) -> Result<Vec<u64>, c_int> {
-        let mut values = (self.variable().values)(&counts()?);
+    /// What the variable is by these counts.
+    fn raw(&self, now: &Counts) -> Vec<u64> {
+        let mut values = (self.variable().values)(now);
         values.resize(self.count, 0);
-        Ok(values)
+        values
     }
 
-    fn value(&self) -> Result<Vec<u64>, c_int> {
+    fn value(&self, now: &Counts) -> Vec<u64> {
         if self.variable().class == LEVEL {
-            return self.raw();
+            return self.raw(now);
         }
-        let Some(since) = &self.since else { return Ok(self.kept.clone()) };
-        let more = self.raw()?.into_iter().zip(since).map(|(now, before)| now.saturating_sub(*before));
-        Ok(self.kept.iter().zip(more).map(|(kept, more)| kept.saturating_add(more)).collect())
+        let Some(since) = &self.since else { return self.kept.clone() };
+        let more = self.raw(now).into_iter().zip(since).map(|(now, before)| now.saturating_sub(*before));
+        self.kept.iter().zip(more).map(|(kept, more)| kept.saturating_add(more)).collect()
     }
 
     /// Counts from `kept` on.
-    fn begin_with(&mut self, kept: Vec<u64>) -> Result<(), c_int> {
+    fn begin_with(&mut self, kept: Vec<u64>, now: &Counts) -> Result<(), c_int> {
         if self.variable().class == LEVEL {
             return Err(NO_WRITE);
         }
         if self.since.is_some() {
-            self.since = Some(self.raw()?);
+            self.since = Some(self.raw(now));
         }
         self.kept = kept;
         Ok(())
     }
 
-    fn start(&mut self) -> Result<(), c_int> {
+    fn start(&mut self, now: &Counts) -> Result<(), c_int> {
         if self.variable().class == LEVEL {
             return Err(NO_START_OR_STOP);
         }
         if self.since.is_none() {
-            self.since = Some(self.raw()?);
+            self.since = Some(self.raw(now));
         }
         Ok(())
     }
 
-    fn stop(&mut self) -> Result<(), c_int> {
+    fn stop(&mut self, now: &Counts) -> Result<(), c_int> {
         if self.variable().class == LEVEL {
             return Err(NO_START_OR_STOP);
         }
-        self.kept = self.value()?;
+        self.kept = self.value(now);
         self.since = None;
         Ok(())
     }
@@ -242,7 +243,7 @@ pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
     handle: *mut MPI_T_pvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    in_tool(|tool| {
+    with_counts(|tool, now| {
         let number = tool.new_handle();
         let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
         let variable = indexed(&VARIABLES, pvar_index)?;
@@ -250,7 +251,7 @@ pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
             return Err(INVALID);
         }
         // How many tasks there are is known from MPI_Init on.
-        let values = if variable.per_task { (variable.values)(&counts()?).len() } else { 1 };
+        let values = if variable.per_task { (variable.values)(now).len() } else { 1 };
         if values == 0 {
             return Err(NOT_ACCESSIBLE);
         }
@@ -279,29 +280,39 @@ pub(crate) unsafe fn mpi_t_pvar_handle_free(
     })
 }
 
-fn with_handle(
-    tool: &mut Tool,
-    session: MPI_T_pvar_session,
-    handle: MPI_T_pvar_handle,
-    call: impl FnOnce(&mut Handle) -> Result<(), c_int>,
-) -> Result<(), c_int> {
-    let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
-    call(session.handles.get_mut(&handle.0).ok_or(INVALID_HANDLE)?)
+/// Runs a call that needs the counts as they are now.
+fn with_counts(call: impl FnOnce(&mut Tool, &Counts) -> Result<(), c_int>) -> c_int {
+    let now = counts();
+    in_tool(|tool| call(tool, &now?))
 }
 
-/// Calls for a handle, or for all of a session that `call` does not refuse.
+fn with_handle(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    call: impl FnOnce(&mut Handle, &Counts) -> Result<(), c_int>,
+) -> c_int {
+    with_counts(|tool, now| {
+        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+        call(session.handles.get_mut(&handle.0).ok_or(INVALID_HANDLE)?, now)
+    })
+}
+
+/// Calls for a handle, or for all of a session; of all, those that `call` refuses are left out.
 fn with_handles(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
-    call: impl Fn(&mut Handle) -> Result<(), c_int>,
+    call: impl Fn(&mut Handle, &Counts) -> Result<(), c_int>,
 ) -> c_int {
-    in_tool(|tool| {
-        if handle != ALL_HANDLES {
-            return with_handle(tool, session, handle, call);
-        }
+    if handle != ALL_HANDLES {
+        return with_handle(session, handle, call);
+    }
+    with_counts(|tool, now| {
         let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
-        let mut outcomes = session.handles.values_mut().map(call);
-        outcomes.find(|outcome| *outcome == Err(NOT_ACCESSIBLE)).unwrap_or(Ok(()))
+        for handle in session.handles.values_mut() {
+            // Those that cannot be started, stopped or written stay as they are (MPI 5.0 section 15.3.7).
+            let _ = call(handle, now);
+        }
+        Ok(())
     })
 }
 
@@ -314,15 +325,15 @@ pub(crate) unsafe fn mpi_t_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_
 }
 
 pub(crate) unsafe fn mpi_t_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    with_handles(session, handle, |handle| handle.begin_with(vec![0; handle.count]))
+    with_handles(session, handle, |handle, now| handle.begin_with(vec![0; handle.count], now))
 }
 
 /// Stores the values of a handle.
-unsafe fn read(handle: &Handle, buf: *mut c_void) -> Result<(), c_int> {
+unsafe fn read(handle: &Handle, now: &Counts, buf: *mut c_void) -> Result<(), c_int> {
     if buf.is_null() {
         return Err(INVALID);
     }
-    for (at, value) in handle.value()?.into_iter().enumerate() {
+    for (at, value) in handle.value(now).into_iter().enumerate() {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         unsafe { buf.cast::<i64>().add(at).write_unaligned(value) };
     }
@@ -334,7 +345,7 @@ pub(crate) unsafe fn mpi_t_pvar_read(
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    in_tool(|tool| with_handle(tool, session, handle, |handle| unsafe { read(handle, buf) }))
+    with_handle(session, handle, |handle, now| unsafe { read(handle, now, buf) })
 }
 
 pub(crate) unsafe fn mpi_t_pvar_readreset(
@@ -342,14 +353,12 @@ pub(crate) unsafe fn mpi_t_pvar_readreset(
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    in_tool(|tool| {
-        with_handle(tool, session, handle, |handle| {
-            if handle.variable().class == LEVEL {
-                return Err(NO_WRITE);
-            }
-            unsafe { read(handle, buf) }?;
-            handle.begin_with(vec![0; handle.count])
-        })
+    with_handle(session, handle, |handle, now| {
+        if handle.variable().class == LEVEL {
+            return Err(NO_WRITE);
+        }
+        unsafe { read(handle, now, buf) }?;
+        handle.begin_with(vec![0; handle.count], now)
     })
 }
 
@@ -358,14 +367,12 @@ pub(crate) unsafe fn mpi_t_pvar_write(
     handle: MPI_T_pvar_handle,
     buf: *const c_void,
 ) -> c_int {
-    in_tool(|tool| {
-        with_handle(tool, session, handle, |handle| {
-            if buf.is_null() {
-                return Err(INVALID);
-            }
-            let values = (0..handle.count).map(|at| unsafe { buf.cast::<i64>().add(at).read_unaligned() });
-            let values: Option<Vec<u64>> = values.map(|value| u64::try_from(value).ok()).collect();
-            handle.begin_with(values.ok_or(INVALID)?)
-        })
+    with_handle(session, handle, |handle, now| {
+        if buf.is_null() {
+            return Err(INVALID);
+        }
+        let values = (0..handle.count).map(|at| unsafe { buf.cast::<i64>().add(at).read_unaligned() });
+        let values: Option<Vec<u64>> = values.map(|value| u64::try_from(value).ok()).collect();
+        handle.begin_with(values.ok_or(INVALID)?, now)
     })
 }
