@@ -1,5 +1,5 @@
-/* Error classes that no single bad argument raises: those of several requests, of memory that is not to be had, of values that do
- * not fit, of windows. The others are raised call by call (bad_input.c). */
+/* Each error class that this library's calls can raise is raised here, or in another program of this folder; error_classes.rs looks
+ * that none is missing, and says of the others why no call raises them. Call by call: bad_input.c. */
 #include "check.h"
 #include <stdint.h>
 
@@ -15,7 +15,9 @@ static void of_requests(void) {
     MPI_Send(big, 4, MPI_INT, 0, 2, MPI_COMM_SELF);
     FAILS(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
     CHECK(class_of(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
-    CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS || class_of(statuses[1].MPI_ERROR) == MPI_ERR_PENDING);
+    /* Others may leave the second request pending; this library waits for all. */
+    if (OWN)
+        CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS && requests[1] == MPI_REQUEST_NULL);
     if (requests[1] != MPI_REQUEST_NULL) MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 }
 
@@ -45,8 +47,7 @@ static void of_values(void) {
     MPI_Info info;
     MPI_Info_create(&info);
     MPI_Info_set(info, "mpi_logical_size", "3");
-    int told = class_of(MPI_Abi_set_fortran_info(info));
-    CHECK(told == MPI_ERR_ABI);
+    FAILS(MPI_Abi_set_fortran_info(info), MPI_ERR_ABI);
     MPI_Info_free(&info);
     int yes = 1, no = 0, set;
     CHECK(MPI_Abi_set_fortran_booleans(sizeof yes, &yes, &no) == MPI_SUCCESS);
@@ -54,6 +55,55 @@ static void of_values(void) {
     CHECK(told == MPI_ERR_ABI);
     yes = no = -1;
     CHECK(MPI_Abi_get_fortran_booleans(sizeof yes, &yes, &no, &set) == MPI_SUCCESS && set && yes == 1 && no == 0);
+#endif
+}
+
+/* One call for each class that an argument raises. */
+static void of_arguments(void) {
+#ifdef MPI_ABI_VERSION
+    int value = 1, out = 0, dims[2] = { 0, -1 };
+    char long_value[MPI_MAX_INFO_VAL + 2];
+    FAILS(MPI_Send(NULL, 1, MPI_INT, 0, 0, MPI_COMM_SELF), MPI_ERR_BUFFER);
+    FAILS(MPI_Send(&value, -1, MPI_INT, 0, 0, MPI_COMM_SELF), MPI_ERR_COUNT);
+    FAILS(MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_SELF), MPI_ERR_TYPE);
+    FAILS(MPI_Send(&value, 1, MPI_INT, 0, -5, MPI_COMM_SELF), MPI_ERR_TAG);
+    FAILS(MPI_Send(&value, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM);
+    FAILS(MPI_Send(&value, 1, MPI_INT, 1, 0, MPI_COMM_SELF), MPI_ERR_RANK);
+    FAILS(MPI_Bcast(&value, 1, MPI_INT, 1, MPI_COMM_SELF), MPI_ERR_ROOT);
+    FAILS(MPI_Allreduce(&value, &out, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_SELF), MPI_ERR_OP);
+    FAILS(MPI_Group_size(MPI_GROUP_NULL, &out), MPI_ERR_GROUP);
+    FAILS(MPI_Dims_create(4, 2, dims), MPI_ERR_DIMS);
+    FAILS(MPI_Cartdim_get(MPI_COMM_SELF, &out), MPI_ERR_TOPOLOGY);
+    FAILS(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
+    FAILS(MPI_Session_get_num_psets(MPI_SESSION_NULL, MPI_INFO_NULL, &out), MPI_ERR_SESSION);
+    /* A ready message that comes before its receive: both sides hear of it, the sender by one of its next calls. */
+    MPI_Rsend(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF);
+    for (int call = 0; call < 3; call++) MPI_Iprobe(0, 8, MPI_COMM_SELF, &out, MPI_STATUS_IGNORE);
+    FAILS(MPI_Recv(&value, 1, MPI_INT, 0, 7, MPI_COMM_SELF, MPI_STATUS_IGNORE), MPI_ERR_OTHER);
+
+    MPI_Info info;
+    FAILS(MPI_Info_get_nkeys(MPI_INFO_NULL, &out), MPI_ERR_INFO);
+    MPI_Info_create(&info);
+    memset(long_value, 'v', sizeof long_value - 1);
+    long_value[sizeof long_value - 1] = 0;
+    FAILS(MPI_Info_set(info, "", "value"), MPI_ERR_INFO_KEY);
+    FAILS(MPI_Info_set(info, "key", long_value), MPI_ERR_INFO_VALUE);
+    FAILS(MPI_Info_delete(info, "key"), MPI_ERR_INFO_NOKEY);
+    MPI_Info_free(&info);
+
+    MPI_Win win;
+    FAILS(MPI_Win_fence(0, MPI_WIN_NULL), MPI_ERR_WIN);
+    FAILS(MPI_Win_create(NULL, 8, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win), MPI_ERR_BASE);
+    FAILS(MPI_Win_create(room, -1, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win), MPI_ERR_SIZE);
+    FAILS(MPI_Win_create(room, 8, 0, MPI_INFO_NULL, MPI_COMM_SELF, &win), MPI_ERR_DISP);
+    MPI_Win_create(room, 8, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    FAILS(MPI_Win_lock(12345, 0, 0, win), MPI_ERR_LOCKTYPE);
+    MPI_Win_free(&win);
+
+    MPI_File file;
+    FAILS(MPI_File_open(MPI_COMM_SELF, "none", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_UNSUPPORTED_OPERATION);
+    FAILS(MPI_File_set_errhandler((MPI_File)MPI_INT, MPI_ERRORS_RETURN), MPI_ERR_FILE);
 #endif
 }
 
@@ -82,6 +132,7 @@ int main(int argc, char **argv) {
         of_memory();
         of_values();
         of_windows();
+        of_arguments();
     }
     return end();
 }

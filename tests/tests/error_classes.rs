@@ -1,0 +1,155 @@
+//! Each of MPI's error classes is raised by a C program of the tests, or it is said here why no call raises it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use am_tests::law::Tree;
+
+/// Classes that no call raises, each with its reason.
+const NEVER: &[(&str, &str)] = &[
+    (
+        "INTERN",
+        "a mistake of the library itself, or bytes that only a task which writes wild can have sent: no argument leads there",
+    ),
+    (
+        "UNKNOWN",
+        "every error of the library has a class of its own; a code that nobody has made is refused, not renamed",
+    ),
+    (
+        "PENDING",
+        "MPI_Waitall and MPI_Waitsome wait for the others also where one has failed: none is left pending",
+    ),
+    (
+        "RMA_CONFLICT",
+        "accesses to a window that conflict have an undefined result in the standard; to see them would cost each put a \
+                      look at all others, and several accumulates to one place are no conflict",
+    ),
+    (
+        "VALUE_TOO_LARGE",
+        "a size or count that an int cannot hold is told as MPI_UNDEFINED, and the contents of a type with large counts \
+                         are MPI_ERR_TYPE for the calls without them: nothing is left that would not fit",
+    ),
+    (
+        "PROC_ABORTED",
+        "it stands for failures that a program survives in the standard's own terms; here the death of a task is \
+                      MPI_ERR_OTHER with the rank, the cause and the last words in the text",
+    ),
+    ("SPAWN", "no processes are started by a running program: MPI_ERR_UNSUPPORTED_OPERATION"),
+    ("PORT", "there are no ports: MPI_ERR_UNSUPPORTED_OPERATION"),
+    ("SERVICE", "there is no name service for ports: MPI_ERR_UNSUPPORTED_OPERATION"),
+    ("NAME", "there is no name service for ports: MPI_ERR_UNSUPPORTED_OPERATION"),
+    ("NOT_SAME", "only calls about files raise it, and there are no files: MPI_ERR_UNSUPPORTED_OPERATION"),
+    ("AMODE", "there are no files"),
+    ("NO_SUCH_FILE", "there are no files"),
+    ("FILE_EXISTS", "there are no files"),
+    ("FILE_IN_USE", "there are no files"),
+    ("BAD_FILE", "there are no files"),
+    ("ACCESS", "there are no files"),
+    ("NO_SPACE", "there are no files"),
+    ("QUOTA", "there are no files"),
+    ("READ_ONLY", "there are no files"),
+    ("DUP_DATAREP", "there are no files"),
+    ("IO", "there are no files"),
+];
+
+/// The one class of these that the library names all the same.
+const OWN_MISTAKES: &str = "INTERN";
+
+/// Programs whose calls are written by a test, and accept several classes each.
+const NOT_EXACT: &[&str] = &["bad_input.c"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace's root")
+}
+
+/// The names behind each `MPI_ERR_` of a text.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split("MPI_ERR_").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap_or(rest.len());
+        &rest[..end]
+    })
+}
+
+/// The classes of the header, without the bound of them all.
+fn classes() -> BTreeSet<String> {
+    let header = std::fs::read_to_string(root().join("mpi-over-am/abi/include/mpi.h")).expect("the header");
+    let found: BTreeSet<_> =
+        names(&header).filter(|name| !name.is_empty() && *name != "LASTCODE").map(str::to_owned).collect();
+    assert!(found.len() >= 62, "{} classes only: {found:?}", found.len());
+    found
+}
+
+/// The classes that programs find to be those of a call.
+fn raised() -> BTreeSet<String> {
+    let folder = root().join("tests/c");
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).expect("the folder of C programs") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if !name.ends_with(".c") || NOT_EXACT.contains(&name.as_str()) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a text");
+        // What stands last on the line, behind the call. Codes that a callback of the program has returned are not meant.
+        let checks = text.lines().map(str::trim).filter(|line| line.starts_with("FAILS("));
+        found.extend(checks.filter_map(|line| names(line).last()).map(str::to_owned));
+    }
+    assert!(!found.is_empty(), "no program raises a class: nothing was checked");
+    found
+}
+
+/// The names of the classes in Rust, by those of the standard.
+fn variants(tree: &Tree) -> BTreeMap<String, String> {
+    let text = tree.text("mpi-over-am/src/error.rs").expect("the file of the errors");
+    let (_, text) = text.split_once("pub enum ErrorClass {").expect("the classes");
+    let (text, _) = text.split_once("\n}").expect("their end");
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let pairs = lines.windows(2).filter_map(|pair| {
+        let name = pair[0].strip_prefix("/// `MPI_ERR_")?.strip_suffix('`')?;
+        Some((name.to_owned(), pair[1].trim_end_matches(',').to_owned()))
+    });
+    pairs.collect()
+}
+
+#[test]
+fn each_class_is_raised_or_has_a_reason() {
+    let (classes, raised) = (classes(), raised());
+    let reasons: BTreeMap<_, _> = NEVER.iter().copied().collect();
+    assert_eq!(reasons.len(), NEVER.len(), "a class has two reasons");
+    assert!(!reasons.is_empty(), "the list of reasons is empty: nothing was checked");
+    for (class, reason) in &reasons {
+        assert!(classes.contains(*class), "MPI_ERR_{class} is no class of the header");
+        assert!(reason.split_whitespace().count() >= 4, "MPI_ERR_{class} has no reason");
+    }
+    for class in &classes {
+        let (is_raised, has_reason) = (raised.contains(class), reasons.contains_key(class.as_str()));
+        assert!(is_raised || has_reason, "MPI_ERR_{class} is raised by no test, and nothing says why");
+        assert!(!(is_raised && has_reason), "MPI_ERR_{class} is raised by a test: its reason is wrong");
+    }
+}
+
+#[test]
+fn the_library_names_the_classes_that_are_raised_and_no_others() {
+    let tree = Tree::read(root()).expect("the sources can be read");
+    let variants = variants(&tree);
+    assert_eq!(variants.len(), classes().len(), "each class has a name in Rust");
+    let sources: Vec<_> = tree
+        .sources()
+        .filter(|(path, _)| path.starts_with("mpi-over-am/src/") || path.starts_with("mpi-over-am/abi/src/"))
+        // It only gives them their numbers.
+        .filter(|(path, _)| *path != "mpi-over-am/abi/src/errors.rs")
+        .collect();
+    assert!(sources.len() > 100, "{} sources only", sources.len());
+    for (class, variant) in &variants {
+        let name = format!("ErrorClass::{variant}");
+        let is_named = sources.iter().any(|(_, text)| {
+            text.match_indices(&name)
+                .any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_ascii_alphanumeric()))
+        });
+        let never = NEVER.iter().any(|(never, _)| never == class);
+        assert!(
+            is_named != never || class == OWN_MISTAKES,
+            "MPI_ERR_{class}: named {is_named}, never raised {never}"
+        );
+    }
+}
