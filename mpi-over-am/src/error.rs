@@ -197,6 +197,23 @@ pub enum Error {
         /// Bytes of the receive buffer.
         room: u64,
     },
+    /// Tasks of a communicator that are in different collectives, or in the same one with different roots. Not every such mistake is
+    /// seen: only where a part of the other collective comes instead of one of this one.
+    #[error(
+        "rank {source_rank} is in {theirs} with root {their_root}, this task in {ours} with root {our_root} (roots modulo 256; 0 where there is none): all tasks of a communicator call the same collectives, in the same order, with the same root"
+    )]
+    Mismatched {
+        /// The other task's rank.
+        source_rank: u32,
+        /// The other task's collective.
+        theirs: &'static str,
+        /// Its root there.
+        their_root: u32,
+        /// This task's collective.
+        ours: &'static str,
+        /// Its root here.
+        our_root: u32,
+    },
     /// A ready-mode message whose receive had not been posted (MPI 4.1 section 3.4). Its data are lost.
     #[error(
         "a ready-mode message of {len} bytes {side} rank {peer} with tag {tag} came before its receive was posted: post the receive first, or send in standard mode"
@@ -461,6 +478,7 @@ impl Error {
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
             Self::Truncated { .. } => ErrorClass::Truncate,
+            Self::Mismatched { theirs, ours, .. } if theirs == ours => ErrorClass::Root,
             Self::NoBuffer { .. } | Self::BufferExhausted { .. } | Self::BufferAttached { .. } => {
                 ErrorClass::Buffer
             }
@@ -473,7 +491,7 @@ impl Error {
             }
             Self::Partition { .. } | Self::Outside { .. } | Self::Packed { .. } => ErrorClass::Argument,
             Self::Conversion { .. } => ErrorClass::Conversion,
-            Self::Signal { .. } | Self::Thread { .. } => ErrorClass::Other,
+            Self::Mismatched { .. } | Self::Signal { .. } | Self::Thread { .. } => ErrorClass::Other,
             Self::TooMany { .. }
             | Self::NotReady { .. }
             | Self::Cancelled
@@ -518,6 +536,7 @@ impl Error {
             | Self::Nested
             | Self::Finalized
             | Self::Truncated { .. }
+            | Self::Mismatched { .. }
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
             Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,

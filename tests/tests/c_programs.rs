@@ -27,6 +27,7 @@ programs! {
     c_communicators
     c_errhandlers
     c_levels
+    c_mismatched
     c_objects
     c_shared_windows
     c_threads

@@ -4,7 +4,7 @@ use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 use super::direct::Direct;
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Mark};
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, SendData};
 use crate::datatype::Datatype;
@@ -15,14 +15,15 @@ use crate::state::State;
 pub(super) struct ByPuts<'a, F: Fabric> {
     /// What is done in this task.
     own: Direct<'a, F>,
+    mark: Mark,
     /// What was asked for and not waited for.
     pending: SmallVec<[(RecvData, u32); 8]>,
 }
 
 impl<'a, F: Fabric> ByPuts<'a, F> {
     /// On a communicator that has lanes.
-    pub(super) fn new(own: Direct<'a, F>) -> Self {
-        Self { own, pending: SmallVec::new() }
+    pub(super) fn new(own: Direct<'a, F>, mark: Mark) -> Self {
+        Self { own, mark, pending: SmallVec::new() }
     }
 
     #[inline]
@@ -95,19 +96,22 @@ impl<F: Fabric> Plan for ByPuts<'_, F> {
 
     #[inline]
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
-        self.with_lanes(|lanes, state| lanes.send(state, data, to))
+        let mark = self.mark;
+        self.with_lanes(|lanes, state| lanes.send(state, data, to, mark))
     }
 
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
-        self.with_lanes(|lanes, state| lanes.receive(state, data, from))
+        let mark = self.mark;
+        self.with_lanes(|lanes, state| lanes.receive(state, data, from, mark))
     }
 
     #[inline]
     fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
+        let mark = self.mark;
         self.with_lanes(|lanes, state| {
-            lanes.send(state, out, to)?;
-            lanes.receive(state, data, from)
+            lanes.send(state, out, to, mark)?;
+            lanes.receive(state, data, from, mark)
         })
     }
 }

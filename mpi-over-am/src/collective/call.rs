@@ -8,6 +8,7 @@ use crate::op::{Op, PredefinedOp};
 use crate::rank::{PROC_NULL, ROOT};
 
 use super::chunks::Chunks;
+use super::lanes::Mark;
 use super::{Plan, allgather, allreduce, alltoall, barrier, broadcast, gather, neighbour};
 use super::{reduce, reduce_scatter, scan};
 
@@ -255,6 +256,20 @@ impl Collective {
                 Some(recv.packed_len())
             }
             _ => None,
+        }
+    }
+
+    /// What tells the collectives apart that go by lanes: which one it is, and its root.
+    #[inline]
+    pub(super) fn mark(&self) -> Mark {
+        match self {
+            Self::Broadcast { root, .. } => Mark::new(1, *root),
+            Self::Reduce { root, .. } => Mark::new(2, *root),
+            Self::Allreduce { .. } => Mark::new(3, 0),
+            Self::Allgather { .. } => Mark::new(4, 0),
+            Self::Scan { .. } => Mark::new(5, 0),
+            Self::ExclusiveScan { .. } => Mark::new(6, 0),
+            _ => Mark::new(0, 0),
         }
     }
 

@@ -6,8 +6,9 @@
 //! stored where they belong, and a notice follows. The receiver copies them out, for a place may be written by whoever knows its
 //! address, and tells its sender when half of the places are free again: a sender that is ahead by all of them waits.
 //!
-//! A lane that two tasks disagree about, because their collectives have different lengths, says so: each place begins with the
-//! number and the length of what lies in it.
+//! A lane that two tasks disagree about, because they are in different collectives, or in one with different roots or lengths,
+//! says so: each place begins with the number and the length of what lies in it, and what it belongs to. Notices without data
+//! have no place, and say nothing.
 
 use am_core::buffer::{Access, Exposed, RawBuffer, RemoteAddress};
 use am_core::counter::{Counter, CounterName};
@@ -37,6 +38,38 @@ const TOGETHER_BYTES: usize = 512;
 const CHUNK_BYTES: usize = 1024;
 /// Collectives of a communicator before it gets its lanes: many are made for a few only.
 const CALLS_BEFORE: u32 = 4;
+/// Bits of a length: a place has at most 2^20 bytes.
+const LEN_BITS: u32 = 21;
+/// Bits of a root.
+const ROOT_BITS: u32 = 8;
+/// The collectives that go by lanes, by the number that tells them apart.
+const NAMES: [&str; 8] =
+    ["none", "MPI_Bcast", "MPI_Reduce", "MPI_Allreduce", "MPI_Allgather", "MPI_Scan", "MPI_Exscan", "none"];
+
+/// Which collective data belong to, and its root, where the head of a place has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark(u64);
+
+impl Mark {
+    /// Of a collective by its number, and of its root (modulo 256).
+    #[inline(always)]
+    pub(super) fn new(collective: u64, root: u32) -> Self {
+        Self((collective << ROOT_BITS | u64::from(root) & 0xFF) << LEN_BITS)
+    }
+
+    fn of_head(head: u64) -> Self {
+        Self(head & ((1 << 32) - (1 << LEN_BITS)))
+    }
+
+    fn name(self) -> &'static str {
+        NAMES[(self.0 >> (LEN_BITS + ROOT_BITS)) as usize & 7]
+    }
+
+    fn root(self) -> u32 {
+        ((self.0 >> LEN_BITS) & 0xFF) as u32
+    }
+}
+
 /// What tasks tell each other: an address and two counters.
 const TOLD_WORDS: usize = ADDRESS_WORDS + 1;
 
@@ -131,7 +164,13 @@ impl Lanes {
     /// # Errors
     /// What progress reports.
     #[inline]
-    pub(super) fn send<F: Fabric>(&mut self, state: &mut State<F>, data: &SendData, to: u32) -> Result<()> {
+    pub(super) fn send<F: Fabric>(
+        &mut self,
+        state: &mut State<F>,
+        data: &SendData,
+        to: u32,
+        mark: Mark,
+    ) -> Result<()> {
         let lane = &mut self.lanes[to as usize];
         let options = PutOptions { target: lane.arrived_there, ..PutOptions::default() };
         let len = data.packed_len();
@@ -144,7 +183,7 @@ impl Lanes {
             state.wait_for(|context| has_reached(context, emptied, enough))?;
         }
         let place = lane.there.plus(filled % PLACES * self.place_bytes);
-        let head = head_of(filled, len).to_le_bytes();
+        let head = head_of(filled, mark, len).to_le_bytes();
         lane.filled += 1;
         let parts = (place, head);
         // Two lengths: clearing the room for the longer one would take longer than a word takes to be sent.
@@ -160,13 +199,14 @@ impl Lanes {
     /// Waits for the next elements from a task.
     ///
     /// # Errors
-    /// Another number of bytes; what progress reports.
+    /// A part of another collective, or another number of bytes; what progress reports.
     #[inline]
     pub(super) fn receive<F: Fabric>(
         &mut self,
         state: &mut State<F>,
         data: &RecvData,
         from: u32,
+        mark: Mark,
     ) -> Result<()> {
         let lane = &mut self.lanes[from as usize];
         let (arrived, number) = (lane.arrived, lane.taken + 1);
@@ -179,8 +219,8 @@ impl Lanes {
         let own = u64::from(from) * PLACES * self.place_bytes;
         let place = own + lane.used % PLACES * self.place_bytes;
         let head = self.memory.load_u64(place)?;
-        if head != head_of(lane.used, expected) {
-            return Err(other_length(head, lane.used, expected));
+        if head != head_of(lane.used, mark, expected) {
+            return Err(other_part(head, from, (lane.used, mark, expected)));
         }
         lane.used += 1;
         let from = place + HEAD_BYTES as u64;
@@ -203,16 +243,31 @@ fn has_reached<F: Fabric>(context: &Context<F, MpiHandlers>, counter: Counter, n
     context.counter_value(counter).is_ok_and(|value| value >= number)
 }
 
-/// The number, modulo 2^32, and the length of what lies in a place.
+/// The number, modulo 2^32, of what lies in a place, what it belongs to, and its length.
 #[inline(always)]
-fn head_of(number: u64, len: u64) -> u64 {
-    number << 32 | len
+fn head_of(number: u64, mark: Mark, len: u64) -> u64 {
+    number << 32 | mark.0 | len
 }
 
+/// What is wrong with what has come from a rank.
 #[cold]
-fn other_length(head: u64, number: u64, expected: u64) -> Error {
+fn other_part(head: u64, source_rank: u32, (number, mark, expected): (u64, Mark, u64)) -> Error {
     // A place that was not filled this time: its sender counts no byte.
-    let given = if head >> 32 == number & 0xFFFF_FFFF { head & 0xFFFF_FFFF } else { 0 };
+    let is_filled = head >> 32 == number & 0xFFFF_FFFF;
+    let len = head & ((1 << LEN_BITS) - 1);
+    let (theirs, given) = if is_filled { (Mark::of_head(head), len) } else { (mark, 0) };
+    if theirs != mark {
+        return Error::Mismatched {
+            source_rank,
+            theirs: theirs.name(),
+            their_root: theirs.root(),
+            ours: mark.name(),
+            our_root: mark.root(),
+        };
+    }
+    if given > expected {
+        return Error::Truncated { source_rank, tag: super::direct::TAG, sent: given, room: expected };
+    }
     let [given, expected] = [given, expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let call = "a collective got a part from a task that counts otherwise, in bytes";
     Error::Count { call, given, expected }

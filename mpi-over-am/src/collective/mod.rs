@@ -139,7 +139,7 @@ impl<F: Fabric> Communicator<F> {
         self.check(collective)?;
         let direct = Direct::new(self, op)?;
         if lanes && direct.goes_by_puts(collective) {
-            return collective.perform(&mut ByPuts::new(direct));
+            return collective.perform(&mut ByPuts::new(direct, collective.mark()));
         }
         let mut direct = direct;
         self.perform(collective, &mut direct)
