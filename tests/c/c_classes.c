@@ -51,8 +51,7 @@ static void of_values(void) {
     MPI_Info_free(&info);
     int yes = 1, no = 0, set;
     CHECK(MPI_Abi_set_fortran_booleans(sizeof yes, &yes, &no) == MPI_SUCCESS);
-    told = class_of(MPI_Abi_set_fortran_booleans(sizeof yes, &no, &yes));
-    CHECK(told == MPI_ERR_ABI);
+    FAILS(MPI_Abi_set_fortran_booleans(sizeof yes, &no, &yes), MPI_ERR_ABI);
     yes = no = -1;
     CHECK(MPI_Abi_get_fortran_booleans(sizeof yes, &yes, &no, &set) == MPI_SUCCESS && set && yes == 1 && no == 0);
 #endif
