@@ -6,12 +6,15 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::datatype::Datatype;
+use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{ErrorClass, PROC_NULL, RecvData, SendData, Source, Tag};
 
 use crate::errors::{Failure, Outcome};
 use crate::state::Mpi;
 use crate::types::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Datatype, MPI_PROC_NULL};
+
+/// What elements in one piece are sent as.
+static BYTE: Datatype = Datatype::predefined(Predefined::Byte);
 
 /// A count that C passes.
 ///
@@ -93,6 +96,46 @@ pub(crate) unsafe fn to_receive(
     let datatype = datatype_of(mpi, datatype)?;
     check_buffer(at, count, &datatype)?;
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
+}
+
+/// What a message is sent from: elements of a predefined type that lie side by side are their bytes, which is the shorter way.
+///
+/// # Errors
+/// As for [`to_send`].
+///
+/// # Safety
+/// As for [`to_send`].
+#[inline(always)]
+pub(crate) unsafe fn message_to_send(
+    mpi: &Mpi,
+    at: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Outcome<SendData> {
+    match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
+        Some(len) => Ok(unsafe { SendData::new(at.cast(), len as u64, &BYTE) }),
+        None => unsafe { to_send(mpi, at, count, datatype) },
+    }
+}
+
+/// As [`message_to_send`], for a receive.
+///
+/// # Errors
+/// As for [`to_send`].
+///
+/// # Safety
+/// As for [`to_receive`].
+#[inline(always)]
+pub(crate) unsafe fn message_to_receive(
+    mpi: &Mpi,
+    at: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Outcome<RecvData> {
+    match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
+        Some(len) => Ok(unsafe { RecvData::new(at.cast(), len as u64, &BYTE) }),
+        None => unsafe { to_receive(mpi, at, count, datatype) },
+    }
 }
 
 /// Null is `MPI_BOTTOM`: good for datatypes with absolute addresses, and for nothing at all.

@@ -46,50 +46,64 @@ struct Slot<T> {
     object: Option<T>,
 }
 
+#[derive(Debug)]
+struct Table<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Table<T> {
+    /// A slot for an object: a free one, or a new one.
+    #[inline(always)]
+    fn free_slot(&mut self) -> Option<usize> {
+        match self.free.pop() {
+            Some(slot) => Some(slot as usize),
+            None => self.new_slot(),
+        }
+    }
+
+    #[cold]
+    fn new_slot(&mut self) -> Option<usize> {
+        let slot = self.slots.len();
+        (slot < SLOTS_MAX).then(|| {
+            self.slots.push(Slot { generation: 0, object: None });
+            slot
+        })
+    }
+}
+
 /// The objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Handles<T> {
     kind: ObjectKind,
-    slots: RefCell<Vec<Slot<T>>>,
-    free: RefCell<Vec<u32>>,
+    table: RefCell<Table<T>>,
 }
 
 impl<T: Clone> Handles<T> {
     pub(crate) const fn new(kind: ObjectKind) -> Self {
-        Self { kind, slots: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()) }
+        Self { kind, table: RefCell::new(Table { slots: Vec::new(), free: Vec::new() }) }
     }
 
     /// Keeps an object; its handle. `None` when there are a million of them.
     #[inline]
     pub(crate) fn insert(&self, object: T) -> Option<usize> {
-        let mut slots = self.slots.borrow_mut();
-        let slot = self.free_slot(&mut slots)?;
-        slots[slot].object = Some(object);
-        Some(self.handle_of(slot, slots[slot].generation))
+        let mut table = self.table.borrow_mut();
+        let number = table.free_slot()?;
+        let slot = &mut table.slots[number];
+        slot.object = Some(object);
+        Some(self.handle_of(number, slot.generation))
     }
 
     /// A handle for an object that is still to come ([`fill`](Self::fill)). `None` when there are a million of them.
     pub(crate) fn reserve(&self) -> Option<usize> {
-        let mut slots = self.slots.borrow_mut();
-        let slot = self.free_slot(&mut slots)?;
-        Some(self.handle_of(slot, slots[slot].generation))
+        let mut table = self.table.borrow_mut();
+        let number = table.free_slot()?;
+        Some(self.handle_of(number, table.slots[number].generation))
     }
 
     /// Puts an object behind a handle that was reserved for it.
     pub(crate) fn fill(&self, handle: usize, object: T) {
-        self.slots.borrow_mut()[handle & (SLOTS_MAX - 1)].object = Some(object);
-    }
-
-    #[inline(always)]
-    fn free_slot(&self, slots: &mut Vec<Slot<T>>) -> Option<usize> {
-        match self.free.borrow_mut().pop() {
-            Some(slot) => Some(slot as usize),
-            None if slots.len() < SLOTS_MAX => {
-                slots.push(Slot { generation: 0, object: None });
-                Some(slots.len() - 1)
-            }
-            None => None,
-        }
+        self.table.borrow_mut().slots[handle & (SLOTS_MAX - 1)].object = Some(object);
     }
 
     #[inline(always)]
@@ -97,6 +111,7 @@ impl<T: Clone> Handles<T> {
         (self.kind as usize) << (SLOT_BITS + GENERATION_BITS) | (generation as usize) << SLOT_BITS | slot
     }
 
+    #[inline(always)]
     fn slot_of(&self, handle: usize) -> Option<(usize, u32)> {
         let kind = handle >> (SLOT_BITS + GENERATION_BITS);
         let generation = (handle >> SLOT_BITS) as u32 & (GENERATIONS - 1);
@@ -107,26 +122,27 @@ impl<T: Clone> Handles<T> {
     #[inline]
     pub(crate) fn get(&self, handle: usize) -> Option<T> {
         let (slot, generation) = self.slot_of(handle)?;
-        let slots = self.slots.borrow();
-        let slot = slots.get(slot).filter(|slot| slot.generation == generation)?;
+        let table = self.table.borrow();
+        let slot = table.slots.get(slot).filter(|slot| slot.generation == generation)?;
         slot.object.clone()
     }
 
     /// The handle of an object that is as wanted. It is looked for among all.
     pub(crate) fn find(&self, is_wanted: impl Fn(&T) -> bool) -> Option<usize> {
-        let slots = self.slots.borrow();
+        let slots = &self.table.borrow().slots;
         let found = slots.iter().position(|slot| slot.object.as_ref().is_some_and(&is_wanted))?;
         Some(self.handle_of(found, slots[found].generation))
     }
 
     /// Takes an object out; its handle means nothing from now on.
+    #[inline]
     pub(crate) fn remove(&self, handle: usize) -> Option<T> {
         let (number, generation) = self.slot_of(handle)?;
-        let mut slots = self.slots.borrow_mut();
-        let slot = slots.get_mut(number).filter(|slot| slot.generation == generation)?;
+        let table = &mut *self.table.borrow_mut();
+        let slot = table.slots.get_mut(number).filter(|slot| slot.generation == generation)?;
         let object = slot.object.take()?;
         slot.generation = (slot.generation + 1) % GENERATIONS;
-        self.free.borrow_mut().push(number as u32);
+        table.free.push(number as u32);
         Some(object)
     }
 }

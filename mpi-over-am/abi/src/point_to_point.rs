@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
 
-use crate::data::{dest_of, source_of, tag_of, to_receive, to_send};
+use crate::data::{dest_of, message_to_receive, message_to_send, source_of, tag_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome, on_communicator};
 use crate::requests::{keep_request, on_requests, wait_for};
 use crate::state::{MessageObject, Mpi, waiting};
@@ -93,7 +93,7 @@ macro_rules! sends {
             request: *mut MPI_Request,
         ) -> c_int {
             on_communicator(concat!("MPI_", $started), comm, |mpi, object| {
-                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
+                let data = unsafe { message_to_send(mpi, buf, count, datatype) }?;
                 let id = object.communicator.isend_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
                 unsafe { give(mpi, comm, id, false, request) }
             })
@@ -109,7 +109,7 @@ macro_rules! sends {
             request: *mut MPI_Request,
         ) -> c_int {
             on_communicator(concat!("MPI_", $name, "_init"), comm, |mpi, object| {
-                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
+                let data = unsafe { message_to_send(mpi, buf, count, datatype) }?;
                 let id = object.communicator.send_init_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
                 unsafe { give(mpi, comm, id, true, request) }
             })
@@ -164,7 +164,7 @@ pub(crate) unsafe fn mpi_irecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     on_communicator("MPI_Irecv", comm, |mpi, object| {
-        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let data = unsafe { message_to_receive(mpi, buf, count, datatype) }?;
         let id = object.communicator.irecv_data(&data, source_of(source)?, tag_of(tag))?;
         unsafe { give(mpi, comm, id, false, request) }
     })
@@ -180,7 +180,7 @@ pub(crate) unsafe fn mpi_recv_init_c(
     request: *mut MPI_Request,
 ) -> c_int {
     on_communicator("MPI_Recv_init", comm, |mpi, object| {
-        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+        let data = unsafe { message_to_receive(mpi, buf, count, datatype) }?;
         let id = object.communicator.recv_init_data(&data, source_of(source)?, tag_of(tag))?;
         unsafe { give(mpi, comm, id, true, request) }
     })
@@ -202,7 +202,10 @@ pub(crate) unsafe fn mpi_sendrecv_c(
 ) -> c_int {
     on_communicator("MPI_Sendrecv", comm, |mpi, object| {
         let (out, data) = unsafe {
-            (to_send(mpi, sendbuf, sendcount, sendtype)?, to_receive(mpi, recvbuf, recvcount, recvtype)?)
+            (
+                message_to_send(mpi, sendbuf, sendcount, sendtype)?,
+                message_to_receive(mpi, recvbuf, recvcount, recvtype)?,
+            )
         };
         let (dest, source, recvtag) = (dest_of(dest)?, source_of(source)?, tag_of(recvtag));
         let communicator = &object.communicator;
@@ -261,7 +264,10 @@ pub(crate) unsafe fn mpi_isendrecv_c(
 ) -> c_int {
     on_communicator("MPI_Isendrecv", comm, |mpi, object| {
         let (out, data) = unsafe {
-            (to_send(mpi, sendbuf, sendcount, sendtype)?, to_receive(mpi, recvbuf, recvcount, recvtype)?)
+            (
+                message_to_send(mpi, sendbuf, sendcount, sendtype)?,
+                message_to_receive(mpi, recvbuf, recvcount, recvtype)?,
+            )
         };
         let from = (&data, source_of(source)?, tag_of(recvtag));
         let id = object.communicator.isendrecv_data((&out, dest_of(dest)?, sendtag), from)?;

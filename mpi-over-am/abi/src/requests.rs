@@ -43,16 +43,19 @@ pub(crate) fn wait_for(mpi: &Mpi, communicator: &Communicator, id: RequestId) ->
 ///
 /// # Errors
 /// A handle of none.
+#[inline(always)]
 pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
-    mpi.requests.get(handle.0).ok_or_else(|| {
-        Failure::new(
-            ErrorClass::Request,
-            format!("0x{:x} is no request: it has ended, or never was one", handle.0),
-        )
-    })
+    mpi.requests.get(handle.0).ok_or_else(|| no_request(handle))
+}
+
+#[cold]
+fn no_request(handle: MPI_Request) -> Failure {
+    let what = format!("0x{:x} is no request: it has ended, or never was one", handle.0);
+    Failure::new(ErrorClass::Request, what)
 }
 
 /// Stores how an operation has ended, and takes its handle back; the code for it.
+#[inline]
 unsafe fn ended(
     mpi: &Mpi,
     request: *mut MPI_Request,
@@ -79,16 +82,20 @@ unsafe fn ended(
                 store_cancelled(status);
                 Ok(())
             }
-            Err(error) => {
-                let known = match error {
-                    Error::Truncated { source_rank, tag, room, .. } => Status::new(source_rank, tag, room),
-                    _ => Status::default(),
-                };
-                store(status, &known);
-                Err(error.into())
-            }
+            Err(error) => Err(ended_badly(error, status)),
         }
     }
+}
+
+/// Stores what is known of an operation that has failed.
+#[cold]
+unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
+    let known = match error {
+        Error::Truncated { source_rank, tag, room, .. } => Status::new(source_rank, tag, room),
+        _ => Status::default(),
+    };
+    unsafe { store(status, &known) };
+    error.into()
 }
 
 /// As [`ended`], for a call that ends several operations: the error's code goes into the status. Whether it ended well.
@@ -122,15 +129,23 @@ fn outcome_of_several(first_failure: Option<MPI_Comm>, of: &mut MPI_Comm) -> Out
 }
 
 /// Runs a call about requests; a failure goes to the error handler of the communicator of the request that failed.
+#[inline(always)]
 pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm) -> Outcome<()>) -> c_int {
     let mpi = match crate::state::enter(function) {
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
     let mut of = crate::types::MPI_COMM_SELF;
-    let outcome = call(&mpi, &mut of);
+    match call(&mpi, &mut of) {
+        Ok(()) => MPI_SUCCESS,
+        Err(failure) => failed(&mpi, of, function, failure),
+    }
+}
+
+#[cold]
+fn failed(mpi: &Mpi, of: MPI_Comm, function: &str, failure: Failure) -> c_int {
     let object = mpi.communicator(of).unwrap_or_else(|| std::rc::Rc::clone(&mpi.alone));
-    crate::errors::finish(&object, function, outcome)
+    crate::errors::finish(&object, function, Err(failure))
 }
 
 pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {

@@ -22,7 +22,11 @@ impl<F: Fabric> Communicator<F> {
         }
         state.handlers().requests.check(request)?;
         state.wait_over(request)?;
-        state.handlers().requests.take(request)
+        let requests = &mut state.handlers().requests;
+        match requests.take_plain(request) {
+            Some(status) => Ok(status),
+            None => requests.take(request),
+        }
     }
 
     /// Makes progress; the status if the operation is over, and then the request is gone.
@@ -38,7 +42,11 @@ impl<F: Fabric> Communicator<F> {
         if !state.is_over_after_progress(request)? {
             return Ok(None);
         }
-        state.handlers().requests.take(request).map(Some)
+        let requests = &mut state.handlers().requests;
+        match requests.take_plain(request) {
+            Some(status) => Ok(Some(status)),
+            None => requests.take(request).map(Some),
+        }
     }
 
     /// Withdraws a receive that has not met its message (`MPI_Cancel`): it is over then, with
