@@ -214,6 +214,15 @@ pub enum Error {
         /// Its root here.
         our_root: u32,
     },
+    /// A collective that this task carries out by puts and another one by messages, or the other way round. A collective of no byte
+    /// in one task is not always seen.
+    #[error(
+        "some tasks carry this collective out by puts, others by messages: they give it different lengths, up to {puts_bytes_max} bytes in one task and more in another, or call different collectives"
+    )]
+    WaysDiffer {
+        /// Bytes up to which a collective goes by puts (`collective_puts_bytes_max`).
+        puts_bytes_max: u64,
+    },
     /// A ready-mode message whose receive had not been posted (MPI 4.1 section 3.4). Its data are lost.
     #[error(
         "a ready-mode message of {len} bytes {side} rank {peer} with tag {tag} came before its receive was posted: post the receive first, or send in standard mode"
@@ -477,7 +486,7 @@ impl Error {
             Self::OutsideWindow { .. } => ErrorClass::RmaRange,
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
-            Self::Truncated { .. } => ErrorClass::Truncate,
+            Self::Truncated { .. } | Self::WaysDiffer { .. } => ErrorClass::Truncate,
             Self::Mismatched { theirs, ours, .. } if theirs == ours => ErrorClass::Root,
             Self::NoBuffer { .. } | Self::BufferExhausted { .. } | Self::BufferAttached { .. } => {
                 ErrorClass::Buffer
@@ -537,6 +546,7 @@ impl Error {
             | Self::Finalized
             | Self::Truncated { .. }
             | Self::Mismatched { .. }
+            | Self::WaysDiffer { .. }
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
             Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,

@@ -1,10 +1,12 @@
 //! Looking at a message without receiving it (MPI 4.1 section 3.8.1).
 
+use am_core::Context;
 use am_core::fabric::Fabric;
 
 use crate::communicator::{Communicator, Space};
 use crate::early_message::EarlyMessage;
 use crate::error::Result;
+use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
 use crate::rank::Source;
 use crate::request::from_nobody;
@@ -39,6 +41,22 @@ impl<F: Fabric> Communicator<F> {
     /// What a probe looks for.
     pub(crate) fn probe_pattern(&self, source: Source, tag: Tag) -> Result<Pattern> {
         self.pattern(Space::PointToPoint, source, tag)
+    }
+
+    /// Whether a message of a collective with this tag has come from anybody, and was not expected.
+    #[inline]
+    pub(crate) fn has_early_collective(&self, context: &mut Context<F, MpiHandlers>, tag: i32) -> bool {
+        !context.handlers().early.is_empty() && self.finds_early_collective(context, tag)
+    }
+
+    /// Looks for each sender by itself: a look for any would have all early arrivals kept by their tags from then on.
+    #[cold]
+    fn finds_early_collective(&self, context: &mut Context<F, MpiHandlers>, tag: i32) -> bool {
+        let early = &mut context.handlers_mut().early;
+        (0..self.size()).any(|source| {
+            let pattern = self.pattern(Space::Collective, source.into(), tag.into());
+            pattern.is_ok_and(|pattern| early.peek_match(&pattern).is_some())
+        })
     }
 
     /// Waits for a message that a receive from `source` with `tag` would take (`MPI_Probe`).

@@ -7,6 +7,7 @@ use super::direct::Direct;
 use super::lanes::{Lanes, Mark};
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, SendData};
+use crate::communicator::Communicator;
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};
 use crate::state::State;
@@ -27,11 +28,14 @@ impl<'a, F: Fabric> ByPuts<'a, F> {
     }
 
     #[inline]
-    fn with_lanes<R>(&self, call: impl FnOnce(&mut Lanes, &mut State<F>) -> Result<R>) -> Result<R> {
+    fn with_lanes<R>(
+        &self,
+        call: impl FnOnce(&mut Lanes, &Communicator<F>, &mut State<F>) -> Result<R>,
+    ) -> Result<R> {
         let communicator = self.own.communicator();
         let mut lanes = communicator.lanes().try_borrow_mut().map_err(|_| Error::Nested)?;
         let mut state = communicator.state()?;
-        call(lanes.lanes(), &mut state)
+        call(lanes.lanes(), communicator, &mut state)
     }
 }
 
@@ -97,21 +101,21 @@ impl<F: Fabric> Plan for ByPuts<'_, F> {
     #[inline]
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
         let mark = self.mark;
-        self.with_lanes(|lanes, state| lanes.send(state, data, to, mark))
+        self.with_lanes(|lanes, own, state| lanes.send(own, state, (data, to), mark))
     }
 
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
         let mark = self.mark;
-        self.with_lanes(|lanes, state| lanes.receive(state, data, from, mark))
+        self.with_lanes(|lanes, own, state| lanes.receive(own, state, (data, from), mark))
     }
 
     #[inline]
     fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
         let mark = self.mark;
-        self.with_lanes(|lanes, state| {
-            lanes.send(state, out, to, mark)?;
-            lanes.receive(state, data, from, mark)
+        self.with_lanes(|lanes, own, state| {
+            lanes.send(own, state, (out, to), mark)?;
+            lanes.receive(own, state, (data, from), mark)
         })
     }
 }

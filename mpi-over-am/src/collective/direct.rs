@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
-use super::{Collective, Plan, Selection};
+use super::{Collective, Plan, Selection, tags};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::datatype::Datatype;
@@ -12,16 +12,14 @@ use crate::op::Combine;
 use crate::protocol::{self, Mode};
 use crate::request::{RequestId, check_len};
 
-/// All collectives that wait have one tag: messages of a pair do not overtake each other, and every task calls them in the same
-/// order. The others' tags are numbers from 1 on.
-pub(super) const TAG: i32 = 0;
-
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// A collective that is carried out while its caller waits. When it is dropped nothing uses the caller's memory any more.
 pub(super) struct Direct<'a, F: Fabric> {
     communicator: &'a Communicator<F>,
+    /// Which collective of a communicator with lanes it is: others may carry it out by puts, by mistake.
+    number: Option<u32>,
     op: Option<&'a dyn Combine>,
     selection: Selection,
     pending: SmallVec<[(RequestId, Option<u64>); 8]>,
@@ -29,9 +27,17 @@ pub(super) struct Direct<'a, F: Fabric> {
 }
 
 impl<'a, F: Fabric> Direct<'a, F> {
-    pub(super) fn new(communicator: &'a Communicator<F>, op: Option<&'a dyn Combine>) -> Result<Self> {
+    pub(super) fn new(
+        communicator: &'a Communicator<F>,
+        number: Option<u32>,
+        op: Option<&'a dyn Combine>,
+    ) -> Result<Self> {
         let selection = communicator.state()?.selection;
-        Ok(Self { communicator, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
+        Ok(Self { communicator, number, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
+    }
+
+    fn tag(&self) -> i32 {
+        self.number.map_or(tags::WITHOUT_LANES, tags::waited)
     }
 
     /// Whether a collective goes by puts, where its communicator has lanes: all tasks answer alike.
@@ -102,7 +108,7 @@ impl<F: Fabric> Plan for Direct<'_, F> {
     }
 
     fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
-        let route = self.communicator.route(Space::Collective, to, TAG)?;
+        let route = self.communicator.route(Space::Collective, to, self.tag())?;
         let mut state = self.communicator.state()?;
         let request = protocol::start_send_data(&mut state, Mode::Standard, &route, data, 0)?;
         self.pending.push((request, None));
@@ -110,7 +116,7 @@ impl<F: Fabric> Plan for Direct<'_, F> {
     }
 
     fn receive(&mut self, data: &RecvData, from: u32) -> Result<()> {
-        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
         let mut state = self.communicator.state()?;
         let request = protocol::start_receive_data(&mut state, pattern, data, 0);
         self.pending.push((request, Some(data.packed_len())));
@@ -120,7 +126,10 @@ impl<F: Fabric> Plan for Direct<'_, F> {
     fn wait(&mut self) -> Result<()> {
         while let Some(&(request, expected)) = self.pending.last() {
             let mut state = self.communicator.state()?;
-            state.wait_over(request)?;
+            match self.number {
+                None => state.wait_over(request)?,
+                Some(number) => self.communicator.wait_beside_lanes(&mut state, request, number)?,
+            }
             self.pending.pop();
             let status = state.handlers().requests.take(request)?;
             check_len(status, expected)?;
@@ -154,21 +163,34 @@ impl<F: Fabric> Plan for Direct<'_, F> {
 
     #[inline]
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
-        let route = self.communicator.route(Space::Collective, to, TAG)?;
+        if self.number.is_some() {
+            self.send(data, to)?;
+            return self.wait();
+        }
+        let route = self.communicator.route(Space::Collective, to, self.tag())?;
         protocol::send_data(&mut *self.communicator.state()?, Mode::Standard, &route, data)
     }
 
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
-        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        if self.number.is_some() {
+            self.receive(data, from)?;
+            return self.wait();
+        }
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
         let status = protocol::receive_data(&mut *self.communicator.state()?, pattern, data)?;
         check_len(status, Some(data.packed_len()))
     }
 
     #[inline]
     fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
-        let route = self.communicator.route(Space::Collective, to, TAG)?;
-        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        if self.number.is_some() {
+            self.receive(data, from)?;
+            self.send(out, to)?;
+            return self.wait();
+        }
+        let route = self.communicator.route(Space::Collective, to, self.tag())?;
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
         let mut state = self.communicator.state()?;
         let status = protocol::send_receive_data(&mut state, &route, out, pattern, data)?;
         check_len(status, Some(data.packed_len()))

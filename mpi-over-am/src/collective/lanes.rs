@@ -8,13 +8,14 @@
 //!
 //! A lane that two tasks disagree about, because they are in different collectives, or in one with different roots or lengths,
 //! says so: each place begins with the number and the length of what lies in it, and what it belongs to. Notices without data
-//! have no place, and say nothing.
+//! have no place, and say nothing. What differs so much that a task goes by messages is found out by [`disagreement`](super::disagreement).
 
 use am_core::buffer::{Access, Exposed, RawBuffer, RemoteAddress};
 use am_core::counter::{Counter, CounterName};
 use am_core::fabric::Fabric;
 use am_core::{Context, PutOptions};
 
+use super::disagreement::ways_differ;
 use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -114,6 +115,8 @@ pub(crate) struct Lanes {
     memory: Exposed,
     place_bytes: u64,
     lanes: Box<[Lane]>,
+    /// Collectives that wait since the lanes are there: in all tasks alike.
+    number: u32,
 }
 
 /// Both lanes between this task and another one.
@@ -166,11 +169,12 @@ impl Lanes {
     #[inline]
     pub(super) fn send<F: Fabric>(
         &mut self,
+        communicator: &Communicator<F>,
         state: &mut State<F>,
-        data: &SendData,
-        to: u32,
+        (data, to): (&SendData, u32),
         mark: Mark,
     ) -> Result<()> {
+        let number = self.number;
         let lane = &mut self.lanes[to as usize];
         let options = PutOptions { target: lane.arrived_there, ..PutOptions::default() };
         let len = data.packed_len();
@@ -180,10 +184,10 @@ impl Lanes {
         let (emptied, filled) = (lane.emptied, lane.filled);
         if filled >= PLACES {
             let enough = (filled - PLACES) / TOLD_AFTER + 1;
-            state.wait_for(|context| has_reached(context, emptied, enough))?;
+            wait_for_counter(communicator, state, (emptied, enough), number)?;
         }
         let place = lane.there.plus(filled % PLACES * self.place_bytes);
-        let head = head_of(filled, mark, len).to_le_bytes();
+        let head = head_of((filled, number), mark, len).to_le_bytes();
         lane.filled += 1;
         let parts = (place, head);
         // Two lengths: clearing the room for the longer one would take longer than a word takes to be sent.
@@ -203,15 +207,15 @@ impl Lanes {
     #[inline]
     pub(super) fn receive<F: Fabric>(
         &mut self,
+        communicator: &Communicator<F>,
         state: &mut State<F>,
-        data: &RecvData,
-        from: u32,
+        (data, from): (&RecvData, u32),
         mark: Mark,
     ) -> Result<()> {
         let lane = &mut self.lanes[from as usize];
-        let (arrived, number) = (lane.arrived, lane.taken + 1);
-        state.wait_for(|context| has_reached(context, arrived, number))?;
-        lane.taken = number;
+        let (arrived, next) = (lane.arrived, lane.taken + 1);
+        wait_for_counter(communicator, state, (arrived, next), self.number)?;
+        lane.taken = next;
         let expected = data.packed_len();
         if expected == 0 {
             return Ok(());
@@ -219,8 +223,9 @@ impl Lanes {
         let own = u64::from(from) * PLACES * self.place_bytes;
         let place = own + lane.used % PLACES * self.place_bytes;
         let head = self.memory.load_u64(place)?;
-        if head != head_of(lane.used, mark, expected) {
-            return Err(other_part(head, from, (lane.used, mark, expected)));
+        let right = head_of((lane.used, self.number), mark, expected);
+        if head != right {
+            return Err(other_part(head, from, right));
         }
         lane.used += 1;
         let from = place + HEAD_BYTES as u64;
@@ -236,6 +241,39 @@ impl Lanes {
         }
         Ok(())
     }
+
+    /// Whether a task has put something here for the collective with this number.
+    pub(super) fn has_put_of<F: Fabric>(&self, context: &Context<F, MpiHandlers>, number: u32) -> bool {
+        self.lanes.iter().zip(0u64..).any(|(lane, from)| {
+            let place = (from * PLACES + lane.used % PLACES) * self.place_bytes;
+            has_reached(context, lane.arrived, lane.taken + 1)
+                && self
+                    .memory
+                    .load_u64(place)
+                    .is_ok_and(|head| head >> 32 == head_of((lane.used, number), Mark::new(0, 0), 0) >> 32)
+        })
+    }
+}
+
+/// Waits until a counter has a value, in the collective with this number.
+///
+/// # Errors
+/// [`Error::WaysDiffer`](crate::Error::WaysDiffer); what progress reports.
+#[inline(always)]
+fn wait_for_counter<F: Fabric>(
+    communicator: &Communicator<F>,
+    state: &mut State<F>,
+    (counter, value): (Counter, u64),
+    number: u32,
+) -> Result<()> {
+    let mut disagree = false;
+    state.wait_for(|context| {
+        has_reached(context, counter, value) || {
+            disagree = communicator.is_by_messages(context, number);
+            disagree
+        }
+    })?;
+    if disagree { Err(ways_differ(state)) } else { Ok(()) }
 }
 
 #[inline(always)]
@@ -243,30 +281,32 @@ fn has_reached<F: Fabric>(context: &Context<F, MpiHandlers>, counter: Counter, n
     context.counter_value(counter).is_ok_and(|value| value >= number)
 }
 
-/// The number, modulo 2^32, of what lies in a place, what it belongs to, and its length.
+/// What lies in a place: its number on the lane and that of the collective, modulo 2^16 each, what it belongs to, and its length.
 #[inline(always)]
-fn head_of(number: u64, mark: Mark, len: u64) -> u64 {
-    number << 32 | mark.0 | len
+fn head_of((on_lane, number): (u64, u32), mark: Mark, len: u64) -> u64 {
+    on_lane << 48 | u64::from(number & 0xFFFF) << 32 | mark.0 | len
 }
 
 /// What is wrong with what has come from a rank.
 #[cold]
-fn other_part(head: u64, source_rank: u32, (number, mark, expected): (u64, Mark, u64)) -> Error {
+fn other_part(head: u64, source_rank: u32, right: u64) -> Error {
+    let [(theirs, given), (mark, expected)] =
+        [head, right].map(|head| (Mark::of_head(head), head & ((1 << LEN_BITS) - 1)));
     // A place that was not filled this time: its sender counts no byte.
-    let is_filled = head >> 32 == number & 0xFFFF_FFFF;
-    let len = head & ((1 << LEN_BITS) - 1);
-    let (theirs, given) = if is_filled { (Mark::of_head(head), len) } else { (mark, 0) };
-    if theirs != mark {
+    let (theirs, given) = if head >> 48 == right >> 48 { (theirs, given) } else { (mark, 0) };
+    let is_other = given != 0 && head >> 32 != right >> 32;
+    if theirs != mark || is_other {
         return Error::Mismatched {
             source_rank,
-            theirs: theirs.name(),
+            theirs: if theirs == mark { "another collective" } else { theirs.name() },
             their_root: theirs.root(),
             ours: mark.name(),
             our_root: mark.root(),
         };
     }
     if given > expected {
-        return Error::Truncated { source_rank, tag: super::direct::TAG, sent: given, room: expected };
+        let tag = super::tags::WITHOUT_LANES;
+        return Error::Truncated { source_rank, tag, sent: given, room: expected };
     }
     let [given, expected] = [given, expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let call = "a collective got a part from a task that counts otherwise, in bytes";
@@ -328,18 +368,21 @@ fn copy_out(memory: &Exposed, place: u64, data: &RecvData, buffer: Option<RawBuf
 }
 
 impl<F: Fabric> Communicator<F> {
-    /// Counts one more collective that waits, and makes the lanes when it is their time; whether there are any. Collective: all
-    /// tasks count alike.
+    /// Counts one more collective that waits, and makes the lanes when it is their time; its number since then, if there are any.
+    /// Collective: all tasks count alike.
     ///
     /// # Errors
     /// What progress reports while the tasks tell each other of their lanes.
     #[inline]
-    pub(super) fn prepare_lanes(&self) -> Result<bool> {
-        let lanes = self.lanes().try_borrow().map_err(|_| Error::Nested)?;
-        match *lanes {
-            LanesOf::Ready(_) => Ok(true),
-            LanesOf::None => Ok(false),
-            LanesOf::After(calls) => {
+    pub(super) fn prepare_lanes(&self) -> Result<Option<u32>> {
+        let mut lanes = self.lanes().try_borrow_mut().map_err(|_| Error::Nested)?;
+        match &mut *lanes {
+            LanesOf::Ready(lanes) => {
+                lanes.number = lanes.number.wrapping_add(1);
+                Ok(Some(lanes.number))
+            }
+            LanesOf::None => Ok(None),
+            &mut LanesOf::After(calls) => {
                 drop(lanes);
                 self.prepare_lanes_after(calls + 1)
             }
@@ -348,7 +391,7 @@ impl<F: Fabric> Communicator<F> {
 
     #[cold]
     #[inline(never)]
-    fn prepare_lanes_after(&self, calls: u32) -> Result<bool> {
+    fn prepare_lanes_after(&self, calls: u32) -> Result<Option<u32>> {
         let selection = self.state()?.selection;
         let made = if self.is_inter() || self.size() < 2 || self.size() > selection.puts_tasks_max {
             LanesOf::None
@@ -359,9 +402,9 @@ impl<F: Fabric> Communicator<F> {
             *self.lanes().borrow_mut() = LanesOf::None;
             self.make_lanes(selection.puts_bytes_max)?.map_or(LanesOf::None, LanesOf::Ready)
         };
-        let has_lanes = matches!(made, LanesOf::Ready(_));
+        let number = if let LanesOf::Ready(lanes) = &made { Some(lanes.number) } else { None };
         *self.lanes().borrow_mut() = made;
-        Ok(has_lanes)
+        Ok(number)
     }
 
     /// Makes the lanes, and tells the other tasks; none if a task cannot, or has several threads that take turns: then its
@@ -404,7 +447,7 @@ fn own_lanes<F: Fabric>(state: &mut State<F>, tasks: u32, bytes_max: u64) -> Opt
     let len = usize::try_from(place_bytes.checked_mul(PLACES)?.checked_mul(tasks.into())?).ok()?;
     let memory = state.context.alloc(len).ok()?;
     let memory = state.context.expose(memory, Access::WRITE).ok()?;
-    let mut lanes = Lanes { memory, place_bytes, lanes: Box::default() };
+    let mut lanes = Lanes { memory, place_bytes, lanes: Box::default(), number: 0 };
     let mut made = Vec::with_capacity(tasks as usize);
     for _ in 0..tasks {
         let (Ok(emptied), Ok(arrived)) = (state.context.counter(), state.context.counter()) else {

@@ -14,6 +14,7 @@ mod by_puts;
 mod call;
 mod chunks;
 mod direct;
+mod disagreement;
 mod gather;
 mod inter;
 mod lanes;
@@ -27,6 +28,7 @@ mod reduce_scatter;
 mod scan;
 mod scoped;
 mod structs;
+mod tags;
 mod typed;
 
 use std::rc::Rc;
@@ -38,7 +40,7 @@ pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::datatype::Predefined;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::op::Combine;
 use crate::request::{Recipe, RequestId, start_schedule};
 use crate::settings::Selection;
@@ -135,14 +137,19 @@ impl<F: Fabric> Communicator<F> {
     /// Carries it out, by puts or by messages.
     fn carry_out(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
         // Counted in any case, so that a task whose arguments are wrong stays in step with the others.
-        let lanes = self.prepare_lanes()?;
+        let number = self.prepare_lanes()?;
         self.check(collective)?;
-        let direct = Direct::new(self, op)?;
-        if lanes && direct.goes_by_puts(collective) {
-            return collective.perform(&mut ByPuts::new(direct, collective.mark()));
+        let mut direct = Direct::new(self, number, op)?;
+        let Some(number) = number else { return self.perform(collective, &mut direct) };
+        let result = if direct.goes_by_puts(collective) {
+            collective.perform(&mut ByPuts::new(direct, collective.mark()))
+        } else {
+            self.perform(collective, &mut direct)
+        };
+        if let Err(Error::WaysDiffer { .. }) = result {
+            self.tell_of_disagreement(number)?;
         }
-        let mut direct = direct;
-        self.perform(collective, &mut direct)
+        result
     }
 
     fn check(&self, collective: &Collective) -> Result<()> {

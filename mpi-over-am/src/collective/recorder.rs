@@ -2,8 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::direct;
-use super::{Plan, Selection};
+use super::{Plan, Selection, tags};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::datatype::Datatype;
@@ -11,18 +10,15 @@ use crate::error::Result;
 use crate::op::Op;
 use crate::request::{Schedule, Step};
 
-/// Marks the tags of persistent collectives, which keep theirs from start to start.
-const PERSISTENT: u32 = 1 << 30;
-
 /// Which calls of the other tasks a schedule belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
     /// Those that wait. Their caller makes no other before this one is over, so that they can have one tag; and they have that of
-    /// [`Direct`](direct::Direct), as a task may carry one out at once where another, of several threads, writes it down.
+    /// [`Direct`](super::direct::Direct), as a task may carry one out at once where another, of several threads, writes it down.
     Waited,
     /// Those that do not wait (`MPI_Ibarrier` and its like).
     Started,
-    /// Persistent ones.
+    /// Persistent ones, which keep their tags from start to start.
     Persistent,
     /// What tasks tell each other of their lanes in one of those that wait: once for each communicator. It is not one of those that
     /// the program starts, which may lie before it in one task and after it in another.
@@ -56,15 +52,13 @@ impl<'a, F: Fabric> Recorder<'a, F> {
 }
 
 fn next_tag<F: Fabric>(communicator: &Communicator<F>, series: Series) -> Result<i32> {
-    let mark = match series {
-        Series::Waited => return Ok(direct::TAG),
-        // The persistent ones' numbers begin with 1.
-        Series::Lanes => return Ok(PERSISTENT.cast_signed()),
-        Series::Started => 0,
-        Series::Persistent => PERSISTENT,
-    };
-    let number = communicator.next_collective()?;
-    Ok(((number % (PERSISTENT - 1) + 1) | mark).cast_signed())
+    Ok(match series {
+        // A task that writes down what it waits for has no lanes.
+        Series::Waited => tags::WITHOUT_LANES,
+        Series::Lanes => tags::LANES,
+        Series::Started => tags::started(communicator.next_collective()?),
+        Series::Persistent => tags::persistent(communicator.next_collective()?),
+    })
 }
 
 impl<F: Fabric> Plan for Recorder<'_, F> {

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{Communicator, Environment, job};
+use crate::common::{Communicator, Environment, job, networks};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{Error, Settings, op};
+use mpi_over_am::{Error, ErrorClass, Settings, op};
 
 /// Counts of elements around every choice of algorithm.
 const COUNTS: [usize; 6] = [0, 1, 5, 16, 300, 9000];
@@ -166,4 +166,45 @@ fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls()
         world.allreduce_in_place(&mut sum, op::from_fn(combine)).unwrap();
         assert_eq!(sum, [3]);
     });
+}
+
+#[test]
+fn tasks_that_disagree_about_the_way_of_a_collective_end_with_an_error() {
+    // On both sides of the bound.
+    let (short, long) = (100, 5000);
+    for tasks in [2, 3, 5] {
+        for config in networks(tasks) {
+            job(config, Settings::default(), |_, world| {
+                let (rank, size) = (world.rank(), world.size());
+                let is_long: [fn(u32, u32) -> bool; 3] =
+                    [|rank, _| rank == 0, |rank, size| rank == size - 1, |rank, _| rank % 2 == 1];
+                for (which, is_long) in (0..5).flat_map(|which| is_long.map(|is_long| (which, is_long))) {
+                    let own = world.dup().unwrap();
+                    // So many collectives until there are places to put to.
+                    (0..6).for_each(|_| own.barrier().unwrap());
+                    let len = if is_long(rank, size) { long } else { short };
+                    let (mut out, mut got) = (vec![1u64; len], vec![0u64; len * size as usize]);
+                    let result = match which {
+                        0 => own.broadcast(&mut out, 0),
+                        1 => own.reduce(&out, &mut got[..len], op::Sum, size - 1),
+                        2 => own.allreduce(&out, &mut got[..len], op::Sum),
+                        3 => own.scan(&out, &mut got[..len], op::Sum),
+                        _ => own.allgather(&out, &mut got),
+                    };
+                    if let Err(error) = &result {
+                        let text = error.to_string();
+                        let class = error.class();
+                        assert!(matches!(class, ErrorClass::Truncate | ErrorClass::Count), "{text}");
+                    }
+                    // Nobody waits for ever, somebody knows, and other communicators are as good as before.
+                    let mut failed = [u32::from(result.is_err())];
+                    world.allreduce_in_place(&mut failed, op::Sum).unwrap();
+                    assert!(failed[0] > 0, "collective {which}");
+                    // What nobody waits for any more disturbs nobody: the same number, on another communicator.
+                    let next = world.dup().unwrap();
+                    (0..7).for_each(|_| next.barrier().unwrap());
+                }
+            });
+        }
+    }
 }
