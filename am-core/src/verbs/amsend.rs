@@ -54,7 +54,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// An unknown or dead target, a user header longer than [`Limits`](crate::Limits) allow, a call inside a handler; a
     /// target that refused an announced message.
-    #[inline]
+    #[inline(always)]
     pub fn amsend(
         &mut self,
         target: impl Target,

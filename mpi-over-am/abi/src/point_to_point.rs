@@ -72,6 +72,10 @@ macro_rules! sends {
             on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
                 let dest = dest_of(dest)?;
                 if let Some(bytes) = unsafe { bytes_to_send(mpi, buf, count, datatype) } {
+                    // A length that is known when this is compiled is copied without a loop.
+                    if let Ok(word) = <&[u8; 8]>::try_from(bytes) {
+                        return Ok(object.communicator.$short(word, dest, tag)?);
+                    }
                     return Ok(object.communicator.$short(bytes, dest, tag)?);
                 }
                 let data = unsafe { to_send(mpi, buf, count, datatype) }?;
