@@ -113,11 +113,20 @@ impl Environment {
     /// # Errors
     /// As for [`init`](Self::init).
     pub fn init_with(change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
+        Self::init_on(0, change)
+    }
+
+    /// As [`init_with`](Self::init_with), on the task's context of this number: for a process in which MPI starts again. Peers keep
+    /// what they know of a context, so each is used once; there are 16, and tasks meet on those of the same number.
+    ///
+    /// # Errors
+    /// As for [`init`](Self::init); there is no such context.
+    pub fn init_on(context: u32, change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
         let task = am_via::Task::join()?;
         let mut of_job = task.job().settings().clone();
         change(&mut of_job);
         let settings = Settings::from(&of_job);
-        let environment = Self::with_fabric(task.fabric(0)?, &settings)?;
+        let environment = Self::with_fabric(task.fabric(context)?, &settings)?;
         if settings.dump_queues {
             environment.show_queues_when(task.job().note_usr2().map_err(|error| Error::Signal { error })?);
         }
@@ -310,6 +319,31 @@ impl<F: Fabric> Environment<F> {
         }
         let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
         ended.and(left).and(deleted)
+    }
+
+    /// Does what [`finalize`](Self::finalize) does for the communicator of all tasks, with all tasks, and goes on: for a program
+    /// that has sessions when it calls `MPI_Finalize`.
+    ///
+    /// # Errors
+    /// As for [`finalize`](Self::finalize).
+    pub fn leave_world(&self) -> Result<()> {
+        let deleted = self.alone.delete_attributes();
+        let mut state = self.state()?;
+        let flushed = protocol::flush(&mut state, BufferOwner::Process);
+        state.context.fence_data(None)?;
+        state.context.gfence()?;
+        let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
+        flushed.and(left).and(deleted)
+    }
+
+    /// Ends MPI in this task, and waits for no other one: what is left to do is their sessions' own.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub fn leave(self) -> Result<()> {
+        let mut state = self.state()?;
+        state.finalized = true;
+        Ok(state.context.fence_data(None)?)
     }
 
     fn state(&self) -> Result<RefMut<'_, State<F>>> {

@@ -29,6 +29,9 @@ programs! {
     c_levels
     c_mismatched
     c_objects
+    c_sessions
+    c_sessions_alone
+    c_sessions_late
     c_shared_windows
     c_threads
     d_collectives

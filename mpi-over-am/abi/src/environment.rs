@@ -10,14 +10,14 @@ use mpi_over_am::ErrorClass;
 
 use crate::errhandlers::{last_said, raise};
 use crate::error_codes::meaning;
-use crate::errors::{Failure, on_process};
+use crate::errors::{self, Failure, on_process};
 use crate::state::{self, Mpi};
 use crate::types::{
     MPI_Comm, MPI_SUCCESS, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,
 };
 
 fn start(function: &str, required: c_int) -> c_int {
-    if crate::sessions::adopt() {
+    if !state::is_finalized() && crate::sessions::adopt() {
         return MPI_SUCCESS;
     }
     let (started, _) = state::stage();
@@ -67,26 +67,40 @@ pub(crate) unsafe fn mpi_is_thread_main(flag: *mut c_int) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_initialized(flag: *mut c_int) -> c_int {
-    unsafe { *flag = c_int::from(state::stage().0 && !crate::sessions::alone()) };
+    unsafe { *flag = c_int::from(state::is_finalized() || state::is_running() && !crate::sessions::alone()) };
     MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_finalized(flag: *mut c_int) -> c_int {
-    unsafe { *flag = c_int::from(state::stage().1) };
+    unsafe { *flag = c_int::from(state::is_finalized()) };
     MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_finalize() -> c_int {
-    let outcome = {
+    let (outcome, goes_on) = {
         let mpi = match state::enter("MPI_Finalize") {
             Ok(mpi) => mpi,
             Err(code) => return code,
         };
-        let environment = mpi.environment.borrow_mut().take();
-        environment.as_ref().map(crate::performance::keep);
-        environment.map_or(Ok(()), mpi_over_am::Environment::finalize)
+        if crate::sessions::alone() {
+            return errors::outside("MPI_Finalize", state::is_finalized());
+        }
+        let goes_on = !mpi.sessions.is_empty();
+        let outcome = if goes_on {
+            mpi.environment.borrow().as_ref().map_or(Ok(()), mpi_over_am::Environment::leave_world)
+        } else {
+            let environment = mpi.environment.borrow_mut().take();
+            environment.as_ref().map(crate::performance::keep);
+            environment.map_or(Ok(()), mpi_over_am::Environment::finalize)
+        };
+        (outcome, goes_on)
     };
-    drop(state::end());
+    state::set_finalized();
+    if goes_on {
+        crate::sessions::go_on_alone();
+    } else {
+        drop(state::end());
+    }
     match outcome {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise(None, "MPI_Finalize", &error.into()),

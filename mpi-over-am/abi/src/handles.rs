@@ -127,6 +127,12 @@ impl<T: Clone> Handles<T> {
         slot.object.clone()
     }
 
+    /// Whether there is no object.
+    pub(crate) fn is_empty(&self) -> bool {
+        let table = self.table.borrow();
+        table.slots.len() == table.free.len()
+    }
+
     /// The handle of an object that is as wanted. It is looked for among all.
     pub(crate) fn find(&self, is_wanted: impl Fn(&T) -> bool) -> Option<usize> {
         let slots = &self.table.borrow().slots;

@@ -1,7 +1,9 @@
 //! Sessions (MPI 5.0 section 11.3).
 //!
-//! A session may be the first thing of MPI that a program has. MPI is then started for it, and ends with the process: any
-//! number of sessions may come and go before.
+//! A session may be the first thing of MPI that a program has, or the last one: MPI is started for it where it does not run,
+//! goes on after `MPI_Finalize` where there is a session, and ends with the process. Any number of sessions may come and go before.
+//! Tasks of which some had a session when they called `MPI_Finalize`, and others had none, do not meet in later sessions: the
+//! latter have started MPI again, on another context.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -12,7 +14,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mpi_over_am::{Communicator, ErrorClass, ErrorHandler, Group, Session};
+use mpi_over_am::{Communicator, Environment, ErrorClass, ErrorHandler, Group, Session};
 
 use crate::buffers::with_environment;
 use crate::communicators::keep_communicator;
@@ -49,14 +51,22 @@ pub(crate) fn adopt() -> bool {
     ALONE.swap(false, Ordering::Relaxed)
 }
 
-/// Ends MPI with the process, where `MPI_Finalize` is never called.
+/// From now on MPI runs for sessions alone, and ends with the process.
+pub(crate) fn go_on_alone() {
+    ALONE.store(true, Ordering::Relaxed);
+    unsafe { libc::atexit(at_exit) };
+}
+
+/// Ends MPI with the process, where it runs for sessions alone.
 extern "C" fn at_exit() {
     if alone()
         && let Some(mpi) = state::end()
     {
         let environment = mpi.environment.borrow_mut().take();
+        // After MPI_Finalize other tasks need not have MPI any more, and cannot be waited for.
+        let end = if state::is_finalized() { Environment::leave } else { Environment::finalize };
         // Nobody is left to hear of an error.
-        let _ = environment.map(mpi_over_am::Environment::finalize);
+        let _ = environment.map(end);
     }
 }
 
@@ -106,13 +116,12 @@ pub(crate) unsafe fn mpi_session_init(
         Ok(checked) => checked,
         Err(failure) => return finish(CALL, Err(failure)),
     };
-    if !state::stage().0 {
+    if !state::is_running() {
         match Mpi::start(MPI_THREAD_MULTIPLE) {
             Ok(mpi) => state::begin(mpi),
             Err(error) => return raise(error.into()),
         }
-        ALONE.store(true, Ordering::Relaxed);
-        unsafe { libc::atexit(at_exit) };
+        go_on_alone();
     }
     let mpi = match enter(CALL) {
         Ok(mpi) => mpi,

@@ -97,7 +97,9 @@ impl Mpi {
     /// # Errors
     /// What [`Environment::init`] reports.
     pub(crate) fn start(level: c_int) -> mpi_over_am::Result<Self> {
-        let environment = crate::variables::start_environment()?;
+        // Relaxed: the number alone is asked for.
+        let context = PROCESS.starts.fetch_add(1, Ordering::Relaxed);
+        let environment = crate::variables::start_environment(context)?;
         if level == MPI_THREAD_MULTIPLE {
             environment.take_turns(give_turn)?;
             *waker() = Some(environment.waker()?);
@@ -202,6 +204,10 @@ const AFTER: u32 = 2;
 
 struct Process {
     stage: AtomicU32,
+    /// How often MPI has been started: once by the program or for its first session, and once more for sessions after that.
+    starts: AtomicU32,
+    /// `MPI_Finalize` has been called. MPI may run on, or again, for sessions.
+    is_finalized: AtomicBool,
     mpi: UnsafeCell<Option<Mpi>>,
     is_locking: AtomicBool,
     is_locked: AtomicBool,
@@ -218,11 +224,14 @@ struct Process {
 }
 
 // SAFETY: `mpi` is used by one thread at a time: by the program's promise below MPI_THREAD_MULTIPLE (MPI 5.0 section 11.6), by
-// the lock at it. It is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread.
+// the lock at it. It is written only by MPI_Init and MPI_Finalize, which the program calls once, from one thread, and by the first
+// MPI_Session_init while MPI does not run, when no other thread can use what is not there.
 unsafe impl Sync for Process {}
 
 static PROCESS: Process = Process {
     stage: AtomicU32::new(BEFORE),
+    starts: AtomicU32::new(0),
+    is_finalized: AtomicBool::new(false),
     mpi: UnsafeCell::new(None),
     is_locking: AtomicBool::new(false),
     is_locked: AtomicBool::new(false),
@@ -366,19 +375,36 @@ pub(crate) fn stage() -> (bool, bool) {
     (stage != BEFORE, stage == AFTER)
 }
 
+/// Whether MPI is there for calls: between its start and its end, be it for sessions alone.
+pub(crate) fn is_running() -> bool {
+    PROCESS.stage.load(Ordering::Acquire) == RUNNING
+}
+
+/// Whether `MPI_Finalize` has been called.
+pub(crate) fn is_finalized() -> bool {
+    PROCESS.is_finalized.load(Ordering::Relaxed)
+}
+
+/// `MPI_Finalize` is called.
+pub(crate) fn set_finalized() {
+    PROCESS.is_finalized.store(true, Ordering::Relaxed);
+}
+
 /// Whether the calling thread is the one that has started MPI.
 pub(crate) fn is_main_thread() -> bool {
     PROCESS.main_thread.load(Ordering::Relaxed) == this_thread()
 }
 
-/// Puts MPI in its place. Once, by the thread that starts it.
+/// Puts MPI in its place, by the thread that starts it.
 pub(crate) fn begin(mpi: Mpi) {
     PROCESS.is_locking.store(mpi.level == MPI_THREAD_MULTIPLE, Ordering::Relaxed);
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
     // SAFETY: nobody uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
     PROCESS.stage.store(RUNNING, Ordering::Release);
-    crate::shared_malloc::begin();
+    if !is_finalized() {
+        crate::shared_malloc::begin();
+    }
 }
 
 /// Takes MPI out of its place: `None` if it is not running.

@@ -160,13 +160,13 @@ pub(crate) unsafe fn mpi_t_finalize() -> c_int {
     MPI_SUCCESS
 }
 
-/// Starts MPI with what was written.
+/// Starts MPI with what was written, on this context of the task.
 ///
 /// # Errors
-/// What [`Environment::init_with`] reports.
-pub(crate) fn start_environment() -> mpi_over_am::Result<Environment> {
+/// What [`Environment::init_on`] reports.
+pub(crate) fn start_environment(context: u32) -> mpi_over_am::Result<Environment> {
     let written = tool().written.clone();
-    Environment::init_with(|settings| {
+    Environment::init_on(context, |settings| {
         for setting in JOB_SETTINGS {
             if let Some(text) = written.get(setting.name) {
                 let stored = setting.store(settings, text);
