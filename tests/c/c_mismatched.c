@@ -81,12 +81,29 @@ static void others(void) {
     }
 }
 
+/* So long in some tasks that these go by messages, and short in others, which go by puts: nobody waits for ever, and somebody knows. */
+static void ways(void) {
+    static int out[8192], in[8192];
+    for (int call = 0; call < 6; call++) {
+        int count = (rank + call) % 2 ? 8 : 8192, code = MPI_SUCCESS, failed;
+        with_calls(6);
+        if (call < 2) code = MPI_Allreduce(out, in, count, MPI_INT, MPI_SUM, comm);
+        else if (call < 4) code = MPI_Bcast(in, count, MPI_INT, size - 1, comm);
+        else code = MPI_Reduce(out, in, count, MPI_INT, MPI_SUM, 0, comm);
+        CHECK(code == MPI_SUCCESS || class_of(code) == MPI_ERR_TRUNCATE || class_of(code) == MPI_ERR_COUNT);
+        failed = code != MPI_SUCCESS;
+        MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        CHECK(failed > 0);
+        done();
+    }
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     /* With more tasks one that has the error passes nothing on, and others wait for it. */
     if (size == 2 || size == 3)
         counts(0), counts(6);
     if (size > 1 && OWN)
-        others();
+        others(), ways();
     return end();
 }
