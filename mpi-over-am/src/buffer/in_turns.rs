@@ -3,13 +3,30 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use am_core::fabric::Fabric;
+
+use crate::shared::Inside;
+
 /// How often a thread looks whether its turn has come before it rings again: the sleeper may just have lain down.
 const LOOKS_BETWEEN_RINGS: u32 = 50;
+
+/// What may go from thread to thread as a whole, though its parts may not one by one.
+///
+/// # Safety
+/// A value of the type is tied to no thread, and nothing outside of it shares with it what may not be shared among threads: no
+/// other handle on what it counts references of exists when it is given to an [`InTurns`], and none leaves a turn.
+pub(crate) unsafe trait Isolated {}
+
+// SAFETY: an environment and its communicators share what they count with each other only, and all of them are in here:
+// `SharedEnvironment::of` puts them there as soon as the environment has been made; the modules of `shared` give none of them out,
+// and callbacks of the program get none. What lies below them is the fabric, which may change threads by itself, and memory of the
+// process.
+unsafe impl<F: Fabric + Send> Isolated for Inside<F> {}
 
 /// A value for one thread at a time, whichever that is.
 #[derive(Debug)]
 pub(crate) struct InTurns<T> {
-    value: Mutex<Inside<T>>,
+    value: Mutex<Whole<T>>,
     /// Threads that wait for their turn.
     wanting: AtomicUsize,
     /// Which thread has its turn; 0: none.
@@ -17,24 +34,23 @@ pub(crate) struct InTurns<T> {
 }
 
 #[derive(Debug)]
-struct Inside<T>(T);
+struct Whole<T>(T);
 
-// SAFETY: whoever made the `InTurns` around it has promised that the value shares nothing with what lies outside of it, and has
-// no ties to a thread; and it is reached through the lock only, by one thread after the other, which the lock orders.
-unsafe impl<T> Send for Inside<T> {}
+// SAFETY: the value may go as a whole, which is what `Isolated` promises; and it is reached through the lock only, by one thread
+// after the other, which the lock orders.
+unsafe impl<T: Isolated> Send for Whole<T> {}
 
 /// A thread's turn. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<'a, T> {
-    guard: MutexGuard<'a, Inside<T>>,
+    guard: MutexGuard<'a, Whole<T>>,
     owner: &'a AtomicUsize,
 }
 
 impl<T> InTurns<T> {
-    /// The caller promises that `value` is tied to no thread, and that nothing outside of it shares with it what may not be shared
-    /// among threads: no other handle on what it counts references of exists, and none leaves a turn.
+    /// Nobody's turn yet.
     pub(crate) fn new(value: T) -> Self {
-        let value = Mutex::new(Inside(value));
+        let value = Mutex::new(Whole(value));
         Self { value, wanting: AtomicUsize::new(0), owner: AtomicUsize::new(0) }
     }
 
@@ -51,7 +67,7 @@ impl<T> InTurns<T> {
 
     #[cold]
     #[inline(never)]
-    fn wait_for_turn(&self, wake: impl Fn()) -> MutexGuard<'_, Inside<T>> {
+    fn wait_for_turn(&self, wake: impl Fn()) -> MutexGuard<'_, Whole<T>> {
         // SeqCst, with the load of `is_wanted`: who is about to sleep sees this, or is woken after it lies down.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let guard = loop {
@@ -81,7 +97,7 @@ impl<T> InTurns<T> {
         }
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, Inside<T>>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, Whole<T>>> {
         match self.value.try_lock() {
             Ok(guard) => Some(guard),
             // A thread that panicked during its turn has left the value whole: its own calls undo or finish what they began.

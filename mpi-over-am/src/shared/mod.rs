@@ -85,7 +85,7 @@ struct Inner<F: Fabric> {
 
 /// What threads take turns with.
 #[derive(Debug)]
-struct Inside<F: Fabric> {
+pub(crate) struct Inside<F: Fabric> {
     /// Until the end.
     environment: Option<Environment<F>>,
     /// By the numbers that their handles have.
@@ -119,13 +119,11 @@ impl<F: Fabric> SharedEnvironment<F> {
         Environment::with_fabric(fabric, settings).and_then(Self::of)
     }
 
-    /// Nobody else has a handle on anything of the environment: it has just been made.
+    /// Nobody else has a handle on anything of the environment: it has just been made. `Isolated` rests on that.
     fn of(environment: Environment<F>) -> Result<Self> {
         environment.take_turns(|rest| rest())?;
         let waker = environment.waker()?;
         let communicators = vec![Some(environment.world()), Some(environment.alone())];
-        // What `InTurns` asks for: the environment and its communicators share what they count with each other only, and all of
-        // them are in here. The modules of this folder give none of them out, and callbacks of the program get none.
         let inside =
             InTurns::new(Inside { environment: Some(environment), communicators, pending: Vec::new() });
         let inner = Arc::new(Inner { inside, waker, progress: progress_thread::Control::default() });
