@@ -2,9 +2,11 @@
 
 pub mod conformance;
 pub mod loopback;
+mod pattern;
 mod random;
 pub mod threads;
 pub mod turns;
 pub mod watchdog;
 
+pub use pattern::pattern;
 pub use random::Random;

@@ -5,7 +5,9 @@
 //! its fabric must not depend on the clock, nor on threads of its own.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::resume_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use super::{Random, conformance, threads};
@@ -20,7 +22,7 @@ const TURN_ENDS_ONE_IN: u32 = 5;
 
 /// Checks that look at the clock or use a thread beside their task's: turns do not make those repeat. They run in turns like the
 /// others.
-pub const NOT_REPEATED: [&str; 5] = [
+const NOT_REPEATED: [&str; 5] = [
     "completions_panic_ends_the_operation_only",
     "completions_thread",
     "counters_wait_has_a_limit",
@@ -84,6 +86,31 @@ pub fn record_checks<F: Fabric + Send>(filter: &str, seed: u64, make: impl Fn() 
     let recorded: Vec<_> = recorded.collect();
     assert!(!recorded.is_empty(), "no check has {filter:?} in its name");
     recorded
+}
+
+/// Records runs side by side: two of one seed, which have to be alike call for call, and one of another, which has to differ in most
+/// checks. `record` makes a run from a seed.
+///
+/// # Panics
+/// If the same seed was another run, another seed the same, or nothing was recorded.
+pub fn same_seed_same_run(seed: u64, other: u64, record: impl Fn(u64) -> Vec<Recorded> + Sync) {
+    println!("seed {seed} twice, seed {other}");
+    let (first, again, other) = thread::scope(|scope| {
+        let record = &record;
+        let runs = [seed, seed, other].map(|seed| scope.spawn(move || record(seed)));
+        let [first, again, other] = runs.map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (first, again, other)
+    });
+    let mut others = 0;
+    for ((first, again), other) in first.iter().zip(&again).zip(&other) {
+        if NOT_REPEATED.contains(&first.check) {
+            continue;
+        }
+        assert!(first.calls > 0, "{first:?}");
+        assert_eq!(first, again, "seed {seed}");
+        others += usize::from(first != other);
+    }
+    assert!(others > first.len() / 2, "another seed, and {others} of {} checks ran otherwise", first.len());
 }
 
 /// What has happened, by all tasks in the order of their turns.

@@ -22,8 +22,12 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     job(Config::hostile(5, 78), announced, &task);
 }
 
+fn element(rank: u32, index: usize) -> u64 {
+    u64::from(rank + 1) * 1_000_003 + index as u64 * 7
+}
+
 fn vector(rank: u32, count: usize) -> Vec<u64> {
-    (0..count as u64).map(|index| u64::from(rank + 1) * 1_000_003 + index * 7).collect()
+    (0..count).map(|index| element(rank, index)).collect()
 }
 
 fn concatenated(ranks: impl IntoIterator<Item = u32>, count: usize) -> Vec<u64> {
@@ -31,7 +35,7 @@ fn concatenated(ranks: impl IntoIterator<Item = u32>, count: usize) -> Vec<u64> 
 }
 
 fn sum(ranks: std::ops::Range<u32>, count: usize) -> Vec<u64> {
-    (0..count).map(|index| ranks.clone().map(|rank| vector(rank, count)[index]).sum()).collect()
+    (0..count).map(|index| ranks.clone().map(|rank| element(rank, index)).sum()).collect()
 }
 
 #[test]

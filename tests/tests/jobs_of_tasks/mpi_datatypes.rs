@@ -1,5 +1,6 @@
 //! Messages that are not in one piece, between processes, by every way to memory: they go from where they lie to where they belong.
 
+use am_core::testing::pattern;
 use am_tests::harness::job;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, unpack};
@@ -39,9 +40,7 @@ fn around_the_ring(world: &Communicator) -> Result<()> {
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
     for (tag, (count, layout)) in (0..).zip(layouts()?) {
         let len = usize::try_from(layout.span(count)?.1).expect("it lies in memory");
-        let filled = |of: u32| -> Vec<u8> {
-            (0..len).map(|at| (of as usize * 31 + at * 7 + at / 251).to_le_bytes()[0]).collect()
-        };
+        let filled = |of: u32| pattern(of.into(), len);
         let elements = (count, &layout);
         let out = filled(rank);
         let mut expected = vec![0xEE; len];

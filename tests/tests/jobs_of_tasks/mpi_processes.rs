@@ -34,7 +34,7 @@ fn previous(world: &Communicator) -> u32 {
 
 /// Bytes that tell who sent them, and where each belongs.
 fn pattern(rank: u32, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (rank as usize * 31 + at * 7 + at / 251 + 1).to_le_bytes()[0]).collect()
+    am_core::testing::pattern(rank.into(), len)
 }
 
 /// Lengths at which something changes: a line, the eager limit, a packet with its headers, a piece.

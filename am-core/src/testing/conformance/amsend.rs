@@ -1,7 +1,9 @@
 //! Messages: every length, every place, in order, in handlers nothing that communicates.
 
 use super::Check;
-use super::common::{Shared, everyone, lengths, new_counter, next, pattern, previous, register, until};
+use super::common::{
+    Shared, UNTOUCHED, everyone, lengths, new_counter, next, pattern, previous, register, until, untouched,
+};
 use crate::AmOptions;
 use crate::buffer::{Access, Arrived, JobBuffer, Room};
 use crate::context::Context;
@@ -64,7 +66,7 @@ fn every_length_exposed<F: Fabric>(context: &mut Context<F>) {
     let arrived = new_counter(context);
     let handler = register(context, move |_| Answer::exposed(range, Completion::Bump(arrived)));
     for len in all {
-        region.write(0, &vec![0xEE; longest + 32]).expect("write");
+        region.write(0, &vec![UNTOUCHED; longest + 32]).expect("write");
         context.gfence().expect("gfence");
         let udata = pattern(context.task().0, len);
         context.amsend(next(context), handler, &[], &udata, AmOptions::default()).expect("amsend");
@@ -72,7 +74,7 @@ fn every_length_exposed<F: Fabric>(context: &mut Context<F>) {
         let mut bytes = vec![0; longest + 32];
         region.read(0, &mut bytes).expect("read");
         assert!(bytes[16..16 + len] == pattern(previous(context).task.0, len), "{len} bytes");
-        assert!(bytes[..16].iter().chain(&bytes[16 + len..]).all(|&byte| byte == 0xEE), "around {len} bytes");
+        assert!(untouched(&bytes[..16]) && untouched(&bytes[16 + len..]), "around {len} bytes");
         context.gfence().expect("gfence");
     }
     drop(context.unexpose(region).expect("unexpose"));

@@ -8,9 +8,17 @@ use crate::fabric::Fabric;
 use crate::handler::{Answer, HandlerId, Message};
 use crate::task::{Endpoint, TaskId};
 
-/// Bytes that tell who made them, and where each belongs.
+/// Bytes that tell which task made them, and where each belongs.
 pub(super) fn pattern(task: u32, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (task as usize * 31 + at * 7 + (at >> 8) * 13 + 1) as u8).collect()
+    crate::testing::pattern(task.into(), len)
+}
+
+/// What lies where nobody may write.
+pub(super) const UNTOUCHED: u8 = 0xEE;
+
+/// Whether nobody has written to these bytes since they were filled with [`UNTOUCHED`].
+pub(super) fn untouched(bytes: &[u8]) -> bool {
+    bytes == vec![UNTOUCHED; bytes.len()]
 }
 
 /// The task after this one, round the ring: itself in a job of one.

@@ -1,7 +1,7 @@
 //! Puts and gets: every length, every counter, ranges around them untouched.
 
 use super::Check;
-use super::common::{lengths, new_counter, next, pattern, previous};
+use super::common::{UNTOUCHED, lengths, new_counter, next, pattern, previous, untouched};
 use crate::buffer::{Access, Exposed, RemoteAddress};
 use crate::context::Context;
 use crate::fabric::Fabric;
@@ -49,15 +49,15 @@ fn close<F: Fabric>(context: &mut Context<F>, rings: Vec<Ring>) {
 
 impl Ring {
     fn clear(&self) {
-        self.own.write(0, &vec![0xEE; self.longest + 2 * AROUND]).expect("write");
+        self.own.write(0, &vec![UNTOUCHED; self.longest + 2 * AROUND]).expect("write");
     }
 
     fn check(&self, source: u32, len: usize) {
         let mut bytes = vec![0; self.longest + 2 * AROUND];
         self.own.read(0, &mut bytes).expect("read");
         assert!(bytes[AROUND..AROUND + len] == pattern(source, len), "{len} bytes of task {source}");
-        let around = bytes[..AROUND].iter().chain(&bytes[AROUND + len..]);
-        assert!(around.copied().all(|byte| byte == 0xEE), "around {len} bytes of task {source}");
+        let around = [&bytes[..AROUND], &bytes[AROUND + len..]];
+        assert!(around.into_iter().all(untouched), "around {len} bytes of task {source}");
     }
 }
 
@@ -135,7 +135,7 @@ fn get<F: Fabric>(context: &mut Context<F>) {
         ring.own.write(AROUND as u64, &pattern(context.task().0, ring.longest)).expect("write");
         context.gfence().expect("gfence");
         for len in lengths(context) {
-            let mut bytes = vec![0xEE; len];
+            let mut bytes = vec![UNTOUCHED; len];
             let options = GetOptions { origin: Some(origin), target: Some(target.name()) };
             let from = next(context);
             context.get(ring.all[from.task.index()], &mut bytes, options).expect("get");

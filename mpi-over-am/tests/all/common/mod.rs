@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, Loopback, network};
+pub(crate) use am_core::testing::pattern;
 use am_core::testing::watchdog::Watchdog;
 use mpi_over_am::{CompletionVariant, Settings};
 
@@ -85,9 +86,4 @@ pub(crate) fn everywhere(tasks: u32, task: impl Fn(&Environment, &Communicator) 
             job(config, settings, &task);
         }
     }
-}
-
-/// Bytes that tell where they come from.
-pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| seed.wrapping_mul(31).wrapping_add(i * 7 + i / 251).to_le_bytes()[0]).collect()
 }
