@@ -355,9 +355,10 @@ pub const TABLE: &[Row] = &[
         krate: "mpi-over-am",
         called: "",
         places: &["buffer"],
-        may: &["am-core", "datatype", "error", "request"],
+        may: &["am-core", "datatype", "error", "request", "shared"],
         must_not: &["am-via", "matching", "protocol"],
-        why: "user memory held beyond a call: am-core's raw forms are called here, since each such call is unsafe",
+        why: "user memory held beyond a call: am-core's raw forms are called here, since each such call is unsafe; and the promise \
+              that what shared puts behind its lock may change threads",
     },
     Row {
         krate: "mpi-over-am",
