@@ -51,6 +51,7 @@ programs! {
     o_types_large
     o_windows
     o_windows_large
+    t_old_names
     w_one_sided
     w_tools
 }

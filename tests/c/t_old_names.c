@@ -1,0 +1,99 @@
+/* Beyond the standard's binary interface: Fortran's numbers of handles, and ten names of MPI-1 that old programs call. */
+#include "check.h"
+
+static int heard;
+static void hear(MPI_Comm *comm, int *code, ...) { (void)comm, heard = class_of(*code); }
+
+/* There and back, as a number that fits Fortran's integers. */
+#define BACK(kind, handle)                                                                        \
+    do {                                                                                          \
+        MPI_Fint number = MPI_##kind##_c2f(handle);                                               \
+        CHECK(number == (MPI_Fint)(MPI_Aint)(handle) && MPI_##kind##_f2c(number) == (handle));    \
+    } while (0)
+
+static void numbers(void) {
+    MPI_Comm comm;
+    MPI_Datatype type;
+    MPI_Group group;
+    MPI_Info info;
+    MPI_Op op = MPI_MAX;
+    MPI_Win win;
+    MPI_Request request;
+    MPI_Session session;
+    MPI_Errhandler handler;
+    MPI_Message message;
+    int value = 0;
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    BACK(Comm, comm);
+    BACK(Comm, MPI_COMM_WORLD);
+    BACK(Comm, MPI_COMM_NULL);
+    MPI_Comm_group(comm, &group);
+    BACK(Group, group);
+    MPI_Group_free(&group);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    BACK(Type, type);
+    BACK(Type, MPI_DOUBLE_PRECISION);
+    MPI_Type_free(&type);
+    MPI_Info_create(&info);
+    BACK(Info, info);
+    MPI_Info_free(&info);
+    MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, comm, &win);
+    BACK(Win, win);
+    MPI_Win_free(&win);
+    MPI_Comm_create_errhandler(hear, &handler);
+    BACK(Errhandler, handler);
+    MPI_Errhandler_free(&handler);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    BACK(Session, session);
+    MPI_Session_finalize(&session);
+    MPI_Isend(&value, 1, MPI_INT, 0, 0, comm, &request);
+    BACK(Request, request);
+    MPI_Mprobe(0, 0, comm, &message, MPI_STATUS_IGNORE);
+    BACK(Message, message);
+    MPI_Mrecv(&value, 1, MPI_INT, &message, MPI_STATUS_IGNORE), MPI_Wait(&request, MPI_STATUS_IGNORE);
+    BACK(Op, op);
+    BACK(File, MPI_FILE_NULL);
+    MPI_Comm_free(&comm);
+}
+
+static void names(void) {
+    struct { char letter; double number; } pair[2], got[2];
+    int lengths[2] = {1, 1};
+    MPI_Aint places[2], start, bound, extent;
+    MPI_Datatype type, list, types[2] = {MPI_CHAR, MPI_DOUBLE};
+    MPI_Handler_function *function = hear;
+    MPI_Errhandler handler, found;
+    MPI_Comm comm;
+    memset(got, 0, sizeof got), memset(pair, 0, sizeof pair);
+    for (int at = 0; at < 2; at++)
+        pair[at].letter = (char)('a' + at), pair[at].number = 1.5 + at;
+    MPI_Address(pair, &start), MPI_Address(&pair[0].letter, &places[0]), MPI_Address(&pair[0].number, &places[1]);
+    places[0] -= start, places[1] -= start;
+    MPI_Type_struct(2, lengths, places, types, &type), MPI_Type_commit(&type);
+    MPI_Type_extent(type, &extent);
+    CHECK(extent == sizeof *pair);
+    MPI_Type_lb(type, &bound);
+    CHECK(bound == 0);
+    MPI_Type_ub(type, &bound);
+    CHECK(bound == extent);
+    MPI_Sendrecv(pair, 2, type, 0, 0, got, 2, type, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    CHECK(got[1].letter == 'b' && got[1].number == 2.5);
+    MPI_Type_hvector(2, 1, sizeof *pair, MPI_CHAR, &list), MPI_Type_extent(list, &extent);
+    CHECK(extent == sizeof *pair + 1);
+    MPI_Type_free(&list);
+    MPI_Type_hindexed(2, lengths, places, MPI_CHAR, &list), MPI_Type_ub(list, &bound);
+    CHECK(bound == places[1] + 1);
+    MPI_Type_free(&list), MPI_Type_free(&type);
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    MPI_Errhandler_create(function, &handler), MPI_Errhandler_set(comm, handler), MPI_Errhandler_get(comm, &found);
+    CHECK(found == handler);
+    MPI_Send(pair, -1, MPI_CHAR, 0, 0, comm);
+    CHECK(heard == MPI_ERR_COUNT);
+    MPI_Errhandler_free(&handler), MPI_Errhandler_free(&found), MPI_Comm_free(&comm);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    numbers(), names();
+    return end();
+}
