@@ -140,6 +140,9 @@ pub trait Fabric: fmt::Debug {
 
     /// Ends a grant. [`Outcome::Done`]: nobody touches the memory from now on, whatever claims are under way.
     /// [`Outcome::Retry`]: new claims are refused, but a peer is still copying; ask again.
+    ///
+    /// A grant for reading by one operation may be kept for the next operation with the same memory. A peer that reads by it after
+    /// the operation has ended, which no engine does, gets bytes that mean nothing; it can write nowhere.
     fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
 
     /// As [`revoke`](Self::revoke), of a grant for one operation that is given up here: its peer has not said that it is done, and

@@ -35,10 +35,10 @@ impl Engine {
             PacketBytes::Buffered(bytes) => bytes.copy_to(&mut front),
         };
         let front = &front[..copied];
-        let parsed = MessageHead::parse(front).and_then(|head| {
-            let announcement = Announcement::parse(front.get(head.len()..)?)?;
-            let uhdr_at = head.len() + Announcement::BYTES;
-            Some((head, announcement, front.get(uhdr_at..uhdr_at + usize::from(head.uhdr_len))?))
+        let parsed = MessageHead::parse_short(front).and_then(|(head, rest)| {
+            let announcement = Announcement::parse(rest)?;
+            let uhdr = rest.get(Announcement::BYTES..)?.get(..usize::from(head.uhdr_len))?;
+            Some((head, announcement, uhdr))
         });
         let Some((head, announcement, uhdr)) = parsed.filter(|_| packet.class == Class::Request) else {
             return Err(malformed(

@@ -5,7 +5,7 @@
 //! ```text
 //! kind        bytes of the packet                                                   class
 //! Message     fixed uhdr udata                a whole message in one packet         OneWay, Request, or Answer (a reply)
-//! Request     fixed len(8) op(4) region(4) generation(4) uhdr                       Request
+//! Request     short len(8) op(4) region(4) generation(4) uhdr                       Request
 //!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target, and for an
 //!             accumulation the code of its operation(8), which is that of an rmw;
 //!             0x100(8) block(8) stride(8) count(8), or 0x101(8) and for each block offset(8) length(8): several places
@@ -29,7 +29,11 @@
 //! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
 //!
 //! fixed       uhdr length(2) flags(1) spare(1) target counter(4) [completion counter(4) if flag 1]
+//! short       uhdr length(2) flags(1) spare(1) [completion counter(4) if flag 1] [target counter(4) if flag 2]
 //! ```
+//!
+//! The short form is for announcements: with a user header of 16 bytes, MPI's, one still fits into a completion entry. A whole
+//! message has the fixed one, which is stored and loaded as one word.
 //!
 //! The number after a kind (Piece 0, Ask 1) travels where others have their handler. The length of the user data of a
 //! Message is what remains of the packet: it is not sent twice. An rmw's handler field is 1 + operation + 16 x (64 bit).
@@ -121,8 +125,10 @@ pub fn handler_of(label: u16) -> HandlerId {
     HandlerId(label >> 4)
 }
 
-/// Flag of the fixed part: a completion counter follows.
+/// Flag of a head: a completion counter follows.
 const FLAG_COMPLETION: u8 = 1;
+/// Flag of the short form: a target counter follows.
+const FLAG_TARGET: u8 = 2;
 
 /// The fixed part of a Message or Request and what may follow it, before the user header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +167,31 @@ impl MessageHead {
     pub fn push_to(&self, packet: &mut InlineBytes) -> bool {
         packet.push_word(self.word())
             && (self.completion_counter == 0 || packet.push(&self.completion_counter.to_le_bytes()))
+    }
+
+    /// Appends the short form to an inline packet; whether it fitted.
+    #[must_use]
+    pub fn push_short_to(&self, packet: &mut InlineBytes) -> bool {
+        let counters = [(self.completion_counter, FLAG_COMPLETION), (self.target_counter, FLAG_TARGET)];
+        let named = counters.into_iter().filter(|&(counter, _)| counter != 0);
+        let flags = named.clone().fold(0, |flags, (_, flag)| flags | flag);
+        let [low, high] = self.uhdr_len.to_le_bytes();
+        let mut fitted = packet.push(&[low, high, flags, 0]);
+        for (counter, _) in named {
+            fitted &= packet.push(&counter.to_le_bytes());
+        }
+        fitted
+    }
+
+    /// The short form that `bytes` begin with, and what follows it; `None` if they are too short.
+    #[must_use]
+    pub fn parse_short(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (&[low, high, flags, _], rest) = bytes.split_first_chunk::<4>()?;
+        let mut fields = Fields(rest);
+        let mut counter = |flag| if flags & flag != 0 { fields.u32() } else { Some(0) };
+        let (completion_counter, target_counter) = (counter(FLAG_COMPLETION)?, counter(FLAG_TARGET)?);
+        let uhdr_len = u16::from_le_bytes([low, high]);
+        Some((Self { uhdr_len, target_counter, completion_counter }, fields.0))
     }
 
     /// The head that `bytes` begin with; `None` if they are too short.
@@ -339,5 +370,31 @@ mod tests {
             assert_eq!(MessageHead::parse(packet.as_slice()), Some(head));
             assert_eq!(MessageHead::parse(&packet.as_slice()[..head.len() - 1]), None);
         }
+    }
+
+    #[test]
+    fn announcements_name_only_the_counters_there_are() {
+        for (target_counter, completion_counter) in [(0, 0), (77, 0), (0, 5), (77, 5)] {
+            let head = MessageHead { uhdr_len: 16, target_counter, completion_counter };
+            let mut packet = InlineBytes::new();
+            assert!(head.push_short_to(&mut packet));
+            let len = packet.len();
+            assert_eq!(
+                len,
+                4 + 4 * usize::from(target_counter != 0) + 4 * usize::from(completion_counter != 0)
+            );
+            assert!(packet.push(&[9, 8]));
+            assert_eq!(MessageHead::parse_short(packet.as_slice()), Some((head, &[9, 8][..])));
+            assert_eq!(MessageHead::parse_short(&packet.as_slice()[..len - 1]), None);
+        }
+    }
+
+    #[test]
+    fn an_announcement_with_the_header_of_mpi_fits_into_an_entry() {
+        let head = MessageHead { uhdr_len: 16, target_counter: 0, completion_counter: 0 };
+        let announcement = Announcement { len: u64::MAX, op: u32::MAX, grant: None };
+        let mut packet = InlineBytes::new();
+        assert!(head.push_short_to(&mut packet) && packet.push(&announcement.to_bytes()));
+        assert!(packet.push(&[0; 16]));
     }
 }

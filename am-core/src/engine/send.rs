@@ -58,7 +58,7 @@ impl FrontBytes {
     pub(crate) fn fill(
         &mut self,
         head: MessageHead,
-        announcement: &[u8],
+        announcement: Option<Announcement>,
         uhdr: &[u8],
         uhdr_max: usize,
     ) -> Result<()> {
@@ -66,11 +66,13 @@ impl FrontBytes {
             return Err(Error::UserHeaderTooLong { len: uhdr.len(), max: uhdr_max });
         }
         let mut fixed = InlineBytes::new();
-        let fitted = head.push_to(&mut fixed);
-        debug_assert!(fitted, "a head fits into an empty packet");
-        for part in [fixed.as_slice(), announcement, uhdr] {
-            self.0.extend_from_slice(part);
-        }
+        let fitted = match announcement {
+            None => head.push_to(&mut fixed),
+            Some(announcement) => head.push_short_to(&mut fixed) && fixed.push(&announcement.to_bytes()),
+        };
+        debug_assert!(fitted, "a head and an announcement fit into an empty packet");
+        self.0.extend_from_slice(fixed.as_slice());
+        self.0.extend_from_slice(uhdr);
         Ok(())
     }
 
@@ -114,7 +116,7 @@ impl Engine {
         let (target, class) = (outgoing.target, outgoing.class());
         let label = packet::label(Kind::Message, outgoing.handler);
         let mut front = FrontBytes::default();
-        front.fill(outgoing.head(), &[], outgoing.uhdr, self.uhdr_bytes_max())?;
+        front.fill(outgoing.head(), None, outgoing.uhdr, self.uhdr_bytes_max())?;
         let mut source = source;
         if !self.pending.has(target) && source.post(lower, target, class, label, &front)? != Outcome::Retry {
             self.touched.mark(target);
@@ -166,7 +168,7 @@ impl Engine {
         let label = packet::label(Kind::Request, outgoing.handler);
         let uhdr_max = FRONT_BYTES_MAX;
         let mut front = FrontBytes::default();
-        front.fill(outgoing.head(), &announcement.to_bytes(), outgoing.uhdr, uhdr_max)?;
+        front.fill(outgoing.head(), Some(announcement), outgoing.uhdr, uhdr_max)?;
         match self.send_front(lower, target, Class::Request, label, front.as_slice()) {
             Ok(()) => Ok(op),
             Err(error) => {
@@ -407,7 +409,7 @@ impl Engine {
         let head = MessageHead { uhdr_len: place.len() as u16, target_counter, completion_counter };
         let announcement = Announcement { len: data.len(), op: key, grant };
         let mut front = FrontBytes::default();
-        front.fill(head, &announcement.to_bytes(), place, FRONT_BYTES_MAX)?;
+        front.fill(head, Some(announcement), place, FRONT_BYTES_MAX)?;
         let label = packet::label(Kind::Request, PUT_BY_PIECES);
         // The target tells when it is in place: the answer bumps the completion counter.
         op.end.completion = None;

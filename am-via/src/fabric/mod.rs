@@ -7,6 +7,7 @@
 )]
 
 mod credits;
+mod kept_grants;
 mod memory;
 mod packets;
 mod peers;
@@ -31,6 +32,7 @@ use crate::vipl::{
 };
 
 use credits::Credits;
+use kept_grants::{KeptGrants, Room};
 use packets::Immediate;
 use peers::{Peer, Peers};
 use registration_cache::{Purpose, RegistrationCache};
@@ -51,6 +53,7 @@ pub struct ViaFabric<D: Device> {
     under_way: HashMap<u64, (RemoteAddress, u64)>,
     /// Where the registered bytes of private memory are limited.
     registrations: Option<RegistrationCache>,
+    kept_grants: KeptGrants,
 }
 
 impl<D: Device> ViaFabric<D> {
@@ -66,6 +69,7 @@ impl<D: Device> ViaFabric<D> {
             peers: Peers::new(attributes.num_tasks),
             under_way: HashMap::new(),
             registrations: None,
+            kept_grants: KeptGrants::new(),
             nic,
         }
     }
@@ -514,6 +518,13 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
         let (at, len) = (memory.at(), memory.len() as u64);
+        // Memory that counts against a limit is not kept: another operation may need the room.
+        let keep = access.for_operation
+            && !access.write
+            && (self.registrations.is_none() || self.nic.is_job_memory(at, memory.len()));
+        if keep && let Some(grant) = self.kept_grants.take(at.addr(), memory.len()) {
+            return Ok(Some(grant));
+        }
         let mut held = None;
         if let Some(cache) = self.registrations.as_mut().filter(|_| !self.nic.is_job_memory(at, memory.len()))
         {
@@ -542,14 +553,23 @@ impl<D: Device> Fabric for ViaFabric<D> {
         }
         let handle = registered.map_err(|error| wrong(self.endpoint, error))?;
         let mark = if access.for_operation { Grant::OPERATION_BIT } else { 0 };
-        Ok(Some(Grant { region: handle.region | mark, generation: handle.generation }))
+        let grant = Grant { region: handle.region | mark, generation: handle.generation };
+        if keep && let Room::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
+            // Nobody copies by it, so that it ends at once.
+            let _ = self.end_grant(old, true)?;
+        }
+        Ok(Some(grant))
     }
 
     fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
+        if grant.is_for_operation() && self.kept_grants.give_back(grant) {
+            return Ok(Outcome::Done);
+        }
         self.end_grant(grant, grant.is_for_operation())
     }
 
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
+        self.kept_grants.forget(grant);
         self.end_grant(grant, false)
     }
 

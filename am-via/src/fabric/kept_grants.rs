@@ -1,0 +1,137 @@
+//! Grants of operations that have ended, kept for the next operation with the same buffer.
+//!
+//! A program sends from the same buffers again and again. Opening a region and closing it takes a line of memory that the peer
+//! reads from it each time; a region that stays open lies in both caches. Only grants to read are kept: a peer that reads by one
+//! after its operation has ended gets bytes that mean nothing, and touches nothing of the owner's.
+
+use std::num::NonZeroUsize;
+
+use am_core::buffer::Grant;
+
+/// More buffers than a program sends from at a time; few enough to look through.
+const KEPT_MAX: usize = 16;
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    at: NonZeroUsize,
+    len: usize,
+    grant: Grant,
+    /// An operation has it now.
+    in_use: bool,
+}
+
+/// The grants of one NIC that are kept.
+#[derive(Debug)]
+pub(super) struct KeptGrants {
+    kept: Vec<Kept>,
+    /// Which one makes room next.
+    next: usize,
+}
+
+/// What has to be done with a new grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It is kept.
+    Free,
+    /// It is kept in the place of this one, which has to end.
+    InsteadOf(Grant),
+    /// All that are kept are in use: it is not kept.
+    None,
+}
+
+impl KeptGrants {
+    pub(super) fn new() -> Self {
+        Self { kept: Vec::with_capacity(KEPT_MAX), next: 0 }
+    }
+
+    /// A grant of just this memory that nobody uses: the caller uses it now.
+    #[inline]
+    pub(super) fn take(&mut self, at: NonZeroUsize, len: usize) -> Option<Grant> {
+        let kept = self.kept.iter_mut().find(|kept| kept.at == at && kept.len == len && !kept.in_use)?;
+        kept.in_use = true;
+        Some(kept.grant)
+    }
+
+    /// A new grant of this memory, in use.
+    pub(super) fn add(&mut self, at: NonZeroUsize, len: usize, grant: Grant) -> Room {
+        let new = Kept { at, len, grant, in_use: true };
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push(new);
+            return Room::Free;
+        }
+        for _ in 0..KEPT_MAX {
+            let place = self.next;
+            self.next = (place + 1) % KEPT_MAX;
+            if !self.kept[place].in_use {
+                let old = std::mem::replace(&mut self.kept[place], new);
+                return Room::InsteadOf(old.grant);
+            }
+        }
+        Room::None
+    }
+
+    /// The operation that had `grant` has ended; whether it is kept.
+    #[inline]
+    pub(super) fn give_back(&mut self, grant: Grant) -> bool {
+        let kept = self.kept.iter_mut().find(|kept| kept.grant == grant);
+        kept.map(|kept| kept.in_use = false).is_some()
+    }
+
+    /// Keeps `grant` no more.
+    pub(super) fn forget(&mut self, grant: Grant) {
+        self.kept.retain(|kept| kept.grant != grant);
+        self.next = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(address: usize) -> NonZeroUsize {
+        NonZeroUsize::new(address).expect("tests name places above 0")
+    }
+
+    fn grant(region: u32) -> Grant {
+        Grant { region: region | Grant::OPERATION_BIT, generation: 1 }
+    }
+
+    #[test]
+    fn a_grant_serves_one_operation_at_a_time_and_only_its_own_memory() {
+        let mut kept = KeptGrants::new();
+        assert_eq!(kept.take(at(4096), 100), None);
+        assert_eq!(kept.add(at(4096), 100, grant(1)), Room::Free);
+        assert_eq!(kept.take(at(4096), 100), None, "in use");
+        assert!(kept.give_back(grant(1)));
+        assert_eq!(kept.take(at(4096), 99), None, "shorter");
+        assert_eq!(kept.take(at(4097), 100), None, "elsewhere");
+        assert_eq!(kept.take(at(4096), 100), Some(grant(1)));
+        assert!(!kept.give_back(grant(2)), "never kept");
+    }
+
+    #[test]
+    fn what_nobody_uses_makes_room_in_turn_and_what_is_used_stays() {
+        let mut kept = KeptGrants::new();
+        for region in 0..KEPT_MAX as u32 {
+            assert_eq!(kept.add(at(4096), region as usize, grant(region)), Room::Free);
+        }
+        assert_eq!(kept.add(at(4096), 1000, grant(1000)), Room::None, "all are in use");
+        assert!(!kept.give_back(grant(1000)));
+        for region in [3, 5] {
+            assert!(kept.give_back(grant(region)));
+        }
+        assert_eq!(kept.add(at(4096), 2000, grant(2000)), Room::InsteadOf(grant(3)));
+        assert_eq!(kept.add(at(4096), 3000, grant(3000)), Room::InsteadOf(grant(5)));
+        assert_eq!(kept.add(at(4096), 4000, grant(4000)), Room::None);
+        assert!(kept.give_back(grant(2000)) && !kept.give_back(grant(3)));
+    }
+
+    #[test]
+    fn what_is_given_up_is_kept_no_more() {
+        let mut kept = KeptGrants::new();
+        assert_eq!(kept.add(at(4096), 100, grant(1)), Room::Free);
+        kept.forget(grant(1));
+        assert!(!kept.give_back(grant(1)));
+        assert_eq!(kept.take(at(4096), 100), None);
+    }
+}
