@@ -1,8 +1,9 @@
-//! Grants of operations that have ended, kept for the next operation with the same buffer.
+//! Grants of operations that have ended, kept for the next operation with the same buffer in job memory.
 //!
 //! A program sends from the same buffers again and again. Opening a region and closing it takes a line of memory that the peer
 //! reads from it each time; a region that stays open lies in both caches. Only grants to read are kept: a peer that reads by one
-//! after its operation has ended gets bytes that mean nothing, and touches nothing of the owner's.
+//! after its operation has ended gets bytes that mean nothing, and touches nothing of the owner's. Private memory is copied by the
+//! kernel, which takes much longer than a line; and what comes back at which address there differs from run to run.
 
 use std::num::NonZeroUsize;
 

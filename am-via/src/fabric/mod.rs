@@ -518,10 +518,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
         let (at, len) = (memory.at(), memory.len() as u64);
-        // Memory that counts against a limit is not kept: another operation may need the room.
-        let keep = access.for_operation
-            && !access.write
-            && (self.registrations.is_none() || self.nic.is_job_memory(at, memory.len()));
+        let keep = access.for_operation && !access.write && self.nic.is_job_memory(at, memory.len());
         if keep && let Some(grant) = self.kept_grants.take(at.addr(), memory.len()) {
             return Ok(Some(grant));
         }
