@@ -38,6 +38,7 @@ pub(crate) enum ObjectKind {
     Info = 10,
     Session = 11,
     Window = 12,
+    FinishedSend = 13,
 }
 
 #[derive(Debug)]
@@ -125,6 +126,14 @@ impl<T: Clone> Handles<T> {
         let table = self.table.borrow();
         let slot = table.slots.get(slot).filter(|slot| slot.generation == generation)?;
         slot.object.clone()
+    }
+
+    /// Whether the handle names an object.
+    #[inline(always)]
+    pub(crate) fn has(&self, handle: usize) -> bool {
+        let Some((slot, generation)) = self.slot_of(handle) else { return false };
+        let table = self.table.borrow();
+        table.slots.get(slot).is_some_and(|slot| slot.generation == generation && slot.object.is_some())
     }
 
     /// Whether there is no object.

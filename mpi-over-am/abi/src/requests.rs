@@ -12,7 +12,9 @@ use smallvec::SmallVec;
 use crate::errors::{Failure, Outcome, code_of, elements, place};
 use crate::state::{Mpi, RequestObject, waiting};
 use crate::statuses::{store, store_cancelled, store_empty};
-use crate::types::{MPI_Comm, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
+use crate::types::{
+    MPI_COMM_SELF, MPI_Comm, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
+};
 
 /// A handle for a request.
 ///
@@ -25,7 +27,13 @@ pub(crate) fn keep_request(
     id: RequestId,
     is_persistent: bool,
 ) -> Outcome<MPI_Request> {
-    match mpi.requests.insert(RequestObject { id, is_persistent, is_generalized: false, of }) {
+    // Of a send that was over when it was started nothing is kept but that its handle is not freed.
+    let kept = if id == RequestId::FINISHED_SEND {
+        mpi.finished_sends.insert(())
+    } else {
+        mpi.requests.insert(RequestObject { id, is_persistent, is_generalized: false, of })
+    };
+    match kept {
         Some(handle) => Ok(MPI_Request(handle)),
         None => Err(Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some")),
     }
@@ -45,7 +53,21 @@ pub(crate) fn wait_for(mpi: &Mpi, communicator: &Communicator, id: RequestId) ->
 /// A handle of none.
 #[inline(always)]
 pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
-    mpi.requests.get(handle.0).ok_or_else(|| no_request(handle))
+    match mpi.requests.get(handle.0) {
+        Some(object) => Ok(object),
+        None => find_finished(mpi, handle),
+    }
+}
+
+#[inline(never)]
+fn find_finished(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
+    let finished = RequestObject {
+        id: RequestId::FINISHED_SEND,
+        is_persistent: false,
+        is_generalized: false,
+        of: MPI_COMM_SELF,
+    };
+    mpi.finished_sends.get(handle.0).map(|()| finished).ok_or_else(|| no_request(handle))
 }
 
 #[cold]
@@ -70,7 +92,7 @@ unsafe fn ended(
             return crate::generalized::ended(mpi, handle, status);
         }
         if !object.is_persistent {
-            mpi.requests.remove((*request).0);
+            let_go(mpi, *request);
             *request = MPI_REQUEST_NULL;
         }
         match result {
@@ -84,6 +106,32 @@ unsafe fn ended(
             }
             Err(error) => Err(ended_badly(error, status)),
         }
+    }
+}
+
+/// Whether a wait for the request waits for nothing: it is null, or a send that was over when it was started. The status is stored
+/// then.
+#[inline(always)]
+unsafe fn nothing_left(mpi: &Mpi, request: *mut MPI_Request, status: *mut MPI_Status) -> bool {
+    unsafe {
+        let handle = *request;
+        if mpi.finished_sends.remove(handle.0).is_some() {
+            store(status, &Status::default());
+            *request = MPI_REQUEST_NULL;
+            return true;
+        }
+        if handle == MPI_REQUEST_NULL {
+            store_empty(status);
+        }
+        handle == MPI_REQUEST_NULL
+    }
+}
+
+/// Takes a handle back.
+#[inline(always)]
+fn let_go(mpi: &Mpi, handle: MPI_Request) {
+    if mpi.requests.remove(handle.0).is_none() {
+        mpi.finished_sends.remove(handle.0);
     }
 }
 
@@ -135,7 +183,7 @@ pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm)
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    let mut of = crate::types::MPI_COMM_SELF;
+    let mut of = MPI_COMM_SELF;
     match call(&mpi, &mut of) {
         Ok(()) => MPI_SUCCESS,
         Err(failure) => failed(&mpi, of, function, failure),
@@ -150,8 +198,7 @@ fn failed(mpi: &Mpi, of: MPI_Comm, function: &str, failure: Failure) -> c_int {
 
 pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Wait", |mpi, of| unsafe {
-        if *place(request)? == MPI_REQUEST_NULL {
-            store_empty(status);
+        if nothing_left(mpi, place(request)?, status) {
             return Ok(());
         }
         let object = find(mpi, *request)?;
@@ -166,8 +213,7 @@ pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status
 pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Test", |mpi, of| unsafe {
         *place(flag)? = 1;
-        if *place(request)? == MPI_REQUEST_NULL {
-            store_empty(status);
+        if nothing_left(mpi, place(request)?, status) {
             return Ok(());
         }
         let object = find(mpi, *request)?;
@@ -268,7 +314,7 @@ pub(crate) unsafe fn mpi_waitall(
         // A handle of none is refused before any operation has ended.
         for number in 0..count {
             let handle = *requests.add(number);
-            if handle != MPI_REQUEST_NULL {
+            if handle != MPI_REQUEST_NULL && !mpi.finished_sends.has(handle.0) {
                 find(mpi, handle)?;
             }
         }
@@ -278,8 +324,10 @@ pub(crate) unsafe fn mpi_waitall(
         for number in 0..count {
             let request = requests.add(number);
             let status = if statuses.is_null() { statuses } else { statuses.add(number) };
-            if *request == MPI_REQUEST_NULL {
-                store_empty(status);
+            if nothing_left(mpi, request, status) {
+                if !status.is_null() {
+                    (*status).error = MPI_SUCCESS;
+                }
                 continue;
             }
             let object = find(mpi, *request)?;
@@ -602,7 +650,7 @@ pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         if object.is_generalized {
             return crate::generalized::free(mpi, handle, &object);
         }
-        mpi.requests.remove(handle.0);
+        let_go(mpi, handle);
         Ok(mpi.world.communicator.free(object.id)?)
     })
 }

@@ -78,6 +78,8 @@ pub(crate) struct Mpi {
     pub(crate) datatypes: Handles<Datatype>,
     pub(crate) types: TypeObjects,
     pub(crate) requests: Handles<RequestObject>,
+    /// Requests of sends that were over when they were started.
+    pub(crate) finished_sends: Handles<()>,
     pub(crate) generalized: RefCell<BTreeMap<usize, Generalized>>,
     pub(crate) messages: Handles<MessageObject>,
     pub(crate) operations: Handles<Op>,
@@ -128,6 +130,7 @@ impl Mpi {
             datatypes: Handles::new(ObjectKind::Datatype),
             types: TypeObjects::default(),
             requests: Handles::new(ObjectKind::Request),
+            finished_sends: Handles::new(ObjectKind::FinishedSend),
             generalized: RefCell::default(),
             messages: Handles::new(ObjectKind::Message),
             operations: Handles::new(ObjectKind::Operation),

@@ -26,16 +26,16 @@ impl<F: Fabric> Communicator<F> {
             Ok(route) => route,
             Err(error) => {
                 to_nobody(dest, tag, error)?;
-                return self.request_that_is_over(false);
+                return Ok(RequestId::FINISHED_SEND);
             }
         };
         let mut state = self.state()?;
         if mode != Mode::Buffered {
-            return protocol::start_send_data(&mut state, mode, &route, data, 0);
+            let request = protocol::start_send_data(&mut state, mode, &route, data, 0)?;
+            return Ok(state.handlers().requests.started_send(request));
         }
         protocol::send_buffered_data(&mut state, &route, data)?;
-        drop(state);
-        self.request_that_is_over(false)
+        Ok(RequestId::FINISHED_SEND)
     }
 
     /// Starts a receive.
@@ -53,7 +53,7 @@ impl<F: Fabric> Communicator<F> {
             Ok(pattern) => pattern,
             Err(error) => {
                 from_nobody(source, tag, error)?;
-                return self.request_that_is_over(true);
+                return self.receive_that_is_over();
             }
         };
         let mut state = self.state()?;
@@ -140,14 +140,12 @@ impl<F: Fabric> Communicator<F> {
         })
     }
 
-    /// A request of which nothing is left to be done.
-    pub(super) fn request_that_is_over(&self, is_receive: bool) -> Result<RequestId> {
+    /// A receive from nobody, which is over.
+    pub(super) fn receive_that_is_over(&self) -> Result<RequestId> {
         let mut state = self.state()?;
         let requests = &mut state.handlers().requests;
-        let request = requests.insert(is_receive, 0);
-        if is_receive {
-            requests.set_status(request, Status::OF_NOBODY);
-        }
+        let request = requests.insert(true, 0);
+        requests.set_status(request, Status::OF_NOBODY);
         requests.end(request, None);
         Ok(request)
     }

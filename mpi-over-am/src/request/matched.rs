@@ -121,7 +121,7 @@ impl<F: Fabric> Communicator<F> {
     /// As for [`mrecv`](Self::mrecv).
     pub fn imrecv_data(&self, data: &RecvData, message: MessageId) -> Result<RequestId> {
         if message == MessageId::NO_PROC {
-            return self.request_that_is_over(true);
+            return self.receive_that_is_over();
         }
         let mut state = self.state()?;
         let taken = state.matched.take(message)?;

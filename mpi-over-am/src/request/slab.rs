@@ -11,32 +11,50 @@ use crate::matching::{Envelope, PostedHandle};
 use crate::status::Status;
 
 /// Names an operation that is under way. Good for the environment that gave it, until it has been waited for.
+///
+/// One word, with the slot in its low half and the generation in its high one: of two fields each would be stored by itself, and the
+/// processor, when they are then loaded together, waits for all stores before, the line to the peer among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId {
-    slot: u32,
-    generation: u32,
-}
+pub struct RequestId(u64);
 
 impl RequestId {
     /// The receive of a blocking call. There is one at a time, and its slot is never given out.
-    pub(crate) const BLOCKING_RECEIVE: Self = Self { slot: 0, generation: 0 };
-    const RESERVED: u32 = 1;
+    pub(crate) const BLOCKING_RECEIVE: Self = Self::new(0, 0);
+    /// All sends that were over when they were started, and of which there is nothing to say. It is there always, however often it
+    /// is waited for.
+    pub const FINISHED_SEND: Self = Self::new(1, 0);
+    const RESERVED: u32 = 2;
+
+    #[inline(always)]
+    const fn new(slot: u32, generation: u32) -> Self {
+        Self((generation as u64) << 32 | slot as u64)
+    }
 
     /// The number under which am-core knows the request.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.slot)
+        self.0
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the halves of the number are meant")]
     pub(crate) fn from_number(number: u64) -> Self {
-        Self { slot: number as u32, generation: (number >> 32) as u32 }
+        Self(number)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+    fn slot(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 
     #[inline(always)]
     fn index(self) -> usize {
-        self.slot as usize
+        self.slot() as usize
     }
 }
 
@@ -112,7 +130,8 @@ pub(crate) struct Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { records: (0..RequestId::RESERVED).map(|_| Record::free(0)).collect(), free: Vec::new() }
+        let finished = Record { phase: Phase::Done, ..Record::free(0) };
+        Self { records: vec![Record::free(0), finished], free: Vec::new() }
     }
 }
 
@@ -127,13 +146,13 @@ impl Requests {
         record.phase = Phase::Moving;
         record.is_receive = is_receive;
         record.scope = scope;
-        RequestId { slot, generation: record.generation }
+        RequestId::new(slot, record.generation)
     }
 
     /// Makes the request of blocking receives ready for its next use.
     #[inline(always)]
     pub(crate) fn begin_blocking(&mut self, id: RequestId) {
-        debug_assert!(id.slot < RequestId::RESERVED);
+        debug_assert!(id == RequestId::BLOCKING_RECEIVE);
         let record = &mut self.records[id.index()];
         record.phase = Phase::Moving;
         record.is_receive = true;
@@ -143,14 +162,14 @@ impl Requests {
     fn get(&self, id: RequestId) -> Option<&Record> {
         self.records
             .get(id.index())
-            .filter(|record| record.generation == id.generation && record.phase != Phase::Free)
+            .filter(|record| record.generation == id.generation() && record.phase != Phase::Free)
     }
 
     #[inline(always)]
     fn get_mut(&mut self, id: RequestId) -> Option<&mut Record> {
         self.records
             .get_mut(id.index())
-            .filter(|record| record.generation == id.generation && record.phase != Phase::Free)
+            .filter(|record| record.generation == id.generation() && record.phase != Phase::Free)
     }
 
     /// How far the operation is; `Free` for one that does not exist.
@@ -251,14 +270,26 @@ impl Requests {
         }
     }
 
+    /// A send that nobody has the number of yet: under which one its starter gets it.
+    #[inline(always)]
+    pub(crate) fn started_send(&mut self, id: RequestId) -> RequestId {
+        match self.take_plain(id) {
+            Some(_) => RequestId::FINISHED_SEND,
+            None => id,
+        }
+    }
+
     /// Takes the result of an operation that is over and has left nothing but its status: the frequent case, in place. `None`:
     /// any other request.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, id: RequestId) -> Option<Status> {
+        if id == RequestId::FINISHED_SEND {
+            return Some(Status::EMPTY);
+        }
         let record = self.records.get_mut(id.index())?;
         let is_plain = record.phase == Phase::Done
-            && record.generation == id.generation
-            && id.slot >= RequestId::RESERVED
+            && record.generation == id.generation()
+            && id.slot() >= RequestId::RESERVED
             && !record.is_unusual
             && record.failure.is_none()
             && record.kept.is_none()
@@ -267,9 +298,9 @@ impl Requests {
             return None;
         }
         record.phase = Phase::Free;
-        record.generation = id.generation.wrapping_add(1);
+        record.generation = id.generation().wrapping_add(1);
         record.scope = 0;
-        self.free.push(id.slot);
+        self.free.push(id.slot());
         Some(std::mem::replace(&mut record.status, Status::EMPTY))
     }
 
@@ -315,7 +346,7 @@ impl Requests {
     /// [`Error::UnknownRequest`].
     #[inline(always)]
     pub(crate) fn check(&self, id: RequestId) -> Result<()> {
-        if self.get(id).is_some() && id.slot >= RequestId::RESERVED { Ok(()) } else { Err(unknown(id)) }
+        if self.get(id).is_some() && id != RequestId::BLOCKING_RECEIVE { Ok(()) } else { Err(unknown(id)) }
     }
 
     /// Drops a request whose operation was not started.
@@ -429,7 +460,7 @@ impl Requests {
 
     /// Nobody will wait for the operation.
     pub(crate) fn detach(&mut self, id: RequestId) {
-        if let Some(record) = self.get_mut(id) {
+        if let Some(record) = self.get_mut(id).filter(|_| id != RequestId::FINISHED_SEND) {
             record.detached = true;
             record.is_unusual = true;
             if matches!(record.phase, Phase::Done | Phase::Inactive) {
@@ -451,22 +482,25 @@ impl Requests {
     fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
         let live = self.records.iter().zip(0u32..).skip(RequestId::RESERVED as usize);
         live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))
-            .map(|(record, slot)| RequestId { slot, generation: record.generation })
+            .map(|(record, slot)| RequestId::new(slot, record.generation))
             .collect()
     }
 
     /// Takes the record out. A persistent request stays, as one that is not started.
     fn remove(&mut self, id: RequestId) -> Option<Record> {
+        if id == RequestId::FINISHED_SEND {
+            return Some(Record { phase: Phase::Done, ..Record::free(0) });
+        }
         let Record { is_receive, detached, ref mut recipe, .. } = *self.get_mut(id)?;
         if !detached && recipe.is_some() {
             let recipe = recipe.take();
             let inactive =
-                Record { phase: Phase::Inactive, is_receive, recipe, ..Record::free(id.generation) };
+                Record { phase: Phase::Inactive, is_receive, recipe, ..Record::free(id.generation()) };
             return Some(std::mem::replace(&mut self.records[id.index()], inactive));
         }
         // The generation moves on, so that the old number finds nothing.
-        let next = Record::free(id.generation.wrapping_add(1));
-        self.free.push(id.slot);
+        let next = Record::free(id.generation().wrapping_add(1));
+        self.free.push(id.slot());
         Some(std::mem::replace(&mut self.records[id.index()], next))
     }
 }
@@ -501,7 +535,7 @@ mod tests {
         requests.delivered(first, 10, 10);
         assert_eq!(requests.take(first).unwrap(), Status { source: 4, tag: 5, len: 10 });
         let second = requests.insert(false, 0);
-        assert_eq!(first.slot, second.slot);
+        assert_eq!(first.slot(), second.slot());
         assert!(matches!(requests.take(first), Err(Error::UnknownRequest { .. })));
         assert!(requests.is_over(first));
         assert!(!requests.is_over(second));
@@ -512,7 +546,40 @@ mod tests {
         let mut requests = Requests::default();
         requests.begin_blocking(RequestId::BLOCKING_RECEIVE);
         assert!(requests.check(RequestId::BLOCKING_RECEIVE).is_err());
-        assert!(requests.insert(true, 0).slot >= RequestId::RESERVED);
+        assert!(requests.insert(true, 0).slot() >= RequestId::RESERVED);
+    }
+
+    #[test]
+    fn a_send_that_is_over_at_once_leaves_no_record_and_can_be_waited_for_by_everybody() {
+        let mut requests = Requests::default();
+        let id = requests.insert(false, 0);
+        assert_eq!(requests.started_send(id), id, "it is under way");
+        requests.end(id, None);
+        let finished = requests.started_send(id);
+        assert_eq!(finished, RequestId::FINISHED_SEND);
+        assert!(requests.check(id).is_err());
+        assert_eq!(requests.insert(true, 0).slot(), id.slot(), "its slot is free again");
+        for _ in 0..2 {
+            assert!(
+                requests.check(finished).is_ok()
+                    && requests.is_over(finished)
+                    && requests.is_active(finished)
+            );
+            assert_eq!(requests.take_plain(finished), Some(Status::EMPTY));
+            assert_eq!(requests.take(finished).unwrap(), Status::EMPTY);
+            requests.detach(finished);
+            assert_eq!(requests.status(finished), Some(Status::EMPTY));
+        }
+        assert!(requests.insert(false, 0).slot() >= RequestId::RESERVED);
+    }
+
+    #[test]
+    fn a_send_that_has_failed_keeps_its_record() {
+        let mut requests = Requests::default();
+        let id = requests.insert(false, 0);
+        requests.end(id, Some(Error::Cancelled));
+        assert_eq!(requests.started_send(id), id);
+        assert!(matches!(requests.take(id), Err(Error::Cancelled)));
     }
 
     #[test]
