@@ -10,8 +10,8 @@ use crate::shm::ring::{Entry, LINE_PAYLOAD_WORDS, Lines, Payload, RingReader, Ri
 use crate::shm::segment::{Mapping, Shared};
 use crate::shm::wait::{Doorbell, SleepBarrier};
 
-/// Bytes of a slot that a poll asks for in advance: two lines, as many as short messages have.
-const PREFETCH_BYTES: usize = 128;
+/// Bytes of the next slot that a writer asks for when it has filled one.
+const AHEAD_BYTES: usize = 576;
 
 /// A VI slot, mapped.
 #[derive(Debug)]
@@ -135,6 +135,9 @@ impl Connection {
 
     /// Lets `fill` write up to `len` bytes into the area slot of the next entry, then writes the entry that `finish` makes
     /// of what was written. The bytes are seen by who sees the entry ("line published").
+    ///
+    /// The peer has read the lines of the next slot when it had its last message, and has them still. They are asked for now, while
+    /// nobody waits: a store to each would else wait for its line before the next message can go.
     #[inline(always)]
     pub fn post_area(
         &mut self,
@@ -148,6 +151,7 @@ impl Connection {
         let slot = self.writer.written();
         let filled = fill(self.theirs.area(slot, len));
         self.write(finish(filled), &[0; LINE_PAYLOAD_WORDS]);
+        self.theirs.area(self.writer.written(), AHEAD_BYTES).prefetch_to_write();
         Written::Done
     }
 
@@ -203,20 +207,12 @@ impl Connection {
         self.bell.doorbell.ring();
     }
 
-    /// The next entry and the area slot that belongs to it; its payload is copied to `payload`.
-    ///
-    /// Who waits for an entry wants its bytes too: a poll that finds nothing asks for the first lines of the slot, so that
-    /// they come with the entry and not after it.
+    /// The next entry and the area slot that belongs to it; its payload is copied to `payload`. The slot is not looked at: a reader
+    /// that asks for its lines while it waits takes them from the writer, several times for each message.
     #[inline(always)]
     pub fn poll(&mut self, payload: &mut Payload) -> Option<(Entry, u32)> {
         let slot = self.reader.consumed();
-        match self.reader.poll(payload) {
-            Some(entry) => Some((entry, slot)),
-            None => {
-                self.own.area(slot, PREFETCH_BYTES).prefetch();
-                None
-            }
-        }
+        self.reader.poll(payload).map(|entry| (entry, slot))
     }
 
     /// Whether an entry waits.
