@@ -98,7 +98,8 @@ macro_rules! sends {
         ) -> c_int {
             on_communicator(concat!("MPI_", $started), comm, |mpi, object| {
                 let data = unsafe { message_to_send(mpi, buf, count, datatype) }?;
-                let id = object.communicator.isend_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
+                let communicator = &object.communicator;
+                let id = communicator.isend_data_or_finish(Mode::$mode, &data, dest_of(dest)?, tag)?;
                 unsafe { give(mpi, comm, id, false, request) }
             })
         }

@@ -22,6 +22,24 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As the typed sends.
     pub fn isend_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
+        match self.isend_data_or_finish(mode, data, dest, tag)? {
+            RequestId::FINISHED_SEND => self.send_that_is_over(),
+            request => Ok(request),
+        }
+    }
+
+    /// As [`isend_data`](Self::isend_data), but a send that is over when this returns is [`RequestId::FINISHED_SEND`], whose number is
+    /// that of others too.
+    ///
+    /// # Errors
+    /// As the typed sends.
+    pub fn isend_data_or_finish(
+        &self,
+        mode: Mode,
+        data: &SendData,
+        dest: u32,
+        tag: i32,
+    ) -> Result<RequestId> {
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
             Err(error) => {
@@ -138,6 +156,15 @@ impl<F: Fabric> Communicator<F> {
         crate::buffer::lend_to_send(&out, |out| {
             self.sendrecv_data((&out, dest, send_tag), (data, source, recv_tag))
         })
+    }
+
+    /// A send of which nothing is left to be done.
+    fn send_that_is_over(&self) -> Result<RequestId> {
+        let mut state = self.state()?;
+        let requests = &mut state.handlers().requests;
+        let request = requests.insert(false, 0);
+        requests.end(request, None);
+        Ok(request)
     }
 
     /// A receive from nobody, which is over.
