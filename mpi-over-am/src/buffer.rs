@@ -6,6 +6,7 @@
 mod data;
 mod fields;
 mod in_turns;
+mod parts;
 mod scratch;
 mod window;
 
@@ -27,6 +28,7 @@ pub(crate) use fields::{
     lend_fields_to_scope,
 };
 pub(crate) use in_turns::{InTurns, Turn};
+pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
 pub(crate) use scratch::{
     Scratch, elements_to_keep, layout_room_to_keep, layout_to_keep, room_to_keep, with_elements, with_packed,
 };

@@ -106,7 +106,10 @@ pub use request::{
 };
 pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};
-pub use shared::{SharedCommunicator, SharedEnvironment, SharedRequest};
+pub use shared::{
+    ArrivedPart, OwnPart, SharedCommunicator, SharedEnvironment, SharedPartitionedReceive,
+    SharedPartitionedSend, SharedPersistent, SharedRequest,
+};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 pub use thread_level::ThreadLevel;

@@ -184,6 +184,7 @@ impl<F: Fabric> State<F> {
     /// # Errors
     /// What progress reports.
     pub(crate) fn finish_schedules(&mut self) -> Result<()> {
+        self.schedules.forget_meetings();
         while !self.schedules.is_empty() {
             drive_schedules(self);
             let Self { context, schedules, .. } = self;

@@ -4,9 +4,7 @@
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::typed::{elements, placed_elements, placed_room};
-use super::{Collective, Datum, Neighbours, Parts, Placement};
-use crate::buffer::{RecvData, SendData, layout_room_to_keep, layout_to_keep};
+use super::{Datum, Neighbours, Placement, slices};
 use crate::communicator::Communicator;
 use crate::datatype::Datatype;
 use crate::error::Result;
@@ -33,8 +31,7 @@ impl<F: Fabric> Communicator<F> {
         (send, from): (&[T], &[LayoutPart<'_>]),
         (recv, to): (&mut [U], &[LayoutPart<'_>]),
     ) -> Result<()> {
-        let (send, recv) = (Some(layouts(send, from)?), layout_rooms(recv, to)?);
-        self.collective_data(&Collective::Alltoall { send, recv })
+        self.collective_data(&slices::alltoallw((send, from), (recv, to))?)
     }
 
     /// As [`neighbor_allgather`](Self::neighbor_allgather), with parts of any length and place (`MPI_Neighbor_allgatherv`).
@@ -47,9 +44,7 @@ impl<F: Fabric> Communicator<F> {
         (recv, placement): (&mut [T], Placement<'_>),
         neighbours: &Neighbours,
     ) -> Result<()> {
-        let recv = placed_room("neighbor_allgatherv", recv, placement)?;
-        let (send, neighbours) = (elements(send)?, neighbours.clone());
-        self.collective_data(&Collective::NeighbourAllgather { send, recv, neighbours })
+        self.collective_data(&slices::neighbor_allgatherv(send, (recv, placement), neighbours)?)
     }
 
     /// As [`neighbor_alltoall`](Self::neighbor_alltoall), with parts of any length and place (`MPI_Neighbor_alltoallv`).
@@ -62,10 +57,7 @@ impl<F: Fabric> Communicator<F> {
         (recv, to): (&mut [T], Placement<'_>),
         neighbours: &Neighbours,
     ) -> Result<()> {
-        let send = placed_elements("neighbor_alltoallv: the send buffer", send, from)?;
-        let recv = placed_room("neighbor_alltoallv: the receive buffer", recv, to)?;
-        let neighbours = neighbours.clone();
-        self.collective_data(&Collective::NeighbourAlltoall { send, recv, neighbours })
+        self.collective_data(&slices::neighbor_alltoallv((send, from), (recv, to), neighbours)?)
     }
 
     /// As [`neighbor_alltoallv`](Self::neighbor_alltoallv), each part with a type of its own (`MPI_Neighbor_alltoallw`).
@@ -78,21 +70,6 @@ impl<F: Fabric> Communicator<F> {
         (recv, to): (&mut [U], &[LayoutPart<'_>]),
         neighbours: &Neighbours,
     ) -> Result<()> {
-        let (send, recv) = (layouts(send, from)?, layout_rooms(recv, to)?);
-        let neighbours = neighbours.clone();
-        self.collective_data(&Collective::NeighbourAlltoall { send, recv, neighbours })
+        self.collective_data(&slices::neighbor_alltoallw((send, from), (recv, to), neighbours)?)
     }
-}
-
-fn layouts<T: NoUninit>(memory: &[T], parts: &[LayoutPart<'_>]) -> Result<Parts<SendData>> {
-    let part =
-        |part: &LayoutPart<'_>| layout_to_keep(memory, part.displacement_bytes, (part.count, part.datatype));
-    Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
-}
-
-fn layout_rooms<T: AnyBitPattern>(memory: &mut [T], parts: &[LayoutPart<'_>]) -> Result<Parts<RecvData>> {
-    let part = |part: &LayoutPart<'_>| {
-        layout_room_to_keep(memory, part.displacement_bytes, (part.count, part.datatype))
-    };
-    Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
 }

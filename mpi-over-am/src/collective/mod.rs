@@ -28,6 +28,7 @@ mod reduce;
 mod reduce_scatter;
 mod scan;
 mod scoped;
+pub(crate) mod slices;
 mod structs;
 mod tags;
 mod typed;
@@ -52,8 +53,8 @@ pub(crate) use lanes::{Lanes, LanesOf};
 pub use layouts::LayoutPart;
 use plan::Plan;
 use recorder::{Recorder, Series};
+pub(crate) use slices::Place;
 pub use typed::Placement;
-pub(crate) use typed::{elements, placed_elements, placed_room, room};
 
 impl<F: Fabric> Communicator<F> {
     /// Carries a collective out, and returns when this task's part is done.
@@ -71,19 +72,6 @@ impl<F: Fabric> Communicator<F> {
     /// As for [`collective_data`](Self::collective_data); there is no request then.
     pub fn icollective_data(&self, collective: &Collective) -> Result<RequestId> {
         self.start_collective(collective, Series::Started, 0)
-    }
-
-    /// Starts a collective in a vector, which its request keeps.
-    ///
-    /// # Errors
-    /// As for [`icollective_data`](Self::icollective_data).
-    pub(crate) fn start_collective_owned<T: Datum>(
-        &self,
-        mut buffer: Vec<T>,
-        collective: impl FnOnce(RecvData) -> Collective,
-    ) -> Result<RequestId> {
-        let id = self.icollective_data(&collective(room(&mut buffer)?))?;
-        self.keep(id, buffer)
     }
 
     /// Starts a collective that its caller waits for before it calls the next one of this communicator: it belongs to the others'

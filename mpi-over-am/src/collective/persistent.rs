@@ -2,8 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::typed::room;
-use super::{Collective, Datum};
+use super::{Collective, Datum, slices};
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::op::{Op, Operation};
@@ -15,38 +14,31 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// What progress reports.
     pub fn barrier_init(&self) -> Result<Persistent<'_, u8, F>> {
-        let id = self.collective_init_data(&Collective::Barrier)?;
-        Ok(Persistent::of_request(self, id, Vec::new()))
+        self.keep_in(Vec::new(), |_| Ok(Collective::Barrier))
     }
 
     /// A persistent [`broadcast`](Self::broadcast) (`MPI_Bcast_init`).
     ///
     /// # Errors
     /// An unknown root.
-    pub fn broadcast_init<T: Datum>(&self, mut buffer: Vec<T>, root: u32) -> Result<Persistent<'_, T, F>> {
-        let data = room(&mut buffer)?;
-        let id = self.collective_init_data(&Collective::Broadcast { data, root })?;
-        Ok(Persistent::of_request(self, id, buffer))
+    pub fn broadcast_init<T: Datum>(&self, buffer: Vec<T>, root: u32) -> Result<Persistent<'_, T, F>> {
+        self.keep_in(buffer, |buffer| slices::broadcast(buffer, root))
     }
 
     /// A persistent [`allgather_in_place`](Self::allgather_in_place) (`MPI_Allgather_init`).
     ///
     /// # Errors
     /// As for [`allgather`](Self::allgather).
-    pub fn allgather_init<T: Datum>(&self, mut buffer: Vec<T>) -> Result<Persistent<'_, T, F>> {
-        let recv = self.equal_parts(&mut buffer)?;
-        let id = self.collective_init_data(&Collective::Allgather { send: None, recv })?;
-        Ok(Persistent::of_request(self, id, buffer))
+    pub fn allgather_init<T: Datum>(&self, buffer: Vec<T>) -> Result<Persistent<'_, T, F>> {
+        self.keep_in(buffer, |buffer| slices::allgather_in_place(self.place(), buffer))
     }
 
     /// A persistent [`alltoall_in_place`](Self::alltoall_in_place) (`MPI_Alltoall_init`).
     ///
     /// # Errors
     /// As for [`alltoall`](Self::alltoall).
-    pub fn alltoall_init<T: Datum>(&self, mut buffer: Vec<T>) -> Result<Persistent<'_, T, F>> {
-        let recv = self.equal_parts(&mut buffer)?;
-        let id = self.collective_init_data(&Collective::Alltoall { send: None, recv })?;
-        Ok(Persistent::of_request(self, id, buffer))
+    pub fn alltoall_init<T: Datum>(&self, buffer: Vec<T>) -> Result<Persistent<'_, T, F>> {
+        self.keep_in(buffer, |buffer| slices::alltoall_in_place(self.place(), buffer))
     }
 
     /// A persistent [`allreduce_in_place`](Self::allreduce_in_place) (`MPI_Allreduce_init`).
@@ -55,12 +47,10 @@ impl<F: Fabric> Communicator<F> {
     /// As for [`allreduce`](Self::allreduce).
     pub fn allreduce_init<T: Datum>(
         &self,
-        mut buffer: Vec<T>,
+        buffer: Vec<T>,
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<Persistent<'_, T, F>> {
-        let (recv, op) = (room(&mut buffer)?, Op::from_operation(op));
-        let id = self.collective_init_data(&Collective::Allreduce { send: None, recv, op })?;
-        Ok(Persistent::of_request(self, id, buffer))
+        self.keep_in(buffer, |buffer| slices::allreduce_in_place(buffer, Op::from_operation(op)))
     }
 
     /// A persistent [`scan_in_place`](Self::scan_in_place) (`MPI_Scan_init`).
@@ -69,11 +59,18 @@ impl<F: Fabric> Communicator<F> {
     /// As for [`scan`](Self::scan).
     pub fn scan_init<T: Datum>(
         &self,
-        mut buffer: Vec<T>,
+        buffer: Vec<T>,
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<Persistent<'_, T, F>> {
-        let (recv, op) = (room(&mut buffer)?, Op::from_operation(op));
-        let id = self.collective_init_data(&Collective::Scan { send: None, recv, op })?;
+        self.keep_in(buffer, |buffer| slices::scan_in_place(buffer, Op::from_operation(op)))
+    }
+
+    fn keep_in<T: Datum>(
+        &self,
+        mut buffer: Vec<T>,
+        collective: impl FnOnce(&mut [T]) -> Result<Collective>,
+    ) -> Result<Persistent<'_, T, F>> {
+        let id = self.collective_init_data(&collective(&mut buffer)?)?;
         Ok(Persistent::of_request(self, id, buffer))
     }
 }

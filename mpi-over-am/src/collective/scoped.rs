@@ -30,7 +30,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
     }
 
     fn is_root(&self, root: u32) -> bool {
-        self.communicator().is_root(root)
+        self.communicator().place().is_root(root)
     }
 
     /// Starts a [barrier](crate::Communicator::barrier) (`MPI_Ibarrier`).
@@ -138,7 +138,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
     }
 
     fn to_all<T: Datum>(&'scope self, send: &'scope [T], recv: &'scope mut [T]) -> Result<Collective> {
-        let count = (send.len() / self.communicator().partners()?) as u64;
+        let count = (send.len() / self.communicator().place().partners()) as u64;
         let send = Parts::Equal { all: self.lend(send)?, count };
         let recv = Parts::Equal { all: self.lend_room(recv)?, count };
         Ok(Collective::Alltoall { send: Some(send), recv })

@@ -4,13 +4,12 @@ use std::marker::PhantomData;
 
 use am_core::fabric::Fabric;
 
+use super::slices::{self, Place};
 use super::{Collective, Datum, Neighbours, Parts};
-use crate::buffer::{RecvData, SendData, elements_to_keep, room_to_keep};
 use crate::communicator::Communicator;
 use crate::datatype::{Datatype, Predefined};
 use crate::error::{Error, Result};
 use crate::op::{Op, Operation, Typed};
-use crate::rank::ROOT;
 
 /// A type of the same size, for elements that only Rust knows.
 pub(crate) fn element_type<T>() -> Result<Datatype> {
@@ -22,15 +21,6 @@ pub(crate) fn element_type<T>() -> Result<Datatype> {
         16 => Predefined::Integer16.into(),
         size => Datatype::contiguous(size as u64, &Predefined::Byte.into())?,
     })
-}
-
-/// The elements of a slice that the call borrows until the collective has ended.
-pub(crate) fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
-    Ok(elements_to_keep(data, &element_type::<T>()?))
-}
-
-pub(crate) fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
-    Ok(room_to_keep(data, &element_type::<T>()?))
 }
 
 /// Where the parts of a slice lie, one for each rank: so many elements, from there on.
@@ -83,7 +73,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// An unknown root, buffers of different lengths, the death of a task.
     pub fn broadcast<T: Datum>(&self, buffer: &mut [T], root: u32) -> Result<()> {
-        self.collective_data(&Collective::Broadcast { data: room(buffer)?, root })
+        self.collective_data(&slices::broadcast(buffer, root)?)
     }
 
     /// Collects every task's `send` in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All are equally long;
@@ -92,8 +82,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// An unknown root, buffers that do not fit, the death of a task.
     pub fn gather<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        let recv = self.equal_room(send.len(), recv, self.is_root(root))?;
-        self.collective_data(&Collective::Gather { send: Some(elements(send)?), recv, root })
+        self.collective_data(&slices::gather(self.place(), send, recv, root)?)
     }
 
     /// As [`gather`](Self::gather), with parts of any length and place (`MPI_Gatherv`). `placement` counts at the root.
@@ -106,11 +95,7 @@ impl<F: Fabric> Communicator<F> {
         (recv, placement): (&mut [T], Placement<'_>),
         root: u32,
     ) -> Result<()> {
-        let recv = match self.is_root(root) {
-            true => Some(placed_room("gatherv", recv, placement)?),
-            false => None,
-        };
-        self.collective_data(&Collective::Gather { send: Some(elements(send)?), recv, root })
+        self.collective_data(&slices::gatherv(self.place(), send, (recv, placement), root)?)
     }
 
     /// Gives each task its part of rank `root`'s `send` (`MPI_Scatter`). All parts are equally long; the `send` of other tasks
@@ -119,11 +104,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`gather`](Self::gather).
     pub fn scatter<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        let send = match self.is_root(root) {
-            true => Some(Parts::Equal { all: elements(send)?, count: recv.len() as u64 }),
-            false => None,
-        };
-        self.collective_data(&Collective::Scatter { send, recv: Some(room(recv)?), root })
+        self.collective_data(&slices::scatter(self.place(), send, recv, root)?)
     }
 
     /// As [`scatter`](Self::scatter), with parts of any length and place (`MPI_Scatterv`). `placement` counts at the root.
@@ -136,11 +117,7 @@ impl<F: Fabric> Communicator<F> {
         recv: &mut [T],
         root: u32,
     ) -> Result<()> {
-        let send = match self.is_root(root) {
-            true => Some(placed_elements("scatterv", send, placement)?),
-            false => None,
-        };
-        self.collective_data(&Collective::Scatter { send, recv: Some(room(recv)?), root })
+        self.collective_data(&slices::scatterv(self.place(), (send, placement), recv, root)?)
     }
 
     /// Collects every task's `send` in everybody's `recv` (`MPI_Allgather`). All are equally long.
@@ -148,8 +125,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// Buffers that do not fit, the death of a task.
     pub fn allgather<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
-        self.collective_data(&Collective::Allgather { send: Some(elements(send)?), recv })
+        self.collective_data(&slices::allgather(send, recv)?)
     }
 
     /// As [`allgather`](Self::allgather); this task's part lies in its place (`MPI_IN_PLACE`).
@@ -157,8 +133,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`allgather`](Self::allgather).
     pub fn allgather_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
-        let recv = self.equal_parts(buffer)?;
-        self.collective_data(&Collective::Allgather { send: None, recv })
+        self.collective_data(&slices::allgather_in_place(self.place(), buffer)?)
     }
 
     /// As [`allgather`](Self::allgather), with parts of any length and place (`MPI_Allgatherv`).
@@ -170,8 +145,7 @@ impl<F: Fabric> Communicator<F> {
         send: &[T],
         (recv, placement): (&mut [T], Placement<'_>),
     ) -> Result<()> {
-        let recv = placed_room("allgatherv", recv, placement)?;
-        self.collective_data(&Collective::Allgather { send: Some(elements(send)?), recv })
+        self.collective_data(&slices::allgatherv(send, (recv, placement))?)
     }
 
     /// Sends the `r`th part of `send` to rank `r`, and receives its part for this task as the `r`th of `recv` (`MPI_Alltoall`).
@@ -180,10 +154,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// Buffers that do not fit, the death of a task.
     pub fn alltoall<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        let count = (send.len() / self.partners()?) as u64;
-        let send = Parts::Equal { all: elements(send)?, count };
-        let recv = Parts::Equal { all: room(recv)?, count };
-        self.collective_data(&Collective::Alltoall { send: Some(send), recv })
+        self.collective_data(&slices::alltoall(self.place(), send, recv)?)
     }
 
     /// As [`alltoall`](Self::alltoall), with one buffer for both (`MPI_IN_PLACE`).
@@ -191,8 +162,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`alltoall`](Self::alltoall).
     pub fn alltoall_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
-        let recv = self.equal_parts(buffer)?;
-        self.collective_data(&Collective::Alltoall { send: None, recv })
+        self.collective_data(&slices::alltoall_in_place(self.place(), buffer)?)
     }
 
     /// As [`alltoall`](Self::alltoall), with parts of any length and place (`MPI_Alltoallv`).
@@ -204,9 +174,7 @@ impl<F: Fabric> Communicator<F> {
         (send, from): (&[T], Placement<'_>),
         (recv, to): (&mut [T], Placement<'_>),
     ) -> Result<()> {
-        let send = Some(placed_elements("alltoallv: the send buffer", send, from)?);
-        let recv = placed_room("alltoallv: the receive buffer", recv, to)?;
-        self.collective_data(&Collective::Alltoall { send, recv })
+        self.collective_data(&slices::alltoallv((send, from), (recv, to))?)
     }
 
     /// Combines every task's `send`, element by element, into `recv` at rank `root` (`MPI_Reduce`). All are equally long; the
@@ -221,8 +189,7 @@ impl<F: Fabric> Communicator<F> {
         op: impl Operation<T>,
         root: u32,
     ) -> Result<()> {
-        let recv = if self.is_root(root) { Some(room(recv)?) } else { None };
-        self.reduce_by(&Collective::Reduce { send: Some(elements(send)?), recv, op: Op::BESIDE, root }, &op)
+        self.reduce_by(&slices::reduce(self.place(), send, recv, Op::BESIDE, root)?, &op)
     }
 
     /// As [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is left alone.
@@ -235,11 +202,7 @@ impl<F: Fabric> Communicator<F> {
         op: impl Operation<T>,
         root: u32,
     ) -> Result<()> {
-        let (send, recv) = match self.is_root(root) {
-            true => (None, Some(room(buffer)?)),
-            false => (Some(elements(buffer)?), None),
-        };
-        self.reduce_by(&Collective::Reduce { send, recv, op: Op::BESIDE, root }, &op)
+        self.reduce_by(&slices::reduce_in_place(self.place(), buffer, Op::BESIDE, root)?, &op)
     }
 
     /// Combines every task's `send`, element by element, into everybody's `recv` (`MPI_Allreduce`). All are equally long.
@@ -247,12 +210,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// Buffers of different lengths, the death of a task.
     pub fn allreduce<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
-        if send.len() != recv.len() {
-            let (given, expected) = (recv.len(), send.len());
-            return Err(Error::Count { call: "allreduce: the receive buffer", given, expected });
-        }
-        let (send, recv) = (Some(elements(send)?), room(recv)?);
-        self.reduce_by(&Collective::Allreduce { send, recv, op: Op::BESIDE }, &op)
+        self.reduce_by(&slices::allreduce(send, recv, Op::BESIDE)?, &op)
     }
 
     /// As [`allreduce`](Self::allreduce), with one buffer for both (`MPI_IN_PLACE`).
@@ -260,8 +218,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn allreduce_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
-        let recv = room(buffer)?;
-        self.reduce_by(&Collective::Allreduce { send: None, recv, op: Op::BESIDE }, &op)
+        self.reduce_by(&slices::allreduce_in_place(buffer, Op::BESIDE)?, &op)
     }
 
     /// Combines every task's `send`, and gives each task a block of the result as long as its `recv` (`MPI_Reduce_scatter_block`).
@@ -275,9 +232,7 @@ impl<F: Fabric> Communicator<F> {
         recv: &mut [T],
         op: impl Operation<T>,
     ) -> Result<()> {
-        let count = recv.len() as u64;
-        let (send, recv) = (Some(elements(send)?), room(recv)?);
-        self.reduce_by(&Collective::ReduceScatterBlock { send, recv, count, op: Op::BESIDE }, &op)
+        self.reduce_by(&slices::reduce_scatter_block(send, recv, Op::BESIDE)?, &op)
     }
 
     /// As [`reduce_scatter_block`](Self::reduce_scatter_block), with `counts[r]` elements for rank `r` (`MPI_Reduce_scatter`).
@@ -291,15 +246,7 @@ impl<F: Fabric> Communicator<F> {
         counts: &[usize],
         op: impl Operation<T>,
     ) -> Result<()> {
-        if let Some(&expected) = counts.get(self.rank() as usize)
-            && expected != recv.len()
-        {
-            let call = "reduce_scatter: the receive buffer";
-            return Err(Error::Count { call, given: recv.len(), expected });
-        }
-        let counts = counts.iter().map(|&count| count as u64).collect();
-        let (send, recv) = (Some(elements(send)?), room(recv)?);
-        self.reduce_by(&Collective::ReduceScatter { send, recv, counts, op: Op::BESIDE }, &op)
+        self.reduce_by(&slices::reduce_scatter(self.place(), send, recv, (counts, Op::BESIDE))?, &op)
     }
 
     /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All are equally long.
@@ -307,8 +254,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn scan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
-        let (send, recv) = (Some(elements(send)?), room(recv)?);
-        self.reduce_by(&Collective::Scan { send, recv, op: Op::BESIDE }, &op)
+        self.reduce_by(&slices::scan(send, recv, Op::BESIDE)?, &op)
     }
 
     /// As [`scan`](Self::scan), with one buffer for both (`MPI_IN_PLACE`).
@@ -316,8 +262,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn scan_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
-        let recv = room(buffer)?;
-        self.reduce_by(&Collective::Scan { send: None, recv, op: Op::BESIDE }, &op)
+        self.reduce_by(&slices::scan_in_place(buffer, Op::BESIDE)?, &op)
     }
 
     /// Combines the `send` of the ranks before this one into `recv`, which rank 0 leaves alone (`MPI_Exscan`).
@@ -325,8 +270,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn exscan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
-        let (send, recv) = (Some(elements(send)?), room(recv)?);
-        self.reduce_by(&Collective::ExclusiveScan { send, recv, op: Op::BESIDE }, &op)
+        self.reduce_by(&slices::exscan(send, recv, Op::BESIDE)?, &op)
     }
 
     /// Sends `send` to each neighbour, and receives a block as long from each (`MPI_Neighbor_allgather`).
@@ -339,9 +283,7 @@ impl<F: Fabric> Communicator<F> {
         recv: &mut [T],
         neighbours: &Neighbours,
     ) -> Result<()> {
-        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
-        let (send, neighbours) = (elements(send)?, neighbours.clone());
-        self.collective_data(&Collective::NeighbourAllgather { send, recv, neighbours })
+        self.collective_data(&slices::neighbor_allgather(send, recv, neighbours)?)
     }
 
     /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All are equally long.
@@ -354,60 +296,17 @@ impl<F: Fabric> Communicator<F> {
         recv: &mut [T],
         neighbours: &Neighbours,
     ) -> Result<()> {
-        let blocks = [(send.len(), neighbours.destinations.len()), (recv.len(), neighbours.sources.len())];
-        let count = blocks.map(|(len, parts)| len.checked_div(parts)).into_iter().flatten().next();
-        let count = count.unwrap_or(0) as u64;
-        let send = Parts::Equal { all: elements(send)?, count };
-        let recv = Parts::Equal { all: room(recv)?, count };
-        let neighbours = neighbours.clone();
-        self.collective_data(&Collective::NeighbourAlltoall { send, recv, neighbours })
+        self.collective_data(&slices::neighbor_alltoall(send, recv, neighbours)?)
     }
 
     fn reduce_by<T: Datum>(&self, collective: &Collective, op: &impl Operation<T>) -> Result<()> {
         self.carry_out(collective, Some(&Typed(op, PhantomData::<fn(T)>)))
     }
 
-    pub(super) fn is_root(&self, root: u32) -> bool {
-        if self.is_inter() { root == ROOT } else { self.rank() == root }
+    /// Where this task stands, for the arguments of collectives.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        let remote = if self.is_inter() { self.remote_size().ok() } else { None };
+        Place { rank: self.rank(), size: self.size(), remote }
     }
-
-    /// Ranks that this task exchanges parts with.
-    pub(super) fn partners(&self) -> Result<usize> {
-        Ok(if self.is_inter() { self.remote_size()? } else { self.size() } as usize)
-    }
-
-    fn equal_room<T: Datum>(
-        &self,
-        count: usize,
-        recv: &mut [T],
-        is_root: bool,
-    ) -> Result<Option<Parts<RecvData>>> {
-        if !is_root {
-            return Ok(None);
-        }
-        Ok(Some(Parts::Equal { all: room(recv)?, count: count as u64 }))
-    }
-
-    pub(super) fn equal_parts<T: Datum>(&self, buffer: &mut [T]) -> Result<Parts<RecvData>> {
-        let count = (buffer.len() / self.size() as usize) as u64;
-        Ok(Parts::Equal { all: room(buffer)?, count })
-    }
-}
-
-pub(crate) fn placed_room<T: Datum>(
-    call: &'static str,
-    recv: &mut [T],
-    placement: Placement<'_>,
-) -> Result<Parts<RecvData>> {
-    let all = room(recv)?;
-    placement.of(call, all.count(), |first, count| all.part(first, count))
-}
-
-pub(crate) fn placed_elements<T: Datum>(
-    call: &'static str,
-    send: &[T],
-    placement: Placement<'_>,
-) -> Result<Parts<SendData>> {
-    let all = elements(send)?;
-    placement.of(call, all.count(), |first, count| all.part(first, count))
 }

@@ -160,16 +160,7 @@ impl<T: 'static, F: Fabric> Persistent<'_, T, F> {
 
 impl<T: 'static, F: Fabric> Drop for Persistent<'_, T, F> {
     fn drop(&mut self) {
-        let buffer = std::mem::take(&mut self.buffer);
-        match self.communicator.state_to_end() {
-            Some(mut state) => {
-                // The operation keeps the buffer if it is still under way.
-                state.handlers().requests.keep(self.id, Box::new(buffer));
-                super::one::free(&mut state, self.id);
-            }
-            // Inside another call of the environment: the buffer is given up, since the operation may be under way.
-            None => std::mem::forget(buffer),
-        }
+        self.communicator.free_with(self.id, Box::new(std::mem::take(&mut self.buffer)));
     }
 }
 
@@ -257,7 +248,7 @@ impl<T: 'static, F: Fabric> PartitionedReceive<'_, T, F> {
     }
 }
 
-fn part_len(call: &'static str, len: usize, partitions: usize) -> Result<usize> {
+pub(crate) fn part_len(call: &'static str, len: usize, partitions: usize) -> Result<usize> {
     let count = len.checked_div(partitions).unwrap_or(0);
     if count * partitions == len {
         Ok(count)

@@ -15,11 +15,12 @@ mod several;
 mod slab;
 
 pub(crate) use data::{from_nobody, to_nobody};
+pub(crate) use kept::part_len;
 pub use kept::{PartitionedReceive, PartitionedSend, Persistent};
 pub(crate) use matched::MatchedMessages;
 pub use matched::MessageId;
 pub use owned::OwnedRequest;
-pub(crate) use partitioned::{Partitioned, abandon, drive};
+pub(crate) use partitioned::{Partitioned, abandon, drive, has_arrived};
 pub(crate) use persistent::Recipe;
 pub(crate) use schedule::{
     Schedule, Schedules, Step, abandon_schedule, check_len, drive_schedules, start_schedule,

@@ -1,5 +1,7 @@
 //! The end of one operation: waiting, testing, withdrawing, letting go (MPI 5.0 sections 3.7.3 and 3.8.4).
 
+use std::any::Any;
+
 use am_core::fabric::Fabric;
 
 use super::partitioned::{abandon, release};
@@ -71,6 +73,23 @@ impl<F: Fabric> Communicator<F> {
         protocol::end(&mut state, request);
         // The caller gets the error that came first.
         let _ = state.handlers().requests.take(request);
+    }
+
+    /// Whether the operation may be under way: a persistent request is not before its start and after its wait.
+    pub(crate) fn is_under_way(&self, request: RequestId) -> bool {
+        self.state_to_end().is_none_or(|mut state| state.handlers().requests.is_active(request))
+    }
+
+    /// Lets go of a persistent request and of the memory of its operation, which keeps that while it is under way. Inside another
+    /// call of the environment the memory is given up, since the operation may be under way.
+    pub(crate) fn free_with(&self, request: RequestId, memory: Box<dyn Any>) {
+        match self.state_to_end() {
+            Some(mut state) => {
+                state.handlers().requests.keep(request, memory);
+                free(&mut state, request);
+            }
+            None => std::mem::forget(memory),
+        }
     }
 
     /// Lets the operation go on without a wait (`MPI_Request_free`).

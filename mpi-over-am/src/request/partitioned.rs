@@ -238,10 +238,6 @@ impl<F: Fabric> Communicator<F> {
         let mut state = self.state()?;
         state.handlers().requests.check(request)?;
         state.probe()?;
-        if state.handlers().requests.phase(request) == Phase::Parts {
-            drive(&mut state.context, request);
-        }
-        let is_under_way = state.handlers().requests.phase(request) == Phase::Parts;
         let refused = |what, partitions| {
             Err(Error::Partition { request: request.number(), partition, partitions, what })
         };
@@ -250,7 +246,7 @@ impl<F: Fabric> Communicator<F> {
             Some(Partitioned::Receive(receiving)) if partition >= receiving.partitions => {
                 refused("there is no such partition", receiving.partitions)
             }
-            Some(Partitioned::Receive(receiving)) => Ok(!is_under_way || receiving.has_arrived(partition)),
+            Some(Partitioned::Receive(_)) => Ok(has_arrived(&mut state.context, request, partition)),
             _ if is_from_nobody => Ok(true),
             _ => refused("the request is no partitioned receive", 0),
         }
@@ -369,6 +365,33 @@ pub(super) fn start<F: Fabric>(state: &mut State<F>, request: RequestId) {
         Some(Partitioned::Others(_) | Partitioned::Exchange(_)) | None => {}
     }
     drive(&mut state.context, request);
+    if !has_met(&mut state.context, request) {
+        state.schedules.add_to_meet(request);
+    }
+}
+
+/// Whether nothing keeps a round from being posted: the sender's word is here, or there is none to wait for.
+pub(super) fn has_met<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    let parts = context.handlers().partitioned.get(&request.number());
+    let meeting = if let Some(Partitioned::Receive(receiving)) = parts { receiving.meeting } else { None };
+    meeting.is_none_or(|meeting| is_over(context, meeting))
+}
+
+/// Whether a part of a partitioned receive has arrived: all have where no round is under way.
+pub(crate) fn has_arrived<F: Fabric>(
+    context: &mut Context<F, MpiHandlers>,
+    request: RequestId,
+    partition: u64,
+) -> bool {
+    let is_under_way =
+        |context: &Context<F, MpiHandlers>| context.handlers().requests.phase(request) == Phase::Parts;
+    if is_under_way(context) {
+        drive(context, request);
+    }
+    match context.handlers().partitioned.get(&request.number()) {
+        Some(Partitioned::Receive(receiving)) if is_under_way(context) => receiving.has_arrived(partition),
+        _ => true,
+    }
 }
 
 /// Looks how far a partitioned operation is.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use am_core::Context;
 use am_core::fabric::Fabric;
 
+use super::partitioned;
 use super::slab::RequestId;
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::error::{Error, Result};
@@ -63,22 +64,36 @@ struct Pending {
     expected: Option<u64>,
 }
 
-/// All schedules under way.
+/// All schedules under way, and what else goes on in whatever call makes progress.
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     running: Vec<Running>,
+    /// Partitioned receives whose round has begun, and which cannot post it before they have heard from the sender.
+    to_meet: Vec<RequestId>,
 }
 
 impl Schedules {
     /// Whether there is none.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.running.is_empty()
+        self.running.is_empty() && self.to_meet.is_empty()
+    }
+
+    /// A partitioned receive has begun its first round: it goes on when it has heard from its sender, whatever the program waits
+    /// for then.
+    pub(super) fn add_to_meet(&mut self, request: RequestId) {
+        self.to_meet.push(request);
+    }
+
+    /// Nothing but what is carried out to its end remains.
+    pub(crate) fn forget_meetings(&mut self) {
+        self.to_meet.clear();
     }
 
     /// Whether one can go on.
     pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         self.running.iter_mut().any(|running| running.can_go_on(context))
+            || self.to_meet.iter().any(|&request| partitioned::has_met(context, request))
     }
 }
 
@@ -146,6 +161,14 @@ pub(crate) fn start_schedule_as<F: Fabric>(state: &mut State<F>, schedule: Rc<Sc
 
 /// Moves on all schedules that can go on.
 pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
+    let State { context, schedules, .. } = state;
+    schedules.to_meet.retain(|&request| {
+        let has_met = partitioned::has_met(context, request);
+        if has_met {
+            partitioned::drive(context, request);
+        }
+        !has_met
+    });
     let mut index = 0;
     while index < state.schedules.running.len() {
         let State { context, schedules, .. } = state;

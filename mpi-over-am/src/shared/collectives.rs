@@ -2,12 +2,13 @@
 //! other calls, and can make none.
 
 use am_core::fabric::Fabric;
+use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::communicator::Handle;
-use super::{SharedCommunicator, SharedRequest};
-use crate::buffer::RecvData;
-use crate::collective::{Collective, Datum, Parts, Placement, elements, placed_elements, placed_room, room};
-use crate::error::{Error, Result};
+use super::{SharedCommunicator, SharedPersistent, SharedRequest};
+use crate::buffer::Equivalence;
+use crate::collective::{Collective, Datum, LayoutPart, Neighbours, Placement, slices};
+use crate::error::Result;
 use crate::op::{Op, Operation};
 
 impl<F: Fabric> SharedCommunicator<F> {
@@ -30,7 +31,7 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// # Errors
     /// As there.
     pub fn broadcast<T: Datum>(&self, buffer: &mut [T], root: u32) -> Result<()> {
-        self.carry_out(&Collective::Broadcast { data: room(buffer)?, root })
+        self.carry_out(&slices::broadcast(buffer, root)?)
     }
 
     /// As [`Communicator::gather`](crate::Communicator::gather).
@@ -38,9 +39,7 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// # Errors
     /// As there.
     pub fn gather<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        let count = send.len() as u64;
-        let recv = if self.rank() == root { Some(Parts::Equal { all: room(recv)?, count }) } else { None };
-        self.carry_out(&Collective::Gather { send: Some(elements(send)?), recv, root })
+        self.carry_out(&slices::gather(self.place, send, recv, root)?)
     }
 
     /// As [`Communicator::gatherv`](crate::Communicator::gatherv).
@@ -53,8 +52,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         (recv, placement): (&mut [T], Placement<'_>),
         root: u32,
     ) -> Result<()> {
-        let recv = if self.rank() == root { Some(placed_room("gatherv", recv, placement)?) } else { None };
-        self.carry_out(&Collective::Gather { send: Some(elements(send)?), recv, root })
+        self.carry_out(&slices::gatherv(self.place, send, (recv, placement), root)?)
     }
 
     /// As [`Communicator::scatter`](crate::Communicator::scatter).
@@ -62,10 +60,7 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// # Errors
     /// As there.
     pub fn scatter<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        let count = recv.len() as u64;
-        let send =
-            if self.rank() == root { Some(Parts::Equal { all: elements(send)?, count }) } else { None };
-        self.carry_out(&Collective::Scatter { send, recv: Some(room(recv)?), root })
+        self.carry_out(&slices::scatter(self.place, send, recv, root)?)
     }
 
     /// As [`Communicator::scatterv`](crate::Communicator::scatterv).
@@ -78,9 +73,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         recv: &mut [T],
         root: u32,
     ) -> Result<()> {
-        let send =
-            if self.rank() == root { Some(placed_elements("scatterv", send, placement)?) } else { None };
-        self.carry_out(&Collective::Scatter { send, recv: Some(room(recv)?), root })
+        self.carry_out(&slices::scatterv(self.place, (send, placement), recv, root)?)
     }
 
     /// As [`Communicator::allgather`](crate::Communicator::allgather).
@@ -88,8 +81,15 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// # Errors
     /// As there.
     pub fn allgather<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
-        self.carry_out(&Collective::Allgather { send: Some(elements(send)?), recv })
+        self.carry_out(&slices::allgather(send, recv)?)
+    }
+
+    /// As [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn allgather_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
+        self.carry_out(&slices::allgather_in_place(self.place, buffer)?)
     }
 
     /// As [`Communicator::allgatherv`](crate::Communicator::allgatherv).
@@ -101,8 +101,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         send: &[T],
         (recv, placement): (&mut [T], Placement<'_>),
     ) -> Result<()> {
-        let recv = placed_room("allgatherv", recv, placement)?;
-        self.carry_out(&Collective::Allgather { send: Some(elements(send)?), recv })
+        self.carry_out(&slices::allgatherv(send, (recv, placement))?)
     }
 
     /// As [`Communicator::alltoall`](crate::Communicator::alltoall).
@@ -110,10 +109,15 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// # Errors
     /// As there.
     pub fn alltoall<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        let count = (send.len() / self.size() as usize) as u64;
-        let send = Some(Parts::Equal { all: elements(send)?, count });
-        let recv = Parts::Equal { all: room(recv)?, count };
-        self.carry_out(&Collective::Alltoall { send, recv })
+        self.carry_out(&slices::alltoall(self.place, send, recv)?)
+    }
+
+    /// As [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alltoall_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
+        self.carry_out(&slices::alltoall_in_place(self.place, buffer)?)
     }
 
     /// As [`Communicator::alltoallv`](crate::Communicator::alltoallv).
@@ -125,9 +129,19 @@ impl<F: Fabric> SharedCommunicator<F> {
         (send, from): (&[T], Placement<'_>),
         (recv, to): (&mut [T], Placement<'_>),
     ) -> Result<()> {
-        let send = Some(placed_elements("alltoallv: the send buffer", send, from)?);
-        let recv = placed_room("alltoallv: the receive buffer", recv, to)?;
-        self.carry_out(&Collective::Alltoall { send, recv })
+        self.carry_out(&slices::alltoallv((send, from), (recv, to))?)
+    }
+
+    /// As [`Communicator::alltoallw`](crate::Communicator::alltoallw).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alltoallw<T: NoUninit, U: AnyBitPattern>(
+        &self,
+        (send, from): (&[T], &[LayoutPart<'_>]),
+        (recv, to): (&mut [U], &[LayoutPart<'_>]),
+    ) -> Result<()> {
+        self.carry_out(&slices::alltoallw((send, from), (recv, to))?)
     }
 
     /// As [`Communicator::reduce`](crate::Communicator::reduce).
@@ -141,9 +155,20 @@ impl<F: Fabric> SharedCommunicator<F> {
         op: impl Operation<T> + Send + Sync + 'static,
         root: u32,
     ) -> Result<()> {
-        let recv = if self.rank() == root { Some(room(recv)?) } else { None };
-        let op = Op::from_operation(op);
-        self.carry_out(&Collective::Reduce { send: Some(elements(send)?), recv, op, root })
+        self.carry_out(&slices::reduce(self.place, send, recv, Op::from_operation(op), root)?)
+    }
+
+    /// As [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reduce_in_place<T: Datum>(
+        &self,
+        buffer: &mut [T],
+        op: impl Operation<T> + Send + Sync + 'static,
+        root: u32,
+    ) -> Result<()> {
+        self.carry_out(&slices::reduce_in_place(self.place, buffer, Op::from_operation(op), root)?)
     }
 
     /// As [`Communicator::allreduce`](crate::Communicator::allreduce).
@@ -156,12 +181,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         recv: &mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<()> {
-        if send.len() != recv.len() {
-            let (given, expected) = (recv.len(), send.len());
-            return Err(Error::Count { call: "allreduce: the receive buffer", given, expected });
-        }
-        let (send, recv, op) = (Some(elements(send)?), room(recv)?, Op::from_operation(op));
-        self.carry_out(&Collective::Allreduce { send, recv, op })
+        self.carry_out(&slices::allreduce(send, recv, Op::from_operation(op))?)
     }
 
     /// As [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place).
@@ -173,7 +193,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         buffer: &mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<()> {
-        self.carry_out(&allreduce_of(room(buffer)?, op))
+        self.carry_out(&slices::allreduce_in_place(buffer, Op::from_operation(op))?)
     }
 
     /// As [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block).
@@ -186,9 +206,21 @@ impl<F: Fabric> SharedCommunicator<F> {
         recv: &mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<()> {
-        let (count, op) = (recv.len() as u64, Op::from_operation(op));
-        let (send, recv) = (Some(elements(send)?), room(recv)?);
-        self.carry_out(&Collective::ReduceScatterBlock { send, recv, count, op })
+        self.carry_out(&slices::reduce_scatter_block(send, recv, Op::from_operation(op))?)
+    }
+
+    /// As [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reduce_scatter<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        counts: &[usize],
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.carry_out(&slices::reduce_scatter(self.place, send, recv, (counts, Op::from_operation(op)))?)
     }
 
     /// As [`Communicator::scan`](crate::Communicator::scan).
@@ -201,8 +233,19 @@ impl<F: Fabric> SharedCommunicator<F> {
         recv: &mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<()> {
-        let (send, recv, op) = (Some(elements(send)?), room(recv)?, Op::from_operation(op));
-        self.carry_out(&Collective::Scan { send, recv, op })
+        self.carry_out(&slices::scan(send, recv, Op::from_operation(op))?)
+    }
+
+    /// As [`Communicator::scan_in_place`](crate::Communicator::scan_in_place).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scan_in_place<T: Datum>(
+        &self,
+        buffer: &mut [T],
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.carry_out(&slices::scan_in_place(buffer, Op::from_operation(op))?)
     }
 
     /// As [`Communicator::exscan`](crate::Communicator::exscan).
@@ -215,28 +258,152 @@ impl<F: Fabric> SharedCommunicator<F> {
         recv: &mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<()> {
-        let (send, recv, op) = (Some(elements(send)?), room(recv)?, Op::from_operation(op));
-        self.carry_out(&Collective::ExclusiveScan { send, recv, op })
+        self.carry_out(&slices::exscan(send, recv, Op::from_operation(op))?)
     }
 
-    /// Starts a barrier (`MPI_Ibarrier`). All tasks start their collectives of one communicator in the same order.
+    /// As [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn neighbor_allgather<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        neighbours: &Neighbours,
+    ) -> Result<()> {
+        self.carry_out(&slices::neighbor_allgather(send, recv, neighbours)?)
+    }
+
+    /// As [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn neighbor_allgatherv<T: Datum>(
+        &self,
+        send: &[T],
+        (recv, placement): (&mut [T], Placement<'_>),
+        neighbours: &Neighbours,
+    ) -> Result<()> {
+        self.carry_out(&slices::neighbor_allgatherv(send, (recv, placement), neighbours)?)
+    }
+
+    /// As [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn neighbor_alltoall<T: Datum>(
+        &self,
+        send: &[T],
+        recv: &mut [T],
+        neighbours: &Neighbours,
+    ) -> Result<()> {
+        self.carry_out(&slices::neighbor_alltoall(send, recv, neighbours)?)
+    }
+
+    /// As [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn neighbor_alltoallv<T: Datum>(
+        &self,
+        (send, from): (&[T], Placement<'_>),
+        (recv, to): (&mut [T], Placement<'_>),
+        neighbours: &Neighbours,
+    ) -> Result<()> {
+        self.carry_out(&slices::neighbor_alltoallv((send, from), (recv, to), neighbours)?)
+    }
+
+    /// As [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn neighbor_alltoallw<T: NoUninit, U: AnyBitPattern>(
+        &self,
+        (send, from): (&[T], &[LayoutPart<'_>]),
+        (recv, to): (&mut [U], &[LayoutPart<'_>]),
+        neighbours: &Neighbours,
+    ) -> Result<()> {
+        self.carry_out(&slices::neighbor_alltoallw((send, from), (recv, to), neighbours)?)
+    }
+
+    /// As [`Communicator::broadcast_fields`](crate::Communicator::broadcast_fields).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn broadcast_fields<T: Equivalence>(&self, values: &mut [T], root: u32) -> Result<()> {
+        self.carry_out(&slices::broadcast_fields(values, root)?)
+    }
+
+    /// As [`Communicator::gather_fields`](crate::Communicator::gather_fields).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn gather_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
+        self.carry_out(&slices::gather_fields(self.place, send, recv, root)?)
+    }
+
+    /// As [`Communicator::scatter_fields`](crate::Communicator::scatter_fields).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scatter_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
+        self.carry_out(&slices::scatter_fields(self.place, send, recv, root)?)
+    }
+
+    /// As [`Communicator::allgather_fields`](crate::Communicator::allgather_fields).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn allgather_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
+        self.carry_out(&slices::allgather_fields(self.place, send, recv)?)
+    }
+
+    /// As [`Communicator::alltoall_fields`](crate::Communicator::alltoall_fields).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alltoall_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
+        self.carry_out(&slices::alltoall_fields(self.place, send, recv)?)
+    }
+}
+
+/// Collectives that do not wait: what is sent lies where the result comes. All tasks start their collectives of one communicator in
+/// the same order.
+impl<F: Fabric> SharedCommunicator<F> {
+    /// Starts a barrier (`MPI_Ibarrier`).
     ///
     /// # Errors
     /// What progress reports.
     pub fn ibarrier(&self) -> Result<SharedRequest<(), F>> {
-        self.start(Vec::new(), |_| Collective::Barrier)
+        self.start(Vec::new(), |_| Ok(Collective::Barrier))
     }
 
-    /// Starts a broadcast of `buffer`, which comes back with the wait (`MPI_Ibcast`).
+    /// Starts a [`broadcast`](Self::broadcast) in `buffer`, which comes back with the wait (`MPI_Ibcast`).
     ///
     /// # Errors
-    /// As for [`broadcast`](Self::broadcast).
+    /// As there.
     pub fn ibroadcast_owned<T: Datum + Send>(
         &self,
         buffer: Vec<T>,
         root: u32,
     ) -> Result<SharedRequest<T, F>> {
-        self.start(buffer, |data| Collective::Broadcast { data, root })
+        self.start(buffer, |buffer| slices::broadcast(buffer, root))
+    }
+
+    /// Starts an [`allgather_in_place`](Self::allgather_in_place) in `buffer`, which comes back with the wait (`MPI_Iallgather`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iallgather_owned<T: Datum + Send>(&self, buffer: Vec<T>) -> Result<SharedRequest<T, F>> {
+        self.start(buffer, |buffer| slices::allgather_in_place(self.place, buffer))
+    }
+
+    /// Starts an [`alltoall_in_place`](Self::alltoall_in_place) in `buffer`, which comes back with the wait (`MPI_Ialltoall`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ialltoall_owned<T: Datum + Send>(&self, buffer: Vec<T>) -> Result<SharedRequest<T, F>> {
+        self.start(buffer, |buffer| slices::alltoall_in_place(self.place, buffer))
     }
 
     /// Starts an [`allreduce_in_place`](Self::allreduce_in_place) in `buffer`, which comes back with the wait (`MPI_Iallreduce`).
@@ -248,20 +415,131 @@ impl<F: Fabric> SharedCommunicator<F> {
         buffer: Vec<T>,
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<SharedRequest<T, F>> {
-        self.start(buffer, |recv| allreduce_of(recv, op))
+        self.start(buffer, |buffer| slices::allreduce_in_place(buffer, Op::from_operation(op)))
+    }
+
+    /// Starts a [`reduce_in_place`](Self::reduce_in_place) in `buffer`, which comes back with the wait (`MPI_Ireduce`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ireduce_owned<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+        root: u32,
+    ) -> Result<SharedRequest<T, F>> {
+        self.start(buffer, |buffer| slices::reduce_in_place(self.place, buffer, Op::from_operation(op), root))
+    }
+
+    /// Starts a [`scan_in_place`](Self::scan_in_place) in `buffer`, which comes back with the wait (`MPI_Iscan`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iscan_owned<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<SharedRequest<T, F>> {
+        self.start(buffer, |buffer| slices::scan_in_place(buffer, Op::from_operation(op)))
     }
 
     fn start<T: Datum + Send>(
         &self,
-        buffer: Vec<T>,
-        collective: impl FnOnce(RecvData) -> Collective,
+        mut buffer: Vec<T>,
+        collective: impl FnOnce(&mut [T]) -> Result<Collective>,
     ) -> Result<SharedRequest<T, F>> {
         let Handle { shared, number } = &*self.handle;
-        let id = shared.inner.with(*number, |inside| inside.start_collective_owned(buffer, collective))?;
+        let collective = collective(&mut buffer)?;
+        let id = shared.inner.with(*number, |inside| {
+            let id = inside.icollective_data(&collective)?;
+            inside.keep(id, buffer)
+        })?;
         Ok(SharedRequest::new(&self.handle, id))
     }
 }
 
-fn allreduce_of<T: Datum>(recv: RecvData, op: impl Operation<T> + Send + Sync + 'static) -> Collective {
-    Collective::Allreduce { send: None, recv, op: Op::from_operation(op) }
+/// Persistent collectives: what is sent lies where the result comes (MPI 5.0 section 6.13). All tasks make these calls in the same
+/// order; they may start them in any order.
+impl<F: Fabric> SharedCommunicator<F> {
+    /// A persistent barrier (`MPI_Barrier_init`).
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub fn barrier_init(&self) -> Result<SharedPersistent<u8, F>> {
+        self.keep(Vec::new(), |_| Ok(Collective::Barrier))
+    }
+
+    /// A persistent [`broadcast`](Self::broadcast) (`MPI_Bcast_init`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn broadcast_init<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        root: u32,
+    ) -> Result<SharedPersistent<T, F>> {
+        self.keep(buffer, |buffer| slices::broadcast(buffer, root))
+    }
+
+    /// A persistent [`allgather_in_place`](Self::allgather_in_place) (`MPI_Allgather_init`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn allgather_init<T: Datum + Send>(&self, buffer: Vec<T>) -> Result<SharedPersistent<T, F>> {
+        self.keep(buffer, |buffer| slices::allgather_in_place(self.place, buffer))
+    }
+
+    /// A persistent [`alltoall_in_place`](Self::alltoall_in_place) (`MPI_Alltoall_init`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alltoall_init<T: Datum + Send>(&self, buffer: Vec<T>) -> Result<SharedPersistent<T, F>> {
+        self.keep(buffer, |buffer| slices::alltoall_in_place(self.place, buffer))
+    }
+
+    /// A persistent [`allreduce_in_place`](Self::allreduce_in_place) (`MPI_Allreduce_init`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn allreduce_init<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<SharedPersistent<T, F>> {
+        self.keep(buffer, |buffer| slices::allreduce_in_place(buffer, Op::from_operation(op)))
+    }
+
+    /// A persistent [`reduce_in_place`](Self::reduce_in_place) (`MPI_Reduce_init`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reduce_init<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+        root: u32,
+    ) -> Result<SharedPersistent<T, F>> {
+        self.keep(buffer, |buffer| slices::reduce_in_place(self.place, buffer, Op::from_operation(op), root))
+    }
+
+    /// A persistent [`scan_in_place`](Self::scan_in_place) (`MPI_Scan_init`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scan_init<T: Datum + Send>(
+        &self,
+        buffer: Vec<T>,
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<SharedPersistent<T, F>> {
+        self.keep(buffer, |buffer| slices::scan_in_place(buffer, Op::from_operation(op)))
+    }
+
+    fn keep<T: Datum + Send>(
+        &self,
+        mut buffer: Vec<T>,
+        collective: impl FnOnce(&mut [T]) -> Result<Collective>,
+    ) -> Result<SharedPersistent<T, F>> {
+        let collective = collective(&mut buffer)?;
+        SharedPersistent::new(&self.handle, buffer, |inside| inside.collective_init_data(&collective))
+    }
 }

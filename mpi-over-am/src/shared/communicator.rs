@@ -9,6 +9,7 @@ use super::{Shared, SharedRequest};
 use crate::buffer::{
     Equivalence, RecvData, bytes_of, lend_fields, lend_fields_mut, lend_to_receive, lend_to_send,
 };
+use crate::collective::Place;
 use crate::communicator::Communicator;
 use crate::environment::JobFabric;
 use crate::error::Result;
@@ -24,8 +25,7 @@ use crate::tag::Tag;
 #[derive(Debug)]
 pub struct SharedCommunicator<F: Fabric = JobFabric> {
     pub(super) handle: Arc<Handle<F>>,
-    rank: u32,
-    size: u32,
+    pub(super) place: Place,
 }
 
 impl<F: Fabric> Clone for SharedCommunicator<F> {
@@ -54,20 +54,20 @@ impl<F: Fabric> Drop for Handle<F> {
 
 impl<F: Fabric> SharedCommunicator<F> {
     pub(super) fn new(shared: &Arc<Shared<F>>, number: usize) -> Result<Self> {
-        let (rank, size) = shared.inner.with(number, |inside| Ok((inside.rank(), inside.size())))?;
-        Ok(Self { handle: Arc::new(Handle { shared: Arc::clone(shared), number }), rank, size })
+        let place = shared.inner.with(number, |inside| Ok(inside.place()))?;
+        Ok(Self { handle: Arc::new(Handle { shared: Arc::clone(shared), number }), place })
     }
 
     /// This task's rank.
     #[must_use]
     pub fn rank(&self) -> u32 {
-        self.rank
+        self.place.rank
     }
 
     /// How many ranks there are.
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.size
+        self.place.size
     }
 
     /// Sends in standard mode (`MPI_Send`).

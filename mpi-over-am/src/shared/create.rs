@@ -5,7 +5,7 @@ use am_core::fabric::Fabric;
 
 use super::communicator::Handle;
 use super::{SharedCommunicator, Waiting};
-use crate::collective::{Collective, room};
+use crate::collective::slices;
 use crate::communicator::SplitType;
 use crate::error::Result;
 use crate::info::Info;
@@ -44,9 +44,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         let Handle { shared, number } = &*self.handle;
         let (own, mut words) = shared.inner.with(*number, |inside| inside.begin_split(color, key))?;
         // The same collective as that by which a task of one thread splits; the words live until it is over.
-        let recv = room(&mut words)?;
-        let gathering =
-            Collective::Allreduce { send: None, recv, op: Op::from_operation::<u64>(op::BitwiseOr) };
+        let gathering = slices::allreduce_in_place(&mut words, Op::from_operation::<u64>(op::BitwiseOr))?;
         shared.inner.carry_out(*number, |inside| inside.icollective_data(&gathering))?;
         let made = {
             let mut turn = shared.inner.enter()?;

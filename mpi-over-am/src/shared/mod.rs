@@ -32,6 +32,8 @@
 mod collectives;
 mod communicator;
 mod create;
+mod partitioned;
+mod persistent;
 mod probe;
 mod progress_thread;
 mod requests;
@@ -56,6 +58,8 @@ use crate::status::Status;
 use crate::thread_level::ThreadLevel;
 
 pub use communicator::SharedCommunicator;
+pub use partitioned::{ArrivedPart, OwnPart, SharedPartitionedReceive, SharedPartitionedSend};
+pub use persistent::SharedPersistent;
 pub use requests::SharedRequest;
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for all threads of the task. Clones are the same one.

@@ -14,5 +14,6 @@ mod random_traffic;
 mod requests;
 mod soak;
 mod threads;
+mod threads_persistent;
 mod topologies;
 mod windows;

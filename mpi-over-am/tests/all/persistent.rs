@@ -134,6 +134,24 @@ fn partitions_go_in_any_order_and_arrive_one_by_one() {
 }
 
 #[test]
+fn a_round_goes_on_while_something_else_is_waited_for() {
+    everywhere(2, |_, world| {
+        let other = 1 - world.rank();
+        for len in [16, 4000, 40_000] {
+            let mut send = world.psend_init(vec![world.rank(); len], 4, other, 3).unwrap();
+            let mut receive = world.precv_init(vec![9u32; len], 2, other, 3).unwrap();
+            receive.start().unwrap();
+            send.start().unwrap();
+            (0..4).for_each(|part| send.ready(part).unwrap());
+            // Nobody looks at the receive, whose sender was not heard of when it started.
+            send.wait().unwrap();
+            receive.wait().unwrap();
+            assert_eq!(receive.buffer().unwrap(), vec![other; len]);
+        }
+    });
+}
+
+#[test]
 fn partitioned_sides_meet_in_the_order_of_their_initialisation() {
     everywhere(2, |_, world| {
         const COUNT: u8 = 5;

@@ -12,12 +12,12 @@ use mpi_over_am::{
     ThreadLevel, op,
 };
 
-type SharedEnvironment = mpi_over_am::SharedEnvironment<Loopback>;
-type SharedCommunicator = mpi_over_am::SharedCommunicator<Loopback>;
-type Environment = mpi_over_am::Environment<Loopback>;
+pub(crate) type SharedEnvironment = mpi_over_am::SharedEnvironment<Loopback>;
+pub(crate) type SharedCommunicator = mpi_over_am::SharedCommunicator<Loopback>;
+pub(crate) type Environment = mpi_over_am::Environment<Loopback>;
 
 /// Runs a job whose tasks up to `shared` have an environment for many threads, and the others one for a single thread.
-fn job(
+pub(crate) fn job(
     config: Config,
     shared: u32,
     many: impl Fn(&SharedEnvironment) + Sync,
@@ -45,11 +45,11 @@ fn job(
     });
 }
 
-fn configs(tasks: u32) -> [Config; 3] {
+pub(crate) fn configs(tasks: u32) -> [Config; 3] {
     [Config::new(tasks), Config::hostile(tasks, 21), Config::hostile(tasks, 22)]
 }
 
-const THREADS: u32 = 4;
+pub(crate) const THREADS: u32 = 4;
 const MESSAGES: u64 = 60;
 
 /// Each thread talks with the thread of its number in the next task, by messages of many lengths.

@@ -1,0 +1,294 @@
+//! The elements of partitioned operations of several threads: a part belongs to one thread at a time, or to the operation.
+
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use am_core::buffer::{RawBuffer, RawBytes};
+use bytemuck::{AnyBitPattern, NoUninit};
+
+/// A vector that is taken apart: nothing borrows it as a whole while parts of it are in use.
+#[derive(Debug)]
+struct Elements<T> {
+    at: NonNull<T>,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: it owns elements that may be sent and shared, as a vector does.
+unsafe impl<T: Send> Send for Elements<T> {}
+// SAFETY: what is reached through a shared reference is handed out by the two types below only, which say to whom.
+unsafe impl<T: Send + Sync> Sync for Elements<T> {}
+
+impl<T> Elements<T> {
+    fn new(elements: Vec<T>) -> Self {
+        let mut elements = ManuallyDrop::new(elements);
+        let (len, capacity) = (elements.len(), elements.capacity());
+        let at = NonNull::new(elements.as_mut_ptr()).expect("the pointer of a vector is not null");
+        Self { at, len, capacity }
+    }
+
+    /// Where a part begins.
+    fn part(&self, part: usize, count: usize) -> NonNull<T> {
+        let start = part.checked_mul(count).filter(|&start| self.len.checked_sub(start) >= Some(count));
+        let start = start.expect("parts lie inside of the vector");
+        // SAFETY: the offset is inside of the vector (just checked), or at its end for a part of nothing.
+        unsafe { self.at.add(start) }
+    }
+
+    fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+}
+
+impl<T> Drop for Elements<T> {
+    fn drop(&mut self) {
+        // SAFETY: pointer, length and capacity are those of the vector that `new` took apart, and nobody else gives them back. No
+        // part is out: each borrows its owner; no operation has one: the owner drops this when it is over (see the types below).
+        drop(unsafe { Vec::from_raw_parts(self.at.as_ptr(), self.len, self.capacity) });
+    }
+}
+
+/// Elements to be sent in parts. Its owner drops it when no operation reads any of them.
+#[derive(Debug)]
+pub(crate) struct PartsToSend<T> {
+    elements: Elements<T>,
+    /// Elements of a part.
+    count: usize,
+    states: Box<[AtomicU8]>,
+}
+
+/// It is nobody's: the next thread that asks has it.
+const FREE: u8 = 0;
+/// A thread has it.
+const TAKEN: u8 = 1;
+/// The operation reads it.
+const LEAVING: u8 = 2;
+
+/// Why a thread cannot have a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotFree {
+    /// There is no such part.
+    Unknown,
+    /// Another thread has it.
+    Taken,
+    /// It was handed over.
+    Leaving,
+}
+
+impl<T: NoUninit> PartsToSend<T> {
+    /// `parts` parts of `count` elements each, which are all.
+    pub(crate) fn new(elements: Vec<T>, parts: usize, count: usize) -> Self {
+        assert_eq!(Some(elements.len()), parts.checked_mul(count), "the parts are the whole");
+        let states = (0..parts).map(|_| AtomicU8::new(FREE)).collect();
+        Self { elements: Elements::new(elements), count, states }
+    }
+
+    /// All elements, for an operation that reads a part when it was [handed over](TakenPart::hand_over), until they are
+    /// [all free again](Self::free_all).
+    pub(crate) fn bytes(&self) -> RawBytes {
+        // SAFETY: the elements lie on the heap until this is dropped, when nothing reads them any more (the owner's word), and are
+        // initialised (`NoUninit`). Nobody writes a part that is being read: threads write those that they have taken.
+        unsafe { RawBytes::new(self.elements.at.cast(), self.elements.bytes()) }
+    }
+
+    /// How many parts there are.
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// A part, for the calling thread.
+    pub(crate) fn take(&self, part: usize) -> Result<TakenPart<'_, T>, NotFree> {
+        let state = self.states.get(part).ok_or(NotFree::Unknown)?;
+        // Acquire, with the Release of whoever had it last: what was done with the part is done.
+        match state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(TakenPart { all: self, part }),
+            Err(TAKEN) => Err(NotFree::Taken),
+            Err(_) => Err(NotFree::Leaving),
+        }
+    }
+
+    /// The operation is over: what was handed over is free. The caller knows that it reads no part any more.
+    pub(crate) fn free_all(&self) {
+        for state in &self.states {
+            // Release, with the Acquire of `take`: the operation has read the part. Who has taken one keeps it.
+            let _ = state.compare_exchange(LEAVING, FREE, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A part that a thread has. It is free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct TakenPart<'a, T: NoUninit> {
+    all: &'a PartsToSend<T>,
+    part: usize,
+}
+
+impl<T: NoUninit> TakenPart<'_, T> {
+    /// Which one it is.
+    pub(crate) fn number(&self) -> usize {
+        self.part
+    }
+
+    /// The operation has it from now on.
+    pub(crate) fn hand_over(self) {
+        // Relaxed: whoever reads the part for the operation is ordered after this by the turn in which it is handed over.
+        self.all.states[self.part].store(LEAVING, Ordering::Relaxed);
+        std::mem::forget(self);
+    }
+}
+
+impl<T: NoUninit> Drop for TakenPart<'_, T> {
+    fn drop(&mut self) {
+        // Release, with the Acquire of `take`.
+        self.all.states[self.part].store(FREE, Ordering::Release);
+    }
+}
+
+impl<T: NoUninit> Deref for TakenPart<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `count` initialised elements of the vector, which the owner keeps as long as this borrows it. Only this value
+        // reaches them: it alone has taken the part, and the operation reads only what was handed over.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.all.elements.part(self.part, self.all.count).as_ptr(),
+                self.all.count,
+            )
+        }
+    }
+}
+
+impl<T: NoUninit> DerefMut for TakenPart<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        let at = self.all.elements.part(self.part, self.all.count).as_ptr();
+        // SAFETY: as for `deref`, and this value is exclusively borrowed.
+        unsafe { std::slice::from_raw_parts_mut(at, self.all.count) }
+    }
+}
+
+/// Elements to be received in parts. Its owner drops it when no operation writes any of them.
+#[derive(Debug)]
+pub(crate) struct PartsToReceive<T> {
+    elements: Elements<T>,
+    /// Elements of a part.
+    count: usize,
+    /// Parts that threads look at.
+    seen: AtomicUsize,
+}
+
+impl<T: AnyBitPattern> PartsToReceive<T> {
+    /// Parts of `count` elements each, which are all.
+    pub(crate) fn new(elements: Vec<T>, count: usize) -> Self {
+        Self { elements: Elements::new(elements), count, seen: AtomicUsize::new(0) }
+    }
+
+    /// All elements, for an operation that writes to them in a round, each part before it has [arrived](Self::see); the owner
+    /// starts no round while a part [is seen](Self::is_seen).
+    pub(crate) fn room(&self) -> RawBuffer {
+        // SAFETY: the elements lie on the heap until this is dropped, when nothing writes to them any more (the owner's word).
+        // Nobody reads a part that is being written (the same), and whatever bytes come make valid elements (`AnyBitPattern`).
+        unsafe { RawBuffer::new(self.elements.at.cast(), self.elements.bytes()) }
+    }
+
+    /// Whether a thread looks at a part.
+    pub(crate) fn is_seen(&self) -> bool {
+        // Acquire, with the Release of a `SeenPart` that goes: what was read is read before the next round writes.
+        self.seen.load(Ordering::Acquire) > 0
+    }
+
+    /// A part that has arrived, and which there is. The caller knows that nothing writes to it before the next round.
+    pub(crate) fn see(&self, part: usize) -> SeenPart<'_, T> {
+        let at = self.elements.part(part, self.count);
+        // Relaxed: the turn in which a part is seen orders this before the next round. Nobody forgets 2^64 of them, one by one.
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        SeenPart { all: self, at }
+    }
+
+    /// All elements. The caller knows that no round is under way.
+    pub(crate) fn all(&mut self) -> &mut [T] {
+        // SAFETY: the initialised elements of the vector; nothing writes to them (the caller's word), no thread looks at a part,
+        // since that would borrow this, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.elements.at.as_ptr(), self.elements.len) }
+    }
+}
+
+/// A part that has arrived. While there is one, no other round begins.
+#[derive(Debug)]
+pub(crate) struct SeenPart<'a, T> {
+    all: &'a PartsToReceive<T>,
+    at: NonNull<T>,
+}
+
+// SAFETY: it is a shared borrow of elements that may be shared.
+unsafe impl<T: Send + Sync> Send for SeenPart<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for SeenPart<'_, T> {}
+
+impl<T> Deref for SeenPart<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `count` initialised elements of the vector, which the owner keeps as long as this borrows it; nothing writes to
+        // them before the next round (`see`), and none begins while this is there.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.all.count) }
+    }
+}
+
+impl<T> Drop for SeenPart<'_, T> {
+    fn drop(&mut self) {
+        // Release, with the Acquire of `is_seen`.
+        self.all.seen.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_belongs_to_one_thread_at_a_time() {
+        let all = PartsToSend::new(vec![0u32; 12], 4, 3);
+        assert_eq!(all.len(), 4);
+        assert_eq!(all.take(4).unwrap_err(), NotFree::Unknown);
+        std::thread::scope(|threads| {
+            for part in 0..4 {
+                let all = &all;
+                threads.spawn(move || {
+                    let mut mine = all.take(part).unwrap();
+                    assert_eq!(all.take(part).unwrap_err(), NotFree::Taken);
+                    mine.fill(u32::try_from(part).unwrap());
+                    assert_eq!(mine.number(), part);
+                    if part % 2 == 0 {
+                        mine.hand_over();
+                        assert_eq!(all.take(part).unwrap_err(), NotFree::Leaving);
+                    }
+                });
+            }
+        });
+        let held = all.take(1).unwrap();
+        all.free_all();
+        assert_eq!(all.take(1).unwrap_err(), NotFree::Taken);
+        assert_eq!(held[..], [1; 3]);
+        assert_eq!(all.take(0).unwrap()[..], [0; 3]);
+        assert_eq!(all.bytes().len(), 48);
+    }
+
+    #[test]
+    fn parts_that_are_seen_are_counted() {
+        let mut all = PartsToReceive::new(vec![1u8, 2, 3, 4], 2);
+        assert_eq!(all.room().len(), 4);
+        let (first, second) = (all.see(0), all.see(1));
+        assert_eq!((&first[..], &second[..]), (&[1, 2][..], &[3, 4][..]));
+        drop(first);
+        assert!(all.is_seen());
+        drop(second);
+        assert!(!all.is_seen());
+        all.all()[0] = 9;
+        assert_eq!(all.see(0)[..], [9, 2]);
+        let nothing = PartsToReceive::new(Vec::<u64>::new(), 0);
+        assert!(nothing.see(3).is_empty());
+    }
+}
