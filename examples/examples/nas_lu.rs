@@ -20,10 +20,11 @@
 use std::process::ExitCode;
 
 use am_examples::Failure;
-use am_examples::gas::{self, State};
-use am_examples::nas::{self, Choice, Class, Outcome, timed};
-use am_examples::ssor::Solver;
-use am_examples::tiles::{Tile, grid_of};
+use am_examples::application::{self, Method, Problem};
+use am_examples::flow::Flow;
+use am_examples::gas;
+use am_examples::nas::{self, Choice, Class, Outcome};
+use am_examples::ssor::Relaxation;
 use clap::Parser;
 use mpi_over_am::{Communicator, op};
 
@@ -36,39 +37,13 @@ struct Arguments {
 }
 
 const PROGRAM: &str = "nas_lu";
-const TOLERANCE: f64 = 1e-8;
-const NAMES: [&str; RESULTS] = [
-    "change of density",
-    "change of momentum x",
-    "change of momentum y",
-    "change of momentum z",
-    "change of energy",
-    "error of density",
-    "error of momentum x",
-    "error of momentum y",
-    "error of momentum z",
-    "error of energy",
-    "pressure on a surface",
-];
-/// Norms of changes, norms of errors, one integral.
-const RESULTS: usize = 11;
-
-/// A size of the problem.
-struct Problem {
-    /// Points along a side.
-    size: usize,
-    steps: u32,
-    time_step: f64,
-    expected: [f64; RESULTS],
-}
-
 fn problem(class: Class) -> Problem {
     match class {
         Class::S => Problem {
             size: 12,
             steps: 50,
             time_step: 0.5,
-            expected: [
+            expected: &[
                 1.619_634_321_097_670_2e-2,
                 2.197_674_516_482_132e-3,
                 1.517_992_765_339_918_5e-3,
@@ -86,7 +61,7 @@ fn problem(class: Class) -> Problem {
             size: 33,
             steps: 300,
             time_step: 1.5e-3,
-            expected: [
+            expected: &[
                 12.365_116_381_92,
                 1.317_228_477_799,
                 2.550_120_713_095,
@@ -104,7 +79,7 @@ fn problem(class: Class) -> Problem {
             size: 64,
             steps: 250,
             time_step: 2.0,
-            expected: [
+            expected: &[
                 7.790_210_760_668_937e2,
                 6.340_276_525_969_287e1,
                 1.949_924_972_729_248e2,
@@ -131,65 +106,28 @@ fn main() -> ExitCode {
 
 fn run(world: &Communicator, class: Class) -> Result<Outcome, Failure> {
     let problem = problem(class);
-    let [along_x, along_y] = grid_of(world.size(), problem.size);
-    let grid = world.create_cartesian(&[along_y, along_x], &[false; 2])?;
-    let mut solver = match &grid {
-        Some(grid) => {
-            let mut solver = Solver::new(Tile::new(grid, problem.size)?, problem.time_step, gas::steady);
-            begin(&mut solver);
-            // Once to warm up, not measured.
-            solver.step()?;
-            begin(&mut solver);
-            Some(solver)
-        }
-        None => None,
-    };
-    let (norms, seconds) = timed(world, || {
-        let Some(solver) = &mut solver else { return Ok([0.0; 5]) };
-        (0..problem.steps).try_for_each(|_| solver.step())?;
-        solver.norms_of_changes()
-    })?;
-    let mut results = [0.0; RESULTS];
-    if let Some(solver) = &solver {
-        results[..5].copy_from_slice(&norms);
-        results[5..10].copy_from_slice(&errors(solver)?);
-        results[10] = surface_integral(solver)?;
-    }
-    // Who is not in the grid is to know too.
-    world.broadcast(&mut results, 0)?;
-    if world.rank() == 0 {
-        println!("{along_x} x {along_y} of {} tasks have a part of the cube", world.size());
-        for ((name, result), expected) in NAMES.iter().zip(results).zip(problem.expected) {
-            println!("{name:<21} {result:.13e}, which should be {expected:.13e}");
-        }
-    }
-    let is_near = |(result, expected): (&f64, &f64)| ((result - expected) / expected).abs() <= TOLERANCE;
-    let is_verified = results.iter().zip(&problem.expected).all(is_near);
     let side = problem.size as f64;
-    let of_a_step = 1984.77 * side.powi(3) - 10923.3 * side.powi(2) + 27770.9 * side - 144_010.0;
-    Ok(Outcome { is_verified, seconds, operations: f64::from(problem.steps) * of_a_step })
+    let operations = 1984.77 * side.powi(3) - 10923.3 * side.powi(2) + 27770.9 * side - 144_010.0;
+    application::run(world, &problem, operations, Lu(Relaxation::new(problem.time_step)))
 }
 
-fn begin(solver: &mut Solver<'_>) {
-    let last = solver.tile().size() - 1;
-    solver.begin(|place, in_unit_cube| {
-        let is_on_face = place.iter().any(|place| *place == 0 || *place == last);
-        if is_on_face { gas::steady(in_unit_cube) } else { gas::blended(in_unit_cube) }
-    });
-}
+struct Lu(Relaxation);
 
-/// The norms of what is still missing to the steady state.
-fn errors(solver: &Solver<'_>) -> Result<State, Failure> {
-    let last = (solver.tile().size() - 1) as f64;
-    solver.norms(|place| {
-        let (steady, state) = (gas::steady(place.map(|place| place as f64 / last)), solver.state(place));
-        std::array::from_fn(|number| steady[number] - state[number])
-    })
+impl Method for Lu {
+    const FURTHER: &[&str] = &["pressure on a surface"];
+
+    fn step(&mut self, flow: &mut Flow<'_>) -> Result<(), Failure> {
+        self.0.step(flow)
+    }
+
+    fn further_results(&self, flow: &Flow<'_>) -> Result<Vec<f64>, Failure> {
+        Ok(vec![surface_integral(flow)?])
+    }
 }
 
 /// The integral of the pressure over the surface of a box inside of the cube, by the trapezoidal rule.
-fn surface_integral(solver: &Solver<'_>) -> Result<f64, Failure> {
-    let tile = solver.tile();
+fn surface_integral(flow: &Flow<'_>) -> Result<f64, Failure> {
+    let tile = flow.tile();
     let last = tile.size() - 1;
     let corners = [[1, last - 1], [1, last - 2], [2, last - 1]];
     // What a point weighs because of where it is along a direction: half at the ends.
@@ -211,7 +149,7 @@ fn surface_integral(solver: &Solver<'_>) -> Result<f64, Failure> {
                 let faces = (0..3).filter(|direction| is_end(*direction));
                 let of_faces: f64 = faces.map(|face| weights[(face + 1) % 3] * weights[(face + 2) % 3]).sum();
                 if of_faces > 0.0 {
-                    sum[0] += of_faces * gas::pressure(solver.state(place));
+                    sum[0] += of_faces * gas::pressure(flow.state(place));
                 }
             }
         }

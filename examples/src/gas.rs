@@ -2,11 +2,14 @@
 //!
 //! The rate of change of a state is minus the sum of the differences of its fluxes along the three directions, plus second
 //! differences of what diffuses, plus a source that makes a known polynomial the steady state. After D. Bailey et al., "The NAS
-//! Parallel Benchmarks", RNR-94-007, section 3.2. Derivatives are not kept as matrices here: they are applied to a change of
-//! state, which takes a fraction of the work.
+//! Parallel Benchmarks", RNR-94-007, section 3.2. Where it will do, derivatives are not made as matrices but applied to a change
+//! of state, which takes a fraction of the work.
 
 /// Density, three components of momentum, energy.
 pub type State = [f64; 5];
+
+/// Rows of factors of the five numbers of a state.
+pub type Matrix = [State; 5];
 
 // The report's k1 to k5, and products of them.
 const K1: f64 = 1.4;
@@ -76,6 +79,18 @@ impl Motion {
         let half_square = 0.5 * dot(velocity, velocity);
         Self { volume, velocity, half_square, pressure: K2 * (state[4] - state[0] * half_square) }
     }
+
+    /// How a small change of the state changes the pressure.
+    #[inline(always)]
+    fn pressure_by(&self, by: &State) -> f64 {
+        K2 * (by[4] - dot(self.velocity, [by[1], by[2], by[3]]) + self.half_square * by[0])
+    }
+
+    /// The square of the speed of sound.
+    #[inline(always)]
+    fn sound_square(&self) -> f64 {
+        K1 * self.pressure * self.volume
+    }
 }
 
 #[inline(always)]
@@ -117,11 +132,12 @@ pub fn flux_and_diffusion(state: &State, direction: usize) -> (State, State) {
 #[inline(always)]
 #[must_use]
 pub fn change(state: &State, by: &State, direction: usize, of_flux: f64, of_diffusion: f64) -> State {
-    let Motion { volume, velocity, half_square, pressure } = Motion::of(state);
-    let (speed, momentum) = (velocity[direction], [by[1], by[2], by[3]]);
-    let pressure_by = K2 * (by[4] - dot(velocity, momentum) + half_square * by[0]);
+    let motion = Motion::of(state);
+    let Motion { volume, velocity, pressure, .. } = motion;
+    let speed = velocity[direction];
+    let pressure_by = motion.pressure_by(by);
     // The changes of the momentum that are not those of the density.
-    let pushed: [f64; 3] = std::array::from_fn(|component| momentum[component] - velocity[component] * by[0]);
+    let pushed: [f64; 3] = std::array::from_fn(|component| by[1 + component] - velocity[component] * by[0]);
     let velocity_by = pushed.map(|pushed| pushed * volume);
     let across = pushed[direction];
     let same = of_flux * speed + of_diffusion * DIFFUSION[direction];
@@ -140,6 +156,93 @@ pub fn change(state: &State, by: &State, direction: usize, of_flux: f64, of_diff
             + speed * velocity_by[direction] / 3.0
             + CONDUCTION * volume * (by[4] - state[4] * volume * by[0]));
     sum
+}
+
+/// The derivatives of the flux along a direction, and of what diffuses along it.
+#[inline(always)]
+#[must_use]
+pub fn derivatives(state: &State, direction: usize) -> (Matrix, Matrix) {
+    let Motion { volume, velocity, half_square, pressure } = Motion::of(state);
+    let (speed, [u, v, w]) = (velocity[direction], velocity);
+    let (mut flux, mut diffusion) = ([[0.0; 5]; 5], [[0.0; 5]; 5]);
+    // What goes along is carried faster if the momentum grows, and the density does not.
+    let carried = [1.0, u, v, w, (state[4] + pressure) * volume];
+    let pressure_by = [half_square, -u, -v, -w, 1.0].map(|factor| K2 * factor);
+    for number in 0..5 {
+        flux[number][0] -= carried[number] * speed;
+        flux[number][1 + direction] += carried[number];
+        flux[number][number] += speed;
+        flux[1 + direction][number] += pressure_by[number];
+        flux[4][number] += pressure_by[number] * speed;
+        diffusion[number][number] += DIFFUSION[direction];
+    }
+    let conducted = VISCOSITY * volume * CONDUCTION;
+    diffusion[4][0] -= conducted * state[4] * volume;
+    diffusion[4][4] += conducted;
+    for component in 0..3 {
+        let along = if component == direction { 1.0 / 3.0 } else { 0.0 };
+        let viscous = VISCOSITY * volume * stiffness(component, direction);
+        let heating = VISCOSITY * volume * velocity[component] * (1.0 - CONDUCTION + along);
+        diffusion[1 + component][0] -= viscous * velocity[component];
+        diffusion[1 + component][1 + component] += viscous;
+        diffusion[4][0] -= heating * velocity[component];
+        diffusion[4][1 + component] += heating;
+    }
+    (flux, diffusion)
+}
+
+/// A small change of a state as waves along a direction: entropy, which goes with the gas as do the changes of velocity across;
+/// in the place of the velocity along the direction the sound that goes forward, and last that which comes back. It is these that
+/// the flux neither mixes nor turns into each other.
+#[inline(always)]
+#[must_use]
+pub fn waves(state: &State, by: &State, direction: usize) -> State {
+    let motion = Motion::of(state);
+    let Motion { volume, velocity, .. } = motion;
+    let (pressure_by, sound_square) = (motion.pressure_by(by), motion.sound_square());
+    let velocity_by = |component: usize| volume * (by[1 + component] - velocity[component] * by[0]);
+    let (along, pushed) = (velocity_by(direction), volume * pressure_by / sound_square.sqrt());
+    let mut waves =
+        [by[0] - pressure_by / sound_square, velocity_by(0), velocity_by(1), velocity_by(2), pushed - along];
+    waves[1 + direction] = pushed + along;
+    waves
+}
+
+/// The small change of a state that is the sum of these [`waves`].
+#[inline(always)]
+#[must_use]
+pub fn change_of_waves(state: &State, waves: &State, direction: usize) -> State {
+    let motion = Motion::of(state);
+    let Motion { velocity, half_square, .. } = motion;
+    let sound_square = motion.sound_square();
+    let (forward, back) = (waves[1 + direction], waves[4]);
+    let mut velocity_by = [waves[1], waves[2], waves[3]];
+    velocity_by[direction] = 0.5 * (forward - back);
+    let pressure_by = 0.5 * (forward + back) * state[0] * sound_square.sqrt();
+    let density = waves[0] + pressure_by / sound_square;
+    let momentum: [f64; 3] =
+        std::array::from_fn(|component| state[0] * velocity_by[component] + velocity[component] * density);
+    let energy = pressure_by / K2 + dot(velocity, momentum) - half_square * density;
+    [density, momentum[0], momentum[1], momentum[2], energy]
+}
+
+/// How fast each of the [`waves`] goes.
+#[inline(always)]
+#[must_use]
+pub fn wave_speeds(state: &State, direction: usize) -> State {
+    let motion = Motion::of(state);
+    let (speed, sound) = (motion.velocity[direction], motion.sound_square().sqrt());
+    let mut speeds = [speed; 5];
+    speeds[1 + direction] += sound;
+    speeds[4] -= sound;
+    speeds
+}
+
+/// How fast that which diffuses fastest along a direction does so: heat.
+#[inline(always)]
+#[must_use]
+pub fn strongest_diffusion(state: &State, direction: usize) -> f64 {
+    DIFFUSION[direction] + VISCOSITY * CONDUCTION / state[0]
 }
 
 /// The change of a state that, together with `weights` times what it changes of the diffusion along each direction, is `goal`.
@@ -189,6 +292,35 @@ mod tests {
                 let slope = |up: State, down: State| (up[number] - down[number]) / (2.0 * step);
                 assert!((slope(flux_up, flux_down) - of_flux[number]).abs() < 1e-7);
                 assert!((slope(diffusion_up, diffusion_down) - of_diffusion[number]).abs() < 1e-7);
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_of_derivatives_do_what_is_applied() {
+        let state = steady([0.7, 0.1, 0.4]);
+        for direction in 0..3 {
+            let (flux, diffusion) = derivatives(&state, direction);
+            let applied = change(&state, &BY, direction, 1.5, 2.5);
+            for number in 0..5 {
+                let by_matrix: f64 =
+                    (0..5).map(|at| (1.5 * flux[number][at] + 2.5 * diffusion[number][at]) * BY[at]).sum();
+                assert!((by_matrix - applied[number]).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn each_wave_travels_at_its_speed() {
+        let state = steady([0.2, 0.9, 0.5]);
+        for direction in 0..3 {
+            let speeds = wave_speeds(&state, direction);
+            let found = waves(&state, &BY, direction);
+            let back = change_of_waves(&state, &found, direction);
+            let flux = waves(&state, &change(&state, &BY, direction, 1.0, 0.0), direction);
+            for number in 0..5 {
+                assert!((back[number] - BY[number]).abs() < 1e-12);
+                assert!((flux[number] - speeds[number] * found[number]).abs() < 1e-12);
             }
         }
     }

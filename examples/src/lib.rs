@@ -4,9 +4,13 @@
 
 pub mod aggregate;
 pub mod alltoallv;
+pub mod application;
 pub mod arguments;
+pub mod blocks;
+pub mod directions;
 pub mod failure;
 pub mod fft;
+pub mod flow;
 pub mod gas;
 pub mod graph500;
 pub mod kernel;
@@ -24,6 +28,7 @@ pub mod statistics;
 pub mod text;
 pub mod tiles;
 pub mod turn;
+pub mod waves;
 pub mod word_table;
 
 pub use failure::Failure;

@@ -16,12 +16,15 @@ const LAYERS: usize = 2;
 /// Tags of the edges across x and y.
 const EDGE_TAGS: [i32; 2] = [2, 3];
 
+/// For each direction, the one that counts planes of lines along it, and the one that counts the lines of a plane.
+const ACROSS: [[usize; 2]; 3] = [[2, 1], [2, 0], [1, 0]];
+
 /// Which neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// At smaller x or y.
+    /// At smaller places.
     Low,
-    /// At larger x or y.
+    /// At larger places.
     High,
 }
 
@@ -58,8 +61,8 @@ pub struct Tile<'a> {
     grid: &'a Communicator,
     size: usize,
     own: [Range<usize>; 3],
-    /// By direction x, y: who is at smaller places, and who at larger ones.
-    neighbours: [[u32; 2]; 2],
+    /// By direction: who is at smaller places, and who at larger ones.
+    neighbours: [[u32; 2]; 3],
 }
 
 impl<'a> Tile<'a> {
@@ -78,7 +81,8 @@ impl<'a> Tile<'a> {
             let shift = topology.shift(grid.rank(), dimension, 1)?;
             Ok::<_, Failure>([shift.source, shift.destination].map(|task| task.unwrap_or(PROC_NULL)))
         };
-        Ok(Self { grid, size, own: [own(1), own(0), 0..size], neighbours: [neighbours(1)?, neighbours(0)?] })
+        let neighbours = [neighbours(1)?, neighbours(0)?, [PROC_NULL; 2]];
+        Ok(Self { grid, size, own: [own(1), own(0), 0..size], neighbours })
     }
 
     /// The communicator of the tasks that have tiles.
@@ -105,6 +109,27 @@ impl<'a> Tile<'a> {
     pub fn inside(&self, direction: usize) -> Range<usize> {
         let own = &self.own[direction];
         own.start.max(1)..own.end.min(self.size - 1)
+    }
+
+    /// The planes, inside of the cube, of lines along a direction.
+    #[must_use]
+    pub fn planes(&self, direction: usize) -> Range<usize> {
+        self.inside(ACROSS[direction][0])
+    }
+
+    /// Where in a field the lines along a direction that lie in a plane have their first points inside of the cube.
+    pub fn lines(&self, direction: usize, plane: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
+        let [of_planes, of_lines] = ACROSS[direction];
+        let mut place = [0, 1, 2].map(|direction| self.inside(direction).start);
+        place[of_planes] = plane;
+        let (first, apart) = (self.at(place), self.strides()[of_lines]);
+        (0..self.inside(of_lines).len()).map(move |line| first + line * apart)
+    }
+
+    /// Who has the places beside the own ones: nobody ([`PROC_NULL`]) beyond the faces of the cube.
+    #[must_use]
+    pub fn neighbour(&self, direction: usize, side: Side) -> u32 {
+        self.neighbours[direction][side as usize]
     }
 
     /// How far neighbours along each direction are apart in a field.
@@ -225,10 +250,6 @@ impl<'a> Tile<'a> {
             self.grid.send(line, dest, tag)?;
         }
         Ok(())
-    }
-
-    fn neighbour(&self, direction: usize, side: Side) -> u32 {
-        self.neighbours[direction][side as usize]
     }
 
     /// The own places across a direction, of x and y.

@@ -1,0 +1,107 @@
+//! What the NAS applications BT, SP and LU have in common: the run of a problem in steps of time, and its verification.
+
+use mpi_over_am::Communicator;
+
+use crate::Failure;
+use crate::flow::Flow;
+use crate::nas::{Outcome, timed};
+use crate::tiles::{Tile, grid_of};
+
+/// How near to the official values results must be, as a part of them.
+const TOLERANCE: f64 = 1e-8;
+/// The norms that every application has as its first results.
+const NORMS: [&str; 10] = [
+    "change of density",
+    "change of momentum x",
+    "change of momentum y",
+    "change of momentum z",
+    "change of energy",
+    "error of density",
+    "error of momentum x",
+    "error of momentum y",
+    "error of momentum z",
+    "error of energy",
+];
+
+/// A size of the problem.
+#[derive(Debug)]
+pub struct Problem {
+    /// Points along a side.
+    pub size: usize,
+    /// Steps of time.
+    pub steps: u32,
+    /// How long a step is.
+    pub time_step: f64,
+    /// The official norms of changes, norms of errors, and further results.
+    pub expected: &'static [f64],
+}
+
+/// How a step of time is done.
+pub trait Method {
+    /// The names of results beyond the norms.
+    const FURTHER: &[&str] = &[];
+
+    /// One step of time: the states advance, and their rates of change are found. Collective.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    fn step(&mut self, flow: &mut Flow<'_>) -> Result<(), Failure>;
+
+    /// The results beyond the norms. Collective.
+    ///
+    /// # Errors
+    /// What MPI reports.
+    fn further_results(&self, _flow: &Flow<'_>) -> Result<Vec<f64>, Failure> {
+        Ok(Vec::new())
+    }
+}
+
+/// Runs `problem` by `method`, on as many of the tasks as have room in the cube. `operations` are those of a step, as the
+/// benchmark counts them. Collective.
+///
+/// # Errors
+/// What MPI reports.
+pub fn run<M: Method>(
+    world: &Communicator,
+    problem: &Problem,
+    operations: f64,
+    mut method: M,
+) -> Result<Outcome, Failure> {
+    let names = || NORMS.iter().chain(M::FURTHER);
+    assert_eq!(names().count(), problem.expected.len(), "an official value for each result");
+    let [along_x, along_y] = grid_of(world.size(), problem.size);
+    let grid = world.create_cartesian(&[along_y, along_x], &[false; 2])?;
+    let mut flow = match &grid {
+        Some(grid) => {
+            let mut flow = Flow::new(Tile::new(grid, problem.size)?);
+            flow.begin();
+            // Once to warm up, not measured.
+            method.step(&mut flow)?;
+            flow.begin();
+            Some(flow)
+        }
+        None => None,
+    };
+    let (changes, seconds) = timed(world, || {
+        let Some(flow) = &mut flow else { return Ok([0.0; 5]) };
+        (0..problem.steps).try_for_each(|_| method.step(flow))?;
+        flow.norms_of_changes()
+    })?;
+    let mut results = vec![0.0; problem.expected.len()];
+    if let Some(flow) = &flow {
+        results[..5].copy_from_slice(&changes);
+        results[5..10].copy_from_slice(&flow.norms_of_errors()?);
+        results[10..].copy_from_slice(&method.further_results(flow)?);
+    }
+    // Who is not in the grid is to know too.
+    world.broadcast(&mut results, 0)?;
+    if world.rank() == 0 {
+        println!("{along_x} x {along_y} of {} tasks have a part of the cube", world.size());
+        for ((name, result), expected) in names().zip(&results).zip(problem.expected) {
+            println!("{name:<21} {result:.13e}, which should be {expected:.13e}");
+        }
+    }
+    let is_near = |(result, expected): (&f64, &f64)| ((result - expected) / expected).abs() <= TOLERANCE;
+    let is_verified = results.iter().zip(problem.expected).all(is_near);
+    Ok(Outcome { is_verified, seconds, operations: f64::from(problem.steps) * operations })
+}

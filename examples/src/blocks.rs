@@ -1,0 +1,86 @@
+//! Equations along a line in which all five numbers of a point hang together, and with those of both neighbours: a matrix with
+//! three diagonals of 5 x 5 blocks. They are solved by Gauss's elimination without pivots.
+
+use crate::directions::{Elimination, Piece};
+use crate::gas::{Matrix, State, derivatives};
+
+/// Elimination with the derivatives of flux and diffusion as blocks.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    /// Those of the states of a piece.
+    derivatives: Vec<(Matrix, Matrix)>,
+}
+
+/// The five numbers of a point: each is the last entry, less the others times the five numbers of the point behind.
+type Row = [[f64; 6]; 5];
+
+impl Elimination for Blocks {
+    const REACH: usize = 1;
+    type Row = Row;
+
+    fn eliminate(&mut self, piece: &Piece<'_>, rows: &mut [Row]) {
+        let [of_flux, of_diffusion] = piece.weights;
+        self.derivatives.clear();
+        self.derivatives.extend(piece.states.iter().map(|state| derivatives(state, piece.direction)));
+        for (at, (goal, around)) in piece.goals.iter().zip(self.derivatives.windows(3)).enumerate() {
+            // The point's own block, and the right-hand side.
+            let mut own = Row::default();
+            for (i, (own, diffusion)) in own.iter_mut().zip(&around[1].1).enumerate() {
+                own.iter_mut().zip(diffusion).for_each(|(own, by)| *own = 2.0 * of_diffusion * by);
+                own[i] += 1.0;
+                own[5] = goal[i];
+            }
+            // The point before goes out of the equations: its row says what it is.
+            for (own, factors) in own.iter_mut().zip(&weighted(&around[0], of_flux, of_diffusion)) {
+                for (factor, row) in factors.iter().zip(&rows[at]) {
+                    own.iter_mut().zip(row).for_each(|(own, entry)| *own += factor * entry);
+                }
+            }
+            rows[at + 1] = solved(own, &weighted(&around[2], of_flux, -of_diffusion));
+        }
+    }
+
+    #[inline(always)]
+    fn unknown(row: &Row, behind: &[State]) -> State {
+        row.map(|row| row[5] - (0..5).map(|at| row[at] * behind[0][at]).sum::<f64>())
+    }
+}
+
+#[inline(always)]
+fn weighted((flux, diffusion): &(Matrix, Matrix), of_flux: f64, of_diffusion: f64) -> Matrix {
+    let mut sum = Matrix::default();
+    for (sum, (flux, diffusion)) in sum.iter_mut().zip(flux.iter().zip(diffusion)) {
+        for (sum, (flux, diffusion)) in sum.iter_mut().zip(flux.iter().zip(diffusion)) {
+            *sum = of_flux * flux + of_diffusion * diffusion;
+        }
+    }
+    sum
+}
+
+/// The row of a point, of its own block with the right-hand side, and the block of the point behind.
+#[inline(always)]
+fn solved(mut own: Row, behind: &Matrix) -> Row {
+    let mut row = own;
+    row.iter_mut().zip(behind).for_each(|(row, behind)| row[..5].copy_from_slice(behind));
+    for pivot in 0..5 {
+        let inverse = 1.0 / own[pivot][pivot];
+        own[pivot][pivot + 1..5].iter_mut().for_each(|entry| *entry *= inverse);
+        row[pivot].iter_mut().for_each(|entry| *entry *= inverse);
+        let (of_pivot, row_of_pivot) = (own[pivot], row[pivot]);
+        for below in pivot + 1..5 {
+            let factor = own[below][pivot];
+            (pivot + 1..5).for_each(|column| own[below][column] -= factor * of_pivot[column]);
+            subtract(&mut row[below], factor, &row_of_pivot);
+        }
+    }
+    for pivot in (1..5).rev() {
+        let row_of_pivot = row[pivot];
+        (0..pivot).for_each(|above| subtract(&mut row[above], own[above][pivot], &row_of_pivot));
+    }
+    row
+}
+
+#[inline(always)]
+fn subtract(from: &mut [f64; 6], factor: f64, row: &[f64; 6]) {
+    from.iter_mut().zip(row).for_each(|(from, entry)| *from -= factor * entry);
+}

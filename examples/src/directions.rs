@@ -1,0 +1,293 @@
+//! Steps of time that solve along one direction after the other, for the synthetic gas on tiles of a cube.
+//!
+//! The equations of a step are approximated by a product of three parts, one for each direction; the equations of such a part
+//! hold together points of one line only. They are solved by elimination: forward along the line, where the equation of a point
+//! needs those that are left of the points before it, and back, where each change needs those behind it. A line that is cut goes
+//! from task to task, both ways. Lines go by planes, so that all tasks have work before the first plane is done.
+
+use bytemuck::Zeroable;
+use mpi_over_am::{Datum, PROC_NULL};
+
+use crate::Failure;
+use crate::application::Method;
+use crate::flow::Flow;
+use crate::gas::State;
+use crate::tiles::Side;
+
+/// Tags of what is left of equations, which goes forward, and of what solves them, which comes back.
+const FORWARD_TAG: i32 = 4;
+const BACKWARD_TAG: i32 = 5;
+
+/// One task's piece of a line.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    /// Along which direction.
+    pub direction: usize,
+    /// The place of the first point.
+    pub first: usize,
+    /// Points along a side of the cube.
+    pub size: usize,
+    /// How long a step is.
+    pub time_step: f64,
+    /// The step times the factors of the differences of neighbours, and of second differences.
+    pub weights: [f64; 2],
+    /// The states of the points, and of one more on each side.
+    pub states: &'a [State],
+    /// What the part of the equations that belongs to this direction is to give at each point.
+    pub goals: &'a [State],
+}
+
+/// How the equations along a line are solved.
+pub trait Elimination {
+    /// How many points on each side of a point have to do with its equation.
+    const REACH: usize;
+    /// What is left of the equation of a point: it gives its unknown when those behind it are known. Zero if the unknown is.
+    type Row: Datum + Zeroable;
+
+    /// Makes the rows of a piece's points. Before these, `rows` has those of as many points as the reach.
+    fn eliminate(&mut self, piece: &Piece<'_>, rows: &mut [Self::Row]);
+
+    /// The unknown of a point, of its row and the unknowns behind it.
+    fn unknown(row: &Self::Row, behind: &[State]) -> State;
+
+    /// The change of a state, of the unknown in the equations along a direction.
+    #[inline(always)]
+    fn change(_state: &State, _direction: usize, unknown: State) -> State {
+        unknown
+    }
+}
+
+/// Steps by one direction after the other.
+#[derive(Debug)]
+pub struct Directions<E: Elimination> {
+    elimination: E,
+    time_step: f64,
+    /// Those that wait for their unknowns: by planes, by lines, and for each line those before the piece first. Of a direction
+    /// that is not cut only one plane.
+    rows: Vec<E::Row>,
+    /// Of one piece.
+    states: Vec<State>,
+    goals: Vec<State>,
+    unknowns: Vec<State>,
+    /// Messages: for each line of a plane as much as the reach.
+    rows_at_edge: Vec<E::Row>,
+    unknowns_at_edge: Vec<State>,
+}
+
+impl<E: Elimination> Directions<E> {
+    /// Steps of this length.
+    #[must_use]
+    pub fn new(elimination: E, time_step: f64) -> Self {
+        Self {
+            elimination,
+            time_step,
+            rows: Vec::new(),
+            states: Vec::new(),
+            goals: Vec::new(),
+            unknowns: Vec::new(),
+            rows_at_edge: Vec::new(),
+            unknowns_at_edge: Vec::new(),
+        }
+    }
+
+    /// Solves the part of the equations that belongs to one direction.
+    fn solve(&mut self, flow: &mut Flow<'_>, direction: usize) -> Result<(), Failure> {
+        let tile = flow.tile();
+        let planes = tile.planes(direction);
+        let is_cut = tile.own(direction).len() < tile.size();
+        let kept = if is_cut { planes.len() } else { 1 };
+        let lines = planes.clone().next().map_or(0, |plane| tile.lines(direction, plane).len());
+        let needed = kept * lines * (E::REACH + tile.inside(direction).len());
+        if self.rows.len() < needed {
+            self.rows.resize(needed, E::Row::zeroed());
+        }
+        for (number, plane) in planes.clone().enumerate() {
+            self.go_forward(flow, direction, plane, number % kept)?;
+            if !is_cut {
+                self.go_back(flow, direction, plane, 0)?;
+            }
+        }
+        if is_cut {
+            for (number, plane) in planes.enumerate() {
+                self.go_back(flow, direction, plane, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the rows of the lines in a plane, which are kept as plane `number`.
+    fn go_forward(
+        &mut self,
+        flow: &Flow<'_>,
+        direction: usize,
+        plane: usize,
+        number: usize,
+    ) -> Result<(), Failure> {
+        let tile = flow.tile();
+        let (stride, places) = (tile.strides()[direction], tile.inside(direction));
+        let lines = tile.lines(direction, plane);
+        let row_len = E::REACH + places.len();
+        let kept = &mut self.rows[number * lines.len() * row_len..][..lines.len() * row_len];
+        receive(flow, direction, Side::Low, FORWARD_TAG, lines.len() * E::REACH, &mut self.rows_at_edge)?;
+        for ((start, rows), edge) in
+            lines.zip(kept.chunks_exact_mut(row_len)).zip(self.rows_at_edge.chunks_exact_mut(E::REACH))
+        {
+            let points = |count: usize| (0..count).map(move |step| start + step * stride);
+            self.states.clear();
+            self.states.extend(points(places.len() + 2).map(|at| flow.states()[at - stride]));
+            self.goals.clear();
+            self.goals.extend(points(places.len()).map(|at| flow.changes()[at]));
+            rows[..E::REACH].copy_from_slice(edge);
+            let piece = Piece {
+                direction,
+                first: places.start,
+                size: tile.size(),
+                time_step: self.time_step,
+                weights: flow.differences().map(|factor| self.time_step * factor),
+                states: &self.states,
+                goals: &self.goals,
+            };
+            self.elimination.eliminate(&piece, rows);
+            edge.copy_from_slice(&rows[places.len()..]);
+        }
+        send(flow, direction, Side::High, FORWARD_TAG, &self.rows_at_edge)
+    }
+
+    /// Finds the changes of the points in a plane, of the rows kept as plane `number`.
+    fn go_back(
+        &mut self,
+        flow: &mut Flow<'_>,
+        direction: usize,
+        plane: usize,
+        number: usize,
+    ) -> Result<(), Failure> {
+        let tile = flow.tile();
+        let (stride, len) = (tile.strides()[direction], tile.inside(direction).len());
+        let lines = tile.lines(direction, plane);
+        let row_len = E::REACH + len;
+        let kept = &self.rows[number * lines.len() * row_len..];
+        receive(
+            flow,
+            direction,
+            Side::High,
+            BACKWARD_TAG,
+            lines.len() * E::REACH,
+            &mut self.unknowns_at_edge,
+        )?;
+        self.unknowns.resize(len + E::REACH, [0.0; 5]);
+        for ((start, rows), edge) in
+            lines.zip(kept.chunks_exact(row_len)).zip(self.unknowns_at_edge.chunks_exact_mut(E::REACH))
+        {
+            self.unknowns[len..].copy_from_slice(edge);
+            for step in (0..len).rev() {
+                let at = start + step * stride;
+                let (to, behind) = self.unknowns[step..].split_at_mut(1);
+                to[0] = E::unknown(&rows[E::REACH + step], &behind[..E::REACH]);
+                let change = E::change(&flow.states()[at], direction, to[0]);
+                flow.changes_mut()[at] = change;
+            }
+            edge.copy_from_slice(&self.unknowns[..E::REACH]);
+        }
+        send(flow, direction, Side::Low, BACKWARD_TAG, &self.unknowns_at_edge)
+    }
+}
+
+impl<E: Elimination> Method for Directions<E> {
+    fn step(&mut self, flow: &mut Flow<'_>) -> Result<(), Failure> {
+        flow.scale_changes(self.time_step);
+        (0..3).try_for_each(|direction| self.solve(flow, direction))?;
+        flow.advance(1.0)
+    }
+}
+
+/// Fills `edge` with `count` values from the neighbour on a side, or with zeros if nobody is there: changes are zero on the faces.
+fn receive<T: Datum + Zeroable>(
+    flow: &Flow<'_>,
+    direction: usize,
+    side: Side,
+    tag: i32,
+    count: usize,
+    edge: &mut Vec<T>,
+) -> Result<(), Failure> {
+    edge.clear();
+    edge.resize(count, T::zeroed());
+    let source = flow.tile().neighbour(direction, side);
+    if source != PROC_NULL {
+        flow.tile().grid().recv(edge, source, tag)?;
+    }
+    Ok(())
+}
+
+fn send<T: Datum>(
+    flow: &Flow<'_>,
+    direction: usize,
+    side: Side,
+    tag: i32,
+    edge: &[T],
+) -> Result<(), Failure> {
+    let dest = flow.tile().neighbour(direction, side);
+    if dest != PROC_NULL {
+        flow.tile().grid().send(edge, dest, tag)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use am_tests::harness::job;
+    use mpi_over_am::{Communicator, Environment};
+
+    use super::*;
+    use crate::blocks::Blocks;
+    use crate::tiles::{Tile, grid_of};
+    use crate::waves::Waves;
+
+    const SIZE: usize = 12;
+    const TIME_STEP: f64 = 0.01;
+    const STEPS: u32 = 3;
+
+    /// The flow after some steps.
+    fn flow_of(grid: &Communicator, mut method: impl Method) -> Flow<'_> {
+        let mut flow = Flow::new(Tile::new(grid, SIZE).expect("a Cartesian topology"));
+        flow.begin();
+        (0..STEPS).for_each(|_| method.step(&mut flow).expect("all tasks do the step"));
+        flow
+    }
+
+    /// Elimination goes along a line in the same order however it is cut, so nothing may differ in any bit.
+    fn has_states_of_a_task_alone<E: Elimination>(
+        world: &Communicator,
+        alone: &Communicator,
+        elimination: impl Fn() -> E,
+    ) {
+        let method = || Directions::new(elimination(), TIME_STEP);
+        let [along_x, along_y] = grid_of(world.size(), SIZE);
+        let grid = world.create_cartesian(&[along_y, along_x], &[false; 2]).expect("all tasks make it");
+        let grid = grid.expect("all these tasks have a part of the cube");
+        let (shared, whole) = (flow_of(&grid, method()), flow_of(alone, method()));
+        let tile = shared.tile();
+        for z in tile.own(2) {
+            for y in tile.own(1) {
+                for x in tile.own(0) {
+                    assert_eq!(shared.state([x, y, z]), whole.state([x, y, z]), "at {x}, {y}, {z}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_of_tasks_finds_what_one_finds() {
+        for tasks in [1, 2, 3, 4, 6] {
+            job("any_number_of_tasks_finds_what_one_finds").tasks(tasks).run(|| {
+                let environment = Environment::init().expect("a job");
+                let world = environment.world();
+                let alone = environment.alone().create_cartesian(&[1, 1], &[false; 2]);
+                let alone = alone.expect("one task makes it").expect("the one task is in it");
+                has_states_of_a_task_alone(&world, &alone, Blocks::default);
+                has_states_of_a_task_alone(&world, &alone, || Waves);
+                drop((world, alone));
+                environment.finalize().expect("nothing went wrong");
+            });
+        }
+    }
+}
