@@ -32,8 +32,8 @@ pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart
 pub(crate) use scratch::{
     Scratch, elements_to_keep, layout_room_to_keep, layout_to_keep, room_to_keep, with_elements, with_packed,
 };
-pub(crate) use window::get;
 pub use window::{LentMemory, WindowMemory};
+pub(crate) use window::{get, put};
 
 use crate::datatype::Datatype;
 use crate::error::{Error, Result};

@@ -17,10 +17,10 @@ const LOOKS_BETWEEN_RINGS: u32 = 50;
 /// other handle on what it counts references of exists when it is given to an [`InTurns`], and none leaves a turn.
 pub(crate) unsafe trait Isolated {}
 
-// SAFETY: an environment and its communicators share what they count with each other only, and all of them are in here:
+// SAFETY: an environment, its communicators and its windows share what they count with each other only, and all of them are in here:
 // `SharedEnvironment::of` puts them there as soon as the environment has been made; the modules of `shared` give none of them out,
 // and callbacks of the program get none. What lies below them is the fabric, which may change threads by itself, and memory of the
-// process.
+// process: also that of windows, which no thread reaches but in its turn.
 unsafe impl<F: Fabric + Send> Isolated for Inside<F> {}
 
 /// A value for one thread at a time, whichever that is.

@@ -3,12 +3,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use am_core::Context;
-use am_core::GetOptions;
-use am_core::buffer::{BlockOwner, JobBuffer, RawBuffer, RemoteAddress};
+use am_core::buffer::{BlockOwner, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
 use am_core::error::{Outcome, Result};
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerSet;
+use am_core::{Context, GetOptions, PutOptions};
 
 /// Memory of the program that is to be a window (`MPI_Win_create`, `MPI_Win_attach`).
 #[derive(Debug)]
@@ -55,6 +54,22 @@ impl From<Vec<u8>> for WindowMemory {
     fn from(memory: Vec<u8>) -> Self {
         Self(JobBuffer::from(memory))
     }
+}
+
+/// [`Context::put_raw`] for ranges, which carry the promise that it asks for.
+///
+/// # Errors
+/// As for [`Context::put_raw`].
+pub(crate) fn put<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    to: RemoteAddress,
+    bytes: RawBytes,
+    options: PutOptions,
+    request: u64,
+) -> Result<Outcome> {
+    // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until this
+    // returns Done or an error, or the request is reported.
+    unsafe { context.put_raw(to, bytes, options, Some(request)) }
 }
 
 /// [`Context::get_raw`] for ranges, which carry the promise that it asks for.

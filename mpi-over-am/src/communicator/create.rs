@@ -382,7 +382,7 @@ impl<F: Fabric> Communicator<F> {
     }
 
     /// Words at the place of this task among those of all, which are 0.
-    fn placed_words(&self, own: &[u64]) -> Vec<u64> {
+    pub(crate) fn placed_words(&self, own: &[u64]) -> Vec<u64> {
         let mut all = vec![0; own.len() * self.size() as usize];
         all[own.len() * self.rank() as usize..][..own.len()].copy_from_slice(own);
         all

@@ -29,6 +29,7 @@
 //! # }
 //! ```
 
+mod array;
 mod collectives;
 mod communicator;
 mod create;
@@ -38,7 +39,9 @@ mod probe;
 mod progress_thread;
 mod requests;
 mod send_buffer;
+mod window;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -56,11 +59,14 @@ use crate::settings::Settings;
 use crate::state::is_over;
 use crate::status::Status;
 use crate::thread_level::ThreadLevel;
+use crate::window::{NewWindow, Window};
 
+pub use array::ThreadedArray;
 pub use communicator::SharedCommunicator;
 pub use partitioned::{ArrivedPart, OwnPart, SharedPartitionedReceive, SharedPartitionedSend};
 pub use persistent::SharedPersistent;
 pub use requests::SharedRequest;
+pub use window::ThreadedWindow;
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for all threads of the task. Clones are the same one.
 #[derive(Debug)]
@@ -96,6 +102,11 @@ pub(crate) struct Inside<F: Fabric> {
     communicators: Vec<Option<Communicator<F>>>,
     /// Those that are being made.
     pending: Vec<Option<PendingCommunicator<F>>>,
+    /// By the numbers that their handles have, of which none is given out twice.
+    windows: BTreeMap<usize, Window<F>>,
+    last_window: usize,
+    /// Those that are being made.
+    new_windows: Vec<Option<NewWindow<F>>>,
 }
 
 impl<F: Fabric> fmt::Debug for Inner<F> {
@@ -128,8 +139,14 @@ impl<F: Fabric> SharedEnvironment<F> {
         environment.take_turns(|rest| rest())?;
         let waker = environment.waker()?;
         let communicators = vec![Some(environment.world()), Some(environment.alone())];
-        let inside =
-            InTurns::new(Inside { environment: Some(environment), communicators, pending: Vec::new() });
+        let inside = InTurns::new(Inside {
+            environment: Some(environment),
+            communicators,
+            pending: Vec::new(),
+            windows: BTreeMap::new(),
+            last_window: 0,
+            new_windows: Vec::new(),
+        });
         let inner = Arc::new(Inner { inside, waker, progress: progress_thread::Control::default() });
         Ok(Self { shared: Arc::new(Shared { inner, thread: Mutex::new(None) }) })
     }
@@ -322,9 +339,36 @@ impl<F: Fabric> Inside<F> {
         insert(&mut self.pending, pending)
     }
 
+    fn window(&self, number: usize) -> Result<&Window<F>> {
+        self.windows.get(&number).ok_or_else(|| no_window(number))
+    }
+
+    fn take_window(&mut self, number: usize) -> Result<Window<F>> {
+        self.windows.remove(&number).ok_or_else(|| no_window(number))
+    }
+
+    fn keep_window(&mut self, made: Window<F>) -> usize {
+        self.last_window += 1;
+        self.windows.insert(self.last_window, made);
+        self.last_window
+    }
+
+    fn keep_new_window(&mut self, new: NewWindow<F>) -> usize {
+        insert(&mut self.new_windows, new)
+    }
+
+    fn take_new_window(&mut self, place: usize) -> NewWindow<F> {
+        self.new_windows[place].take().expect("only the call that has put it there takes it")
+    }
+
     fn take_pending(&mut self, place: usize) -> PendingCommunicator<F> {
         self.pending[place].take().expect("only the call that has put it there takes it")
     }
+}
+
+fn no_window(number: usize) -> Error {
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    Error::refused(ErrorClass::Window, "a call", "the window is not there any more", number)
 }
 
 /// Puts a value into the first place that is free.

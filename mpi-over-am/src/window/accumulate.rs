@@ -374,9 +374,9 @@ impl<F: Fabric> Window<F> {
         let mut rest = new.as_slice();
         for piece in run {
             let (part, others) = rest.split_at(piece.len);
-            let options = PutOptions { completion: Some(self.placed), ..PutOptions::default() };
+            let options = PutOptions { completion: Some(self.puts.counter()), ..PutOptions::default() };
             state.context.put(piece.to, part, options)?;
-            self.puts.set(self.puts.get() + 1);
+            self.puts.add();
             rest = others;
         }
         drop(state);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use am_core::fabric::Fabric;
 
-use super::{Lock, Window};
+use super::{Batch, Lock, Window};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::notes::{self, Key};
@@ -70,16 +70,34 @@ pub(super) struct Epochs {
     started: Option<Vec<u32>>,
     /// The ranks of [`Window::post`] that have not completed.
     posted: Option<Vec<u32>>,
-    pub(super) locks: HashMap<u32, (Lock, bool)>,
-    pub(super) locked_all: Option<bool>,
+    /// A thread waits in [`Window::start`].
+    is_starting: bool,
+    pub(super) locks: HashMap<u32, Held>,
+    pub(super) locked_all: Option<Held>,
+}
+
+/// How far a lock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// A thread waits for it.
+    Awaited,
+    /// The program has promised that none is needed.
+    Promised,
+    /// It was taken.
+    Taken(Lock),
+}
+
+impl Held {
+    fn is_here(self) -> bool {
+        self != Self::Awaited
+    }
 }
 
 impl Epochs {
     /// Whether this task may use the window of `rank`.
     pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<()> {
         let is_open = self.fenced
-            || self.locked_all.is_some()
-            || self.locks.contains_key(&rank)
+            || self.is_locked(rank)
             || self.started.as_ref().is_some_and(|started| started.contains(&rank));
         if is_open {
             return Ok(());
@@ -88,8 +106,13 @@ impl Epochs {
         Err(refused(call, what, i64::from(rank)))
     }
 
+    fn is_locked(&self, rank: u32) -> bool {
+        self.locked_all.is_some_and(Held::is_here) || self.locks.get(&rank).is_some_and(|held| held.is_here())
+    }
+
     pub(super) fn check_closed(&self, call: &'static str, value: u64) -> Result<()> {
         let is_open = self.started.is_some()
+            || self.is_starting
             || self.posted.is_some()
             || self.locked_all.is_some()
             || !self.locks.is_empty();
@@ -102,7 +125,10 @@ impl Epochs {
 
     /// A lock begins where no other kind of epoch is; a fence's is over when nothing else needs it.
     pub(super) fn begin_lock(&mut self, call: &'static str, rank: u32) -> Result<()> {
-        let is_open = self.started.is_some() || self.locked_all.is_some() || self.locks.contains_key(&rank);
+        let is_open = self.started.is_some()
+            || self.is_starting
+            || self.locked_all.is_some()
+            || self.locks.contains_key(&rank);
         if is_open {
             return Err(refused(call, "the rank is locked, or another epoch is open", i64::from(rank)));
         }
@@ -112,11 +138,12 @@ impl Epochs {
 
     /// Whether a flush is possible: under a lock only.
     pub(super) fn check_locked(&self, call: &'static str, rank: Option<u32>) -> Result<()> {
-        let is_locked = self.locked_all.is_some()
-            || match rank {
-                Some(rank) => self.locks.contains_key(&rank),
-                None => !self.locks.is_empty(),
-            };
+        let is_locked = match rank {
+            Some(rank) => self.is_locked(rank),
+            None => {
+                self.locked_all.is_some_and(Held::is_here) || self.locks.values().any(|held| held.is_here())
+            }
+        };
         if is_locked { Ok(()) } else { Err(refused(call, "nothing is locked", rank.map_or(-1, i64::from))) }
     }
 }
@@ -136,13 +163,23 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// A lock or a start that is still open; an unknown promise; the death of a task.
     pub fn fence(&self, promise: Assertion) -> Result<()> {
-        let known = Assertion::NO_STORE | Assertion::NO_PUT | Assertion::NO_PRECEDE | Assertion::NO_SUCCEED;
-        promise.only("Window::fence", known)?;
-        self.epochs.borrow().check_closed("Window::fence", 0)?;
+        self.check_fence(promise)?;
         self.flush_puts()?;
         self.communicator.barrier()?;
-        self.epochs.borrow_mut().fenced = !promise.has(Assertion::NO_SUCCEED);
+        self.end_fence(promise);
         Ok(())
+    }
+
+    /// What [`fence`](Self::fence) refuses.
+    pub(crate) fn check_fence(&self, promise: Assertion) -> Result<()> {
+        let known = Assertion::NO_STORE | Assertion::NO_PUT | Assertion::NO_PRECEDE | Assertion::NO_SUCCEED;
+        promise.only("Window::fence", known)?;
+        self.epochs.borrow().check_closed("Window::fence", 0)
+    }
+
+    /// The end of [`fence`](Self::fence), when all have come.
+    pub(crate) fn end_fence(&self, promise: Assertion) {
+        self.epochs.borrow_mut().fenced = !promise.has(Assertion::NO_SUCCEED);
     }
 
     /// Opens this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
@@ -167,21 +204,35 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// Another epoch is open; a task that the window does not have; an unknown promise; the death of a task.
     pub fn start(&self, group: &Group, promise: Assertion) -> Result<()> {
+        let (ranks, notes) = self.begin_start(group, promise)?;
+        let posted = self.receive_notes(notes);
+        self.end_start(posted.is_ok().then_some(ranks));
+        posted
+    }
+
+    /// The beginning of [`start`](Self::start): the ranks, and the notes that are to be waited for.
+    pub(crate) fn begin_start(&self, group: &Group, promise: Assertion) -> Result<(Vec<u32>, Vec<Key>)> {
         promise.only("Window::start", Assertion::NO_CHECK)?;
         let ranks = self.ranks_of("Window::start", group)?;
+        let notes = if promise.has(Assertion::NO_CHECK) { Vec::new() } else { self.keys(POSTED, &ranks)? };
         let mut epochs = self.epochs.borrow_mut();
-        if epochs.started.is_some() || epochs.locked_all.is_some() || !epochs.locks.is_empty() {
+        let is_open = epochs.started.is_some()
+            || epochs.is_starting
+            || epochs.locked_all.is_some()
+            || !epochs.locks.is_empty();
+        if is_open {
             return Err(refused("Window::start", "another epoch is open", i64::from(self.rank())));
         }
-        if !promise.has(Assertion::NO_CHECK) {
-            let mut state = self.communicator.state()?;
-            for &rank in &ranks {
-                notes::receive(&mut state, self.key(POSTED, rank)?)?;
-            }
-        }
-        epochs.fenced = false;
-        epochs.started = Some(ranks);
-        Ok(())
+        epochs.is_starting = true;
+        Ok((ranks, notes))
+    }
+
+    /// The end of [`start`](Self::start); without ranks, it has failed.
+    pub(crate) fn end_start(&self, ranks: Option<Vec<u32>>) {
+        let mut epochs = self.epochs.borrow_mut();
+        epochs.is_starting = false;
+        epochs.fenced &= ranks.is_none();
+        epochs.started = ranks;
     }
 
     /// Ends what [`start`](Self::start) began: all is in place at the targets (`MPI_Win_complete`).
@@ -189,11 +240,20 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// Nothing was started; the death of a task.
     pub fn complete(&self) -> Result<()> {
-        let started = self.epochs.borrow_mut().started.take();
-        let ranks = started
-            .ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))?;
+        let ranks = self.begin_complete()?;
         self.flush_puts()?;
-        self.send_notes(COMPLETED, &ranks)
+        self.end_complete(&ranks)
+    }
+
+    /// The beginning of [`complete`](Self::complete): the ranks that were started.
+    pub(crate) fn begin_complete(&self) -> Result<Vec<u32>> {
+        let started = self.epochs.borrow_mut().started.take();
+        started.ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))
+    }
+
+    /// The end of [`complete`](Self::complete), when all is in place.
+    pub(crate) fn end_complete(&self, ranks: &[u32]) -> Result<()> {
+        self.send_notes(COMPLETED, ranks)
     }
 
     /// Closes this task's part, when all tasks of the group have completed (`MPI_Win_wait`).
@@ -201,14 +261,16 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// It is not open; the death of a task.
     pub fn wait(&self) -> Result<()> {
+        let notes = self.begin_wait()?;
+        self.receive_notes(notes)
+    }
+
+    /// The beginning of [`wait`](Self::wait): the notes that are to be waited for.
+    pub(crate) fn begin_wait(&self) -> Result<Vec<Key>> {
         let posted = self.epochs.borrow_mut().posted.take();
         let ranks =
             posted.ok_or_else(|| refused("Window::wait", "nothing was posted", i64::from(self.rank())))?;
-        let mut state = self.communicator.state()?;
-        for rank in ranks {
-            notes::receive(&mut state, self.key(COMPLETED, rank)?)?;
-        }
-        Ok(())
+        self.keys(COMPLETED, &ranks)
     }
 
     /// As [`wait`](Self::wait), if it can be done at once: whether it was (`MPI_Win_test`). Makes progress.
@@ -244,6 +306,15 @@ impl<F: Fabric> Window<F> {
         })
     }
 
+    fn keys(&self, tag: i32, ranks: &[u32]) -> Result<Vec<Key>> {
+        ranks.iter().map(|&rank| self.key(tag, rank)).collect()
+    }
+
+    fn receive_notes(&self, notes: Vec<Key>) -> Result<()> {
+        let mut state = self.communicator.state()?;
+        notes.into_iter().try_for_each(|key| notes::receive(&mut state, key).map(|_| ()))
+    }
+
     fn key(&self, tag: i32, rank: u32) -> Result<Key> {
         let from = self.communicator.task_of(rank)?.0;
         Ok(Key { context_id: self.communicator.number(), tag, from })
@@ -260,8 +331,15 @@ impl<F: Fabric> Window<F> {
 
     /// Waits until all puts are in place.
     pub(super) fn flush_puts(&self) -> Result<()> {
-        let (placed, puts) = (self.placed, self.puts.get());
         let mut state = self.communicator.state()?;
-        Ok(state.context.wait_until(|context| Ok(context.counter_value(placed)? >= puts))?)
+        Ok(state.context.wait_until(|context| Ok(self.puts.are_placed(context)))?)
+    }
+
+    /// The puts that a flush waits for, in turns with threads that go on to put.
+    ///
+    /// # Errors
+    /// Too many counters.
+    pub(crate) fn close_puts(&self) -> Result<Vec<Batch>> {
+        self.puts.close(&mut self.communicator.state()?.context)
     }
 }

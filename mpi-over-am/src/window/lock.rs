@@ -1,9 +1,11 @@
 //! Passive targets: locks and flushes (MPI 5.0 section 12.5.3). A lock is a word in the target's memory, taken by atomic
 //! operations; the target takes no part.
 
+use std::ops::Range;
+
 use am_core::fabric::{AtomicOp, Fabric, Width};
 
-use super::epoch::refused;
+use super::epoch::{Held, refused};
 use super::{Assertion, LOCK, Window};
 use crate::error::{Error, Result};
 use crate::rank::PROC_NULL;
@@ -26,18 +28,33 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// It is locked by this task, or another epoch is open; an unknown rank or promise; the death of a task.
     pub fn lock(&self, lock: Lock, rank: u32, promise: Assertion) -> Result<()> {
+        self.begin_lock(rank, promise)?;
+        let taken = if promise.has(Assertion::NO_CHECK) { Ok(()) } else { self.take_lock(lock, rank) };
+        self.end_lock(rank, taken.is_ok().then_some((lock, promise)));
+        taken
+    }
+
+    /// The beginning of [`lock`](Self::lock): the lock is to be taken, if the program does not promise that none is needed.
+    pub(crate) fn begin_lock(&self, rank: u32, promise: Assertion) -> Result<()> {
         promise.only("Window::lock", Assertion::NO_CHECK)?;
         if rank == PROC_NULL {
             return Ok(());
         }
         self.check_rank(rank)?;
-        self.epochs.borrow_mut().begin_lock("Window::lock", rank)?;
-        let is_taken = !promise.has(Assertion::NO_CHECK);
-        if is_taken {
-            self.take_lock(lock, rank)?;
-        }
-        self.epochs.borrow_mut().locks.insert(rank, (lock, is_taken));
+        let mut epochs = self.epochs.borrow_mut();
+        epochs.begin_lock("Window::lock", rank)?;
+        epochs.locks.insert(rank, Held::Awaited);
         Ok(())
+    }
+
+    /// The end of [`lock`](Self::lock): what was taken, if it was.
+    pub(crate) fn end_lock(&self, rank: u32, taken: Option<(Lock, Assertion)>) {
+        let mut epochs = self.epochs.borrow_mut();
+        match taken {
+            _ if rank == PROC_NULL => {}
+            None => drop(epochs.locks.remove(&rank)),
+            Some((lock, promise)) => drop(epochs.locks.insert(rank, held(lock, promise))),
+        }
     }
 
     /// Ends the use of the window of `rank`: all is in place there (`MPI_Win_unlock`).
@@ -45,15 +62,23 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// It is not locked; the death of a task.
     pub fn unlock(&self, rank: u32) -> Result<()> {
+        let held = self.begin_unlock(rank)?;
+        self.flush_puts()?;
+        held.map_or(Ok(()), |lock| self.give_lock(lock, rank))
+    }
+
+    /// The beginning of [`unlock`](Self::unlock): the lock that is to be given back, if one is.
+    pub(crate) fn begin_unlock(&self, rank: u32) -> Result<Option<Lock>> {
         if rank == PROC_NULL {
-            return Ok(());
+            return Ok(None);
         }
         self.check_rank(rank)?;
-        let held = self.epochs.borrow_mut().locks.remove(&rank);
-        let (lock, is_taken) =
+        let mut epochs = self.epochs.borrow_mut();
+        let held = epochs.locks.get(&rank).copied().and_then(taken);
+        let held =
             held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
-        self.flush_puts()?;
-        if is_taken { self.give_lock(lock, rank) } else { Ok(()) }
+        epochs.locks.remove(&rank);
+        Ok(held)
     }
 
     /// Begins to use all windows, with others (`MPI_Win_lock_all`).
@@ -61,17 +86,25 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// Another epoch is open; an unknown promise; the death of a task.
     pub fn lock_all(&self, promise: Assertion) -> Result<()> {
+        let ranks = self.begin_lock_all(promise)?;
+        let taken = ranks.into_iter().try_for_each(|rank| self.take_lock(Lock::Shared, rank));
+        self.end_lock_all(taken.is_ok().then_some(promise));
+        taken
+    }
+
+    /// The beginning of [`lock_all`](Self::lock_all): the ranks whose locks are to be taken, shared.
+    pub(crate) fn begin_lock_all(&self, promise: Assertion) -> Result<Range<u32>> {
         promise.only("Window::lock_all", Assertion::NO_CHECK)?;
-        self.epochs.borrow().check_no_lock("Window::lock_all")?;
-        self.epochs.borrow_mut().begin_lock("Window::lock_all", PROC_NULL)?;
-        let is_taken = !promise.has(Assertion::NO_CHECK);
-        if is_taken {
-            for rank in 0..self.communicator.size() {
-                self.take_lock(Lock::Shared, rank)?;
-            }
-        }
-        self.epochs.borrow_mut().locked_all = Some(is_taken);
-        Ok(())
+        let mut epochs = self.epochs.borrow_mut();
+        epochs.check_no_lock("Window::lock_all")?;
+        epochs.begin_lock("Window::lock_all", PROC_NULL)?;
+        epochs.locked_all = Some(Held::Awaited);
+        Ok(0..if promise.has(Assertion::NO_CHECK) { 0 } else { self.communicator.size() })
+    }
+
+    /// The end of [`lock_all`](Self::lock_all), with the promise that it was given; without one, it has failed.
+    pub(crate) fn end_lock_all(&self, promise: Option<Assertion>) {
+        self.epochs.borrow_mut().locked_all = promise.map(|promise| held(Lock::Shared, promise));
     }
 
     /// Ends the use of all windows: all is in place there (`MPI_Win_unlock_all`).
@@ -79,16 +112,19 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// They are not locked; the death of a task.
     pub fn unlock_all(&self) -> Result<()> {
-        let locked = self.epochs.borrow_mut().locked_all.take();
-        let is_taken = locked
-            .ok_or_else(|| refused("Window::unlock_all", "nothing is locked", i64::from(self.rank())))?;
+        let mut ranks = self.begin_unlock_all()?;
         self.flush_puts()?;
-        if is_taken {
-            for rank in 0..self.communicator.size() {
-                self.give_lock(Lock::Shared, rank)?;
-            }
-        }
-        Ok(())
+        ranks.try_for_each(|rank| self.give_lock(Lock::Shared, rank))
+    }
+
+    /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks are to be given back.
+    pub(crate) fn begin_unlock_all(&self) -> Result<Range<u32>> {
+        let mut epochs = self.epochs.borrow_mut();
+        let held = epochs.locked_all.and_then(taken);
+        let held =
+            held.ok_or_else(|| refused("Window::unlock_all", "nothing is locked", i64::from(self.rank())))?;
+        epochs.locked_all = None;
+        Ok(0..if held.is_some() { self.communicator.size() } else { 0 })
     }
 
     /// Waits until what was put to `rank` is in place (`MPI_Win_flush`).
@@ -99,9 +135,14 @@ impl<F: Fabric> Window<F> {
         if rank == PROC_NULL {
             return Ok(());
         }
-        self.check_rank(rank)?;
-        self.epochs.borrow().check_locked("Window::flush", Some(rank))?;
+        self.check_flush(Some(rank))?;
         self.flush_puts()
+    }
+
+    /// Refuses a flush of a rank, or of all, that is not locked.
+    pub(crate) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
+        rank.map_or(Ok(()), |rank| self.check_rank(rank))?;
+        self.epochs.borrow().check_locked("Window::flush", rank)
     }
 
     /// Waits until all that was put is in place (`MPI_Win_flush_all`).
@@ -109,7 +150,7 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// Nothing is locked; the death of a task.
     pub fn flush_all(&self) -> Result<()> {
-        self.epochs.borrow().check_locked("Window::flush_all", None)?;
+        self.check_flush(None)?;
         self.flush_puts()
     }
 
@@ -151,28 +192,31 @@ impl<F: Fabric> Window<F> {
     }
 
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        loop {
-            let is_taken = match lock {
-                Lock::Exclusive => {
-                    self.on_control(rank, LOCK, AtomicOp::CompareSwap { expected: 0, new: EXCLUSIVE })? == 0
-                }
-                Lock::Shared => {
-                    let found = self.on_control(rank, LOCK, AtomicOp::FetchAdd(1))?;
-                    let is_free = found & EXCLUSIVE == 0;
-                    if !is_free {
-                        self.on_control(rank, LOCK, AtomicOp::FetchAdd(1u64.wrapping_neg()))?;
-                    }
-                    is_free
-                }
-            };
-            if is_taken {
-                return Ok(());
-            }
+        while !self.try_lock(lock, rank)? {
             std::thread::yield_now();
         }
+        Ok(())
     }
 
-    fn give_lock(&self, lock: Lock, rank: u32) -> Result<()> {
+    /// Takes the lock of a rank, if nothing is in the way. Makes progress.
+    pub(crate) fn try_lock(&self, lock: Lock, rank: u32) -> Result<bool> {
+        if rank == PROC_NULL {
+            return Ok(true);
+        }
+        if lock == Lock::Exclusive {
+            let take = AtomicOp::CompareSwap { expected: 0, new: EXCLUSIVE };
+            return Ok(self.on_control(rank, LOCK, take)? == 0);
+        }
+        let found = self.on_control(rank, LOCK, AtomicOp::FetchAdd(1))?;
+        let is_free = found & EXCLUSIVE == 0;
+        if !is_free {
+            self.on_control(rank, LOCK, AtomicOp::FetchAdd(1u64.wrapping_neg()))?;
+        }
+        Ok(is_free)
+    }
+
+    /// Gives the lock of a rank back.
+    pub(crate) fn give_lock(&self, lock: Lock, rank: u32) -> Result<()> {
         // Somebody who tries to share may have counted up meanwhile: only what was added is taken away.
         let held = match lock {
             Lock::Exclusive => EXCLUSIVE,
@@ -185,6 +229,21 @@ impl<F: Fabric> Window<F> {
     pub(super) fn on_control(&self, rank: u32, offset: u64, operation: AtomicOp) -> Result<u64> {
         let at = self.peers[rank as usize].control.plus(offset);
         Ok(self.communicator.state()?.context.rmw(at, Width::Bits64, operation)?)
+    }
+}
+
+/// A lock that is here.
+fn held(lock: Lock, promise: Assertion) -> Held {
+    if promise.has(Assertion::NO_CHECK) { Held::Promised } else { Held::Taken(lock) }
+}
+
+/// What is to be given back of a lock that is here.
+#[expect(clippy::option_option, reason = "whether it is here, and what of it was taken")]
+fn taken(held: Held) -> Option<Option<Lock>> {
+    match held {
+        Held::Awaited => None,
+        Held::Promised => Some(None),
+        Held::Taken(lock) => Some(Some(lock)),
     }
 }
 

@@ -8,6 +8,7 @@ mod accumulate;
 mod dynamic;
 mod epoch;
 mod lock;
+mod puts;
 mod shared;
 mod transfer;
 
@@ -32,8 +33,11 @@ pub use accumulate::Number;
 pub use epoch::Assertion;
 use epoch::Epochs;
 pub use lock::Lock;
+pub(crate) use puts::Batch;
+use puts::Puts;
 pub use shared::SharedWindow;
 pub use transfer::TargetData;
+pub(crate) use transfer::{Started, end_started, packed};
 
 use dynamic::{Attached, Directory};
 
@@ -62,10 +66,7 @@ pub struct Window<F: Fabric = JobFabric> {
     base: *mut u8,
     control: Exposed,
     peers: Vec<Peer>,
-    /// Bumped when the bytes of a put are in place.
-    placed: Counter,
-    /// Puts so far.
-    puts: Cell<u64>,
+    puts: Puts,
     epochs: RefCell<Epochs>,
     attached: RefCell<Vec<Attached>>,
     directories: RefCell<Vec<Directory>>,
@@ -108,8 +109,7 @@ impl<F: Fabric> Communicator<F> {
         unit: u32,
         info: &Info,
     ) -> Result<Window<F>> {
-        let WindowMemory(memory) = memory.into();
-        Window::new(self, Flavor::Created, Some(memory), unit, info)
+        Window::new(self, Flavor::Created, Some(memory.into().into()), unit, info)
     }
 
     /// A window on `bytes` bytes of new, zeroed memory of each task, where peers reach it the fastest way there is
@@ -118,8 +118,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`create_window`](Self::create_window); the job's memory is used up.
     pub fn allocate_window(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F>> {
-        let memory = self.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
-        Window::new(self, Flavor::Allocated, Some(Sized { memory, bytes }), unit, info)
+        Window::new(self, Flavor::Allocated, Some(Sized::alloc(self, bytes)?), unit, info)
     }
 
     /// A window without memory at first (`MPI_Win_create_dynamic`): see [`Window::attach`]. Displacements are addresses, in bytes.
@@ -128,42 +127,74 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`create_window`](Self::create_window).
     pub fn create_dynamic_window(&self, info: &Info) -> Result<Window<F>> {
-        Window::new(self, Flavor::Dynamic, None::<JobBuffer>, 1, info)
+        Window::new(self, Flavor::Dynamic, None, 1, info)
     }
 }
 
 /// Memory of which fewer bytes are the window's.
-struct Sized {
+#[derive(Debug)]
+pub(crate) struct Sized {
     memory: JobBuffer,
     bytes: usize,
 }
 
-impl From<JobBuffer> for Sized {
-    fn from(memory: JobBuffer) -> Self {
+impl Sized {
+    /// New, zeroed memory for `bytes` bytes.
+    ///
+    /// # Errors
+    /// The job's memory is used up.
+    pub(crate) fn alloc<F: Fabric>(communicator: &Communicator<F>, bytes: usize) -> Result<Self> {
+        let memory = communicator.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
+        Ok(Self { memory, bytes })
+    }
+}
+
+impl From<WindowMemory> for Sized {
+    fn from(WindowMemory(memory): WindowMemory) -> Self {
         let bytes = memory.len();
         Self { memory, bytes }
     }
 }
 
-impl<F: Fabric> Window<F> {
-    fn new(
-        parent: &Communicator<F>,
+/// Refuses what no window can have.
+pub(crate) fn check_new<F: Fabric>(parent: &Communicator<F>, unit: u32) -> Result<()> {
+    let (class, what) = if unit == 0 {
+        (ErrorClass::Displacement, "the unit of displacements is 1 byte or more")
+    } else if parent.is_inter() {
+        (ErrorClass::Communicator, "an inter-communicator has no windows")
+    } else {
+        return Ok(());
+    };
+    Err(Error::refused(class, "a new window", what, i64::from(unit)))
+}
+
+/// A window that does not know the parts of the other tasks yet.
+#[derive(Debug)]
+pub(crate) struct NewWindow<F: Fabric> {
+    communicator: Communicator<F>,
+    flavor: Flavor,
+    memory: Option<Exposed>,
+    base: *mut u8,
+    control: Exposed,
+    placed: Counter,
+    info: Info,
+    /// What the others have to know of this task's part.
+    own: Vec<u64>,
+}
+
+impl<F: Fabric> NewWindow<F> {
+    /// This task's part, on a communicator of the window's own.
+    ///
+    /// # Errors
+    /// The job's memory is used up; too many regions.
+    pub(crate) fn begin(
+        communicator: Communicator<F>,
         flavor: Flavor,
-        memory: Option<impl Into<Sized>>,
+        memory: Option<Sized>,
         unit: u32,
         info: &Info,
     ) -> Result<Self> {
-        if unit == 0 || parent.is_inter() {
-            let (class, what) = if unit == 0 {
-                (ErrorClass::Displacement, "the unit of displacements is 1 byte or more")
-            } else {
-                (ErrorClass::Communicator, "an inter-communicator has no windows")
-            };
-            return Err(Error::refused(class, "a new window", what, i64::from(unit)));
-        }
-        let communicator = parent.dup()?;
-        let memory = memory.map(Into::into);
-        let bytes = memory.as_ref().map_or(0, |memory: &Sized| memory.bytes as u64);
+        let bytes = memory.as_ref().map_or(0, |memory| memory.bytes as u64);
         let mut base = std::ptr::null_mut();
         let mut state = communicator.state()?;
         let exposed = match memory {
@@ -187,36 +218,62 @@ impl<F: Fabric> Window<F> {
             &[bytes, u64::from(unit), base.addr() as u64 % 8],
         ]
         .concat();
-        let peers: Vec<Peer> = communicator
-            .gather_words(&own)?
-            .iter()
-            .map(|words| Peer {
-                data: from_words([words[0], words[1], words[2]]),
-                control: from_words([words[3], words[4], words[5]]),
-                size: words[6],
-                unit: words[7],
-                skew: words[8],
-            })
-            .collect();
+        Ok(Self { communicator, flavor, memory: exposed, base, control, placed, info: info.clone(), own })
+    }
+
+    /// This task's words, at their place among those of all, which are 0: to be combined by "or".
+    pub(crate) fn words(&self) -> Vec<u64> {
+        self.communicator.placed_words(&self.own)
+    }
+
+    /// The window, when the words have been combined.
+    pub(crate) fn end_with(self, words: &[u64]) -> Window<F> {
+        let each = self.own.len();
+        self.end(words.chunks(each))
+    }
+
+    fn end<'a>(self, words: impl Iterator<Item = &'a [u64]>) -> Window<F> {
+        let peer = |words: &[u64]| Peer {
+            data: from_words([words[0], words[1], words[2]]),
+            control: from_words([words[3], words[4], words[5]]),
+            size: words[6],
+            unit: words[7],
+            skew: words[8],
+        };
+        let peers: Vec<Peer> = words.map(peer).collect();
         let directories = peers.iter().map(|_| Directory::default()).collect();
-        Ok(Self {
-            communicator,
-            flavor,
-            memory: exposed,
-            base,
-            control,
+        Window {
+            communicator: self.communicator,
+            flavor: self.flavor,
+            memory: self.memory,
+            base: self.base,
+            control: self.control,
             peers,
-            placed,
-            puts: Cell::new(0),
+            puts: Puts::new(self.placed),
             epochs: RefCell::default(),
             attached: RefCell::default(),
             directories: RefCell::new(directories),
             handle: Cell::new(0),
             name: RefCell::default(),
-            info: RefCell::new(info.clone()),
+            info: RefCell::new(self.info),
             error_handler: RefCell::default(),
             attributes: RefCell::default(),
-        })
+        }
+    }
+}
+
+impl<F: Fabric> Window<F> {
+    fn new(
+        parent: &Communicator<F>,
+        flavor: Flavor,
+        memory: Option<Sized>,
+        unit: u32,
+        info: &Info,
+    ) -> Result<Self> {
+        check_new(parent, unit)?;
+        let new = NewWindow::begin(parent.dup()?, flavor, memory, unit, info)?;
+        let words = new.communicator.gather_words(&new.own)?;
+        Ok(new.end(words.iter().map(Vec::as_slice)))
     }
 
     /// Its tasks, by rank (`MPI_Win_get_group`).
@@ -253,6 +310,11 @@ impl<F: Fabric> Window<F> {
     #[must_use]
     pub fn base(&self) -> *mut u8 {
         self.base
+    }
+
+    /// Its tasks among themselves.
+    pub(crate) fn communicator(&self) -> &Communicator<F> {
+        &self.communicator
     }
 
     fn own(&self) -> Peer {
@@ -297,17 +359,28 @@ impl<F: Fabric> Window<F> {
     /// An epoch is open; the death of a task; a callback's own.
     pub fn free(self) -> Result<Option<JobBuffer>> {
         let deleted = self.begin_free();
-        self.epochs.borrow().check_closed("Window::free", self.handle.get())?;
+        self.check_free()?;
         self.flush_puts()?;
         self.communicator.barrier()?;
+        let memory = self.end_free()?;
+        deleted.map(|()| memory)
+    }
+
+    /// Refuses to end the window while an epoch is open.
+    pub(crate) fn check_free(&self) -> Result<()> {
+        self.epochs.borrow().check_closed("Window::free", self.handle.get())
+    }
+
+    /// The last step of [`free`](Self::free), when all tasks have come.
+    pub(crate) fn end_free(self) -> Result<Option<JobBuffer>> {
         let mut state = self.communicator.state()?;
         state.context.unexpose(self.control)?;
         for attached in self.attached.into_inner() {
             state.context.unexpose(attached.memory)?;
         }
         let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
-        state.context.remove_counter(self.placed);
-        deleted.map(|()| memory)
+        self.puts.remove(&mut state.context);
+        Ok(memory)
     }
 
     /// What [`free`](Self::free) does first: refuses while an epoch is open, and deletes the attributes. For a layer above whose
@@ -316,7 +389,7 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// An epoch is open; a callback's own, which does not keep the other attributes from going.
     pub fn begin_free(&self) -> Result<()> {
-        self.epochs.borrow().check_closed("Window::free", self.handle.get())?;
+        self.check_free()?;
         let deletions = self.attributes.borrow().deletions();
         let mut result = Ok(());
         for deletion in deletions {

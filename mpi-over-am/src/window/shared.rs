@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use am_core::fabric::Fabric;
 
-use super::{Assertion, Flavor, MEMORY_BYTES_MIN, Number, Sized, Window};
+use super::{Assertion, Flavor, Number, Sized, Window};
 use crate::buffer::Datum;
 use crate::communicator::Communicator;
 use crate::environment::JobFabric;
@@ -36,15 +36,31 @@ impl<F: Fabric> Communicator<F> {
         let too_large = || Error::TooLarge { call: "allocate_shared_window" };
         let bytes = count.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
         let unit = u32::try_from(size_of::<T>()).map_err(|_| too_large())?;
-        let memory = self.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
-        let window = Window::new(self, Flavor::Shared, Some(Sized { memory, bytes }), unit, info)?;
-        if let Some(other) = window.peers.iter().position(|peer| peer.unit != u64::from(unit)) {
-            let what = "the tasks have elements of different sizes; this rank's are others";
-            let rank = i64::try_from(other).unwrap_or(i64::MAX);
-            return Err(Error::refused(ErrorClass::Displacement, "allocate_shared_window", what, rank));
-        }
+        let window = Window::new(self, Flavor::Shared, Some(Sized::alloc(self, bytes)?), unit, info)?;
+        window.check_units()?;
         window.lock_all(Assertion::NO_CHECK)?;
         Ok(SharedWindow { window, _elements: PhantomData })
+    }
+}
+
+impl<F: Fabric> Window<F> {
+    /// Refuses elements of different sizes.
+    pub(crate) fn check_units(&self) -> Result<()> {
+        let unit = self.unit();
+        let Some(other) = self.peers.iter().position(|peer| peer.unit != unit) else { return Ok(()) };
+        let what = "the tasks have elements of different sizes; this rank's are others";
+        let rank = i64::try_from(other).unwrap_or(i64::MAX);
+        Err(Error::refused(ErrorClass::Displacement, "allocate_shared_window", what, rank))
+    }
+
+    /// Units of a rank's part.
+    ///
+    /// # Errors
+    /// An unknown rank.
+    pub(crate) fn units(&self, rank: u32) -> Result<u64> {
+        self.check_rank(rank)?;
+        let peer = self.peers[rank as usize];
+        Ok(peer.size / peer.unit)
     }
 }
 
@@ -54,9 +70,7 @@ impl<T: Datum, F: Fabric> SharedWindow<T, F> {
     /// # Errors
     /// An unknown rank.
     pub fn count(&self, rank: u32) -> Result<u64> {
-        self.window.check_rank(rank)?;
-        let peer = self.window.peers[rank as usize];
-        Ok(peer.size / peer.unit)
+        self.window.units(rank)
     }
 
     /// The window, for its group, name, attributes and the calls of untyped windows: it is locked for all (`MPI_Win_lock_all`).

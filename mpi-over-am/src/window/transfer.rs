@@ -1,9 +1,10 @@
 //! Put and get (MPI 5.0 section 12.3).
 
-use am_core::PutOptions;
-use am_core::buffer::{RawBuffer, RemoteAddress};
+use am_core::buffer::{RawBuffer, RawBytes, RemoteAddress};
+use am_core::counter::Counter;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
+use am_core::{Context, PutOptions};
 use bytemuck::{AnyBitPattern, NoUninit};
 use smallvec::SmallVec;
 
@@ -11,6 +12,7 @@ use super::{Flavor, Window};
 use crate::buffer::{self, RecvData, SendData};
 use crate::datatype::{Datatype, Predefined, Visit};
 use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
 use crate::protocol;
 use crate::rank::PROC_NULL;
 use crate::request::RequestId;
@@ -63,9 +65,9 @@ impl<F: Fabric> Window<F> {
         let put = |state: &mut State<F>, mut bytes: &[u8]| {
             for &Piece { to, len, .. } in &pieces {
                 let (piece, rest) = bytes.split_at(len);
-                let options = PutOptions { completion: Some(self.placed), ..PutOptions::default() };
+                let options = PutOptions { completion: Some(self.puts.counter()), ..PutOptions::default() };
                 state.context.put(to, piece, options)?;
-                self.puts.set(self.puts.get() + 1);
+                self.puts.add();
                 bytes = rest;
             }
             Ok(())
@@ -151,7 +153,7 @@ impl<F: Fabric> Window<F> {
         buffer::lend_elements_mut(memory, elements, |data| self.get_data(&data, target))
     }
 
-    pub(super) fn request_that_is_over(&self) -> Result<RequestId> {
+    pub(crate) fn request_that_is_over(&self) -> Result<RequestId> {
         let mut state = self.communicator.state()?;
         let request = state.handlers().requests.insert(false, 0);
         state.handlers().requests.end(request, None);
@@ -177,6 +179,54 @@ impl<F: Fabric> Window<F> {
         let datatype = Datatype::predefined(Predefined::Byte);
         let target = TargetData { rank, displacement, count: size_of_val(to) as u64, datatype: &datatype };
         buffer::lend_to_receive(to, |room| self.get_data(&RecvData::from_buffer(room), target))
+    }
+
+    /// Starts a [put](Self::put_data) of bytes in one piece, and does not wait: what is under way then, also after an error, is in
+    /// `started`.
+    ///
+    /// # Errors
+    /// As for [`put_data`](Self::put_data).
+    pub(crate) fn start_put(
+        &self,
+        bytes: RawBytes,
+        target: TargetData<'_>,
+        started: &mut Vec<Started>,
+    ) -> Result<()> {
+        let Some(pieces) = self.pieces("Window::put", bytes.len() as u64, target)? else { return Ok(()) };
+        let mut state = self.communicator.state()?;
+        let mut offset = 0;
+        for &Piece { to, len, .. } in &pieces {
+            let part = bytes.part(offset, len).expect("the lengths were compared");
+            let placed = self.puts.counter();
+            let options = PutOptions { completion: Some(placed), ..PutOptions::default() };
+            start(&mut state, started, Some(placed), |context, request| {
+                buffer::put(context, to, part, options, request)
+            })?;
+            self.puts.add();
+            offset += len;
+        }
+        Ok(())
+    }
+
+    /// Starts a [get](Self::get_data) into memory in one piece; as [`start_put`](Self::start_put).
+    ///
+    /// # Errors
+    /// As for [`get_data`](Self::get_data).
+    pub(crate) fn start_get(
+        &self,
+        into: RawBuffer,
+        target: TargetData<'_>,
+        started: &mut Vec<Started>,
+    ) -> Result<()> {
+        let Some(pieces) = self.pieces("Window::get", into.len() as u64, target)? else { return Ok(()) };
+        let mut state = self.communicator.state()?;
+        let mut offset = 0;
+        for &Piece { to: from, len, .. } in &pieces {
+            let part = into.part(offset, len).expect("the lengths were compared");
+            start(&mut state, started, None, |context, request| buffer::get(context, from, part, request))?;
+            offset += len;
+        }
+        Ok(())
     }
 
     /// The pieces that elements of a window are, after all checks; `None` where there is nothing to do.
@@ -223,27 +273,59 @@ impl<F: Fabric> Window<F> {
 }
 
 /// The bytes of elements that are not in one piece.
-pub(super) fn packed(data: &SendData) -> Result<Vec<u8>> {
+pub(crate) fn packed(data: &SendData) -> Result<Vec<u8>> {
     let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a put" })?;
     let mut bytes = vec![0; len];
     data.pack(0, &mut bytes);
     Ok(bytes)
 }
 
+/// A put or get that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub(crate) request: RequestId,
+    /// What would be bumped by its success, if it is a put.
+    placed: Option<Counter>,
+}
+
+/// Starts a put or get as a request, which is in `started` unless it is over.
+fn start<F: Fabric>(
+    state: &mut State<F>,
+    started: &mut Vec<Started>,
+    placed: Option<Counter>,
+    begin: impl FnOnce(&mut Context<F, MpiHandlers>, u64) -> am_core::error::Result<Outcome>,
+) -> Result<()> {
+    let request = state.handlers().requests.insert(false, 0);
+    let begun = begin(&mut state.context, request.number());
+    match begun {
+        Ok(Outcome::Posted) => started.push(Started { request, placed }),
+        Ok(_) | Err(_) => state.handlers().requests.forget(request),
+    }
+    Ok(begun.map(|_| ())?)
+}
+
+/// Takes the result of a put or get that is over.
+///
+/// # Errors
+/// Its own. No flush waits for a put that has failed.
+pub(crate) fn end_started<F: Fabric>(
+    state: &mut State<F>,
+    Started { request, placed }: Started,
+) -> Result<()> {
+    let ended = state.handlers().requests.take(request);
+    if let (Err(_), Some(counter)) = (&ended, placed)
+        && let Ok(value) = state.context.counter_value(counter)
+    {
+        state.context.set_counter(counter, value + 1)?;
+    }
+    ended.map(|_| ())
+}
+
 /// Copies bytes from a task's window. When this returns, nothing uses the memory any more.
 fn fetch<F: Fabric>(state: &mut State<F>, from: RemoteAddress, to: RawBuffer) -> Result<()> {
-    let request = state.handlers().requests.insert(false, 0);
-    match buffer::get(&mut state.context, from, to, request.number()) {
-        Ok(Outcome::Posted) => {}
-        Ok(_) => {
-            state.handlers().requests.forget(request);
-            return Ok(());
-        }
-        Err(error) => {
-            state.handlers().requests.forget(request);
-            return Err(error.into());
-        }
-    }
+    let mut started = Vec::new();
+    start(state, &mut started, None, |context, request| buffer::get(context, from, to, request))?;
+    let Some(Started { request, .. }) = started.pop() else { return Ok(()) };
     let waited = state.wait_over(request);
     if waited.is_err() {
         protocol::end(state, request);

@@ -15,5 +15,6 @@ mod requests;
 mod soak;
 mod threads;
 mod threads_persistent;
+mod threads_windows;
 mod topologies;
 mod windows;
