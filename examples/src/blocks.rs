@@ -23,6 +23,8 @@ impl Elimination for Blocks {
         self.derivatives.clear();
         self.derivatives.extend(piece.states.iter().map(|state| derivatives(state, piece.direction)));
         for (at, (goal, around)) in piece.goals.iter().zip(self.derivatives.windows(3)).enumerate() {
+            let (done, left) = rows.split_at_mut(at + 1);
+            let (before, row) = (&done[at], &mut left[0]);
             // The point's own block, and the right-hand side.
             let mut own = Row::default();
             for (i, (own, diffusion)) in own.iter_mut().zip(&around[1].1).enumerate() {
@@ -32,11 +34,16 @@ impl Elimination for Blocks {
             }
             // The point before goes out of the equations: its row says what it is.
             for (own, factors) in own.iter_mut().zip(&weighted(&around[0], of_flux, of_diffusion)) {
-                for (factor, row) in factors.iter().zip(&rows[at]) {
+                for (factor, row) in factors.iter().zip(before) {
                     own.iter_mut().zip(row).for_each(|(own, entry)| *own += factor * entry);
                 }
             }
-            rows[at + 1] = solved(own, &weighted(&around[2], of_flux, -of_diffusion));
+            let behind = weighted(&around[2], of_flux, -of_diffusion);
+            for (row, (own, behind)) in row.iter_mut().zip(own.iter().zip(&behind)) {
+                row[..5].copy_from_slice(behind);
+                row[5] = own[5];
+            }
+            solve(&mut own, row);
         }
     }
 
@@ -57,11 +64,9 @@ fn weighted((flux, diffusion): &(Matrix, Matrix), of_flux: f64, of_diffusion: f6
     sum
 }
 
-/// The row of a point, of its own block with the right-hand side, and the block of the point behind.
+/// Makes `row`, which has the block of the point behind and the right-hand side, into what is left when the own block is gone.
 #[inline(always)]
-fn solved(mut own: Row, behind: &Matrix) -> Row {
-    let mut row = own;
-    row.iter_mut().zip(behind).for_each(|(row, behind)| row[..5].copy_from_slice(behind));
+fn solve(own: &mut Row, row: &mut Row) {
     for pivot in 0..5 {
         let inverse = 1.0 / own[pivot][pivot];
         own[pivot][pivot + 1..5].iter_mut().for_each(|entry| *entry *= inverse);
@@ -77,7 +82,6 @@ fn solved(mut own: Row, behind: &Matrix) -> Row {
         let row_of_pivot = row[pivot];
         (0..pivot).for_each(|above| subtract(&mut row[above], own[above][pivot], &row_of_pivot));
     }
-    row
 }
 
 #[inline(always)]

@@ -5,14 +5,15 @@
 //! needs those that are left of the points before it, and back, where each change needs those behind it. A line that is cut goes
 //! from task to task, both ways. Lines go by planes, so that all tasks have work before the first plane is done.
 
+use am_via::ShmFabric;
 use bytemuck::Zeroable;
-use mpi_over_am::{Datum, PROC_NULL};
+use mpi_over_am::{Datum, OwnedRequest, PROC_NULL};
 
 use crate::Failure;
 use crate::application::Method;
 use crate::flow::Flow;
 use crate::gas::State;
-use crate::tiles::Side;
+use crate::tiles::{Side, Tile};
 
 /// Tags of what is left of equations, which goes forward, and of what solves them, which comes back.
 const FORWARD_TAG: i32 = 4;
@@ -69,9 +70,6 @@ pub struct Directions<E: Elimination> {
     states: Vec<State>,
     goals: Vec<State>,
     unknowns: Vec<State>,
-    /// Messages: for each line of a plane as much as the reach.
-    rows_at_edge: Vec<E::Row>,
-    unknowns_at_edge: Vec<State>,
 }
 
 impl<E: Elimination> Directions<E> {
@@ -85,8 +83,6 @@ impl<E: Elimination> Directions<E> {
             states: Vec::new(),
             goals: Vec::new(),
             unknowns: Vec::new(),
-            rows_at_edge: Vec::new(),
-            unknowns_at_edge: Vec::new(),
         }
     }
 
@@ -101,36 +97,40 @@ impl<E: Elimination> Directions<E> {
         if self.rows.len() < needed {
             self.rows.resize(needed, E::Row::zeroed());
         }
+        // Nobody waits until the next task takes its message: the next plane is under way by then.
+        let (mut going_forward, mut going_back) = (Vec::new(), Vec::new());
         for (number, plane) in planes.clone().enumerate() {
-            self.go_forward(flow, direction, plane, number % kept)?;
+            going_forward.extend(self.go_forward(flow, direction, plane, number % kept)?);
             if !is_cut {
                 self.go_back(flow, direction, plane, 0)?;
             }
         }
         if is_cut {
             for (number, plane) in planes.enumerate() {
-                self.go_back(flow, direction, plane, number)?;
+                going_back.extend(self.go_back(flow, direction, plane, number)?);
             }
         }
+        going_forward.into_iter().try_for_each(|sent| sent.wait()?.1.map(drop))?;
+        going_back.into_iter().try_for_each(|sent| sent.wait()?.1.map(drop))?;
         Ok(())
     }
 
-    /// Makes the rows of the lines in a plane, which are kept as plane `number`.
-    fn go_forward(
+    /// Makes the rows of the lines in a plane, which are kept as plane `number`. What goes to the next task is under way then.
+    fn go_forward<'a>(
         &mut self,
-        flow: &Flow<'_>,
+        flow: &Flow<'a>,
         direction: usize,
         plane: usize,
         number: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<OwnedRequest<'a, E::Row, ShmFabric>>, Failure> {
         let tile = flow.tile();
         let (stride, places) = (tile.strides()[direction], tile.inside(direction));
         let lines = tile.lines(direction, plane);
         let row_len = E::REACH + places.len();
         let kept = &mut self.rows[number * lines.len() * row_len..][..lines.len() * row_len];
-        receive(flow, direction, Side::Low, FORWARD_TAG, lines.len() * E::REACH, &mut self.rows_at_edge)?;
+        let mut edge = receive(tile, direction, Side::Low, FORWARD_TAG, lines.len() * E::REACH)?;
         for ((start, rows), edge) in
-            lines.zip(kept.chunks_exact_mut(row_len)).zip(self.rows_at_edge.chunks_exact_mut(E::REACH))
+            lines.zip(kept.chunks_exact_mut(row_len)).zip(edge.chunks_exact_mut(E::REACH))
         {
             let points = |count: usize| (0..count).map(move |step| start + step * stride);
             self.states.clear();
@@ -150,33 +150,27 @@ impl<E: Elimination> Directions<E> {
             self.elimination.eliminate(&piece, rows);
             edge.copy_from_slice(&rows[places.len()..]);
         }
-        send(flow, direction, Side::High, FORWARD_TAG, &self.rows_at_edge)
+        send(tile, direction, Side::High, FORWARD_TAG, edge)
     }
 
-    /// Finds the changes of the points in a plane, of the rows kept as plane `number`.
-    fn go_back(
+    /// Finds the changes of the points in a plane, of the rows kept as plane `number`. What goes to the task before is under way
+    /// then.
+    fn go_back<'a>(
         &mut self,
-        flow: &mut Flow<'_>,
+        flow: &mut Flow<'a>,
         direction: usize,
         plane: usize,
         number: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<OwnedRequest<'a, State, ShmFabric>>, Failure> {
         let tile = flow.tile();
         let (stride, len) = (tile.strides()[direction], tile.inside(direction).len());
         let lines = tile.lines(direction, plane);
         let row_len = E::REACH + len;
         let kept = &self.rows[number * lines.len() * row_len..];
-        receive(
-            flow,
-            direction,
-            Side::High,
-            BACKWARD_TAG,
-            lines.len() * E::REACH,
-            &mut self.unknowns_at_edge,
-        )?;
+        let mut edge = receive(tile, direction, Side::High, BACKWARD_TAG, lines.len() * E::REACH)?;
         self.unknowns.resize(len + E::REACH, [0.0; 5]);
         for ((start, rows), edge) in
-            lines.zip(kept.chunks_exact(row_len)).zip(self.unknowns_at_edge.chunks_exact_mut(E::REACH))
+            lines.zip(kept.chunks_exact(row_len)).zip(edge.chunks_exact_mut(E::REACH))
         {
             self.unknowns[len..].copy_from_slice(edge);
             for step in (0..len).rev() {
@@ -188,7 +182,7 @@ impl<E: Elimination> Directions<E> {
             }
             edge.copy_from_slice(&self.unknowns[..E::REACH]);
         }
-        send(flow, direction, Side::Low, BACKWARD_TAG, &self.unknowns_at_edge)
+        send(flow.tile(), direction, Side::Low, BACKWARD_TAG, edge)
     }
 }
 
@@ -200,36 +194,32 @@ impl<E: Elimination> Method for Directions<E> {
     }
 }
 
-/// Fills `edge` with `count` values from the neighbour on a side, or with zeros if nobody is there: changes are zero on the faces.
+/// `count` values from the neighbour on a side, or zeros if nobody is there: changes are zero on the faces.
 fn receive<T: Datum + Zeroable>(
-    flow: &Flow<'_>,
+    tile: &Tile<'_>,
     direction: usize,
     side: Side,
     tag: i32,
     count: usize,
-    edge: &mut Vec<T>,
-) -> Result<(), Failure> {
-    edge.clear();
-    edge.resize(count, T::zeroed());
-    let source = flow.tile().neighbour(direction, side);
+) -> Result<Vec<T>, Failure> {
+    let mut values = vec![T::zeroed(); count];
+    let source = tile.neighbour(direction, side);
     if source != PROC_NULL {
-        flow.tile().grid().recv(edge, source, tag)?;
+        tile.grid().recv(&mut values, source, tag)?;
     }
-    Ok(())
+    Ok(values)
 }
 
-fn send<T: Datum>(
-    flow: &Flow<'_>,
+/// Starts to send values to the neighbour on a side, if somebody is there.
+fn send<'a, T: Datum>(
+    tile: &Tile<'a>,
     direction: usize,
     side: Side,
     tag: i32,
-    edge: &[T],
-) -> Result<(), Failure> {
-    let dest = flow.tile().neighbour(direction, side);
-    if dest != PROC_NULL {
-        flow.tile().grid().send(edge, dest, tag)?;
-    }
-    Ok(())
+    values: Vec<T>,
+) -> Result<Option<OwnedRequest<'a, T, ShmFabric>>, Failure> {
+    let dest = tile.neighbour(direction, side);
+    Ok(if dest == PROC_NULL { None } else { Some(tile.grid().isend_owned(values, dest, tag)?) })
 }
 
 #[cfg(test)]
@@ -239,7 +229,7 @@ mod tests {
 
     use super::*;
     use crate::blocks::Blocks;
-    use crate::tiles::{Tile, grid_of};
+    use crate::tiles::grid_of;
     use crate::waves::Waves;
 
     const SIZE: usize = 12;
