@@ -117,7 +117,7 @@ impl fmt::Debug for Keyval {
 /// The attributes of one object. `object` in its calls is the number under which the layer above knows it.
 ///
 /// The callbacks may use the object, so whoever keeps this value in a cell works on a clone while they run:
-/// [`delete`](Self::delete) and the like therefore say what is to be called, and the change is made apart.
+/// [`deletion`](Self::deletion) and the like therefore say what is to be called, and the change is made apart.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     values: Vec<(Keyval, u64)>,

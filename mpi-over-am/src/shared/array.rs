@@ -38,7 +38,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         let unit = u32::try_from(size_of::<T>()).map_err(|_| too_large())?;
         let memory = |inside: &crate::communicator::Communicator<F>| Sized::alloc(inside, bytes).map(Some);
         let window = self.new_window(Flavor::Shared, memory, unit, info)?;
-        window.in_turn(crate::window::Window::check_units)?;
+        window.with(crate::window::Window::check_units)?;
         window.lock_all(Assertion::NO_CHECK)?;
         Ok(ThreadedArray { rank: window.rank()?, window, _elements: PhantomData })
     }
@@ -50,7 +50,7 @@ impl<T: Datum, F: Fabric> ThreadedArray<T, F> {
     /// # Errors
     /// An unknown rank.
     pub fn count(&self, rank: u32) -> Result<u64> {
-        self.window.in_turn(|window| window.units(rank))
+        self.window.with(|window| window.units(rank))
     }
 
     /// The window, for its group, name, attributes and the calls of untyped windows: it is locked for all (`MPI_Win_lock_all`).

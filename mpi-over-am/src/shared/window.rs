@@ -3,36 +3,34 @@
 //! A wait for another task (a fence, a start, a lock, bytes under way) lets the other threads have their turns. An update is done in
 //! one turn: where the target's memory cannot be reached directly, it waits for the target's library, and for no call of the target.
 
+mod epochs;
+mod state_of;
+
 use std::sync::Arc;
 
 use am_core::Context;
-use am_core::buffer::{JobBuffer, RawBuffer};
+use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::communicator::Handle;
 use super::{Inner, SharedCommunicator, SharedRequest, Waiting};
-use crate::attribute::Keyval;
 use crate::buffer::{
     WindowMemory, buffer_to_keep, bytes_of, bytes_to_keep, lend_elements, lend_elements_mut, lend_to_receive,
     lend_to_send,
 };
-use crate::collective::{Collective, slices};
+use crate::collective::slices;
 use crate::communicator::Communicator;
 use crate::datatype::{Datatype, Predefined};
 use crate::environment::JobFabric;
 use crate::error::{Error, Result};
-use crate::error_handler::ErrorHandler;
-use crate::group::Group;
 use crate::handlers::MpiHandlers;
 use crate::info::Info;
-use crate::notes::Key;
 use crate::op::{self, Op, PredefinedOp};
 use crate::request::RequestId;
 use crate::state::is_over;
 use crate::window::{
-    Assertion, Flavor, Lock, NewWindow, Number, Sized, Started, TargetData, Window, check_new, end_started,
-    packed,
+    Flavor, NewWindow, Number, Sized, Started, TargetData, Window, check_new, end_started, packed,
 };
 
 /// A window that any thread may use at any time. Clones are handles on the same one.
@@ -206,7 +204,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     }
 
     /// Runs a call that waits for no call of another task.
-    fn with<R>(&self, call: impl FnOnce(&Window<F>) -> Result<R>) -> Result<R> {
+    pub(super) fn with<R>(&self, call: impl FnOnce(&Window<F>) -> Result<R>) -> Result<R> {
         call(self.inner().enter()?.value().window(self.number)?)
     }
 
@@ -454,363 +452,6 @@ impl<F: Fabric> ThreadedWindow<F> {
     /// As there.
     pub fn write<T: NoUninit>(&self, offset: u64, from: &[T]) -> Result<()> {
         self.with(|window| window.write(offset, from))
-    }
-}
-
-/// Epochs.
-impl<F: Fabric> ThreadedWindow<F> {
-    /// Waits until all is in place that any thread has put before.
-    fn flush_puts(&self) -> Result<()> {
-        let batches = self.with(Window::close_puts)?;
-        if batches.is_empty() {
-            return Ok(());
-        }
-        let are_placed =
-            |context: &mut Context<F, MpiHandlers>| batches.iter().all(|batch| batch.is_placed(context));
-        self.inner().wait_until(self.handle.number, are_placed, |_| Ok(())).map_err(Waiting::into_error)
-    }
-
-    /// Waits until all tasks have come here.
-    pub(super) fn meet(&self) -> Result<()> {
-        let start = |inside: &Communicator<F>| inside.begin_collective_data(&Collective::Barrier);
-        self.inner().carry_out(self.handle.number, start).map(|_| ())
-    }
-
-    fn receive_notes(&self, notes: Vec<Key>) -> Result<()> {
-        notes.into_iter().try_for_each(|key| {
-            let take =
-                |context: &mut Context<F, MpiHandlers>| context.handlers_mut().notes.take(key).is_some();
-            self.inner().wait_until(self.handle.number, take, |_| Ok(())).map_err(Waiting::into_error)
-        })
-    }
-
-    /// Tries to take a lock, and lets others have their turns, until it is taken.
-    fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        while !self.with(|window| window.try_lock(lock, rank))? {
-            self.inner().inside.give_way();
-            std::thread::yield_now();
-        }
-        Ok(())
-    }
-
-    /// As [`Window::fence`]; one thread of each task calls it.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn fence(&self, promise: Assertion) -> Result<()> {
-        self.with(|window| window.check_fence(promise))?;
-        self.flush_puts()?;
-        self.meet()?;
-        self.with(|window| {
-            window.end_fence(promise);
-            Ok(())
-        })
-    }
-
-    /// As [`Window::post`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn post(&self, group: &Group, promise: Assertion) -> Result<()> {
-        self.with(|window| window.post(group, promise))
-    }
-
-    /// As [`Window::start`].
-    ///
-    /// # Errors
-    /// As there; another thread is about to start.
-    pub fn start(&self, group: &Group, promise: Assertion) -> Result<()> {
-        let (ranks, notes) = self.with(|window| window.begin_start(group, promise))?;
-        let posted = self.receive_notes(notes);
-        self.with(|window| {
-            window.end_start(posted.is_ok().then_some(ranks));
-            posted
-        })
-    }
-
-    /// As [`Window::complete`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn complete(&self) -> Result<()> {
-        let ranks = self.with(Window::begin_complete)?;
-        self.flush_puts()?;
-        self.with(|window| window.end_complete(&ranks))
-    }
-
-    /// As [`Window::wait`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn wait(&self) -> Result<()> {
-        let notes = self.with(Window::begin_wait)?;
-        self.receive_notes(notes)
-    }
-
-    /// As [`Window::test`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn test(&self) -> Result<bool> {
-        self.with(Window::test)
-    }
-
-    /// As [`Window::lock`]. The lock is the task's: any of its threads may use the rank, and one of them unlocks it.
-    ///
-    /// # Errors
-    /// As there; another thread has locked the rank, or is about to.
-    pub fn lock(&self, lock: Lock, rank: u32, promise: Assertion) -> Result<()> {
-        self.with(|window| window.begin_lock(rank, promise))?;
-        let taken = if promise.has(Assertion::NO_CHECK) { Ok(()) } else { self.take_lock(lock, rank) };
-        self.with(|window| {
-            window.end_lock(rank, taken.is_ok().then_some((lock, promise)));
-            taken
-        })
-    }
-
-    /// As [`Window::unlock`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn unlock(&self, rank: u32) -> Result<()> {
-        let held = self.with(|window| window.begin_unlock(rank))?;
-        self.flush_puts()?;
-        self.with(|window| held.map_or(Ok(()), |lock| window.give_lock(lock, rank)))
-    }
-
-    /// As [`Window::lock_all`].
-    ///
-    /// # Errors
-    /// As there; another thread has locked a rank, or is about to.
-    pub fn lock_all(&self, promise: Assertion) -> Result<()> {
-        let mut ranks = self.with(|window| window.begin_lock_all(promise))?;
-        let taken = ranks.try_for_each(|rank| self.take_lock(Lock::Shared, rank));
-        self.with(|window| {
-            window.end_lock_all(taken.is_ok().then_some(promise));
-            taken
-        })
-    }
-
-    /// As [`Window::unlock_all`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn unlock_all(&self) -> Result<()> {
-        let mut ranks = self.with(Window::begin_unlock_all)?;
-        self.flush_puts()?;
-        self.with(|window| ranks.try_for_each(|rank| window.give_lock(Lock::Shared, rank)))
-    }
-
-    /// Waits until what any thread has put so far is in place (`MPI_Win_flush`), also what was put to other ranks.
-    ///
-    /// # Errors
-    /// As for [`Window::flush`].
-    pub fn flush(&self, rank: u32) -> Result<()> {
-        // Of nobody nothing is checked.
-        self.with(|window| window.flush_local(rank))?;
-        self.flush_puts()
-    }
-
-    /// Waits until what any thread has put so far is in place (`MPI_Win_flush_all`).
-    ///
-    /// # Errors
-    /// As for [`Window::flush_all`].
-    pub fn flush_all(&self) -> Result<()> {
-        self.with(|window| window.check_flush(None))?;
-        self.flush_puts()
-    }
-
-    /// As [`Window::flush_local`]: of what calls have returned from, the origin's memory is free already.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn flush_local(&self, rank: u32) -> Result<()> {
-        self.with(|window| window.flush_local(rank))
-    }
-
-    /// As [`Window::flush_local_all`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn flush_local_all(&self) -> Result<()> {
-        self.with(Window::flush_local_all)
-    }
-
-    /// As [`Window::sync`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn sync(&self) -> Result<()> {
-        self.with(Window::sync)
-    }
-
-    /// As [`Window::free`]: one thread of each task calls it. Other handles refuse every call from then on.
-    ///
-    /// # Errors
-    /// As there; the window is gone already.
-    pub fn free(&self) -> Result<Option<JobBuffer>> {
-        let deleted = self.with(|window| {
-            let deleted = window.begin_free();
-            window.check_free().map(|()| deleted)
-        })?;
-        self.flush_puts()?;
-        self.meet()?;
-        let mut turn = self.inner().enter()?;
-        let memory = turn.value().take_window(self.number)?.end_free()?;
-        deleted.map(|()| memory)
-    }
-}
-
-/// What it is, has and remembers.
-impl<F: Fabric> ThreadedWindow<F> {
-    /// As [`Window::group`].
-    ///
-    /// # Errors
-    /// The window is gone; a call inside another one.
-    pub fn group(&self) -> Result<Group> {
-        self.with(|window| Ok(window.group()))
-    }
-
-    /// This task's rank in it.
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn rank(&self) -> Result<u32> {
-        self.with(|window| Ok(window.rank()))
-    }
-
-    /// As [`Window::flavor`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn flavor(&self) -> Result<Flavor> {
-        self.with(|window| Ok(window.flavor()))
-    }
-
-    /// As [`Window::size`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn size(&self) -> Result<u64> {
-        self.with(|window| Ok(window.size()))
-    }
-
-    /// As [`Window::unit`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn unit(&self) -> Result<u64> {
-        self.with(|window| Ok(window.unit()))
-    }
-
-    /// As [`Window::attach`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attach(&self, memory: impl Into<WindowMemory>) -> Result<u64> {
-        self.with(|window| window.attach(memory))
-    }
-
-    /// As [`Window::detach`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn detach(&self, at: u64) -> Result<JobBuffer> {
-        self.with(|window| window.detach(at))
-    }
-
-    /// As [`Window::name`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn name(&self) -> Result<String> {
-        self.with(|window| Ok(window.name()))
-    }
-
-    /// As [`Window::set_name`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn set_name(&self, name: &str) -> Result<()> {
-        self.with(|window| {
-            window.set_name(name);
-            Ok(())
-        })
-    }
-
-    /// As [`Window::info`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn info(&self) -> Result<Info> {
-        self.with(|window| Ok(window.info()))
-    }
-
-    /// As [`Window::set_info`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn set_info(&self, info: &Info) -> Result<()> {
-        self.with(|window| {
-            window.set_info(info);
-            Ok(())
-        })
-    }
-
-    /// As [`Window::error_handler`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn error_handler(&self) -> Result<ErrorHandler> {
-        self.with(|window| Ok(window.error_handler()))
-    }
-
-    /// As [`Window::set_error_handler`].
-    ///
-    /// # Errors
-    /// As for [`group`](Self::group).
-    pub fn set_error_handler(&self, handler: ErrorHandler) -> Result<()> {
-        self.with(|window| {
-            window.set_error_handler(handler);
-            Ok(())
-        })
-    }
-
-    /// As [`Window::handled`]. The handler runs inside a call, and can make none.
-    ///
-    /// # Errors
-    /// Those of `result`; as for [`group`](Self::group).
-    pub fn handled<T>(&self, result: Result<T>) -> Result<T> {
-        self.with(|window| window.handled(result))
-    }
-
-    /// As [`Window::attribute`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
-        self.with(|window| window.attribute(keyval))
-    }
-
-    /// As [`Window::set_attribute`]. Callbacks run inside this call, and can make none.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
-        self.with(|window| window.set_attribute(keyval, value))
-    }
-
-    /// As [`Window::delete_attribute`]; callbacks as for [`set_attribute`](Self::set_attribute).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
-        self.with(|window| window.delete_attribute(keyval))
-    }
-
-    /// Runs a call on the window, for the other forms of it.
-    pub(super) fn in_turn<R>(&self, call: impl FnOnce(&Window<F>) -> Result<R>) -> Result<R> {
-        self.with(call)
     }
 }
 
