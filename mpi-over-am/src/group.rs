@@ -150,7 +150,7 @@ impl Group {
     }
 
     /// The tasks, by rank.
-    pub(crate) fn tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = TaskId> + Clone + '_ {
         (0..self.size()).filter_map(|rank| self.task_of(rank))
     }
 

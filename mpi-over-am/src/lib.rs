@@ -108,7 +108,7 @@ pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};
 pub use shared::{
     ArrivedPart, OwnPart, SharedCommunicator, SharedEnvironment, SharedPartitionedReceive,
-    SharedPartitionedSend, SharedPersistent, SharedRequest, ThreadedArray, ThreadedWindow,
+    SharedPartitionedSend, SharedPending, SharedPersistent, SharedRequest, ThreadedArray, ThreadedWindow,
 };
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};

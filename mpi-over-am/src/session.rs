@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use am_core::fabric::Fabric;
 
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, PendingCommunicator};
 use crate::environment::JobFabric;
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
@@ -94,7 +94,8 @@ impl<F: Fabric> Session<F> {
         info: &Info,
         error_handler: ErrorHandler,
     ) -> Result<Option<Communicator<F>>> {
-        self.world.create_from_group(group, tag, (info, error_handler))
+        let started = self.world.start_from_group(group, tag, (info, error_handler))?;
+        started.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
 
     /// An inter-communicator of the tasks of two groups, which all call this with the same `tag`
@@ -110,6 +111,6 @@ impl<F: Fabric> Session<F> {
         info: &Info,
         error_handler: ErrorHandler,
     ) -> Result<Communicator<F>> {
-        self.world.inter_from_groups((local, remote), tag, (info, error_handler))
+        self.world.start_from_groups((local, remote), tag, (info, error_handler))?.wait()
     }
 }

@@ -18,8 +18,8 @@ const LOOKS_BETWEEN_RINGS: u32 = 50;
 pub(crate) unsafe trait Isolated {}
 
 // SAFETY: an environment, its communicators and its windows share what they count with each other only, and all of them are in here:
-// `SharedEnvironment::of` puts them there as soon as the environment has been made; the modules of `shared` give none of them out,
-// and callbacks of the program get none. What lies below them is the fabric, which may change threads by itself, and memory of the
+// `SharedEnvironment::of` puts them there as soon as the environment has been made; the modules of `shared` give none of them out
+// (what their calls return is `Send`), and callbacks of the program get none. What lies below them is the fabric, which may change threads by itself, and memory of the
 // process: also that of windows, which no thread reaches but in its turn.
 unsafe impl<F: Fabric + Send> Isolated for Inside<F> {}
 

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 
 use super::{Beginnings, Communicator};
 use crate::context_id::SPACES;
@@ -64,6 +65,8 @@ pub struct PendingCommunicator<F: Fabric> {
     parent: Communicator<F>,
     request: RequestId,
     slot: Slot,
+    /// Its tasks, and those of the other side; `None` where this task is not among them.
+    groups: Option<(Group, Option<Group>)>,
     beginnings: Beginnings<F>,
 }
 
@@ -87,9 +90,14 @@ impl<F: Fabric> PendingCommunicator<F> {
     /// # Errors
     /// What progress reports, and then there is none; all context ids are in use.
     pub fn wait(self) -> Result<Communicator<F>> {
+        self.wait_for_part()?.ok_or_else(not_there)
+    }
+
+    /// As [`wait`](Self::wait); `None` where this task is not in it.
+    pub(crate) fn wait_for_part(self) -> Result<Option<Communicator<F>>> {
         self.parent.wait_over_in_turns(self.request)?;
         self.parent.state()?.handlers().requests.forget(self.request);
-        self.begin()
+        self.begin_part()
     }
 
     /// The communicator, when [`is_over`](Self::is_over) has said that it is there: for whoever waits for the
@@ -98,11 +106,19 @@ impl<F: Fabric> PendingCommunicator<F> {
     /// # Errors
     /// It is not there; all context ids are in use.
     pub fn begin(self) -> Result<Communicator<F>> {
-        let what = "the request is not over, or was cancelled";
-        let words = self.slot.get().ok_or_else(|| Error::refused(ErrorClass::Request, "idup", what, 0))?;
-        let remote = self.parent.remote_group().ok();
-        self.parent.begin(words, (self.parent.group(), remote), self.beginnings)
+        self.begin_part()?.ok_or_else(not_there)
     }
+
+    /// As [`begin`](Self::begin); `None` where this task is not in it.
+    pub(crate) fn begin_part(self) -> Result<Option<Communicator<F>>> {
+        let words = self.slot.get().ok_or_else(not_there)?;
+        let Some(groups) = self.groups else { return Ok(None) };
+        self.parent.begin(words, groups, self.beginnings).map(Some)
+    }
+}
+
+fn not_there() -> Error {
+    Error::refused(ErrorClass::Request, "idup", "the request is not over, or was cancelled", 0)
 }
 
 impl<F: Fabric> Communicator<F> {
@@ -147,7 +163,17 @@ impl<F: Fabric> Communicator<F> {
         };
         let topology = self.common.topology.clone();
         let beginnings = Beginnings { topology, info: info.clone(), attributes, ..self.heirloom() };
-        Ok(PendingCommunicator { parent: self.clone(), request, slot, beginnings })
+        let groups = (self.group(), self.remote_group().ok());
+        Ok(self.pending((request, slot), Some(groups), beginnings))
+    }
+
+    fn pending(
+        &self,
+        (request, slot): (RequestId, Slot),
+        groups: Option<(Group, Option<Group>)>,
+        beginnings: Beginnings<F>,
+    ) -> PendingCommunicator<F> {
+        PendingCommunicator { parent: self.clone(), request, slot, groups, beginnings }
     }
 
     /// What every new communicator has from its parent.
@@ -165,14 +191,29 @@ impl<F: Fabric> Communicator<F> {
             (!is_first, task.0)
         });
         let leader = leader.expect("this task is a member");
+        self.start_telling(leader, own.tasks().chain(remote.tasks()), (self.context_id, BY_ALL))
+    }
+
+    /// The leader takes numbers and tells the others, who start to wait for them. A task that is not told waits for nothing.
+    fn start_telling(
+        &self,
+        leader: TaskId,
+        mut told: impl Iterator<Item = TaskId> + Clone,
+        (context_id, tag): (u32, i32),
+    ) -> Result<(RequestId, Slot)> {
         let mut state = self.state()?;
-        if state.context.task() != leader {
-            let key = Key { context_id: self.context_id, tag: BY_ALL, from: leader.0 };
+        let own = state.context.task();
+        if own != leader && told.clone().any(|task| task == own) {
+            let key = Key { context_id, tag, from: leader.0 };
             return Ok(notes::start_receive(&mut state, key));
         }
-        let words = take_numbers(&mut state)?;
-        for task in own.tasks().chain(remote.tasks()).filter(|&task| task != leader) {
-            notes::send(&mut state, task, (self.context_id, BY_ALL), words)?;
+        let mut words = [0; 2];
+        if own == leader {
+            words = take_numbers(&mut state)?;
+            told.try_for_each(|task| match task == leader {
+                true => Ok(()),
+                false => notes::send(&mut state, task, (context_id, tag), words),
+            })?;
         }
         let request = state.handlers().requests.insert(true, 0);
         state.handlers().requests.end(request, None);
@@ -203,26 +244,18 @@ impl<F: Fabric> Communicator<F> {
         Ok(Self::new(&self.shared, number, group, rank, Beginnings { other, ..beginnings }))
     }
 
-    /// A communicator of some of the tasks of this one, which is not an inter-communicator; all of its tasks call this with the
-    /// same group. `None` for the others.
-    pub(crate) fn create_with(&self, group: &Group, topology: Option<Topology>) -> Result<Option<Self>> {
-        let beginnings = Beginnings { topology, ..self.heirloom() };
+    /// Starts a communicator of some of the tasks of this one, which is not an inter-communicator; all of its tasks call this with
+    /// the same group.
+    pub(crate) fn start_with(
+        &self,
+        group: Group,
+        topology: Option<Topology>,
+        info: &Info,
+    ) -> Result<PendingCommunicator<F>> {
         let leader = self.group().task_of(0).expect("this task is a member");
-        let mut state = self.state()?;
-        let is_member = group.rank().is_some();
-        let words = if state.context.task() == leader {
-            let words = take_numbers(&mut state)?;
-            for task in group.tasks().filter(|&task| task != leader) {
-                notes::send(&mut state, task, (self.context_id, BY_ALL), words)?;
-            }
-            drop(state);
-            words
-        } else {
-            drop(state);
-            let key = Key { context_id: self.context_id, tag: BY_ALL, from: leader.0 };
-            if is_member { self.receive_note(key)? } else { [0; 2] }
-        };
-        if is_member { self.begin(words, (group.clone(), None), beginnings).map(Some) } else { Ok(None) }
+        let told = self.start_telling(leader, group.tasks(), (self.context_id, BY_ALL))?;
+        let beginnings = Beginnings { topology, info: info.clone(), ..self.heirloom() };
+        Ok(self.pending(told, group.rank().is_some().then_some((group, None)), beginnings))
     }
 
     /// A communicator of the tasks of `group` (`MPI_Comm_create`). Collective; `None` for tasks that are not in it. Groups of
@@ -232,20 +265,20 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// A group with tasks that this communicator does not have; the death of a task.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
-        self.check_part("create", group)?;
-        if self.is_inter() { self.create_inter(group) } else { self.create_disjoint(group) }
+        if self.is_inter() {
+            self.check_part("create", group)?;
+            return self.create_inter(group);
+        }
+        self.start_create(group)?.wait_for_part()
     }
 
-    /// Groups may differ, so the leader tells everybody, members or not.
-    fn create_disjoint(&self, group: &Group) -> Result<Option<Self>> {
-        let (request, slot) = self.start_agreement()?;
-        self.wait_over_in_turns(request)?;
-        self.state()?.handlers().requests.forget(request);
-        let words = slot.get().unwrap_or([0; 2]);
-        match group.rank() {
-            Some(_) => self.begin(words, (group.clone(), None), self.heirloom()).map(Some),
-            None => Ok(None),
-        }
+    /// Starts a [`create`](Self::create) of a communicator of one group. Groups may differ, so the leader tells everybody, members
+    /// or not.
+    pub(crate) fn start_create(&self, group: &Group) -> Result<PendingCommunicator<F>> {
+        self.check_part("create", group)?;
+        let told = self.start_agreement()?;
+        let groups = group.rank().is_some().then(|| (group.clone(), None));
+        Ok(self.pending(told, groups, self.heirloom()))
     }
 
     fn check_part(&self, call: &'static str, group: &Group) -> Result<()> {
@@ -264,6 +297,11 @@ impl<F: Fabric> Communicator<F> {
     /// A group with tasks that this communicator does not have, or an inter-communicator; a tag out of range; the death of a
     /// task.
     pub fn create_group(&self, group: &Group, tag: i32) -> Result<Option<Self>> {
+        self.start_group(group, tag)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
+    }
+
+    /// Starts a [`create_group`](Self::create_group); `None` for a task that is not in it.
+    pub(crate) fn start_group(&self, group: &Group, tag: i32) -> Result<Option<PendingCommunicator<F>>> {
         tag::check(tag)?;
         self.check_part("create_group", group)?;
         if self.is_inter() {
@@ -273,54 +311,45 @@ impl<F: Fabric> Communicator<F> {
         if group.rank().is_none() {
             return Ok(None);
         }
-        let words = self.told_by_first(&[group], (self.context_id, tag))?;
-        self.begin(words, (group.clone(), None), self.heirloom()).map(Some)
+        let told = self.told_by_first(&[group], (self.context_id, tag))?;
+        Ok(Some(self.pending(told, Some((group.clone(), None)), self.heirloom())))
     }
 
     /// The first rank of the first group tells numbers to all tasks of the groups.
-    pub(super) fn told_by_first(&self, groups: &[&Group], key: (u32, i32)) -> Result<Words> {
+    fn told_by_first(&self, groups: &[&Group], key: (u32, i32)) -> Result<(RequestId, Slot)> {
         let leader = groups[0].task_of(0).expect("the group is not empty");
-        let mut state = self.state()?;
-        if state.context.task() != leader {
-            drop(state);
-            return self.receive_note(Key { context_id: key.0, tag: key.1, from: leader.0 });
-        }
-        let words = take_numbers(&mut state)?;
-        for task in groups.iter().flat_map(|group| group.tasks()).filter(|&task| task != leader) {
-            notes::send(&mut state, task, key, words)?;
-        }
-        Ok(words)
+        self.start_telling(leader, groups.iter().flat_map(|group| group.tasks()), key)
     }
 
     /// See [`Session::create_from_group`](crate::Session::create_from_group).
-    pub(crate) fn create_from_group(
+    pub(crate) fn start_from_group(
         &self,
         group: &Group,
         tag: &str,
         (info, error_handler): (&Info, ErrorHandler),
-    ) -> Result<Option<Self>> {
+    ) -> Result<Option<PendingCommunicator<F>>> {
         if group.rank().is_none() {
             return Ok(None);
         }
-        let words = self.told_by_first(&[group], (WITHOUT_PARENT, name_number(tag, 0)))?;
+        let told = self.told_by_first(&[group], (WITHOUT_PARENT, name_number(tag, 0)))?;
         let beginnings = Beginnings { info: info.clone(), error_handler, ..Beginnings::default() };
-        self.begin(words, (group.clone(), None), beginnings).map(Some)
+        Ok(Some(self.pending(told, Some((group.clone(), None)), beginnings)))
     }
 
     /// See [`Session::inter_from_groups`](crate::Session::inter_from_groups).
-    pub(crate) fn inter_from_groups(
+    pub(crate) fn start_from_groups(
         &self,
         (local, remote): (&Group, &Group),
         tag: &str,
         (info, error_handler): (&Info, ErrorHandler),
-    ) -> Result<Self> {
+    ) -> Result<PendingCommunicator<F>> {
         super::inter::check_apart("create_from_groups", local, remote)?;
         // Both sides name the same leader: the lower one of the two first ranks.
         let is_local_first = local.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let groups = if is_local_first { [local, remote] } else { [remote, local] };
-        let words = self.told_by_first(&groups, (WITHOUT_PARENT, name_number(tag, 1)))?;
+        let told = self.told_by_first(&groups, (WITHOUT_PARENT, name_number(tag, 1)))?;
         let beginnings = Beginnings { info: info.clone(), error_handler, ..Beginnings::default() };
-        self.begin(words, (local.clone(), Some(remote.clone())), beginnings)
+        Ok(self.pending(told, Some((local.clone(), Some(remote.clone()))), beginnings))
     }
 
     /// Splits the tasks by colour, and orders those of each colour by key, then by rank (`MPI_Comm_split`). Collective; `None`

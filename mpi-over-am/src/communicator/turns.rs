@@ -9,7 +9,6 @@ use am_core::fabric::Fabric;
 use super::{Communicator, Space};
 use crate::buffer::{lend_buffer, lend_bytes};
 use crate::error::{Error, Result};
-use crate::notes::{self, Key, Words};
 use crate::op;
 use crate::protocol::{self, Mode, Receive, Room};
 use crate::request::{Request, RequestId, Scope, Tested};
@@ -37,14 +36,6 @@ impl<F: Fabric> Communicator<F> {
             // Refused inside a handler, as the look is.
             let _ = state.rest(polls);
         }
-    }
-
-    /// Waits for the next note with this key.
-    pub(super) fn receive_note(&self, key: Key) -> Result<Words> {
-        let (request, slot) = notes::start_receive(&mut *self.state()?, key);
-        self.wait_over_in_turns(request)?;
-        self.state()?.handlers().requests.forget(request);
-        Ok(slot.get().expect("the request is over because the note is there"))
     }
 
     /// Each word becomes all of its bits that any task has set.

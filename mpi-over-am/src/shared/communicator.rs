@@ -7,10 +7,12 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::{Shared, SharedRequest};
 use crate::buffer::{
-    Equivalence, RecvData, bytes_of, lend_fields, lend_fields_mut, lend_to_receive, lend_to_send,
+    Equivalence, RecvData, bytes_of, lend_elements, lend_elements_mut, lend_fields, lend_fields_mut,
+    lend_to_receive, lend_to_send,
 };
 use crate::collective::Place;
 use crate::communicator::Communicator;
+use crate::datatype::{Datatype, Predefined};
 use crate::environment::JobFabric;
 use crate::error::Result;
 use crate::protocol::Mode;
@@ -180,6 +182,61 @@ impl<F: Fabric> SharedCommunicator<F> {
         let (source, tag) = (source.into(), tag.into());
         lend_fields_mut(values, |data| {
             shared.inner.carry_out(*number, |inside| inside.irecv_data(&data, source, tag))
+        })
+    }
+
+    /// As [`Communicator::send_layout`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send_layout<T: NoUninit>(
+        &self,
+        mode: Mode,
+        memory: &[T],
+        elements: (u64, &Datatype),
+        dest: u32,
+        tag: i32,
+    ) -> Result<()> {
+        let Handle { shared, number } = &*self.handle;
+        // The operation has ended when `carry_out` returns or unwinds; so for the next two.
+        lend_elements(memory, elements, |data| {
+            shared.inner.carry_out(*number, |inside| inside.isend_data(mode, &data, dest, tag)).map(|_| ())
+        })
+    }
+
+    /// As [`Communicator::recv_layout`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn recv_layout<T: AnyBitPattern>(
+        &self,
+        memory: &mut [T],
+        elements: (u64, &Datatype),
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        let Handle { shared, number } = &*self.handle;
+        let (source, tag) = (source.into(), tag.into());
+        lend_elements_mut(memory, elements, |data| {
+            shared.inner.carry_out(*number, |inside| inside.irecv_data(&data, source, tag))
+        })
+    }
+
+    /// As [`Communicator::sendrecv_replace`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sendrecv_replace<T: NoUninit + AnyBitPattern>(
+        &self,
+        memory: &mut [T],
+        out: (u32, i32),
+        (source, tag): (impl Into<Source>, impl Into<Tag>),
+    ) -> Result<Status> {
+        let Handle { shared, number } = &*self.handle;
+        let (bytes, byte) = (size_of_val(memory) as u64, Datatype::predefined(Predefined::Byte));
+        let from = (source.into(), tag.into());
+        lend_elements_mut(memory, (bytes, &byte), |data| {
+            shared.inner.carry_out(*number, |inside| inside.isendrecv_replace_data(&data, out, from))
         })
     }
 

@@ -39,6 +39,8 @@ mod probe;
 mod progress_thread;
 mod requests;
 mod send_buffer;
+mod state_of;
+mod topology;
 mod window;
 
 use std::collections::BTreeMap;
@@ -63,6 +65,7 @@ use crate::window::{NewWindow, Window};
 
 pub use array::ThreadedArray;
 pub use communicator::SharedCommunicator;
+pub use create::SharedPending;
 pub use partitioned::{ArrivedPart, OwnPart, SharedPartitionedReceive, SharedPartitionedSend};
 pub use persistent::SharedPersistent;
 pub use requests::SharedRequest;
@@ -214,8 +217,9 @@ impl<F: Fabric> Inner<F> {
         self.inside.enter(|| (self.waker)()).ok_or(Error::Nested)
     }
 
-    /// Runs a call that waits for nobody.
-    fn with<R>(&self, number: usize, call: impl FnOnce(&Communicator<F>) -> Result<R>) -> Result<R> {
+    /// Runs a call that waits for nobody. What leaves the turn may go to any thread: nothing that shares with what stays there what
+    /// may not be shared among threads.
+    fn with<R: Send>(&self, number: usize, call: impl FnOnce(&Communicator<F>) -> Result<R>) -> Result<R> {
         let mut turn = self.enter()?;
         call(turn.value().communicator(number)?)
     }
@@ -256,7 +260,7 @@ impl<F: Fabric> Inner<F> {
     }
 
     /// Makes progress, in turns, until something is there; then takes it, in the same turn.
-    fn wait_until<R>(
+    fn wait_until<R: Send>(
         &self,
         number: usize,
         mut is_there: impl FnMut(&mut Context<F, MpiHandlers>) -> bool,

@@ -79,7 +79,7 @@ pub struct SharedPartitionedSend<T: NoUninit + Send, F: Fabric = JobFabric> {
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-pub struct SharedPartitionedReceive<T: AnyBitPattern + Send, F: Fabric = JobFabric> {
+pub struct SharedPartitionedReceive<T: AnyBitPattern + Send + Sync, F: Fabric = JobFabric> {
     /// Until the drop.
     parts: Option<PartsToReceive<T>>,
     partitions: usize,
@@ -131,7 +131,7 @@ impl<F: Fabric> SharedCommunicator<F> {
     ///
     /// # Errors
     /// As for [`Communicator::precv_init`].
-    pub fn precv_init<T: AnyBitPattern + Send>(
+    pub fn precv_init<T: AnyBitPattern + Send + Sync>(
         &self,
         buffer: Vec<T>,
         partitions: usize,
@@ -157,7 +157,7 @@ impl<F: Fabric> Operation<F> {
         Ok(Self { handle: Arc::clone(handle), id })
     }
 
-    fn with<R>(&self, call: impl FnOnce(&Communicator<F>, RequestId) -> Result<R>) -> Result<R> {
+    fn with<R: Send>(&self, call: impl FnOnce(&Communicator<F>, RequestId) -> Result<R>) -> Result<R> {
         self.handle.shared.inner.with(self.handle.number, |inside| call(inside, self.id))
     }
 
@@ -179,7 +179,7 @@ impl<F: Fabric> Operation<F> {
 }
 
 /// What a wait or a test has given; `over` runs if no round is under way any more.
-fn ended<F: Fabric, R>(
+fn ended<F: Fabric, R: Send>(
     inside: &Communicator<F>,
     request: RequestId,
     result: Result<R>,
@@ -289,7 +289,7 @@ impl<T> Deref for ArrivedPart<'_, T> {
     }
 }
 
-impl<T: AnyBitPattern + Send, F: Fabric> SharedPartitionedReceive<T, F> {
+impl<T: AnyBitPattern + Send + Sync, F: Fabric> SharedPartitionedReceive<T, F> {
     fn parts(&self) -> &PartsToReceive<T> {
         self.parts.as_ref().expect("they are there until the drop")
     }
@@ -390,7 +390,7 @@ impl<T: NoUninit + Send, F: Fabric> Drop for SharedPartitionedSend<T, F> {
     }
 }
 
-impl<T: AnyBitPattern + Send, F: Fabric> Drop for SharedPartitionedReceive<T, F> {
+impl<T: AnyBitPattern + Send + Sync, F: Fabric> Drop for SharedPartitionedReceive<T, F> {
     fn drop(&mut self) {
         let Operation { handle, id } = &self.operation;
         handle.give_back(*id, self.parts.take());

@@ -69,7 +69,7 @@ impl<F: Fabric> SharedCommunicator<F> {
     }
 
     /// Looks in a way that does not wait, then waits until that would find something, and looks again in the same turn.
-    fn look_until<R>(
+    fn look_until<R: Send>(
         &self,
         source: Source,
         tag: Tag,

@@ -40,12 +40,33 @@ impl<T: Send + 'static, F: Fabric> SharedRequest<T, F> {
         let waited = shared.inner.wait_until(
             *number,
             |context| is_over(context, id),
-            |inside| inside.state()?.handlers().requests.take_kept(id),
+            |inside| {
+                let (result, kept) = inside.state()?.handlers().requests.take_kept(id)?;
+                Ok((kept.and_then(|kept| kept.downcast::<Vec<T>>().ok()), result))
+            },
         );
-        let (result, kept) = waited.map_err(Waiting::into_error)?;
+        let (buffer, result) = waited.map_err(Waiting::into_error)?;
         self.id = None;
-        let buffer = kept.and_then(|kept| kept.downcast::<Vec<T>>().ok());
         Ok((*buffer.expect("the request was given a vector of this type"), result))
+    }
+
+    /// Waits until all are over (`MPI_Waitall`): what each [`wait`](Self::wait) gives, in their order.
+    ///
+    /// # Errors
+    /// What progress reports; those that were not waited for go on as if they had been dropped.
+    pub fn wait_all(requests: impl IntoIterator<Item = Self>) -> Result<Vec<(Vec<T>, Result<Status>)>> {
+        requests.into_iter().map(Self::wait).collect()
+    }
+
+    /// Withdraws a receive that has not met its message (`MPI_Cancel`): the wait then gives
+    /// [`Error::Cancelled`](crate::Error::Cancelled). Anything else goes on. Whether it was withdrawn.
+    ///
+    /// # Errors
+    /// An error that an earlier call has left.
+    pub fn cancel(&self) -> Result<bool> {
+        let Handle { shared, number } = &*self.handle;
+        let id = self.id.expect("only a wait takes it, and that consumes the value");
+        shared.inner.with(*number, |inside| inside.cancel(id))
     }
 
     /// Makes progress, and says whether the operation is over.

@@ -37,13 +37,16 @@ impl<F: Fabric> SharedEnvironment<F> {
 }
 
 impl<F: Fabric> Inner<F> {
-    fn with_environment<R>(&self, call: impl FnOnce(&Environment<F>) -> Result<R>) -> Result<R> {
+    pub(super) fn with_environment<R: Send>(
+        &self,
+        call: impl FnOnce(&Environment<F>) -> Result<R>,
+    ) -> Result<R> {
         let mut turn = self.enter()?;
         call(turn.value().environment.as_ref().ok_or(Error::Finalized)?)
     }
 
     /// Makes a call that would wait for the messages in the buffer, in a turn in which it does not.
-    fn when_all_have_gone<R>(&self, call: impl Fn(&Environment<F>) -> Result<R>) -> Result<R> {
+    fn when_all_have_gone<R: Send>(&self, call: impl Fn(&Environment<F>) -> Result<R>) -> Result<R> {
         loop {
             let first = {
                 let mut turn = self.enter()?;

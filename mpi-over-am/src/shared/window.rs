@@ -204,7 +204,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     }
 
     /// Runs a call that waits for no call of another task.
-    pub(super) fn with<R>(&self, call: impl FnOnce(&Window<F>) -> Result<R>) -> Result<R> {
+    pub(super) fn with<R: Send>(&self, call: impl FnOnce(&Window<F>) -> Result<R>) -> Result<R> {
         call(self.inner().enter()?.value().window(self.number)?)
     }
 
@@ -323,7 +323,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     ///
     /// # Errors
     /// As there.
-    pub fn raccumulate_owned<T: Number + Send>(
+    pub fn raccumulate_owned<T: Number>(
         &self,
         values: Vec<T>,
         rank: u32,
@@ -339,7 +339,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     ///
     /// # Errors
     /// As there.
-    pub fn rget_accumulate_owned<T: Number + Send>(
+    pub fn rget_accumulate_owned<T: Number>(
         &self,
         values: &[T],
         rank: u32,

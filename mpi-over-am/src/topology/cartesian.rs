@@ -1,12 +1,13 @@
 //! Grids (MPI 5.0 sections 8.5.1 and 8.5.5 to 8.5.7).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 
 use super::Topology;
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, PendingCommunicator};
 use crate::error::{Error, ErrorClass, Result};
+use crate::info::Info;
 
 /// A grid of tasks, row by row: the last dimension runs fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,13 +143,22 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// A grid of more tasks than there are; an inter-communicator; as for [`Cartesian::new`].
     pub fn create_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<Self>> {
+        self.start_cartesian(dimensions, periods)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
+    }
+
+    /// Starts a [`create_cartesian`](Self::create_cartesian); `None` for a grid of no task.
+    pub(crate) fn start_cartesian(
+        &self,
+        dimensions: &[u32],
+        periods: &[bool],
+    ) -> Result<Option<PendingCommunicator<F>>> {
         if dimensions.len() == periods.len() && dimensions.contains(&0) {
             self.first_ranks("create_cartesian", 0)?;
             return Ok(None);
         }
         let grid = Cartesian::new(dimensions, periods)?;
         let group = self.first_ranks("create_cartesian", grid.size())?;
-        self.create_with(&group, Some(Topology::Cartesian(Rc::new(grid))))
+        self.start_with(group, Some(Topology::Cartesian(Arc::new(grid))), &Info::new()).map(Some)
     }
 
     /// The grid.
@@ -185,6 +195,13 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// The communicator is no grid; another number of choices than of dimensions.
     pub fn sub_cartesian(&self, remains: &[bool]) -> Result<Self> {
+        let Slice { grid, color, key } = self.slice(remains)?;
+        let part = self.split(Some(color), key)?.expect("a colour was given");
+        Ok(part.with_topology(Topology::Cartesian(Arc::new(grid))))
+    }
+
+    /// What [`sub_cartesian`](Self::sub_cartesian) makes, and by which split.
+    pub(crate) fn slice(&self, remains: &[bool]) -> Result<Slice> {
         let grid = self.cartesian()?;
         if remains.len() != grid.dimensions.len() {
             let (given, expected) = (remains.len(), grid.dimensions.len());
@@ -211,10 +228,16 @@ impl<F: Fabric> Communicator<F> {
             .filter(|(_, remain)| **remain)
             .map(|(&period, _)| period)
             .collect();
-        let slice = Cartesian::new(&dimensions, &periods)?;
-        let part = self.split(Some(color), key)?.expect("a colour was given");
-        Ok(part.with_topology(Topology::Cartesian(Rc::new(slice))))
+        Ok(Slice { grid: Cartesian::new(&dimensions, &periods)?, color, key })
     }
+}
+
+/// A part of a grid, and the split of its tasks that it comes of.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    pub(crate) grid: Cartesian,
+    pub(crate) color: i32,
+    pub(crate) key: i32,
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Graphs: known to everybody, or to each task its part (MPI 5.0 sections 8.5.3 and 8.5.4).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 
 use super::Topology;
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, PendingCommunicator};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::info::Info;
@@ -138,10 +138,15 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// More ranks than there are tasks; an inter-communicator; as for [`Graph::new`].
     pub fn create_graph(&self, index: &[u32], edges: &[u32]) -> Result<Option<Self>> {
+        self.start_graph(index, edges)?.wait_for_part()
+    }
+
+    /// Starts a [`create_graph`](Self::create_graph).
+    pub(crate) fn start_graph(&self, index: &[u32], edges: &[u32]) -> Result<PendingCommunicator<F>> {
         let graph = Graph::new(index, edges)?;
         let size = u32::try_from(index.len()).unwrap_or(u32::MAX);
         let group = self.first_ranks("create_graph", size)?;
-        self.create_with(&group, Some(Topology::Graph(Rc::new(graph))))
+        self.start_with(group, Some(Topology::Graph(Arc::new(graph))), &Info::new())
     }
 
     /// The rank that a task would have in a graph (`MPI_Graph_map`): its own, or `None` beyond the graph.
@@ -176,6 +181,16 @@ impl<F: Fabric> Communicator<F> {
         (destinations, destination_weights): (&[u32], &Weights),
         info: &Info,
     ) -> Result<Self> {
+        self.start_adjacent((sources, source_weights), (destinations, destination_weights), info)?.wait()
+    }
+
+    /// Starts a [`create_distributed_graph_adjacent`](Self::create_distributed_graph_adjacent).
+    pub(crate) fn start_adjacent(
+        &self,
+        (sources, source_weights): (&[u32], &Weights),
+        (destinations, destination_weights): (&[u32], &Weights),
+        info: &Info,
+    ) -> Result<PendingCommunicator<F>> {
         source_weights.check(sources.len())?;
         destination_weights.check(destinations.len())?;
         self.check_neighbors(sources.iter().chain(destinations))?;
@@ -185,7 +200,7 @@ impl<F: Fabric> Communicator<F> {
             destinations: destinations.to_vec(),
             destination_weights: destination_weights.clone(),
         };
-        self.create_distributed(graph, info)
+        self.start_distributed(graph, info)
     }
 
     /// A communicator in which each task names any edges: from each of `sources`, as many as its degree says to the next
@@ -200,6 +215,18 @@ impl<F: Fabric> Communicator<F> {
         weights: &Weights,
         info: &Info,
     ) -> Result<Self> {
+        let own = self.edges((sources, degrees), destinations, weights)?;
+        let lists = self.gather_lists(&own)?;
+        self.start_of_edges(&lists, info)?.wait()
+    }
+
+    /// What this task has to say for a [`create_distributed_graph`](Self::create_distributed_graph).
+    pub(crate) fn edges(
+        &self,
+        (sources, degrees): (&[u32], &[u32]),
+        destinations: &[u32],
+        weights: &Weights,
+    ) -> Result<Vec<u64>> {
         if sources.len() != degrees.len() {
             let (given, expected) = (degrees.len(), sources.len());
             return Err(Error::Count { call: "a graph's degrees", given, expected });
@@ -213,7 +240,7 @@ impl<F: Fabric> Communicator<F> {
         self.check_neighbors(sources.iter().chain(destinations))?;
         let starts =
             sources.iter().zip(degrees).flat_map(|(&source, &degree)| (0..degree).map(move |_| source));
-        let own: Vec<u64> = starts
+        Ok(starts
             .zip(destinations)
             .enumerate()
             .flat_map(|(edge, (source, &destination))| {
@@ -221,8 +248,11 @@ impl<F: Fabric> Communicator<F> {
                 [ends, u64::from(weights.of(edge))]
             })
             .chain([u64::from(*weights != Weights::Unweighted)])
-            .collect();
-        let lists = self.gather_lists(&own)?;
+            .collect())
+    }
+
+    /// Starts a [`create_distributed_graph`](Self::create_distributed_graph), when all have said what they have to say.
+    pub(crate) fn start_of_edges(&self, lists: &[Vec<u64>], info: &Info) -> Result<PendingCommunicator<F>> {
         let is_weighted = lists.iter().any(|list| list.last() == Some(&1));
         let edges = lists.iter().flat_map(|list| list.chunks_exact(2)).map(|edge| {
             let [source, destination] = [edge[0] >> 32, edge[0] & u64::from(u32::MAX)].map(narrow);
@@ -244,15 +274,13 @@ impl<F: Fabric> Communicator<F> {
         let (sources, source_weights) = taken_apart(into);
         let (destinations, destination_weights) = taken_apart(from);
         let graph = DistributedGraph { sources, source_weights, destinations, destination_weights };
-        self.create_distributed(graph, info)
+        self.start_distributed(graph, info)
     }
 
-    fn create_distributed(&self, graph: DistributedGraph, info: &Info) -> Result<Self> {
+    fn start_distributed(&self, graph: DistributedGraph, info: &Info) -> Result<PendingCommunicator<F>> {
         let group = self.first_ranks("create_distributed_graph", self.size())?;
-        let topology = Topology::DistributedGraph(Rc::new(graph));
-        let new = self.create_with(&group, Some(topology))?.expect("every task is a member");
-        new.set_info(info);
-        Ok(new)
+        let topology = Topology::DistributedGraph(Arc::new(graph));
+        self.start_with(group, Some(topology), info)
     }
 
     /// The graph of which each task knows its part.

@@ -6,7 +6,7 @@ mod cartesian;
 mod dimensions;
 mod graph;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 pub use cartesian::{Cartesian, Shift};
 pub use dimensions::dimensions;
@@ -16,11 +16,11 @@ pub use graph::{DistributedGraph, Graph, Weights};
 #[derive(Clone, Debug)]
 pub enum Topology {
     /// A grid (`MPI_CART`).
-    Cartesian(Rc<Cartesian>),
+    Cartesian(Arc<Cartesian>),
     /// A graph that everybody knows (`MPI_GRAPH`).
-    Graph(Rc<Graph>),
+    Graph(Arc<Graph>),
     /// A graph of which each task knows its neighbours (`MPI_DIST_GRAPH`).
-    DistributedGraph(Rc<DistributedGraph>),
+    DistributedGraph(Arc<DistributedGraph>),
 }
 
 impl Topology {

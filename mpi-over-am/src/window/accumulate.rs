@@ -21,7 +21,7 @@ use crate::op::{Op, PredefinedOp};
 use crate::request::RequestId;
 
 /// Numbers that typed updates know.
-pub trait Number: Datum {
+pub trait Number: Datum + Send + Sync {
     /// Their datatype.
     const DATATYPE: Predefined;
 }

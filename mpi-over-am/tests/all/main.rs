@@ -14,6 +14,7 @@ mod random_traffic;
 mod requests;
 mod soak;
 mod threads;
+mod threads_communicators;
 mod threads_persistent;
 mod threads_windows;
 mod topologies;

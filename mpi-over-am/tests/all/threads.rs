@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use am_core::testing::loopback::{Config, Loopback, network};
 use am_core::testing::watchdog::Watchdog;
+use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{
     Equivalence, Error, ErrorClass, Info, Mode, PROC_NULL, Placement, Settings, Source, SplitType, Tag,
     ThreadLevel, op,
@@ -406,6 +407,30 @@ fn every_mode_and_every_way_to_receive() {
                 let mut got = [0u64; 2];
                 let status = world.sendrecv((&[u64::from(rank); 2], other, 1), (&mut got, other, 1)).unwrap();
                 assert_eq!((status.len(), got), (16, [u64::from(other); 2]));
+                let mut both = [u64::from(rank); 700];
+                assert_eq!(
+                    world.sendrecv_replace(&mut both, (other, 1), (other, 1)).unwrap().source(),
+                    other
+                );
+                assert_eq!(both, [u64::from(other); 700]);
+                let every_other =
+                    Datatype::vector(3, 1, 2, &Datatype::predefined(Predefined::Uint64)).unwrap();
+                let mut spread = [9u64; 5];
+                if rank == 0 {
+                    world
+                        .send_layout(Mode::Synchronous, &[1u64, 0, 2, 0, 3], (1, &every_other), 1, 1)
+                        .unwrap();
+                } else {
+                    assert_eq!(world.recv_layout(&mut spread, (1, &every_other), 0, 1).unwrap().len(), 24);
+                    assert_eq!(spread, [1, 9, 2, 9, 3]);
+                }
+                let never = world.irecv_owned(vec![0u8], other, 77).unwrap();
+                assert!(never.cancel().unwrap());
+                assert!(matches!(never.wait().unwrap().1, Err(Error::Cancelled)));
+                let out = world.isend_owned(vec![rank; 3], other, 78).unwrap();
+                let into = world.irecv_owned(vec![0; 3], other, 78).unwrap();
+                let both = mpi_over_am::SharedRequest::wait_all([out, into]).unwrap();
+                assert_eq!((&both[0].0, &both[1].0), (&vec![rank; 3], &vec![other; 3]));
                 // At the edge of a grid there is nobody.
                 let status = world.sendrecv((&[1u64], PROC_NULL, 1), (&mut got, PROC_NULL, 1)).unwrap();
                 assert_eq!((status.len(), got), (0, [u64::from(other); 2]));

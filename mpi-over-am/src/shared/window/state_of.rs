@@ -130,7 +130,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     ///
     /// # Errors
     /// Those of `result`; as for [`group`](Self::group).
-    pub fn handled<T>(&self, result: Result<T>) -> Result<T> {
+    pub fn handled<T: Send>(&self, result: Result<T>) -> Result<T> {
         self.with(|window| window.handled(result))
     }
 
