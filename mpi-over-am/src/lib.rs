@@ -107,8 +107,9 @@ pub use request::{
 pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};
 pub use shared::{
-    ArrivedPart, OwnPart, SharedCommunicator, SharedEnvironment, SharedPartitionedReceive,
-    SharedPartitionedSend, SharedPending, SharedPersistent, SharedRequest, ThreadedArray, ThreadedWindow,
+    ArrivedPart, OwnPart, ScopedRequest, SharedCommunicator, SharedEnvironment, SharedPartitionedReceive,
+    SharedPartitionedSend, SharedPending, SharedPersistent, SharedRequest, SharedScope, ThreadedArray,
+    ThreadedWindow,
 };
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};

@@ -2,15 +2,17 @@
 //! order; several may be under way. Operators run inside other calls, and can make none.
 
 use am_core::fabric::Fabric;
+use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::typed::{Placement, element_type};
-use super::{Collective, Datum, Parts, Series};
-use crate::buffer::{RecvData, SendData, lend_elements_mut_to_scope, lend_elements_to_scope};
+use super::slices::{self, Place};
+use super::typed::Placement;
+use super::{Collective, Datum, LayoutPart, Neighbours, Series};
 use crate::error::Result;
 use crate::op::{Op, Operation};
 use crate::request::{Request, Scope};
 
 impl<'scope, F: Fabric> Scope<'scope, '_, F> {
+    /// The memory in `collective` was lent for `'scope`.
     fn begin(&'scope self, collective: &Collective) -> Result<Request<'scope>> {
         self.begin_of(Series::Started, collective)
     }
@@ -20,17 +22,17 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         Ok(self.opened(id))
     }
 
-    fn lend<T: Datum>(&'scope self, data: &'scope [T]) -> Result<SendData> {
-        lend_elements_to_scope(self, data, (data.len() as u64, &element_type::<T>()?))
+    /// An [`ialltoall`](Self::ialltoall) of the library's own: what tasks tell each other of their lanes.
+    pub(super) fn tell_of_lanes<T: Datum>(
+        &'scope self,
+        send: &'scope [T],
+        recv: &'scope mut [T],
+    ) -> Result<Request<'scope>> {
+        self.begin_of(Series::Lanes, &slices::alltoall(self.place(), send, recv)?)
     }
 
-    fn lend_room<T: Datum>(&'scope self, data: &'scope mut [T]) -> Result<RecvData> {
-        let count = data.len() as u64;
-        lend_elements_mut_to_scope(self, data, (count, &element_type::<T>()?))
-    }
-
-    fn is_root(&self, root: u32) -> bool {
-        self.communicator().place().is_root(root)
+    fn place(&self) -> Place {
+        self.communicator().place()
     }
 
     /// Starts a [barrier](crate::Communicator::barrier) (`MPI_Ibarrier`).
@@ -44,126 +46,127 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
     /// Starts a [broadcast](crate::Communicator::broadcast) (`MPI_Ibcast`).
     ///
     /// # Errors
-    /// As for the broadcast.
+    /// As there.
     pub fn ibroadcast<T: Datum>(&'scope self, buffer: &'scope mut [T], root: u32) -> Result<Request<'scope>> {
-        let data = self.lend_room(buffer)?;
-        self.begin(&Collective::Broadcast { data, root })
+        self.begin(&slices::broadcast(buffer, root)?)
     }
 
     /// Starts a [gather](crate::Communicator::gather) (`MPI_Igather`).
     ///
     /// # Errors
-    /// As for the gather.
+    /// As there.
     pub fn igather<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
         root: u32,
     ) -> Result<Request<'scope>> {
-        let count = send.len() as u64;
-        let recv = match self.is_root(root) {
-            true => Some(Parts::Equal { all: self.lend_room(recv)?, count }),
-            false => None,
-        };
-        self.begin(&Collective::Gather { send: Some(self.lend(send)?), recv, root })
+        self.begin(&slices::gather(self.place(), send, recv, root)?)
     }
 
     /// Starts a [gatherv](crate::Communicator::gatherv) (`MPI_Igatherv`).
     ///
     /// # Errors
-    /// As for the gatherv.
+    /// As there.
     pub fn igatherv<T: Datum>(
         &'scope self,
         send: &'scope [T],
         (recv, placement): (&'scope mut [T], Placement<'_>),
         root: u32,
     ) -> Result<Request<'scope>> {
-        let recv = match self.is_root(root) {
-            true => Some(self.placed_room("igatherv", recv, placement)?),
-            false => None,
-        };
-        self.begin(&Collective::Gather { send: Some(self.lend(send)?), recv, root })
+        self.begin(&slices::gatherv(self.place(), send, (recv, placement), root)?)
     }
 
     /// Starts a [scatter](crate::Communicator::scatter) (`MPI_Iscatter`).
     ///
     /// # Errors
-    /// As for the scatter.
+    /// As there.
     pub fn iscatter<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
         root: u32,
     ) -> Result<Request<'scope>> {
-        let count = recv.len() as u64;
-        let send = match self.is_root(root) {
-            true => Some(Parts::Equal { all: self.lend(send)?, count }),
-            false => None,
-        };
-        self.begin(&Collective::Scatter { send, recv: Some(self.lend_room(recv)?), root })
+        self.begin(&slices::scatter(self.place(), send, recv, root)?)
+    }
+
+    /// Starts a [scatterv](crate::Communicator::scatterv) (`MPI_Iscatterv`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iscatterv<T: Datum>(
+        &'scope self,
+        (send, placement): (&'scope [T], Placement<'_>),
+        recv: &'scope mut [T],
+        root: u32,
+    ) -> Result<Request<'scope>> {
+        self.begin(&slices::scatterv(self.place(), (send, placement), recv, root)?)
     }
 
     /// Starts an [allgather](crate::Communicator::allgather) (`MPI_Iallgather`).
     ///
     /// # Errors
-    /// As for the allgather.
+    /// As there.
     pub fn iallgather<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
     ) -> Result<Request<'scope>> {
-        let recv = Parts::Equal { all: self.lend_room(recv)?, count: send.len() as u64 };
-        self.begin(&Collective::Allgather { send: Some(self.lend(send)?), recv })
+        self.begin(&slices::allgather(send, recv)?)
+    }
+
+    /// Starts an [allgatherv](crate::Communicator::allgatherv) (`MPI_Iallgatherv`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iallgatherv<T: Datum>(
+        &'scope self,
+        send: &'scope [T],
+        (recv, placement): (&'scope mut [T], Placement<'_>),
+    ) -> Result<Request<'scope>> {
+        self.begin(&slices::allgatherv(send, (recv, placement))?)
     }
 
     /// Starts an [alltoall](crate::Communicator::alltoall) (`MPI_Ialltoall`).
     ///
     /// # Errors
-    /// As for the alltoall.
+    /// As there.
     pub fn ialltoall<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
     ) -> Result<Request<'scope>> {
-        self.begin(&self.to_all(send, recv)?)
-    }
-
-    /// An [`ialltoall`](Self::ialltoall) of the library's own: what tasks tell each other of their lanes.
-    pub(super) fn tell_of_lanes<T: Datum>(
-        &'scope self,
-        send: &'scope [T],
-        recv: &'scope mut [T],
-    ) -> Result<Request<'scope>> {
-        self.begin_of(Series::Lanes, &self.to_all(send, recv)?)
-    }
-
-    fn to_all<T: Datum>(&'scope self, send: &'scope [T], recv: &'scope mut [T]) -> Result<Collective> {
-        let count = (send.len() / self.communicator().place().partners()) as u64;
-        let send = Parts::Equal { all: self.lend(send)?, count };
-        let recv = Parts::Equal { all: self.lend_room(recv)?, count };
-        Ok(Collective::Alltoall { send: Some(send), recv })
+        self.begin(&slices::alltoall(self.place(), send, recv)?)
     }
 
     /// Starts an [alltoallv](crate::Communicator::alltoallv) (`MPI_Ialltoallv`).
     ///
     /// # Errors
-    /// As for the alltoallv.
+    /// As there.
     pub fn ialltoallv<T: Datum>(
         &'scope self,
         (send, from): (&'scope [T], Placement<'_>),
         (recv, to): (&'scope mut [T], Placement<'_>),
     ) -> Result<Request<'scope>> {
-        let all = self.lend(send)?;
-        let send =
-            Some(from.of("ialltoallv: the send buffer", all.count(), |first, count| all.part(first, count))?);
-        let recv = self.placed_room("ialltoallv: the receive buffer", recv, to)?;
-        self.begin(&Collective::Alltoall { send, recv })
+        self.begin(&slices::alltoallv((send, from), (recv, to))?)
     }
 
-    /// Starts a [reduction](crate::Communicator::reduce) (`MPI_Ireduce`).
+    /// Starts an [alltoallw](crate::Communicator::alltoallw) (`MPI_Ialltoallw`).
     ///
     /// # Errors
-    /// As for the reduction.
+    /// As there.
+    pub fn ialltoallw<T: NoUninit, U: AnyBitPattern>(
+        &'scope self,
+        (send, from): (&'scope [T], &[LayoutPart<'_>]),
+        (recv, to): (&'scope mut [U], &[LayoutPart<'_>]),
+    ) -> Result<Request<'scope>> {
+        self.begin(&slices::alltoallw((send, from), (recv, to))?)
+    }
+
+    /// Starts a [reduce](crate::Communicator::reduce) (`MPI_Ireduce`).
+    ///
+    /// # Errors
+    /// As there.
     pub fn ireduce<T: Datum>(
         &'scope self,
         send: &'scope [T],
@@ -171,75 +174,111 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         op: impl Operation<T> + Send + Sync + 'static,
         root: u32,
     ) -> Result<Request<'scope>> {
-        let recv = if self.is_root(root) { Some(self.lend_room(recv)?) } else { None };
-        let (send, op) = (Some(self.lend(send)?), Op::from_operation(op));
-        self.begin(&Collective::Reduce { send, recv, op, root })
+        self.begin(&slices::reduce(self.place(), send, recv, Op::from_operation(op), root)?)
     }
 
     /// Starts an [allreduce](crate::Communicator::allreduce) (`MPI_Iallreduce`).
     ///
     /// # Errors
-    /// As for the allreduce.
+    /// As there.
     pub fn iallreduce<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<Request<'scope>> {
-        let (send, recv, op) = (Some(self.lend(send)?), self.lend_room(recv)?, Op::from_operation(op));
-        self.begin(&Collective::Allreduce { send, recv, op })
+        self.begin(&slices::allreduce(send, recv, Op::from_operation(op))?)
     }
 
-    /// Starts a [reduction to blocks](crate::Communicator::reduce_scatter_block) (`MPI_Ireduce_scatter_block`).
+    /// Starts a [reduce_scatter_block](crate::Communicator::reduce_scatter_block) (`MPI_Ireduce_scatter_block`).
     ///
     /// # Errors
-    /// As for the reduction.
+    /// As there.
     pub fn ireduce_scatter_block<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<Request<'scope>> {
-        let count = recv.len() as u64;
-        let (send, recv, op) = (Some(self.lend(send)?), self.lend_room(recv)?, Op::from_operation(op));
-        self.begin(&Collective::ReduceScatterBlock { send, recv, count, op })
+        self.begin(&slices::reduce_scatter_block(send, recv, Op::from_operation(op))?)
+    }
+
+    /// Starts a [reduce_scatter](crate::Communicator::reduce_scatter) (`MPI_Ireduce_scatter`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ireduce_scatter<T: Datum>(
+        &'scope self,
+        send: &'scope [T],
+        recv: &'scope mut [T],
+        counts: &[usize],
+        op: impl Operation<T> + Send + Sync + 'static,
+    ) -> Result<Request<'scope>> {
+        self.begin(&slices::reduce_scatter(self.place(), send, recv, (counts, Op::from_operation(op)))?)
     }
 
     /// Starts a [scan](crate::Communicator::scan) (`MPI_Iscan`).
     ///
     /// # Errors
-    /// As for the scan.
+    /// As there.
     pub fn iscan<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<Request<'scope>> {
-        let (send, recv, op) = (Some(self.lend(send)?), self.lend_room(recv)?, Op::from_operation(op));
-        self.begin(&Collective::Scan { send, recv, op })
+        self.begin(&slices::scan(send, recv, Op::from_operation(op))?)
     }
 
     /// Starts an [exscan](crate::Communicator::exscan) (`MPI_Iexscan`).
     ///
     /// # Errors
-    /// As for the exscan.
+    /// As there.
     pub fn iexscan<T: Datum>(
         &'scope self,
         send: &'scope [T],
         recv: &'scope mut [T],
         op: impl Operation<T> + Send + Sync + 'static,
     ) -> Result<Request<'scope>> {
-        let (send, recv, op) = (Some(self.lend(send)?), self.lend_room(recv)?, Op::from_operation(op));
-        self.begin(&Collective::ExclusiveScan { send, recv, op })
+        self.begin(&slices::exscan(send, recv, Op::from_operation(op))?)
     }
 
-    fn placed_room<T: Datum>(
+    /// Starts a [neighbor_allgather](crate::Communicator::neighbor_allgather) (`MPI_Ineighbor_allgather`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ineighbor_allgather<T: Datum>(
         &'scope self,
-        call: &'static str,
+        send: &'scope [T],
         recv: &'scope mut [T],
-        placement: Placement<'_>,
-    ) -> Result<Parts<RecvData>> {
-        let all = self.lend_room(recv)?;
-        placement.of(call, all.count(), |first, count| all.part(first, count))
+        neighbours: &Neighbours,
+    ) -> Result<Request<'scope>> {
+        self.begin(&slices::neighbor_allgather(send, recv, neighbours)?)
+    }
+
+    /// Starts a [neighbor_alltoall](crate::Communicator::neighbor_alltoall) (`MPI_Ineighbor_alltoall`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ineighbor_alltoall<T: Datum>(
+        &'scope self,
+        send: &'scope [T],
+        recv: &'scope mut [T],
+        neighbours: &Neighbours,
+    ) -> Result<Request<'scope>> {
+        self.begin(&slices::neighbor_alltoall(send, recv, neighbours)?)
+    }
+
+    /// Starts a [neighbor_alltoallw](crate::Communicator::neighbor_alltoallw) (`MPI_Ineighbor_alltoallw`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ineighbor_alltoallw<T: NoUninit, U: AnyBitPattern>(
+        &'scope self,
+        (send, from): (&'scope [T], &[LayoutPart<'_>]),
+        (recv, to): (&'scope mut [U], &[LayoutPart<'_>]),
+        neighbours: &Neighbours,
+    ) -> Result<Request<'scope>> {
+        self.begin(&slices::neighbor_alltoallw((send, from), (recv, to), neighbours)?)
     }
 }

@@ -24,12 +24,12 @@ pub(crate) struct Place {
 
 impl Place {
     /// Whether this task is the root that its side names.
-    pub(super) fn is_root(self, root: u32) -> bool {
+    fn is_root(self, root: u32) -> bool {
         if self.remote.is_some() { root == ROOT } else { self.rank == root }
     }
 
     /// Ranks that this task exchanges parts with.
-    pub(super) fn partners(self) -> usize {
+    fn partners(self) -> usize {
         self.remote.unwrap_or(self.size) as usize
     }
 

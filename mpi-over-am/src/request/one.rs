@@ -75,6 +75,15 @@ impl<F: Fabric> Communicator<F> {
         let _ = state.handlers().requests.take(request);
     }
 
+    /// Takes the result of an operation that is over, also where another call has left an error.
+    ///
+    /// # Errors
+    /// Its own.
+    pub(crate) fn take_over(&self, request: RequestId) -> Result<Status> {
+        let mut state = self.state_to_end().ok_or(crate::error::Error::Nested)?;
+        state.handlers().requests.take(request)
+    }
+
     /// Whether the operation may be under way: a persistent request is not before its start and after its wait.
     pub(crate) fn is_under_way(&self, request: RequestId) -> bool {
         self.state_to_end().is_none_or(|mut state| state.handlers().requests.is_active(request))

@@ -38,6 +38,7 @@ mod persistent;
 mod probe;
 mod progress_thread;
 mod requests;
+mod scope;
 mod send_buffer;
 mod state_of;
 mod topology;
@@ -69,6 +70,7 @@ pub use create::SharedPending;
 pub use partitioned::{ArrivedPart, OwnPart, SharedPartitionedReceive, SharedPartitionedSend};
 pub use persistent::SharedPersistent;
 pub use requests::SharedRequest;
+pub use scope::{ScopedRequest, SharedScope};
 pub use window::ThreadedWindow;
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for all threads of the task. Clones are the same one.

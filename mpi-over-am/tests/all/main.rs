@@ -16,6 +16,7 @@ mod soak;
 mod threads;
 mod threads_communicators;
 mod threads_persistent;
+mod threads_scopes;
 mod threads_windows;
 mod topologies;
 mod windows;

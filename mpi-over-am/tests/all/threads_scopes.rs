@@ -1,0 +1,268 @@
+//! Scopes of several threads: borrowed buffers, whoever started and whoever waits.
+
+#![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use am_core::testing::Random;
+use mpi_over_am::datatype::{Datatype, Predefined};
+use mpi_over_am::{
+    Equivalence, Error, ErrorClass, LayoutPart, Mode, Neighbours, Placement, SharedRequest, op,
+};
+
+use crate::common::pattern;
+use crate::threads::{SharedCommunicator, THREADS, configs, job};
+
+/// Messages of many lengths, in an order that the seed decides, from parts of one buffer to parts of another one.
+fn traffic(world: &SharedCommunicator, seed: u64) {
+    const PARTS: usize = 6;
+    const LEN: usize = 3000;
+    let (rank, size) = (world.rank(), world.size());
+    let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
+    let threads = THREADS as usize;
+    let out: Vec<u8> =
+        (0..threads * PARTS).flat_map(|part| pattern(part as u64 * 7 + u64::from(rank), LEN)).collect();
+    let mut into = vec![0u8; out.len()];
+    world
+        .scope(|s| {
+            std::thread::scope(|team| {
+                let whole = out.chunks(PARTS * LEN).zip(into.chunks_mut(PARTS * LEN));
+                for ((out, into), thread) in whole.zip(0..) {
+                    team.spawn(move || {
+                        let mut random = Random::new(seed + u64::from(thread));
+                        let tag =
+                            |part: usize| i32::try_from(thread * 100 + u32::try_from(part).unwrap()).unwrap();
+                        let mut open = Vec::new();
+                        for (part, room) in into.chunks_mut(LEN).enumerate() {
+                            open.push(s.irecv(room, left, tag(part)).unwrap());
+                        }
+                        for (part, out) in out.chunks(LEN).enumerate() {
+                            let mode = if random.below(2) == 0 { Mode::Standard } else { Mode::Synchronous };
+                            open.push(s.isend_in_mode(mode, out, right, tag(part)).unwrap());
+                        }
+                        // Some are waited for here, others at the end of the scope.
+                        while open.len() > 3 {
+                            match random.below(3) {
+                                0 => drop(s.wait_any(&mut open).unwrap().unwrap()),
+                                1 => {
+                                    let request = open.swap_remove(random.below(open.len()));
+                                    if let Err(pending) = s.test(request).unwrap() {
+                                        open.push(pending);
+                                    }
+                                }
+                                _ => drop(s.wait(open.swap_remove(random.below(open.len()))).unwrap()),
+                            }
+                        }
+                    });
+                }
+            });
+            Ok(())
+        })
+        .unwrap();
+    for part in 0..threads * PARTS {
+        assert_eq!(into[part * LEN..][..LEN], pattern(part as u64 * 7 + u64::from(left), LEN));
+    }
+}
+
+#[test]
+fn threads_send_and_receive_parts_of_one_buffer() {
+    for (config, seed) in configs(3).into_iter().zip([60, 70, 80]) {
+        println!("seed {seed}");
+        job(
+            config,
+            3,
+            |environment| {
+                let world = environment.world().unwrap();
+                for round in 0..4 {
+                    traffic(&world, seed + round * 1000);
+                }
+            },
+            |_| {},
+        );
+    }
+}
+
+#[derive(Equivalence, Clone, Debug, Default, PartialEq)]
+#[repr(C)]
+struct Reading {
+    place: u8,
+    value: u64,
+}
+
+/// Collectives of a scope, of both kinds, with three tasks.
+macro_rules! collectives {
+    ($world:expr) => {{
+        let world = $world;
+        let rank = u64::from(world.rank());
+        let (mine, three) = ([rank, 1], [rank * 10, rank * 10 + 1, rank * 10 + 2]);
+        let counts = [1usize, 1, 1];
+        let placement = Placement { counts: &counts, displacements: &[2, 1, 0] };
+        let word = Datatype::predefined(Predefined::Uint64);
+        let parts: Vec<_> = (0..3)
+            .map(|part| LayoutPart { displacement_bytes: part * 8, count: 1, datatype: &word })
+            .collect();
+        let ring = Neighbours {
+            sources: vec![Some((world.rank() + 2) % 3)],
+            destinations: vec![Some((world.rank() + 1) % 3)],
+            is_grid: false,
+        };
+        let mut told = mine;
+        let (mut gathered, mut gathered_apart, mut all, mut all_apart) = ([0; 6], [0; 3], [0; 6], [0; 3]);
+        let (mut own, mut own_apart, mut turned, mut turned_apart) = ([0], [0], [0; 3], [0; 3]);
+        let (mut typed, mut most, mut sum, mut block) = ([0; 3], [0; 2], [0; 2], [0; 1]);
+        let (mut part, mut scanned, mut before) = ([0; 1], [0; 2], [7; 2]);
+        let (mut beside, mut given, mut apart) = ([0; 2], [0; 1], [0; 1]);
+        world
+            .scope(|s| {
+                let open = vec![
+                    s.ibarrier()?,
+                    s.ibroadcast(&mut told, 1)?,
+                    s.igather(&mine, &mut gathered, 2)?,
+                    s.igatherv(&mine[..1], (&mut gathered_apart, placement), 0)?,
+                    s.iscatter(&three, &mut own, 1)?,
+                    s.iscatterv((&three, placement), &mut own_apart, 1)?,
+                    s.iallgather(&mine, &mut all)?,
+                    s.iallgatherv(&mine[..1], (&mut all_apart, placement))?,
+                    s.ialltoall(&three, &mut turned)?,
+                    s.ialltoallv((&three, placement), (&mut turned_apart, placement))?,
+                    s.ialltoallw((&three, &parts), (&mut typed, &parts))?,
+                    s.ireduce(&mine, &mut most, op::Max, 0)?,
+                    s.iallreduce(&mine, &mut sum, op::Sum)?,
+                    s.ireduce_scatter_block(&three, &mut block, op::Sum)?,
+                    s.ireduce_scatter(&three, &mut part, &counts, op::Max)?,
+                    s.iscan(&mine, &mut scanned, op::Sum)?,
+                    s.iexscan(&mine, &mut before, op::Sum)?,
+                    s.ineighbor_allgather(&mine, &mut beside, &ring)?,
+                    s.ineighbor_alltoall(&mine[..1], &mut given, &ring)?,
+                    s.ineighbor_alltoallw((&mine, &parts[..1]), (&mut apart, &parts[..1]), &ring)?,
+                ];
+                // In the opposite order; the last ones at the end of the scope.
+                for request in open.into_iter().rev().skip(4) {
+                    s.wait(request)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        let at = |root: u64| rank == root;
+        assert_eq!(told, [1, 1]);
+        assert_eq!(gathered, if at(2) { [0, 1, 1, 1, 2, 1] } else { [0; 6] });
+        assert_eq!(gathered_apart, if at(0) { [2, 1, 0] } else { [0; 3] });
+        assert_eq!((own, own_apart), ([10 + rank], [12 - rank]));
+        assert_eq!((all, all_apart), ([0, 1, 1, 1, 2, 1], [2, 1, 0]));
+        assert_eq!((turned, typed), ([rank, 10 + rank, 20 + rank], turned));
+        assert_eq!(turned_apart, [22 - rank, 12 - rank, 2 - rank]);
+        assert_eq!((most, sum), (if at(0) { [2, 1] } else { [0; 2] }, [3, 3]));
+        assert_eq!((block, part), ([30 + 3 * rank], [20 + rank]));
+        assert_eq!(scanned, [rank * (rank + 1) / 2, rank + 1]);
+        assert_eq!(before, if at(0) { [7; 2] } else { [rank * (rank - 1) / 2, rank] });
+        let left = (rank + 2) % 3;
+        assert_eq!((beside, given, apart), ([left, 1], [left], [left]));
+    }};
+}
+
+#[test]
+fn collectives_of_scopes_meet_those_of_tasks_of_one_thread() {
+    for shared in [0, 1, 3] {
+        for config in configs(3) {
+            job(
+                config,
+                shared,
+                |environment| {
+                    let world = environment.world().unwrap();
+                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+                    std::thread::scope(|threads| {
+                        for communicator in &own {
+                            threads.spawn(move || (0..3).for_each(|_| collectives!(communicator)));
+                        }
+                    });
+                },
+                |environment| {
+                    let world = environment.world();
+                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+                    own.iter().for_each(|communicator| (0..3).for_each(|_| collectives!(communicator)));
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn layouts_fields_and_what_is_refused() {
+    for config in configs(2) {
+        job(
+            config,
+            2,
+            |environment| {
+                let world = environment.world().unwrap();
+                let other = 1 - world.rank();
+                let word = Datatype::predefined(Predefined::Uint64);
+                let apart = Datatype::vector(3, 1, 2, &word).unwrap();
+                let (out, mut into) = ([1u64, 0, 2, 0, 3], [9u64; 5]);
+                let sent = [Reading { place: 1, value: 2 }, Reading { place: 3, value: 4 }];
+                let mut readings = vec![Reading::default(); 2];
+                world
+                    .scope(|s| {
+                        let arriving = s.irecv_layout(&mut into, (1, &apart), other, 1)?;
+                        let reading = s.irecv_fields(&mut readings, other, 2)?;
+                        let open = [
+                            s.isend_layout(Mode::Synchronous, &out, (1, &apart), other, 1)?,
+                            s.isend_fields(&sent, other, 2)?,
+                        ];
+                        let statuses = s.wait_all([arriving, reading])?;
+                        assert_eq!((statuses[0].len(), statuses[1].len()), (24, 18));
+                        s.wait_all(open).map(|_| ())
+                    })
+                    .unwrap();
+                assert_eq!((into, readings), ([1, 9, 2, 9, 3], sent.to_vec()));
+                let mut never = [0u8; 100];
+                let refused = world.scope(|s| {
+                    let arriving = s.irecv(&mut never, other, 99)?;
+                    assert_eq!(s.isend(&[1u8], 9, 0).unwrap_err().class(), ErrorClass::Rank);
+                    assert!(s.test(arriving)?.is_err());
+                    // Withdrawn with the failure of the body.
+                    Err::<(), _>(Error::Nested)
+                });
+                assert!(matches!(refused, Err(Error::Nested)));
+                assert!(world.iprobe(other, 99).unwrap().is_none());
+                // Too long for its room: the end of the scope tells it.
+                world.sendrecv((&[0u8], other, 5), (&mut [0u8], other, 5)).unwrap();
+                let mut small = [0u8; 10];
+                let sending = world.isend_owned(vec![1u8; 20], other, 6).unwrap();
+                let cut = world.scope(|s| s.irecv(&mut small, other, 6).map(|_| ()));
+                assert_eq!(cut.unwrap_err().class(), ErrorClass::Truncate);
+                SharedRequest::wait_all([sending]).unwrap();
+            },
+            |_| {},
+        );
+    }
+}
+
+#[test]
+fn nothing_uses_a_buffer_after_a_scope_that_unwinds() {
+    for config in configs(1) {
+        job(
+            config,
+            1,
+            |environment| {
+                let world = environment.world().unwrap();
+                let mut buffer = vec![0u8; 50_000];
+                let unwound = catch_unwind(AssertUnwindSafe(|| {
+                    world.scope(|s| {
+                        let _arriving = s.irecv(&mut buffer, 0, 1)?;
+                        std::thread::scope(|threads| {
+                            threads.spawn(|| panic!("a thread of the test, on purpose"));
+                        });
+                        Ok(())
+                    })
+                }));
+                assert!(unwound.is_err());
+                buffer.fill(3);
+                // What comes finds no receive.
+                drop(world.isend_owned(vec![1u8; 50_000], 0, 1));
+                let _ = world.iprobe(0, 1);
+                assert_eq!(buffer, vec![3; 50_000]);
+            },
+            |_| {},
+        );
+    }
+}
