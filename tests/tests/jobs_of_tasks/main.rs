@@ -10,5 +10,6 @@ mod mpi_datatypes;
 mod mpi_objects;
 mod mpi_processes;
 mod mpi_settings;
+mod mpi_threads;
 mod purge;
 mod shared_contexts;
