@@ -26,7 +26,9 @@ use crate::state::State;
 use crate::tag::{self, Tag};
 use crate::topology::Topology;
 
+pub(crate) use create::Choice;
 pub use create::{PendingCommunicator, SplitType};
+pub(crate) use inter::{LISTS, list_len, met, no_bridge, numbers_of};
 pub use state_of::{ANY_RANK, NAME_BYTES_MAX};
 
 /// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two of them that talk

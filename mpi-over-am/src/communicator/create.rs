@@ -281,7 +281,7 @@ impl<F: Fabric> Communicator<F> {
         Ok(self.pending(told, groups, self.heirloom()))
     }
 
-    fn check_part(&self, call: &'static str, group: &Group) -> Result<()> {
+    pub(crate) fn check_part(&self, call: &'static str, group: &Group) -> Result<()> {
         let outside = group.difference(&self.common.group).size();
         if outside == 0 {
             return Ok(());
@@ -477,7 +477,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    fn new(color: Option<i32>, key: i32) -> Result<Self> {
+    pub(crate) fn new(color: Option<i32>, key: i32) -> Result<Self> {
         if let Some(color) = color.filter(|&color| color < 0) {
             let what = "a colour is 0 or more; no colour is None";
             return Err(Error::refused(ErrorClass::Argument, "split", what, i64::from(color)));
@@ -486,7 +486,7 @@ impl Choice {
     }
 
     /// No colour is all zeroes in the colour's half; the others are one more than they are.
-    pub(super) fn to_word(self) -> u64 {
+    pub(crate) fn to_word(self) -> u64 {
         let color = self.color.map_or(0, |color| u64::from(color) + 1);
         color << 32 | u64::from(self.key.cast_unsigned())
     }

@@ -7,12 +7,15 @@
 use am_core::fabric::Fabric;
 
 use super::create::{Choice, take_numbers};
-use super::{Beginnings, Communicator};
+use super::{Beginnings, Communicator, Space};
+use crate::buffer::{RecvData, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
+use crate::protocol::{self, Mode};
+use crate::request::RequestId;
 
 /// The tag of lists that leaders exchange on the library's own space.
-const LISTS: i32 = 0;
+pub(crate) const LISTS: i32 = 0;
 
 /// The two sides of an inter-communicator have no task in common, and none is empty.
 ///
@@ -31,6 +34,30 @@ pub(super) fn check_apart(call: &'static str, local: &Group, remote: &Group) -> 
     Ok(())
 }
 
+const CREATE: &str = "create_inter_with";
+
+pub(crate) fn no_bridge(tag: i32) -> Error {
+    let what = "the local leader has to give the communicator where it meets the other one";
+    Error::refused(ErrorClass::Communicator, CREATE, what, i64::from(tag))
+}
+
+/// The tasks of a group, for a list.
+pub(crate) fn numbers_of(group: &Group) -> Vec<u64> {
+    group.tasks().map(|task| u64::from(task.0)).collect()
+}
+
+/// How long the list of a leader is, by its greeting.
+pub(crate) fn list_len(greeting: [u64; 4], leader: u32) -> Result<usize> {
+    let len = usize::try_from(greeting[0]).ok().filter(|&len| len < u32::MAX as usize);
+    len.ok_or(Error::Protocol { peer: leader, what: "a list that is too long" })
+}
+
+/// The numbers of the lower one of two leaders, by their greetings, and the other one's list.
+pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
+    let [_, first, second, _] = if own[3] < theirs[3] { own } else { theirs };
+    [&[first, second], remote].concat()
+}
+
 impl<F: Fabric> Communicator<F> {
     /// An inter-communicator between this communicator's tasks and those of another (`MPI_Intercomm_create`). Collective over
     /// both. `bridge`, which has both leaders and counts at them only, is where the leaders meet: `remote_leader` is the other
@@ -45,52 +72,71 @@ impl<F: Fabric> Communicator<F> {
         remote_leader: u32,
         tag: i32,
     ) -> Result<Self> {
-        const CALL: &str = "create_inter_with";
-        if self.is_inter() {
-            let what = "the local communicator is an inter-communicator";
-            return Err(Error::refused(ErrorClass::Communicator, CALL, what, i64::from(self.size())));
-        }
-        if local_leader >= self.size() {
-            return Err(Error::UnknownRank { rank: local_leader, size: self.size() });
-        }
-        let own: Vec<u64> = self.group().tasks().map(|task| u64::from(task.0)).collect();
+        let own = self.begin_inter(local_leader)?;
         let met = if self.rank() == local_leader {
-            let what = "the local leader has to give the communicator where it meets the other one";
-            let bridge =
-                bridge.ok_or_else(|| Error::refused(ErrorClass::Communicator, CALL, what, i64::from(tag)));
-            bridge.and_then(|bridge| self.meet(bridge, remote_leader, tag, &own))
+            bridge
+                .ok_or_else(|| no_bridge(tag))
+                .and_then(|bridge| self.meet(bridge, remote_leader, tag, &own))
         } else {
             Ok(Vec::new())
         };
         // If the leader has failed, the others learn it by an empty list.
         let list = self.broadcast_list(local_leader, met.as_deref().unwrap_or_default());
         let list = met.and(list)?;
-        let [first, second, remote @ ..] = list.as_slice() else {
+        self.end_inter(local_leader, &list)
+    }
+
+    /// What [`create_inter_with`](Self::create_inter_with) refuses; otherwise the tasks of this side.
+    pub(crate) fn begin_inter(&self, local_leader: u32) -> Result<Vec<u64>> {
+        if self.is_inter() {
+            let what = "the local communicator is an inter-communicator";
+            return Err(Error::refused(ErrorClass::Communicator, CREATE, what, i64::from(self.size())));
+        }
+        if local_leader >= self.size() {
+            return Err(Error::UnknownRank { rank: local_leader, size: self.size() });
+        }
+        Ok(numbers_of(&self.group()))
+    }
+
+    /// The end of [`create_inter_with`](Self::create_inter_with), with what the leaders have told.
+    pub(crate) fn end_inter(&self, local_leader: u32, list: &[u64]) -> Result<Self> {
+        let [first, second, remote @ ..] = list else {
             let what = "the local leader could not meet the other one; the value is its rank";
-            return Err(Error::refused(ErrorClass::Other, CALL, what, i64::from(local_leader)));
+            return Err(Error::refused(ErrorClass::Other, CREATE, what, i64::from(local_leader)));
         };
         let group = self.group();
         let remote = self.group_of_numbers(remote);
-        check_apart(CALL, &group, &remote)?;
+        check_apart(CREATE, &group, &remote)?;
         self.begin([*first, *second], (group, Some(remote)), self.heirloom())
     }
 
     /// The leaders exchange what they have: the numbers that the lower task takes, then the list.
     fn meet(&self, bridge: &Self, leader: u32, tag: i32, list: &[u64]) -> Result<Vec<u64>> {
-        let [first, second] = take_numbers(&mut *self.state()?)?;
-        let own_task = self.state()?.context.task();
-        let out = [list.len() as u64, first, second, u64::from(own_task.0)];
+        let out = self.greeting(list)?;
         let mut into = [0; 4];
         bridge.exchange_words(leader, tag, &out, &mut into)?;
-        let [len, their_first, their_second, their_task] = into;
-        let len = usize::try_from(len).ok().filter(|&len| len < u32::MAX as usize);
-        let len = len.ok_or(Error::Protocol { peer: leader, what: "a list that is too long" })?;
-        let mut remote = vec![0; len];
+        let mut remote = vec![0; list_len(into, leader)?];
         bridge.exchange_words(leader, tag, list, &mut remote)?;
-        let is_lower = u64::from(own_task.0) < their_task;
-        let mut met = if is_lower { vec![first, second] } else { vec![their_first, their_second] };
-        met.append(&mut remote);
-        Ok(met)
+        Ok(met(out, into, &remote))
+    }
+
+    /// What a leader says first: how long its list is, two numbers, and who it is.
+    pub(crate) fn greeting(&self, list: &[u64]) -> Result<[u64; 4]> {
+        let [first, second] = take_numbers(&mut *self.state()?)?;
+        let own_task = self.state()?.context.task();
+        Ok([list.len() as u64, first, second, u64::from(own_task.0)])
+    }
+
+    /// Starts to send words to a peer on the space of the library.
+    pub(crate) fn start_words(&self, words: &SendData, peer: u32, tag: i32) -> Result<RequestId> {
+        let route = self.route(Space::Management, peer, tag)?;
+        protocol::start_send_data(&mut *self.state()?, Mode::Standard, &route, words, 0)
+    }
+
+    /// Starts to receive words from a peer on the space of the library.
+    pub(crate) fn start_room(&self, room: &RecvData, peer: u32, tag: i32) -> Result<RequestId> {
+        let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;
+        Ok(protocol::start_receive_data(&mut *self.state()?, pattern, room, 0))
     }
 
     /// A list that one task of this side has.
@@ -124,12 +170,17 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// It is not an inter-communicator; the death of a task.
     pub fn merge(&self, high: bool) -> Result<Self> {
-        let remote = self.remote_group()?;
-        let group = self.group();
+        self.remote_group()?;
         let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;
         // Everybody goes by what the first rank of the side said.
         let mut own = [u64::from(high)];
         self.local().broadcast_in_turns(&mut own, 0)?;
+        self.end_merge(numbers, own, &theirs)
+    }
+
+    /// The end of [`merge`](Self::merge), with what the first ranks of both sides said.
+    pub(crate) fn end_merge(&self, numbers: [u64; 2], own: [u64; 1], theirs: &[u64]) -> Result<Self> {
+        let (group, remote) = (self.group(), self.remote_group()?);
         let lower = group.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
         let is_first = if theirs[..] == own { lower } else { own[0] == 0 };
         let all = if is_first { group.union(&remote) } else { remote.union(&group) };
@@ -137,10 +188,18 @@ impl<F: Fabric> Communicator<F> {
     }
 
     pub(super) fn create_inter(&self, group: &Group) -> Result<Option<Self>> {
-        let own: Vec<u64> = group.tasks().map(|task| u64::from(task.0)).collect();
-        let (numbers, theirs) = self.exchange_lists(&own)?;
-        let remote = self.group_of_numbers(&theirs);
-        self.begin_part(numbers, group.clone(), remote)
+        let (numbers, theirs) = self.exchange_lists(&numbers_of(group))?;
+        self.end_create_inter(numbers, group, &theirs)
+    }
+
+    /// The end of a [`create`](Self::create) of two sides.
+    pub(crate) fn end_create_inter(
+        &self,
+        numbers: [u64; 2],
+        group: &Group,
+        theirs: &[u64],
+    ) -> Result<Option<Self>> {
+        self.begin_part(numbers, group.clone(), self.group_of_numbers(theirs))
     }
 
     fn begin_part(&self, numbers: [u64; 2], group: Group, remote: Group) -> Result<Option<Self>> {
@@ -155,8 +214,18 @@ impl<F: Fabric> Communicator<F> {
         let words: Vec<u64> =
             self.gather_words(&[own.to_word()])?.into_iter().map(|words| words[0]).collect();
         let (numbers, theirs) = self.exchange_lists(&words)?;
+        self.end_split_inter(own, numbers, (&words, &theirs))
+    }
+
+    /// The end of a [`split`](Self::split) of two sides, with the choices of both.
+    pub(crate) fn end_split_inter(
+        &self,
+        own: Choice,
+        numbers: [u64; 2],
+        (words, theirs): (&[u64], &[u64]),
+    ) -> Result<Option<Self>> {
         let choices = |words: &[u64]| words.iter().map(|&word| Choice::from_word(word)).collect::<Vec<_>>();
-        let (own_side, other_side) = (choices(&words), choices(&theirs));
+        let (own_side, other_side) = (choices(words), choices(theirs));
         let Some(group) = own.group_of(&own_side, &self.group()) else { return Ok(None) };
         let Some(remote) = own.group_of(&other_side, &self.remote_group()?) else { return Ok(None) };
         self.begin_part(numbers, group, remote)

@@ -138,11 +138,14 @@ impl<F: Fabric> SharedCommunicator<F> {
         Ok(pending.expect("one was started"))
     }
 
-    /// As [`Communicator::create`], of a communicator of one group.
+    /// As [`Communicator::create`].
     ///
     /// # Errors
-    /// As there; an inter-communicator.
+    /// As there.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
+        if self.is_inter() {
+            return self.create_inter(group);
+        }
         self.make(|inside| inside.start_create(group).map(Some))
     }
 
@@ -160,6 +163,9 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// # Errors
     /// As for [`Communicator::split`](crate::Communicator::split).
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Self>> {
+        if self.is_inter() {
+            return self.split_inter(color, key);
+        }
         self.split_into(color, key, |part| part)
     }
 
@@ -186,7 +192,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         let Handle { shared, number } = &*self.handle;
         // The words live until it is over.
         let combining = slices::allreduce_in_place(words, Op::from_operation::<u64>(op::BitwiseOr))?;
-        shared.inner.carry_out(*number, |inside| inside.icollective_data(&combining)).map(|_| ())
+        shared.inner.carry_out(*number, |inside| inside.local().icollective_data(&combining)).map(|_| ())
     }
 
     /// Splits by what the tasks share (`MPI_Comm_split_type`). Collective; `None` without a type (`MPI_UNDEFINED`), or where nothing
@@ -196,10 +202,11 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// As for [`split`](Self::split).
     pub fn split_type(&self, split_type: Option<SplitType>, key: i32, info: &Info) -> Result<Option<Self>> {
         let color = split_type.map_or(Ok(None), |split_type| split_type.color(info))?;
-        self.split_into(color, key, |part| {
-            part.set_info(info);
-            part
-        })
+        let new = self.split(color, key)?;
+        if let Some(new) = &new {
+            new.set_info(info)?;
+        }
+        Ok(new)
     }
 }
 
@@ -219,5 +226,24 @@ impl<F: Fabric> SharedEnvironment<F> {
     ) -> Result<Option<SharedCommunicator<F>>> {
         let world = SharedCommunicator::new(&self.shared, WORLD)?;
         world.make(|inside| inside.start_from_group(group, tag, (info, error_handler)))
+    }
+
+    /// As [`Session::inter_from_groups`](crate::Session::inter_from_groups).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn inter_from_groups(
+        &self,
+        local: &Group,
+        remote: &Group,
+        tag: &str,
+        info: &Info,
+        error_handler: ErrorHandler,
+    ) -> Result<SharedCommunicator<F>> {
+        let world = SharedCommunicator::new(&self.shared, WORLD)?;
+        let start = |inside: &Communicator<F>| {
+            inside.start_from_groups((local, remote), tag, (info, error_handler)).map(Some)
+        };
+        Ok(world.make(start)?.expect("this task is in the local group"))
     }
 }

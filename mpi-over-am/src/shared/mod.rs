@@ -33,6 +33,7 @@ mod array;
 mod collectives;
 mod communicator;
 mod create;
+mod inter;
 mod partitioned;
 mod persistent;
 mod probe;
@@ -54,7 +55,7 @@ use am_core::fabric::{Fabric, Waker};
 
 use crate::buffer::{InTurns, Turn};
 use crate::communicator::{Communicator, PendingCommunicator};
-use crate::environment::{Environment, JobFabric};
+use crate::environment::{Environment, JobFabric, JobSettings};
 use crate::error::{Error, ErrorClass, Result};
 use crate::handlers::MpiHandlers;
 use crate::request::RequestId;
@@ -127,6 +128,16 @@ impl SharedEnvironment {
     /// As for [`Environment::init`].
     pub fn init() -> Result<Self> {
         Environment::init().and_then(Self::of)
+    }
+}
+
+impl SharedEnvironment {
+    /// As [`Environment::init_with`], for several threads.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn init_with(change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
+        Environment::init_with(change).and_then(Self::of)
     }
 }
 

@@ -224,6 +224,70 @@ fn tasks_of_many_threads_and_of_one_meet_in_all_of_it() {
     }
 }
 
+/// Two sides of four tasks talk, merge, and make parts.
+macro_rules! sides {
+    ($world:expr, $group:expr) => {{
+        let world = $world;
+        let (rank, group) = (world.rank(), $group);
+        let half = world.split(Some((rank % 2).cast_signed()), 0).unwrap().unwrap();
+        let bridge = if half.rank() == 0 { Some(world) } else { None };
+        let inter = half.create_inter_with(0, bridge, 1 - rank % 2, 3).unwrap();
+        assert!(inter.is_inter() && !world.is_inter());
+        assert_eq!((inter.size(), inter.remote_size().unwrap()), (2, 2));
+        let peer = inter.rank();
+        let mut got = [9u32];
+        inter.sendrecv((&[rank], peer, 0), (&mut got, peer, 0)).unwrap();
+        assert_eq!(got[0], 2 * peer + 1 - rank % 2);
+        let mut theirs = [0u32; 2];
+        inter.allgather(&[rank], &mut theirs).unwrap();
+        assert_eq!(theirs, if rank % 2 == 0 { [1, 3] } else { [0, 2] });
+        let merged = inter.merge(rank % 2 == 0).unwrap();
+        let mut all = [0u32; 4];
+        merged.allgather(&[rank], &mut all).unwrap();
+        assert_eq!(all, [1, 3, 0, 2]);
+        let copy = inter.dup().unwrap();
+        copy.barrier().unwrap();
+        // The first of each side, and the second.
+        let pair = copy.split(Some(peer.cast_signed()), 0).unwrap().unwrap();
+        assert_eq!((pair.size(), pair.remote_size().unwrap()), (1, 1));
+        let mut got = [9u32];
+        pair.sendrecv((&[rank], 0, 0), (&mut got, 0, 0)).unwrap();
+        assert_eq!(got[0] / 2, rank / 2);
+        let first = inter.create(&group(&inter).incl(&[0]).unwrap()).unwrap();
+        assert_eq!(first.is_some(), peer == 0);
+        assert_eq!(half.create_inter_with(9, None, 0, 3).map(|_| ()).unwrap_err().class(), ErrorClass::Rank);
+        assert!(inter.create_inter_with(0, None, 0, 3).is_err() && half.merge(true).is_err());
+    }};
+}
+
+#[test]
+fn two_sides_of_tasks_of_many_threads_and_of_one() {
+    type Shared = crate::threads::SharedCommunicator;
+    type Single = crate::common::Communicator;
+    for shared in [1, 2, 4] {
+        for config in configs(4) {
+            job(
+                config,
+                shared,
+                |environment| {
+                    let world = environment.world().unwrap();
+                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+                    std::thread::scope(|threads| {
+                        for communicator in &own {
+                            threads.spawn(move || sides!(communicator, |of: &Shared| of.group().unwrap()));
+                        }
+                    });
+                },
+                |environment| {
+                    let world = environment.world();
+                    let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+                    own.iter().for_each(|communicator| sides!(communicator, |of: &Single| of.group()));
+                },
+            );
+        }
+    }
+}
+
 #[test]
 fn threads_create_in_different_orders() {
     // In each task the threads come to their communicators in another order: whoever waits for the others lets its fellows go on.
@@ -250,6 +314,13 @@ fn threads_create_in_different_orders() {
                 let group = world.group().unwrap();
                 let made = environment.create_from_group(&group, "all", &Info::new(), ErrorHandler::Return);
                 assert_eq!(made.unwrap().unwrap().size(), 3);
+                let (first, others) = (group.incl(&[0]).unwrap(), group.incl(&[1, 2]).unwrap());
+                let (local, remote) = if world.rank() == 0 { (&first, &others) } else { (&others, &first) };
+                let inter = environment
+                    .inter_from_groups(local, remote, "two", &Info::new(), ErrorHandler::Return)
+                    .unwrap();
+                assert_eq!(inter.remote_group().unwrap().size(), remote.size());
+                inter.barrier().unwrap();
                 let alone = group.incl(&[0]).unwrap();
                 let made = environment.create_from_group(&alone, "one", &Info::new(), ErrorHandler::Return);
                 assert_eq!(made.unwrap().is_some(), world.rank() == 0);
