@@ -325,7 +325,9 @@ impl Collective {
                 (false, Some(send), _) => check_op(op, send.datatype()),
             },
             Self::Allreduce { send, recv, op } => {
-                reducible("allreduce", send.as_ref(), recv, (op, recv.count()))
+                let expected = send.as_ref().map_or(recv.count(), SendData::count);
+                same_count("allreduce: the receive buffer", recv.count(), expected)?;
+                check_op(op, recv.datatype())
             }
             Self::ReduceScatterBlock { send, recv, count, op } => {
                 let call = "reduce_scatter_block";

@@ -178,10 +178,6 @@ pub(crate) fn reduce_in_place<T: Datum>(
 
 #[inline]
 pub(crate) fn allreduce<T: Datum>(send: &[T], recv: &mut [T], op: Op) -> Result<Collective> {
-    if send.len() != recv.len() {
-        let (given, expected) = (recv.len(), send.len());
-        return Err(Error::Count { call: "allreduce: the receive buffer", given, expected });
-    }
     Ok(Collective::Allreduce { send: Some(elements(send)?), recv: room(recv)?, op })
 }
 

@@ -1,6 +1,6 @@
 //! Which puts of a window are in place.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use am_core::Context;
 use am_core::counter::Counter;
@@ -24,31 +24,38 @@ impl Batch {
     }
 }
 
-/// The puts of a window so far. The last batch takes those that come. One is enough for a thread that waits for all; where other threads
-/// go on to put, who waits closes the batch, so that it does not wait for what comes later nor takes that for what it waits for.
+/// The puts of a window so far. One batch is enough for a thread that waits for all; where other threads go on to put, who waits closes
+/// the batch, so that it does not wait for what comes later, nor takes that for what it waits for.
 #[derive(Debug)]
 pub(super) struct Puts {
-    batches: RefCell<Vec<Batch>>,
+    /// The batch of those that come.
+    open: Cell<Batch>,
+    /// Those that a thread has waited for, or still waits for.
+    closed: RefCell<Vec<Batch>>,
 }
 
 impl Puts {
     pub(super) fn new(placed: Counter) -> Self {
-        Self { batches: RefCell::new(vec![Batch { placed, puts: 0 }]) }
+        Self { open: Cell::new(Batch { placed, puts: 0 }), closed: RefCell::default() }
     }
 
     /// What the next put bumps.
+    #[inline]
     pub(super) fn counter(&self) -> Counter {
-        self.batches.borrow().last().expect("there is always one that is open").placed
+        self.open.get().placed
     }
 
     /// A put was begun.
+    #[inline]
     pub(super) fn add(&self) {
-        self.batches.borrow_mut().last_mut().expect("there is always one that is open").puts += 1;
+        let Batch { placed, puts } = self.open.get();
+        self.open.set(Batch { placed, puts: puts + 1 });
     }
 
     /// Whether all are in place.
     pub(super) fn are_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
-        self.batches.borrow().iter().all(|batch| batch.is_placed(context))
+        self.open.get().is_placed(context)
+            && self.closed.borrow().iter().all(|batch| batch.is_placed(context))
     }
 
     /// Those that are not in place, in batches that get no more.
@@ -56,24 +63,24 @@ impl Puts {
     /// # Errors
     /// Too many counters.
     pub(super) fn close<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<Vec<Batch>> {
-        let mut batches = self.batches.borrow_mut();
-        let open = batches.pop().expect("there is always one that is open");
-        let (over, left) = batches.drain(..).partition::<Vec<_>, _>(|batch| batch.is_placed(context));
-        *batches = left;
-        over.into_iter().for_each(|batch| context.remove_counter(batch.placed));
-        if open.is_placed(context) {
-            let closed = batches.clone();
-            batches.push(open);
-            return Ok(closed);
+        let mut closed = self.closed.borrow_mut();
+        closed.retain(|batch| {
+            let is_placed = batch.is_placed(context);
+            if is_placed {
+                context.remove_counter(batch.placed);
+            }
+            !is_placed
+        });
+        let open = self.open.get();
+        if !open.is_placed(context) {
+            self.open.set(Batch { placed: context.counter()?, puts: 0 });
+            closed.push(open);
         }
-        batches.push(open);
-        let placed = context.counter()?;
-        let closed = batches.clone();
-        batches.push(Batch { placed, puts: 0 });
-        Ok(closed)
+        Ok(closed.clone())
     }
 
     pub(super) fn remove<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) {
-        self.batches.borrow().iter().for_each(|batch| context.remove_counter(batch.placed));
+        context.remove_counter(self.counter());
+        self.closed.borrow().iter().for_each(|batch| context.remove_counter(batch.placed));
     }
 }
