@@ -59,12 +59,14 @@ settings! {
     heap_bytes: Auto<u64> = Auto::Auto, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
     /// Private memory that a context of a task may have registered at once, as a NIC's limit would have it. Transfers beyond it go in pieces; a program written to VIA is refused more, of any memory. auto: no limit.
     registered_bytes_max: Auto<u64> = Auto::Auto, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
-    /// Largest packet that a receive area takes.
-    packet_bytes: u32 = 8192, "AM_PACKET_BYTES", 256..=1 << 20;
+    /// Private data of a message up to this length are copied into job memory, where the receiver reaches them without the kernel. Where the way is forced (AM_MEMORY), nothing is.
+    bounce_bytes_max: u64 = 131072, "AM_BOUNCE_BYTES_MAX", 0..=1 << 30;
+    /// Largest packet that a receive area takes: by default an eager MPI message with its heads.
+    packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;
     /// Packets that one task may have under way to another before it must wait.
     credits: u32 = 64, "AM_CREDITS", 1..=64;
     /// Longest message that goes without asking the receiver first.
-    eager_limit_bytes: u64 = 2048, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
+    eager_limit_bytes: u64 = 16384, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
     /// Memory for messages that came before their receive; beyond it senders ask first.
     early_arrival_bytes_max: u64 = 64 << 20, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
     /// How an MPI receive learns that its message is there: marked in context, by target counters, or by the handler thread.

@@ -74,7 +74,12 @@ impl Task {
         }
         let device = self.device(context).map_err(|error| of_device(&error))?;
         let plan = CreditPlan { credits: settings.credits, answers: settings.credits };
-        let fabric = ViaFabric::new(Nic::open(device), plan);
+        let bounce_bytes_max = match settings.memory {
+            Memory::Auto => usize::try_from(settings.bounce_bytes_max).unwrap_or(usize::MAX),
+            // The one way that is left is to be used.
+            Memory::Job | Memory::Kernel | Memory::Staged => 0,
+        };
+        let fabric = ViaFabric::new(Nic::open(device), plan).with_bounce_bytes_max(bounce_bytes_max);
         Ok(match settings.registered_bytes_max {
             Auto::Auto => fabric,
             Auto::Fixed(bytes) => fabric.with_registered_bytes_max(bytes),

@@ -42,7 +42,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             // Measured on 2 cores: from here on a message that is fetched is as fast as one that is copied twice.
-            eager_limit_bytes: 2048,
+            eager_limit_bytes: 16384,
             early_arrival_bytes_max: 64 << 20,
             completion: CompletionVariant::default(),
             early_arrivals_max: None,

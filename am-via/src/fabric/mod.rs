@@ -6,6 +6,7 @@
     reason = "contexts are below 16 and packets below 4 GiB, both bounded when the job is made"
 )]
 
+mod bounce_buffers;
 mod credits;
 mod kept_grants;
 mod memory;
@@ -31,6 +32,7 @@ use crate::vipl::{
     Device, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted, RemoteMemory, ViId, WordUpdate,
 };
 
+use bounce_buffers::BounceBuffers;
 use credits::Credits;
 use kept_grants::{KeptGrants, Room};
 use packets::Immediate;
@@ -54,6 +56,8 @@ pub struct ViaFabric<D: Device> {
     /// Where the registered bytes of private memory are limited.
     registrations: Option<RegistrationCache>,
     kept_grants: KeptGrants,
+    /// Where short private data are copied for the peers that take them.
+    bounces: BounceBuffers,
 }
 
 impl<D: Device> ViaFabric<D> {
@@ -70,6 +74,7 @@ impl<D: Device> ViaFabric<D> {
             under_way: HashMap::new(),
             registrations: None,
             kept_grants: KeptGrants::new(),
+            bounces: BounceBuffers::new(0),
             nic,
         }
     }
@@ -79,6 +84,13 @@ impl<D: Device> ViaFabric<D> {
     #[must_use]
     pub fn with_registered_bytes_max(self, bytes: u64) -> Self {
         Self { registrations: Some(RegistrationCache::new(bytes)), ..self }
+    }
+
+    /// The same, with private data of up to `bytes` copied into job memory for the peer that takes them: for a device that reaches
+    /// job memory faster.
+    #[must_use]
+    pub fn with_bounce_bytes_max(self, bytes: usize) -> Self {
+        Self { bounces: BounceBuffers::new(bytes), ..self }
     }
 
     /// What became of registrations of private memory, where they are limited.
@@ -344,6 +356,11 @@ fn handle(grant: Grant) -> MemHandle {
     MemHandle { region: grant.region & !Grant::OPERATION_BIT, generation: grant.generation }
 }
 
+/// The grant of one operation.
+fn for_operation(handle: MemHandle) -> Grant {
+    Grant { region: handle.region | Grant::OPERATION_BIT, generation: handle.generation }
+}
+
 fn mem_attributes(access: Access) -> MemAttributes {
     MemAttributes { ptag: 0, rdma_write: access.write, rdma_read: access.read }
 }
@@ -518,9 +535,17 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
         let (at, len) = (memory.at(), memory.len() as u64);
-        let keep = access.for_operation && !access.write && self.nic.is_job_memory(at, memory.len());
+        let to_read_once = access.for_operation && !access.write;
+        let keep = to_read_once && self.nic.is_job_memory(at, memory.len());
         if keep && let Some(grant) = self.kept_grants.take(at.addr(), memory.len()) {
             return Ok(Some(grant));
+        }
+        if to_read_once && !keep {
+            let lent =
+                self.bounces.lend(&mut self.nic, memory).map_err(|error| wrong(self.endpoint, error))?;
+            if lent.is_some() {
+                return Ok(lent);
+            }
         }
         let mut held = None;
         if let Some(cache) = self.registrations.as_mut().filter(|_| !self.nic.is_job_memory(at, memory.len()))
@@ -549,8 +574,10 @@ impl<D: Device> Fabric for ViaFabric<D> {
             }
         }
         let handle = registered.map_err(|error| wrong(self.endpoint, error))?;
-        let mark = if access.for_operation { Grant::OPERATION_BIT } else { 0 };
-        let grant = Grant { region: handle.region | mark, generation: handle.generation };
+        let grant = match access.for_operation {
+            true => for_operation(handle),
+            false => Grant { region: handle.region, generation: handle.generation },
+        };
         if keep && let Room::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
             // Nobody copies by it, so that it ends at once.
             let _ = self.end_grant(old, true)?;
@@ -559,7 +586,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
     }
 
     fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
-        if grant.is_for_operation() && self.kept_grants.give_back(grant) {
+        if grant.is_for_operation() && (self.kept_grants.give_back(grant) || self.bounces.give_back(grant)) {
             return Ok(Outcome::Done);
         }
         self.end_grant(grant, grant.is_for_operation())
@@ -567,7 +594,11 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
         self.kept_grants.forget(grant);
-        self.end_grant(grant, false)
+        let outcome = self.end_grant(grant, false)?;
+        if outcome == Outcome::Done {
+            self.bounces.ended(grant);
+        }
+        Ok(outcome)
     }
 
     #[inline(always)]

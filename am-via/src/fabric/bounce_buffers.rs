@@ -1,0 +1,211 @@
+//! Bounce buffers: job memory into which short data of one operation are copied, so that the peer takes them from there by a plain
+//! copy. For private memory the other way is the kernel's copy, which takes microseconds before its first byte; two plain copies
+//! take less, up to a length that the setting `bounce_bytes_max` names (MPICH2 over InfiniBand copies short data into registered
+//! buffers for the same reason).
+//!
+//! The data of an operation do not change before it has ended, so a copy made when it begins says the same.
+
+use std::collections::VecDeque;
+
+use am_core::buffer::{Access, Grant, RawBuffer};
+
+use super::{for_operation, mem_attributes, memory};
+use crate::vipl::nic::Nic;
+use crate::vipl::{Device, DeviceError, HeapBlock};
+
+/// As many as a program has sends under way; who finds none goes by the kernel.
+const BUFFERS_MAX: usize = 64;
+/// So many take turns before one is used again. The peer has read the last data: the lines of a buffer that was just used lie in its
+/// cache, and to write them takes longer than to write lines that both have let go.
+const TURNS: usize = 16;
+/// Between two buffers, so that their first lines do not share a set of the cache.
+const APART_BYTES: usize = 4096 + 64;
+
+/// One buffer, and the grant by which peers read it: it stays from use to use.
+#[derive(Debug)]
+struct Bounce {
+    block: HeapBlock,
+    grant: Option<Grant>,
+}
+
+/// The bounce buffers of one NIC. They are made when they are first needed.
+#[derive(Debug)]
+pub(super) struct BounceBuffers {
+    bytes_max: usize,
+    buffers: Vec<Bounce>,
+    /// Buffers that nobody uses, the one that was used last at the end.
+    free: VecDeque<usize>,
+    /// What operations have now, about in the order in which they began.
+    in_use: Vec<(Grant, usize)>,
+}
+
+impl BounceBuffers {
+    /// Buffers of `bytes_max` bytes; none, if that is 0.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, buffers: Vec::new(), free: VecDeque::new(), in_use: Vec::new() }
+    }
+
+    /// Copies `data` into a free buffer; the grant by which a peer reads them there, or `None`: they are too long, or there is no
+    /// buffer.
+    ///
+    /// # Errors
+    /// No registration is left.
+    #[inline]
+    pub(super) fn lend<D: Device>(
+        &mut self,
+        nic: &mut Nic<D>,
+        data: RawBuffer,
+    ) -> Result<Option<Grant>, DeviceError> {
+        if data.len() > self.bytes_max {
+            return Ok(None);
+        }
+        let Some(place) = self.free_one(nic) else { return Ok(None) };
+        let buffer = &mut self.buffers[place];
+        let grant = match buffer.grant {
+            Some(grant) => grant,
+            None => match nic.register_mem(buffer.block.range(), mem_attributes(Access::READ), None) {
+                Ok(handle) => *buffer.grant.insert(for_operation(handle)),
+                Err(error) => {
+                    self.free.push_back(place);
+                    return Err(error);
+                }
+            },
+        };
+        let fitted = buffer.block.range().copy_from(memory::range(data));
+        debug_assert!(fitted, "a buffer has room for the longest data");
+        self.in_use.push((grant, place));
+        Ok(Some(grant))
+    }
+
+    /// A buffer that nobody uses.
+    #[inline]
+    fn free_one<D: Device>(&mut self, nic: &mut Nic<D>) -> Option<usize> {
+        if self.free.is_empty() || self.buffers.len() < TURNS {
+            // Where there can't be one more, the others go on taking turns.
+            self.make(nic).or_else(|| self.free.pop_front())
+        } else {
+            self.free.pop_front()
+        }
+    }
+
+    /// One more buffer, if there may be more and the heap has room.
+    #[cold]
+    #[inline(never)]
+    fn make<D: Device>(&mut self, nic: &mut Nic<D>) -> Option<usize> {
+        if self.buffers.len() == BUFFERS_MAX {
+            return None;
+        }
+        // A full heap is no error: the data then go another way.
+        let block = nic.alloc(self.bytes_max + APART_BYTES).ok()?;
+        self.buffers.push(Bounce { block, grant: None });
+        Some(self.buffers.len() - 1)
+    }
+
+    /// The operation that had `grant` has ended; whether it was one of these.
+    #[inline]
+    pub(super) fn give_back(&mut self, grant: Grant) -> bool {
+        let Some(index) = self.in_use.iter().position(|(used, _)| *used == grant) else { return false };
+        let (_, place) = self.in_use.swap_remove(index);
+        self.free.push_back(place);
+        true
+    }
+
+    /// `grant` has been ended while a peer might have copied by it; the buffer gets a new one when it is used again.
+    pub(super) fn ended(&mut self, grant: Grant) {
+        for buffer in self.buffers.iter_mut().filter(|buffer| buffer.grant == Some(grant)) {
+            buffer.grant = None;
+        }
+        let _ = self.give_back(grant);
+    }
+}
+
+impl Drop for BounceBuffers {
+    fn drop(&mut self) {
+        for Bounce { block, .. } in &self.buffers {
+            block.owner().take_back(block.at(), block.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::handle;
+    use super::*;
+    use crate::device::wire::{Wire, WireNetwork, WireOptions};
+    use crate::vipl::{NodeAddress, Posted};
+
+    const BYTES_MAX: usize = 1000;
+
+    fn nic() -> Nic<Wire> {
+        let network = WireNetwork::new(WireOptions::new(1));
+        Nic::open(network.open(NodeAddress { task: 0, context: 0 }).expect("each NIC is opened once"))
+    }
+
+    /// Lends a copy of `data`.
+    fn lend(bounces: &mut BounceBuffers, nic: &mut Nic<Wire>, data: &[u8]) -> Option<Grant> {
+        let block = HeapBlock::private(data.len()).expect("memory");
+        block.range().copy_from_slice(data);
+        bounces.lend(nic, memory::raw_buffer(block.range())).expect("registrations")
+    }
+
+    /// What a peer reads by `grant`.
+    fn read(nic: &Nic<Wire>, grant: Grant, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        nic.registered(handle(grant), 0, len as u64, mem_attributes(Access::READ))
+            .expect("a lent buffer can be read")
+            .copy_to_slice(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn what_is_lent_says_the_same_until_it_is_given_back() {
+        let (mut nic, mut bounces) = (nic(), BounceBuffers::new(BYTES_MAX));
+        let mut lent = Vec::new();
+        for value in 0..BUFFERS_MAX as u8 {
+            let data = vec![value; BYTES_MAX - usize::from(value)];
+            let grant = lend(&mut bounces, &mut nic, &data).expect("a buffer");
+            assert!(grant.is_for_operation());
+            lent.push((grant, data));
+        }
+        for (grant, data) in &lent {
+            assert_eq!(&read(&nic, *grant, data.len()), data);
+        }
+        let data = [7; 10];
+        assert_eq!(lend(&mut bounces, &mut nic, &data), None, "all are in use");
+        let (given_back, _) = lent.remove(5);
+        assert!(bounces.give_back(given_back) && !bounces.give_back(given_back));
+        let again = lend(&mut bounces, &mut nic, &data);
+        assert_eq!(again, Some(given_back), "the grant stays with its buffer");
+        assert_eq!(read(&nic, given_back, data.len()), data);
+    }
+
+    #[test]
+    fn a_few_take_turns_and_longer_data_go_another_way() {
+        let (mut nic, mut bounces) = (nic(), BounceBuffers::new(BYTES_MAX));
+        let mut seen = Vec::new();
+        for _ in 0..3 * TURNS {
+            let grant = lend(&mut bounces, &mut nic, &[1; BYTES_MAX]).expect("a buffer");
+            assert!(bounces.give_back(grant));
+            seen.push(grant);
+        }
+        assert_eq!(seen[..TURNS], seen[TURNS..2 * TURNS]);
+        assert!((1..TURNS).all(|turn| !seen[..turn].contains(&seen[turn])));
+        assert_eq!(lend(&mut bounces, &mut nic, &[1; BYTES_MAX + 1]), None);
+        assert_eq!(lend(&mut BounceBuffers::new(0), &mut nic, &[1]), None);
+    }
+
+    #[test]
+    fn a_grant_that_ended_in_use_is_never_lent_again() {
+        let (mut nic, mut bounces) = (nic(), BounceBuffers::new(BYTES_MAX));
+        let given_up = lend(&mut bounces, &mut nic, &[1; 8]).expect("a buffer");
+        let ended = nic.deregister_mem(handle(given_up), true).expect("it is registered");
+        assert_eq!(ended, Posted::Done);
+        bounces.ended(given_up);
+        for _ in 0..2 * TURNS {
+            let grant = lend(&mut bounces, &mut nic, &[2; 8]).expect("a buffer");
+            assert_ne!(grant, given_up);
+            assert_eq!(read(&nic, grant, 8), [2; 8]);
+            assert!(bounces.give_back(grant));
+        }
+    }
+}
