@@ -80,12 +80,13 @@ impl BareLink {
         }
     }
 
-    /// Writes the last of the first `len` bytes of the own buffer, which the peer copies: each message is new.
-    pub fn touch(&mut self, len: usize, value: u8) {
-        if let Some(last) =
-            len.checked_sub(1).and_then(|at| self.own.checked(MEASURE_BYTES - BARE_BUFFER_BYTES + at, 1))
-        {
-            last.copy_from_slice(&[value]);
+    /// Writes a byte every `stride` bytes of the first `len` bytes of the own buffer, which the peer copies, and the last one: so much
+    /// of each message is new.
+    pub fn touch(&mut self, len: usize, stride: usize, value: u8) {
+        let Some(last) = len.checked_sub(1) else { return };
+        let Some(buffer) = self.own.checked(MEASURE_BYTES - BARE_BUFFER_BYTES, len) else { return };
+        for byte in (0..last).step_by(stride.max(1)).chain([last]).filter_map(|at| buffer.part(at, 1)) {
+            byte.copy_from_slice(&[value]);
         }
     }
 }

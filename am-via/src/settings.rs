@@ -60,7 +60,7 @@ settings! {
     /// Private memory that a context of a task may have registered at once, as a NIC's limit would have it. Transfers beyond it go in pieces; a program written to VIA is refused more, of any memory. auto: no limit.
     registered_bytes_max: Auto<u64> = Auto::Auto, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
     /// Private data of a message up to this length are copied into job memory, where the receiver reaches them without the kernel. Where the way is forced (AM_MEMORY), nothing is.
-    bounce_bytes_max: u64 = 131072, "AM_BOUNCE_BYTES_MAX", 0..=1 << 30;
+    bounce_bytes_max: u64 = 65536, "AM_BOUNCE_BYTES_MAX", 0..=1 << 30;
     /// Largest packet that a receive area takes: by default an eager MPI message with its heads.
     packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;
     /// Packets that one task may have under way to another before it must wait.

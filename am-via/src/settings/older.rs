@@ -177,7 +177,7 @@ mod tests {
             }
         }
         assert_eq!(read(&[("LAM_MPI_SSI_rpi_via_rdescs", "10")]).unwrap().credits, 10);
-        assert_eq!(read(&[("LAM_MPI_SSI_rpi_via_area", "65536")]).unwrap().credits, 8);
+        assert_eq!(read(&[("LAM_MPI_SSI_rpi_via_area", "133120")]).unwrap().credits, 8);
         assert_eq!(read(&[("MPI_UNEX_BLOCK_SIZE", "2m")]).unwrap().early_arrival_bytes_max, 6 << 20);
         assert_eq!(read(&[("MPI_LONG_MSG", "8064")]).unwrap().eager_limit_bytes, 8063);
         assert_eq!(read(&[("MPI_IRECV_MAX", "1024")]).unwrap().posted_receives_max, Auto::Fixed(1024));
