@@ -211,8 +211,25 @@ impl<D: Device> UserAgent<D> {
             Some(Attempt { way, local, to, asked: Instant::now(), timeout, sent: false, failed: None });
         let connection = self.new_connection(vi);
         self.vi(vi)?.connection = connection;
+        self.let_earlier_ones_go_on(vi);
         self.carry_on(vi);
         Ok(())
+    }
+
+    /// Takes a step for each VI that has asked for the same endpoint before this one: what has become possible since they were looked
+    /// at is theirs, since VIs of one discriminator are joined in the order in which they ask.
+    fn let_earlier_ones_go_on(&mut self, vi: ViHandle) {
+        let attempt_of = |vi: ViHandle| self.vis.get(vi.0).and_then(|found| found.attempt.as_ref());
+        let Some(own) = attempt_of(vi) else { return };
+        let mut earlier: Vec<_> =
+            self.vis.all().into_iter().map(ViHandle).filter(|&other| other != vi).collect();
+        earlier.retain(|&other| {
+            attempt_of(other).is_some_and(|other| {
+                (other.local, other.to) == (own.local, own.to) && other.asked <= own.asked
+            })
+        });
+        earlier.sort_by_key(|&other| attempt_of(other).map(|attempt| attempt.asked));
+        earlier.into_iter().for_each(|other| self.try_connect(other));
     }
 
     /// Whether what was asked for is there.
@@ -223,6 +240,7 @@ impl<D: Device> UserAgent<D> {
             // Connected and lost again meanwhile.
             ViState::Error => Err(self.why_lost(vi)?),
             ViState::ConnectPending => {
+                self.let_earlier_ones_go_on(vi);
                 self.try_connect(vi);
                 let found = self.vi(vi)?;
                 let state = found.state;
