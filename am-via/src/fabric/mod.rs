@@ -574,9 +574,10 @@ impl<D: Device> Fabric for ViaFabric<D> {
             }
         }
         let handle = registered.map_err(|error| wrong(self.endpoint, error))?;
-        let grant = match access.for_operation {
-            true => for_operation(handle),
-            false => Grant { region: handle.region, generation: handle.generation },
+        let grant = if access.for_operation {
+            for_operation(handle)
+        } else {
+            Grant { region: handle.region, generation: handle.generation }
         };
         if keep && let Room::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
             // Nobody copies by it, so that it ends at once.
