@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::device::Device;
 use crate::vipl::address::{Discriminator, NetAddress};
-use crate::vipl::connection::{CONNECT_STEP, Caller, PeerAttributes, Rejection, Way};
+use crate::vipl::attempt::{CONNECT_STEP, Way};
+use crate::vipl::connection::{Caller, PeerAttributes, Rejection};
 use crate::vipl::error::VipError;
 use crate::vipl::table::Slot;
 use crate::vipl::user_agent::UserAgent;

@@ -5,9 +5,7 @@
 //! (`client_server`). Of two peers, both of which ask, the one with the lower address answers (`peer_to_peer`): if both
 //! answered, two pairs of VIs could be joined crosswise.
 
-use std::time::{Duration, Instant};
-
-use crate::device::{Device, Entry, NodeAddress, Operation, Payload, ViNumber};
+use crate::device::{Device, Entry, Operation, Payload, ViNumber};
 use crate::vipl::address::{DISCRIMINATOR_BYTES_MAX, Discriminator, NetAddress};
 use crate::vipl::error::VipError;
 use crate::vipl::user_agent::UserAgent;
@@ -34,7 +32,7 @@ pub struct PeerAttributes {
 // bits 0..8 reliability level, 8..16 flags, 16..32 quality of service, 32..56 the sender's connection.
 const RDMA_WRITE: u64 = 1 << 8;
 const RDMA_READ: u64 = 1 << 9;
-const PEER_TO_PEER: u64 = 1 << 10;
+pub(super) const PEER_TO_PEER: u64 = 1 << 10;
 const QOS_SHIFT: u32 = 16;
 const SENDER_SHIFT: u32 = 32;
 
@@ -75,7 +73,7 @@ impl PeerAttributes {
 }
 
 /// An entry with the attributes of `ours`, from connection `sender`.
-fn introduce(operation: u32, ours: &ViAttributes, sender: u32) -> Entry {
+pub(super) fn introduce(operation: u32, ours: &ViAttributes, sender: u32) -> Entry {
     let flag = |set: bool, bit: u64| if set { bit } else { 0 };
     let extra = u64::from(ours.reliability as u8)
         | flag(ours.rdma_write, RDMA_WRITE)
@@ -102,7 +100,7 @@ const fn discriminators_at(number: usize) -> usize {
 
 /// The two discriminators of a request: each a length and 16 bytes.
 #[expect(clippy::cast_possible_truncation, reason = "a discriminator has at most 16 bytes")]
-fn put_discriminators(local: Discriminator, remote: Discriminator) -> Payload {
+pub(super) fn put_discriminators(local: Discriminator, remote: Discriminator) -> Payload {
     let mut bytes = [0; size_of::<Payload>()];
     for (number, discriminator) in [local, remote].into_iter().enumerate() {
         let at = discriminators_at(number);
@@ -131,28 +129,6 @@ fn get_discriminators(payload: &Payload) -> Option<[Discriminator; 2]> {
     Some([get(0)?, get(1)?])
 }
 
-/// Which of the two ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Client,
-    Peer,
-}
-
-/// What a VI has asked for.
-#[derive(Debug)]
-pub(super) struct Attempt {
-    pub(super) way: Way,
-    pub(super) local: Discriminator,
-    pub(super) to: NetAddress,
-    /// When it was asked for, and how long that holds; for ever if there is no time.
-    asked: Instant,
-    timeout: Option<Duration>,
-    /// The request is on its way.
-    sent: bool,
-    /// Why nothing comes of it.
-    failed: Option<VipError>,
-}
-
 /// A request of a VI elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
@@ -164,8 +140,6 @@ pub(super) struct Caller {
     pub(super) attributes: PeerAttributes,
 }
 
-/// The longest sleep of a program that waits for a connection: its request may end by time.
-pub(super) const CONNECT_STEP: Duration = Duration::from_millis(5);
 /// Requests of peers that wait for a VI here. More are rejected.
 const CALLERS_MAX: usize = 1024;
 
@@ -182,142 +156,13 @@ pub(super) enum Rejection {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// Begins an attempt.
-    pub(super) fn begin_attempt(
+    /// Joins the VI with a peer that has asked for it already; whether there was one.
+    pub(super) fn answer_waiting_caller(
         &mut self,
         vi: ViHandle,
-        (call, way): (&'static str, Way),
         local: Discriminator,
         to: NetAddress,
-        timeout: Option<Duration>,
-    ) -> Result<(), VipError> {
-        let num_tasks = self.device.attributes().num_tasks;
-        let found = self.vi(vi)?;
-        if found.state != ViState::Idle {
-            let needed = "idle: disconnect it first";
-            return Err(VipError::InvalidState { call, needed, state: found.state });
-        }
-        if to.host.task >= num_tasks {
-            return Err(VipError::InvalidParameter {
-                what: "the task to connect to",
-                given: u64::from(to.host.task),
-                least: 0,
-                most: u64::from(num_tasks.saturating_sub(1)),
-            });
-        }
-        found.state = ViState::ConnectPending;
-        found.peer = Some(to.host);
-        found.attempt =
-            Some(Attempt { way, local, to, asked: Instant::now(), timeout, sent: false, failed: None });
-        let connection = self.new_connection(vi);
-        self.vi(vi)?.connection = connection;
-        self.let_earlier_ones_go_on(vi);
-        self.carry_on(vi);
-        Ok(())
-    }
-
-    /// Takes a step for each VI that has asked for the same endpoint before this one: what has become possible since they were looked
-    /// at is theirs, since VIs of one discriminator are joined in the order in which they ask.
-    fn let_earlier_ones_go_on(&mut self, vi: ViHandle) {
-        let attempt_of = |vi: ViHandle| self.vis.get(vi.0).and_then(|found| found.attempt.as_ref());
-        let Some(own) = attempt_of(vi) else { return };
-        let mut earlier: Vec<_> =
-            self.vis.all().into_iter().map(ViHandle).filter(|&other| other != vi).collect();
-        earlier.retain(|&other| {
-            attempt_of(other).is_some_and(|other| {
-                (other.local, other.to) == (own.local, own.to) && other.asked <= own.asked
-            })
-        });
-        earlier.sort_by_key(|&other| attempt_of(other).map(|attempt| attempt.asked));
-        earlier.into_iter().for_each(|other| self.try_connect(other));
-    }
-
-    /// Whether what was asked for is there.
-    pub(super) fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
-        let found = self.vi(vi)?;
-        let outcome = match found.state {
-            ViState::Connected => return Ok(true),
-            // Connected and lost again meanwhile.
-            ViState::Error => Err(self.why_lost(vi)?),
-            ViState::ConnectPending => {
-                self.let_earlier_ones_go_on(vi);
-                self.try_connect(vi);
-                let found = self.vi(vi)?;
-                let state = found.state;
-                let failed = found.attempt.as_mut().and_then(|attempt| attempt.failed.take());
-                failed.map_or(Ok(state == ViState::Connected), Err)
-            }
-            ViState::Idle => {
-                let (call, needed) = ("asking for the outcome", "connecting: ask for a connection first");
-                return Err(VipError::InvalidState { call, needed, state: ViState::Idle });
-            }
-        };
-        if outcome.is_err() {
-            self.become_idle(vi);
-        }
-        outcome
-    }
-
-    fn why_lost(&mut self, vi: ViHandle) -> Result<VipError, VipError> {
-        let peer = self.vi(vi)?.peer.unwrap_or(self.device.address());
-        Ok(match self.device.failure(peer.task) {
-            Some(how) => VipError::PeerFailed { task: peer.task, how },
-            None => VipError::Reject { peer },
-        })
-    }
-
-    /// Nothing comes of an attempt; the program hears of it when it asks.
-    fn fail_attempt(&mut self, vi: ViHandle, why: VipError) {
-        if let Some(attempt) = self.vis.get_mut(vi.0).and_then(|found| found.attempt.as_mut()) {
-            attempt.failed.get_or_insert(why);
-        }
-    }
-
-    /// One step towards the connection that was asked for.
-    pub(super) fn try_connect(&mut self, vi: ViHandle) {
-        if let Err(error) = self.step_to_connection(vi) {
-            self.fail_attempt(vi, error);
-        }
-    }
-
-    fn step_to_connection(&mut self, vi: ViHandle) -> Result<(), VipError> {
-        let own = self.device.address();
-        let found = self.vi(vi)?;
-        let Some(attempt) = found.attempt.as_ref().filter(|attempt| attempt.failed.is_none()) else {
-            return Ok(());
-        };
-        let Attempt { way, local, to, sent, .. } = *attempt;
-        if let Some(timeout) = attempt.timeout.filter(|&timeout| attempt.asked.elapsed() > timeout) {
-            return Err(VipError::Timeout(timeout));
-        }
-        if let Some(how) = self.device.failure(to.host.task) {
-            return Err(VipError::PeerFailed { task: to.host.task, how });
-        }
-        let answers = way == Way::Peer && own <= to.host;
-        if answers && self.answer_waiting_caller(vi, local, to) {
-            return Ok(());
-        }
-        // Of two peers at one NIC, whoever is heard first is answered.
-        let asks = way == Way::Client || own >= to.host;
-        if asks && !sent {
-            let Some(number) = self.channel_to(to.host)? else { return Ok(()) };
-            if !self.takes_request(number) {
-                return Ok(());
-            }
-            let Some(found) = self.vis.get_mut(vi.0) else { return Ok(()) };
-            found.number = Some(number);
-            let mut entry = introduce(Operation::Request as u32, &found.attributes, found.connection);
-            entry.extra |= if way == Way::Peer { PEER_TO_PEER } else { 0 };
-            if let Some(attempt) = &mut found.attempt {
-                attempt.sent = true;
-            }
-            self.owe(number, entry, put_discriminators(local, to.discriminator));
-        }
-        Ok(())
-    }
-
-    /// Joins the VI with a peer that has asked for it already; whether there was one.
-    fn answer_waiting_caller(&mut self, vi: ViHandle, local: Discriminator, to: NetAddress) -> bool {
+    ) -> bool {
         let fits = |caller: &Caller| caller.from == to && caller.to == local && self.is_another(vi, caller);
         let Some(at) = self.callers.iter().position(fits) else { return false };
         let caller = self.callers.remove(at);
@@ -404,12 +249,6 @@ impl<D: Device> UserAgent<D> {
     fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
         caller.from.host != self.device.address()
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
-    }
-
-    fn is_asking(&self, vi: ViHandle) -> bool {
-        let found = self.vis.get(vi.0).filter(|found| found.state == ViState::ConnectPending);
-        let attempt = found.and_then(|found| found.attempt.as_ref());
-        attempt.is_some_and(|attempt| attempt.failed.is_none())
     }
 
     /// The connection that a VI has asked for is there. `None`: it asks no more, and says so.
@@ -512,15 +351,6 @@ impl<D: Device> UserAgent<D> {
         found.state = ViState::Idle;
         found.their_connection = 0;
         (found.peer, found.number, found.theirs, found.attempt) = (None, None, None, None);
-    }
-
-    /// The peer of an attempt is gone.
-    pub(super) fn lose_attempt(&mut self, vi: ViHandle, peer: NodeAddress) {
-        let error = match self.device.failure(peer.task) {
-            Some(how) => VipError::PeerFailed { task: peer.task, how },
-            None => VipError::Reject { peer },
-        };
-        self.fail_attempt(vi, error);
     }
 }
 

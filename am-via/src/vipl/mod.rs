@@ -9,6 +9,7 @@
 //! age; `VIP_NOT_DONE` is `None`; a timeout of `VIP_INFINITE` is `None`, too. Handlers run in the calls that make progress.
 
 pub mod address;
+mod attempt;
 mod channel;
 pub mod client_server;
 pub mod completion_queue;

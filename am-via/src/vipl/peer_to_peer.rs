@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::device::Device;
 use crate::vipl::address::{Discriminator, NetAddress};
-use crate::vipl::connection::{CONNECT_STEP, PeerAttributes, Way};
+use crate::vipl::attempt::{CONNECT_STEP, Way};
+use crate::vipl::connection::PeerAttributes;
 use crate::vipl::error::VipError;
 use crate::vipl::user_agent::UserAgent;
 use crate::vipl::vi::ViHandle;

@@ -92,10 +92,6 @@ impl VirtualInterface {
 impl<D: Device> UserAgent<D> {
     /// Does whatever can be done now for a VI.
     pub(super) fn carry_on(&mut self, vi: ViHandle) {
-        let Some(found) = self.vis.get(vi.0) else { return };
-        if found.state == ViState::ConnectPending {
-            self.try_connect(vi);
-        }
         self.serve(vi);
         loop {
             match self.step(vi) {

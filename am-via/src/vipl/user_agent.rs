@@ -45,6 +45,8 @@ pub struct UserAgent<D: Device> {
     /// The VI of each connection, by its number here.
     pub(super) by_connection: HashMap<u32, ViHandle>,
     pub(super) last_connection: u32,
+    /// The VIs that ask for a connection, in the order in which they began. Those that are through are taken out at the next look.
+    pub(super) attempts: Vec<ViHandle>,
     /// Requests of peers that no VI here has asked for yet.
     pub(super) callers: Vec<Caller>,
     /// Requests of clients that the program knows and has not answered.
@@ -76,6 +78,7 @@ impl<D: Device> UserAgent<D> {
             spent: HashSet::new(),
             by_connection: HashMap::new(),
             last_connection: 0,
+            attempts: Vec::new(),
             callers: Vec::new(),
             requests: Table::new(nic),
             listener: None,
@@ -134,6 +137,7 @@ impl<D: Device> UserAgent<D> {
             self.handle(&news, &payload);
         }
         self.pay_all();
+        self.go_on_with_attempts();
         for place in 0..self.vis.places() {
             if let Some(slot) = self.vis.at(place) {
                 self.carry_on(ViHandle(slot));

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::device::{Device, NodeAddress, Operation, ViNumber};
 use crate::provider::PTag;
+use crate::vipl::attempt::Attempt;
 use crate::vipl::channel::CONNECTION_SHIFT;
 use crate::vipl::completion_queue::CqHandle;
-use crate::vipl::connection::{Attempt, PeerAttributes};
+use crate::vipl::connection::PeerAttributes;
 use crate::vipl::descriptor::{Descriptor, Status};
 use crate::vipl::error::{PostError, VipError};
 use crate::vipl::receiving::Receiving;

@@ -5,6 +5,7 @@ mod errors;
 mod faults;
 mod hostile;
 mod moves;
+mod order;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,7 @@ use crate::job::Job;
 use crate::provider::{Memory, PTag};
 use crate::shm::regions::Ways;
 use crate::shm::wait::WaitPolicy;
+use crate::test_aids::guarded;
 use crate::vipl::{
     CqHandle, DataSegment, Descriptor, Discriminator, Reliability, Status, UserAgent, ViAttributes, ViHandle,
     ViState, VipError,
