@@ -127,6 +127,8 @@ struct Task {
     /// Tasks that have closed their endpoint, each told when its last packet has come up.
     left: Vec<TaskId>,
     posted: VecDeque<Posted>,
+    /// Whether anything was posted since posted writes were last carried out: most looks at them find nothing new.
+    newly_posted: bool,
     regions: Regions,
 }
 
@@ -149,6 +151,7 @@ impl Inner {
             events: VecDeque::new(),
             left: Vec::new(),
             posted: VecDeque::new(),
+            newly_posted: false,
             regions: Regions::default(),
         };
         let state = State { config, random: Random::new(config.seed), tasks: (0..tasks).map(task).collect() };
@@ -343,7 +346,9 @@ impl State {
             return Ok(Started::Retry);
         }
         if reach == Reach::Posted {
-            self.tasks[own.index()].posted.push_back(Posted { op, job, written: false });
+            let task = &mut self.tasks[own.index()];
+            task.posted.push_back(Posted { op, job, written: false });
+            task.newly_posted = true;
             return Ok(Started::Posted);
         }
         self.carry_out(job).map(Started::Done)
@@ -364,6 +369,9 @@ impl State {
 
     /// Writes that were posted are in place before a packet that is sent later is seen.
     fn write_what_was_posted(&mut self, own: TaskId) {
+        if !std::mem::take(&mut self.tasks[own.index()].newly_posted) {
+            return;
+        }
         for at in 0..self.tasks[own.index()].posted.len() {
             let Posted { job, written, .. } = self.tasks[own.index()].posted[at];
             if matches!(job, Job::Write { .. }) && !written {
