@@ -39,8 +39,8 @@ struct Arguments {
     /// How often each library runs.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Only this measurement: ping_pong, stream, barrier, allreduce, broadcast or alltoall.
-    #[arg(long, value_name = "NAME", value_parser = ["ping_pong", "stream", "barrier", "allreduce", "broadcast", "alltoall"])]
+    /// Only this measurement: ping_pong, same_data, stream, barrier, allreduce, broadcast or alltoall.
+    #[arg(long, value_name = "NAME", value_parser = ["ping_pong", "same_data", "stream", "barrier", "allreduce", "broadcast", "alltoall"])]
     only: Option<String>,
     /// Another library: a name, its compiler wrapper, its launcher with arguments (`NAME=MPICC,MPIEXEC ARGS`).
     #[arg(long, value_name = "NAME=MPICC,MPIEXEC ARGS", value_parser = other)]
