@@ -18,6 +18,8 @@ const BUFFERS_MAX: usize = 64;
 /// So many take turns before one is used again. The peer has read the last data: the lines of a buffer that was just used lie in its
 /// cache, and to write them takes longer than to write lines that both have let go.
 const TURNS: usize = 16;
+/// After the heap had no room for a buffer, so many operations go by before it is asked again: to ask takes a lock.
+const PATIENCE: u32 = 1 << 16;
 /// Between two buffers, so that their first lines do not share a set of the cache.
 const APART_BYTES: usize = 4096 + 64;
 
@@ -37,12 +39,14 @@ pub(super) struct BounceBuffers {
     free: VecDeque<usize>,
     /// What operations have now, about in the order in which they began.
     in_use: Vec<(Grant, usize)>,
+    /// Operations that go by before the heap is asked for one more.
+    patience: u32,
 }
 
 impl BounceBuffers {
     /// Buffers of `bytes_max` bytes; none, if that is 0.
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, buffers: Vec::new(), free: VecDeque::new(), in_use: Vec::new() }
+        Self { bytes_max, buffers: Vec::new(), free: VecDeque::new(), in_use: Vec::new(), patience: 0 }
     }
 
     /// Copies `data` into a free buffer; the grant by which a peer reads them there, or `None`: they are too long, or there is no
@@ -80,12 +84,19 @@ impl BounceBuffers {
     /// A buffer that nobody uses.
     #[inline]
     fn free_one<D: Device>(&mut self, nic: &mut Nic<D>) -> Option<usize> {
-        if self.free.is_empty() || self.buffers.len() < TURNS {
-            // Where there can't be one more, the others go on taking turns.
-            self.make(nic).or_else(|| self.free.pop_front())
-        } else {
-            self.free.pop_front()
+        if !self.free.is_empty() && self.buffers.len() >= TURNS {
+            return self.free.pop_front();
         }
+        if self.patience == 0 {
+            let made = self.make(nic);
+            if made.is_some() {
+                return made;
+            }
+            self.patience = PATIENCE;
+        }
+        // The others go on taking turns.
+        self.patience -= 1;
+        self.free.pop_front()
     }
 
     /// One more buffer, if there may be more and the heap has room.
@@ -192,6 +203,17 @@ mod tests {
         assert!((1..TURNS).all(|turn| !seen[..turn].contains(&seen[turn])));
         assert_eq!(lend(&mut bounces, &mut nic, &[1; BYTES_MAX + 1]), None);
         assert_eq!(lend(&mut BounceBuffers::new(0), &mut nic, &[1]), None);
+    }
+
+    #[test]
+    fn a_heap_that_had_no_room_is_asked_again_after_a_while_only() {
+        let (mut nic, mut bounces) = (nic(), BounceBuffers::new(usize::MAX / 2));
+        assert_eq!(lend(&mut bounces, &mut nic, &[1; 8]), None, "no heap has so much");
+        bounces.bytes_max = BYTES_MAX;
+        for _ in 1..PATIENCE {
+            assert!(bounces.free_one(&mut nic).is_none(), "it is not asked");
+        }
+        assert!(lend(&mut bounces, &mut nic, &[1; 8]).is_some());
     }
 
     #[test]
