@@ -23,8 +23,8 @@ const NOT_OFFERED: [&str; 4] = ["test_io", "test_file", "test_spawn", "test_dynp
 const TASKS: [u32; 2] = [2, 4];
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
-const SUITE_LIMIT: Duration = Duration::from_secs(1200);
-const FILE_LIMIT: Duration = Duration::from_secs(300);
+const SUITE_LIMIT: Duration = Duration::from_secs(2400);
+const FILE_LIMIT: Duration = Duration::from_secs(900);
 
 /// One build of mpi4py.
 struct Build<'a> {

@@ -100,7 +100,8 @@ pub fn differential(workshop: &Workshop, rows: &mut Vec<Row>) -> Result<(), Prob
 fn on_mpich(workshop: &Workshop, mpich: &Python, program: &Path, tasks: u32) -> Result<Ran, Problem> {
     let mut job = Command::new(mpich.tool("mpiexec"));
     job.args(["-n", &tasks.to_string(), "sh", "-c", "exec \"$0\" > \"$0.said-by-$PMI_RANK\""]).arg(program);
-    job.env("MPIEXEC_TIMEOUT", "60");
+    // `cargo run` names the folder of this library in it, which the program would find before its own.
+    job.env("MPIEXEC_TIMEOUT", "60").env_remove("LD_LIBRARY_PATH");
     let log = workshop.log(&format!("differential-{tasks}-{}-theirs", stem(program)))?;
     let mut ran = command::run(&mut job, LIMIT, &log)?;
     for task in 0..tasks {
