@@ -7,6 +7,7 @@ use am_core::buffer::{Access, JobBuffer};
 use am_core::error::{Error, Fault};
 use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
+use am_core::testing::pattern;
 use am_core::{AmOptions, Context, PutOptions};
 use am_tests::harness::{Job, job};
 use am_via::Task;
@@ -15,7 +16,6 @@ use mpi_over_am::Environment;
 
 const TASKS: u32 = 6;
 const BLOCK_BYTES: usize = 4 << 20;
-const BLOCK_WORDS: u32 = 1 << 20;
 const LIMIT_BYTES: u64 = 20 << 20;
 
 /// The way into private memory decides who has to register what.
@@ -29,13 +29,9 @@ fn limited(test: &'static str, memory: &str) -> Job {
         .time_limit(Duration::from_secs(300))
 }
 
-/// What task `from` sends to task `to` in round `round`, at `index`.
-fn word(from: u32, to: u32, round: u32, index: u32) -> u32 {
-    (from * TASKS + to).wrapping_mul(0x9e37_79b9).wrapping_add(round << 24) ^ index
-}
-
-fn block(from: u32, to: u32, round: u32) -> impl Iterator<Item = u32> {
-    (0..BLOCK_WORDS).map(move |index| word(from, to, round, index))
+/// What task `from` sends to task `to` in round `round`.
+fn block(from: u32, to: u32, round: u32) -> Vec<u8> {
+    pattern(u64::from((round * TASKS + from) * TASKS + to), BLOCK_BYTES)
 }
 
 /// All that each task sends is lent at once: as much as may be registered at all, while nothing has been received.
@@ -47,8 +43,8 @@ fn an_exchange_beyond_the_limit_finishes() {
             let world = mpi.world();
             let own = world.rank();
             let others = || (0..TASKS).filter(move |&rank| rank != own);
-            let send: Vec<Vec<u32>> = (0..TASKS).map(|to| block(own, to, 0).collect()).collect();
-            let mut receive = vec![vec![0_u32; BLOCK_BYTES / 4]; TASKS as usize];
+            let send: Vec<Vec<u8>> = (0..TASKS).map(|to| block(own, to, 0)).collect();
+            let mut receive = vec![vec![0_u8; BLOCK_BYTES]; TASKS as usize];
             world
                 .scope(|s| {
                     let mut requests = Vec::new();
@@ -62,13 +58,13 @@ fn an_exchange_beyond_the_limit_finishes() {
                 })
                 .expect("it finishes");
             for rank in others() {
-                assert!(receive[rank as usize].iter().copied().eq(block(rank, own, 0)), "block of {rank}");
+                assert!(receive[rank as usize] == block(rank, own, 0), "block of {rank}");
             }
             drop(receive);
-            let mut all = vec![0_u32; TASKS as usize * BLOCK_BYTES / 4];
+            let mut all = vec![0_u8; TASKS as usize * BLOCK_BYTES];
             world.alltoall(&send.concat(), &mut all).expect("it finishes");
-            for (rank, got) in (0..TASKS).zip(all.chunks(BLOCK_BYTES / 4)) {
-                assert!(got.iter().copied().eq(block(rank, own, 0)), "block of {rank}");
+            for (rank, got) in (0..TASKS).zip(all.chunks(BLOCK_BYTES)) {
+                assert!(got == block(rank, own, 0), "block of {rank}");
             }
             drop(world);
             mpi.finalize().expect("nothing went wrong");
@@ -109,9 +105,7 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
             let mut send = vec![0_u8; BLOCK_BYTES * TASKS as usize];
             for round in 0..2 {
                 for (to, bytes) in (0..TASKS).zip(send.chunks_mut(BLOCK_BYTES)) {
-                    for (word, bytes) in block(own, to, round).zip(bytes.chunks_mut(4)) {
-                        bytes.copy_from_slice(&word.to_le_bytes());
-                    }
+                    bytes.copy_from_slice(&block(own, to, round));
                 }
                 context
                     .scope(|scope| {
@@ -128,8 +122,7 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
                     .wait_until(|_| Ok(came.lock().is_ok_and(|came| came.len() == TASKS as usize - 1)))
                     .expect("all come");
                 for (from, buffer) in came.lock().expect("no handler panicked").drain(..) {
-                    let got = buffer.chunks(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("4")));
-                    assert!(got.eq(block(from, own, round)), "block of {from}");
+                    assert!(buffer[..] == block(from, own, round), "block of {from}");
                 }
                 context.gfence().expect("all are done");
                 let now = of(&context);
@@ -171,7 +164,7 @@ fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_coun
             context.gfence().expect("both come");
             let mut got = vec![0; 3 << 20];
             context.get(other, &mut got, am_core::GetOptions::default()).expect("it is exposed");
-            assert!(got.iter().all(|&byte| byte == mark));
+            assert!(got == mine);
             context.gfence().expect("both come");
         }
         context.unexpose(first).expect("nobody copies");
