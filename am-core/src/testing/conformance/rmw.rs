@@ -155,17 +155,24 @@ fn accumulate_one<F: Fabric, T: Element + PartialEq + std::fmt::Debug>(
     executor: Executor,
     make: impl Fn(u64) -> T,
     wanted: impl Fn(T, T) -> T,
-    bytes_of: impl Fn(T) -> Vec<u8>,
+    append: impl Fn(&mut Vec<u8>, T),
 ) {
     // More than a packet holds, and not a whole number of packets.
     let count = 3001;
     let first: Vec<T> = (0..count).map(|i| make(i * 7 % 100)).collect();
     let second: Vec<T> = (0..count).map(|i| make(i * 13 % 90)).collect();
-    let bytes = |values: &[T]| values.iter().flat_map(|&value| bytes_of(value)).collect::<Vec<u8>>();
+    let bytes = |values: &[T]| {
+        let mut bytes = Vec::with_capacity(size_of_val(values));
+        for &value in values {
+            append(&mut bytes, value);
+        }
+        bytes
+    };
+    let before = bytes(&first);
     let (arrived, completed) = (new_counter(context), new_counter(context));
-    let buffer = context.alloc(bytes(&first).len() + 16).expect("alloc");
+    let buffer = context.alloc(before.len() + 16).expect("alloc");
     let own = context.expose_with(buffer, Access::READ_WRITE, executor).expect("expose");
-    own.write(8, &bytes(&first)).expect("inside");
+    own.write(8, &before).expect("inside");
     let all = context.address_init(own.address(8)).expect("address_init");
     let at = all[next(context).task.index()];
     let options =
@@ -174,7 +181,7 @@ fn accumulate_one<F: Fabric, T: Element + PartialEq + std::fmt::Debug>(
     context.wait_counter(completed, 1).expect("once");
     context.wait_counter(arrived, 1).expect("once");
     let result: Vec<T> = first.iter().zip(&second).map(|(&a, &b)| wanted(a, b)).collect();
-    let mut found = vec![0; bytes(&first).len()];
+    let mut found = vec![0; before.len()];
     own.read(8, &mut found).expect("inside");
     assert!(found == bytes(&result), "{how:?} of {} by {executor:?}", std::any::type_name::<T>());
     assert_eq!(own.load_u64(0).expect("load"), 0, "the word before is untouched");
@@ -189,8 +196,8 @@ fn accumulate_every<F: Fabric>(context: &mut Context<F>) {
         macro_rules! check {
             ($type:ty, $how:expr, $wanted:expr) => {
                 let make = |i: u64| (i as $type) - (40 as $type);
-                accumulate_one::<F, $type>(context, $how, executor, make, $wanted, |v| {
-                    v.to_le_bytes().to_vec()
+                accumulate_one::<F, $type>(context, $how, executor, make, $wanted, |bytes, v| {
+                    bytes.extend_from_slice(&v.to_le_bytes());
                 });
             };
         }
@@ -208,8 +215,8 @@ fn accumulate_every<F: Fabric>(context: &mut Context<F>) {
         macro_rules! check_unsigned {
             ($type:ty, $how:expr, $wanted:expr) => {
                 let make = |i: u64| (i * 1_000_003) as $type;
-                accumulate_one::<F, $type>(context, $how, executor, make, $wanted, |v| {
-                    v.to_le_bytes().to_vec()
+                accumulate_one::<F, $type>(context, $how, executor, make, $wanted, |bytes, v| {
+                    bytes.extend_from_slice(&v.to_le_bytes());
                 });
             };
         }
