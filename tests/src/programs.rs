@@ -78,9 +78,9 @@ pub fn build() {
     BUILT.get_or_init(|| {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         // A test among what is built makes cargo choose the same features as for `cargo test --workspace`, which has compiled
-        // nearly everything then.
+        // nearly everything then. No program of the benches is wanted.
         command
-            .args(["build", "--workspace", "--lib", "--bins", "--test", "may_name"])
+            .args(["build", "--workspace", "--exclude=am-benches", "--lib", "--bins", "--test=may_name"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder().ends_with("release") {
             command.arg("--release");
