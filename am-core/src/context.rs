@@ -218,6 +218,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.engine.counters.value(counter).ok_or(Error::UnknownCounter { counter: name })
     }
 
+    /// How often this context's counters have been bumped so far, all together: who looks after many need not look before it changes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn counter_bumps(&self) -> u64 {
+        self.engine.counters.bumps()
+    }
+
     /// Sets the value (`LAPI_Setcntr`).
     ///
     /// # Errors

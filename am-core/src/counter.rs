@@ -75,6 +75,8 @@ struct Slot {
 #[derive(Debug, Default)]
 pub struct Counters {
     slots: Vec<Slot>,
+    /// Bumps of all of them so far.
+    bumps: u64,
     free: Vec<usize>,
     /// Of counters with destinations: what became of each.
     watched: HashMap<CounterName, Vec<(TaskId, DestinationStatus)>>,
@@ -137,10 +139,18 @@ impl Counters {
         match self.slot_mut(name) {
             Some(slot) => {
                 slot.value += 1;
+                self.bumps += 1;
                 true
             }
             None => false,
         }
+    }
+
+    /// How often counters were bumped so far, all together.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bumps(&self) -> u64 {
+        self.bumps
     }
 
     /// The value now (`LAPI_Getcntr`); `None` for a removed counter.
