@@ -77,10 +77,14 @@ settings! {
     posted_receives_max: Auto<u64> = Auto::Auto, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
     /// Non-blocking MPI sends of one task that may be under way at once; one more long one is an error. auto: any number.
     long_sends_max: Auto<u64> = Auto::Auto, "AM_LONG_SENDS_MAX", 1..=1 << 46;
-    /// MPI communicators of up to this many tasks carry short collectives out by puts and counters, with no message; 0: none does.
+    /// MPI communicators of up to this many tasks carry barriers, and what the next settings say, out by puts and counters, with no message; 0: none does.
     collective_puts_tasks_max: u32 = 32, "AM_COLLECTIVE_PUTS_TASKS_MAX", 0..=1024;
-    /// The longest data of an MPI collective that goes by puts; each pair of tasks has 8 places of this length.
-    collective_puts_bytes_max: u64 = 16 << 10, "AM_COLLECTIVE_PUTS_BYTES_MAX", 0..=1 << 20;
+    /// The longest data of an MPI collective that goes by puts; each pair of tasks has 8 places of this length. 0: by messages, which were faster or as fast.
+    collective_puts_bytes_max: u64 = 0, "AM_COLLECTIVE_PUTS_BYTES_MAX", 0..=1 << 20;
+    /// The same for MPI broadcasts among many tasks, where that is longer: there puts are faster.
+    broadcast_puts_bytes_max: u64 = 16 << 10, "AM_BROADCAST_PUTS_BYTES_MAX", 0..=1 << 20;
+    /// From so many tasks on it holds.
+    broadcast_puts_tasks_min: u32 = 9, "AM_BROADCAST_PUTS_TASKS_MIN";
     /// Up to this many tasks an MPI barrier goes in rounds of notices; more use a tree.
     barrier_rounds_tasks_max: u32 = 4, "AM_BARRIER_ROUNDS_TASKS_MAX";
     /// Up to this many bytes an MPI broadcast goes down a tree; longer ones along a chain, in pieces.

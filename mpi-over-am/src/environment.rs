@@ -42,6 +42,8 @@ impl From<&am_via::settings::Settings> for Settings {
             collectives: Selection {
                 puts_tasks_max: job.collective_puts_tasks_max,
                 puts_bytes_max: job.collective_puts_bytes_max,
+                broadcast_puts_bytes_max: job.broadcast_puts_bytes_max,
+                broadcast_puts_tasks_min: job.broadcast_puts_tasks_min,
                 barrier_rounds_tasks_max: job.barrier_rounds_tasks_max,
                 broadcast_tree_bytes_max: job.broadcast_tree_bytes_max,
                 broadcast_piece_bytes: job.broadcast_piece_bytes,

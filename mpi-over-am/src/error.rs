@@ -198,7 +198,7 @@ pub enum Error {
         room: u64,
     },
     /// Tasks of a communicator that are in different collectives, or in the same one with different roots. Not every such mistake is
-    /// seen: only where a part of the other collective comes instead of one of this one.
+    /// seen: only where something of the other collective comes to a task that waits.
     #[error(
         "rank {source_rank} is in {theirs} with root {their_root}, this task in {ours} with root {our_root} (roots modulo 256; 0 where there is none): all tasks of a communicator call the same collectives, in the same order, with the same root"
     )]
@@ -214,14 +214,13 @@ pub enum Error {
         /// Its root here.
         our_root: u32,
     },
-    /// A collective that this task carries out by puts and another one by messages, or the other way round. A collective of no byte
-    /// in one task is not always seen.
+    /// A collective that tasks carry out in different ways: by puts or by messages, or as short or long ones.
     #[error(
-        "some tasks carry this collective out by puts, others by messages: they give it different lengths, up to {puts_bytes_max} bytes in one task and more in another, or call different collectives"
+        "tasks carry this collective out in different ways: some give it up to {bytes} bytes and some more, or they call different collectives"
     )]
     WaysDiffer {
-        /// Bytes up to which a collective goes by puts (`collective_puts_bytes_max`).
-        puts_bytes_max: u64,
+        /// Bytes up to which the way is one, and beyond which another.
+        bytes: u64,
     },
     /// A ready-mode message whose receive had not been posted (MPI 4.1 section 3.4). Its data are lost.
     #[error(

@@ -10,11 +10,12 @@ use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Mes
 use am_core::task::Endpoint;
 
 use crate::budget::Budget;
+use crate::communicator::Space;
 use crate::completion::Completions;
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
-use crate::matching::{EarlyArrivalQueue, Envelope, PostedQueue};
+use crate::matching::{ContextId, EarlyArrivalQueue, Envelope, PostedQueue};
 use crate::notes::Notes;
 use crate::protocol::Room;
 use crate::request::{Partitioned, RequestId, Requests};
@@ -48,6 +49,9 @@ pub(crate) struct Posted {
 pub(crate) struct MpiHandlers {
     pub(crate) posted: PostedQueue<Posted>,
     pub(crate) early: EarlyArrivalQueue<EarlyMessage>,
+    /// Those of collectives, by themselves: who waits in one looks through them for what should not be there, and what a program
+    /// leaves lying does not slow that down.
+    pub(crate) early_collective: EarlyArrivalQueue<EarlyMessage>,
     pub(crate) requests: Requests,
     pub(crate) budget: Budget,
     pub(crate) buffers: EarlyBuffers,
@@ -75,6 +79,7 @@ impl MpiHandlers {
         Self {
             posted: PostedQueue::new(),
             early: EarlyArrivalQueue::new(),
+            early_collective: EarlyArrivalQueue::new(),
             requests: Requests::default(),
             budget: Budget::new(num_tasks, bytes_max, by_number.max(ENTRY_BYTES)),
             buffers: EarlyBuffers::default(),
@@ -93,6 +98,12 @@ impl MpiHandlers {
     pub(crate) fn add_partitioned(&mut self, request: RequestId, parts: Partitioned) {
         self.partitioned.insert(request.number(), parts);
         self.is_plain = false;
+    }
+
+    /// The queue for early messages with this context id.
+    #[inline(always)]
+    pub(crate) fn early_of(&mut self, context_id: ContextId) -> &mut EarlyArrivalQueue<EarlyMessage> {
+        if Space::is_collective(context_id) { &mut self.early_collective } else { &mut self.early }
     }
 
     /// Reports an error with the next call.
@@ -121,7 +132,7 @@ impl MpiHandlers {
         // An eager message comes whole: the eager limit is below what a packet holds.
         let kept = message.here.and_then(|here| self.buffers.keep(message.source.task.0, here));
         let Some(kept) = kept else { return self.malformed(message) };
-        self.early.push(envelope, kept);
+        self.early_of(envelope.context_id()).push(envelope, kept);
         Answer::discard()
     }
 
@@ -131,7 +142,7 @@ impl MpiHandlers {
             return self.matched(posted, &envelope, message, false);
         }
         let (task, ticket, len) = (message.source.task.0, message.ticket, message.len);
-        self.early.push(envelope, EarlyMessage::Announced { task, ticket, len });
+        self.early_of(envelope.context_id()).push(envelope, EarlyMessage::Announced { task, ticket, len });
         Answer::later()
     }
 
@@ -140,7 +151,7 @@ impl MpiHandlers {
         if let Some(posted) = self.posted.take_match(&envelope) {
             return self.matched(posted, &envelope, message, false);
         }
-        self.early.push(envelope, EarlyMessage::NotReady { len: message.len });
+        self.early_of(envelope.context_id()).push(envelope, EarlyMessage::NotReady { len: message.len });
         let mut complaint = [0; envelope::BYTES + 8];
         complaint[..envelope::BYTES].copy_from_slice(message.uhdr);
         complaint[envelope::BYTES..].copy_from_slice(&message.len.to_le_bytes());

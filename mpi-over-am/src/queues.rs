@@ -47,7 +47,7 @@ pub(crate) fn counts<F: Fabric>(context: &Context<F, MpiHandlers>) -> Counts {
         traffic.map(|of_peer| (of_peer.packets_sent, of_peer.packets_received)).unzip();
     Counts {
         posted_receives: handlers.posted.len() as u64,
-        early_messages: handlers.early.len() as u64,
+        early_messages: (handlers.early.len() + handlers.early_collective.len()) as u64,
         operations_under_way: handlers.requests.unfinished().len() as u64,
         long_messages_received: of_context.messages_received,
         long_bytes_received: of_context.bytes_received,
@@ -73,19 +73,21 @@ pub(crate) fn show<F: Fabric>(context: &Context<F, MpiHandlers>) -> String {
 }
 
 fn write(text: &mut String, handlers: &MpiHandlers, task: &str) -> std::fmt::Result {
-    let (posted, early) = (&handlers.posted, &handlers.early);
+    let posted = &handlers.posted;
+    let early = || handlers.early.iter().chain(handlers.early_collective.iter());
+    let early_len = handlers.early.len() + handlers.early_collective.len();
     let under_way = handlers.requests.unfinished();
     writeln!(
         text,
         "{task}: {} receives are posted, {} messages wait for a receive, {} operations are under way",
         posted.len(),
-        early.len(),
+        early_len,
         under_way.len()
     )?;
     for (_, pattern, receive) in posted.iter().take(LINES_MAX) {
         writeln!(text, "{task}:   posted: {pattern:?}, request {:#x}", receive.request.number())?;
     }
-    for (_, envelope, message) in early.iter().take(LINES_MAX) {
+    for (_, envelope, message) in early().take(LINES_MAX) {
         let how = match message {
             EarlyMessage::Short { .. } | EarlyMessage::Kept { .. } => "here",
             EarlyMessage::Announced { .. } => "still at its sender",
@@ -98,7 +100,7 @@ fn write(text: &mut String, handlers: &MpiHandlers, task: &str) -> std::fmt::Res
             envelope.context_id().0
         )?;
     }
-    let left_out = posted.len().saturating_sub(LINES_MAX) + early.len().saturating_sub(LINES_MAX);
+    let left_out = posted.len().saturating_sub(LINES_MAX) + early_len.saturating_sub(LINES_MAX);
     if left_out > 0 {
         writeln!(text, "{task}:   and {left_out} more")?;
     }

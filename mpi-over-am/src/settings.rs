@@ -61,8 +61,12 @@ impl Default for Settings {
 pub struct Selection {
     /// Communicators of up to this many tasks carry short collectives out by puts and counters, with no message; 0: none does.
     pub puts_tasks_max: u32,
-    /// The longest data, in bytes, of which a collective goes by puts.
+    /// The longest data, in bytes, of which a collective goes by puts. Barriers, which have none, always do.
     pub puts_bytes_max: u64,
+    /// The same for broadcasts among at least [`broadcast_puts_tasks_min`](Self::broadcast_puts_tasks_min) tasks, if it is more.
+    pub broadcast_puts_bytes_max: u64,
+    /// From how many tasks on it holds.
+    pub broadcast_puts_tasks_min: u32,
     /// Up to this many tasks a barrier goes in rounds of notices; more use a tree.
     pub barrier_rounds_tasks_max: u32,
     /// Up to this many bytes a broadcast goes down a tree; longer ones along a chain, in pieces.
@@ -81,13 +85,27 @@ pub struct Selection {
     pub allgather_rounds_bytes_max: u64,
 }
 
+impl Selection {
+    /// The longest data of which a broadcast among so many tasks goes by puts.
+    pub(crate) fn broadcast_put_bytes(&self, tasks: u32) -> u64 {
+        if tasks < self.broadcast_puts_tasks_min {
+            self.puts_bytes_max
+        } else {
+            self.broadcast_puts_bytes_max.max(self.puts_bytes_max)
+        }
+    }
+}
+
 impl Default for Selection {
     fn default() -> Self {
         Self {
             puts_tasks_max: 32,
-            // Of 2 and of 4 tasks on 2 cores, puts took 0.1 to 0.6 of the time of messages from 4 to 16 KiB, and 0.5 to 0.9 in
-            // barriers; below 2 KiB both took the same; from 64 KiB on an allgather by puts took 1.4 times as long.
-            puts_bytes_max: 16 << 10,
+            // On 2 busy cores, puts took 0.9 to 1.1 of the time of messages in barriers of 2 to 16 tasks, and 0.4 to 0.7 in broadcasts of
+            // 64 bytes to 16 KiB among 12 and 16 tasks (of 8 bytes 1.2 to 2); otherwise, with data, 1.0 to 1.4 among 2 tasks, and 0.9 to
+            // 1.3 among 4.
+            puts_bytes_max: 0,
+            broadcast_puts_bytes_max: 16 << 10,
+            broadcast_puts_tasks_min: 9,
             barrier_rounds_tasks_max: 4,
             broadcast_tree_bytes_max: 64 << 10,
             broadcast_piece_bytes: 128 << 10,

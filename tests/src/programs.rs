@@ -125,6 +125,14 @@ impl Drop for Scratch {
 /// # Panics
 /// If it does not.
 pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
+    compile_and_run_under(wrapper, options, source, &[&[]]);
+}
+
+/// As [`compile_and_run`], under each of these settings, which are variables and their values.
+///
+/// # Panics
+/// As [`compile_and_run`].
+pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all: &[&[(&str, &str)]]) {
     build();
     let scratch = Scratch::new(&source.replace(['/', '.'], "-"));
     let program = scratch.path().join("program");
@@ -133,8 +141,9 @@ pub fn compile_and_run(wrapper: &str, options: &[&str], source: &str) {
     // Modules of the program's own are left where it is compiled.
     let (good, said) = run(compile.current_dir(scratch.path()).env("XDG_CACHE_HOME", scratch.path()));
     assert!(good, "{source} does not compile: {said}");
-    for tasks in ["1", "2", "3"] {
-        let (good, said) = run(Command::new(folder().join("mpiexec")).args(["-n", tasks]).arg(&program));
-        assert!(good && said.contains("all good"), "{source} with {tasks} tasks: {said}");
+    for (settings, tasks) in all.iter().flat_map(|settings| ["1", "2", "3"].map(|tasks| (settings, tasks))) {
+        let mut start = Command::new(folder().join("mpiexec"));
+        let (good, said) = run(start.args(["-n", tasks]).arg(&program).envs(settings.iter().copied()));
+        assert!(good && said.contains("all good"), "{source} with {tasks} tasks and {settings:?}: {said}");
     }
 }

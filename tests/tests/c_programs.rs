@@ -27,7 +27,6 @@ programs! {
     c_communicators
     c_errhandlers
     c_levels
-    c_mismatched
     c_objects
     c_sessions
     c_sessions_alone
@@ -54,6 +53,16 @@ programs! {
     t_old_names
     w_one_sided
     w_tools
+}
+
+/// What tasks see that call collectives which do not fit together: by messages, as they go by default, and by puts.
+#[test]
+fn c_mismatched() {
+    if programs::has("cc") {
+        let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+        let settings: [&[_]; 2] = [&[], &[("AM_COLLECTIVE_PUTS_BYTES_MAX", "16384")]];
+        programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
+    }
 }
 
 /// The control variables of the tool interface are the settings that `amrun info` prints, with their values.

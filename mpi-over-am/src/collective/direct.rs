@@ -3,7 +3,8 @@
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
-use super::{Collective, Plan, Selection, tags};
+use super::tags::{self, Way};
+use super::{Collective, Plan, Selection};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::datatype::Datatype;
@@ -11,6 +12,7 @@ use crate::error::Result;
 use crate::op::Combine;
 use crate::protocol::{self, Mode};
 use crate::request::{RequestId, check_len};
+use crate::state::State;
 
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;
@@ -18,8 +20,8 @@ const SPARE_BYTES_MAX: usize = 4 << 20;
 /// A collective that is carried out while its caller waits. When it is dropped nothing uses the caller's memory any more.
 pub(super) struct Direct<'a, F: Fabric> {
     communicator: &'a Communicator<F>,
-    /// Which collective of a communicator with lanes it is: others may carry it out by puts, by mistake.
-    number: Option<u32>,
+    /// Which collective of a communicator with lanes it is: others may carry out another one, or in another way, by mistake.
+    number: Option<(u32, Way)>,
     op: Option<&'a dyn Combine>,
     selection: Selection,
     pending: SmallVec<[(RequestId, Option<u64>); 8]>,
@@ -29,7 +31,7 @@ pub(super) struct Direct<'a, F: Fabric> {
 impl<'a, F: Fabric> Direct<'a, F> {
     pub(super) fn new(
         communicator: &'a Communicator<F>,
-        number: Option<u32>,
+        number: Option<(u32, Way)>,
         op: Option<&'a dyn Combine>,
     ) -> Result<Self> {
         let selection = communicator.state()?.selection;
@@ -37,12 +39,13 @@ impl<'a, F: Fabric> Direct<'a, F> {
     }
 
     fn tag(&self) -> i32 {
-        self.number.map_or(tags::WITHOUT_LANES, tags::waited)
+        self.number.map_or(tags::WITHOUT_LANES, |(number, way)| tags::waited(number, way))
     }
 
     /// Whether a collective goes by puts, where its communicator has lanes: all tasks answer alike.
     pub(super) fn goes_by_puts(&self, collective: &Collective) -> bool {
-        collective.longest_bytes().is_some_and(|len| len <= self.selection.puts_bytes_max)
+        let longest = collective.mark().put_bytes_max(&self.selection, self.communicator.size());
+        collective.longest_bytes().is_some_and(|len| len <= longest)
     }
 
     /// Whose collective it is.
@@ -163,36 +166,50 @@ impl<F: Fabric> Plan for Direct<'_, F> {
 
     #[inline]
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
-        if self.number.is_some() {
-            self.send(data, to)?;
-            return self.wait();
-        }
         let route = self.communicator.route(Space::Collective, to, self.tag())?;
-        protocol::send_data(&mut *self.communicator.state()?, Mode::Standard, &route, data)
+        let mut state = self.communicator.state()?;
+        if self.number.is_none() || protocol::goes_now(&mut state, &route, data.packed_len()) {
+            return protocol::send_data(&mut state, Mode::Standard, &route, data);
+        }
+        drop(state);
+        self.send(data, to)?;
+        self.wait()
     }
 
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
-        if self.number.is_some() {
-            self.receive(data, from)?;
-            return self.wait();
-        }
-        let pattern = self.communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
-        let status = protocol::receive_data(&mut *self.communicator.state()?, pattern, data)?;
+        let communicator = self.communicator;
+        let pattern = communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
+        let mut state = communicator.state()?;
+        let status = match self.number {
+            None => protocol::receive_data(&mut state, pattern, data)?,
+            Some(number) => protocol::receive_data_by(&mut state, pattern, data, |state, request| {
+                communicator.wait_beside_lanes(state, request, number)
+            })?,
+        };
         check_len(status, Some(data.packed_len()))
     }
 
     #[inline]
     fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
-        if self.number.is_some() {
-            self.receive(data, from)?;
-            self.send(out, to)?;
-            return self.wait();
-        }
-        let route = self.communicator.route(Space::Collective, to, self.tag())?;
-        let pattern = self.communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
-        let mut state = self.communicator.state()?;
-        let status = protocol::send_receive_data(&mut state, &route, out, pattern, data)?;
+        let communicator = self.communicator;
+        let route = communicator.route(Space::Collective, to, self.tag())?;
+        let pattern = communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
+        let mut state = communicator.state()?;
+        let status = match self.number {
+            None => protocol::send_receive_data(&mut state, &route, out, pattern, data)?,
+            Some(number) if protocol::goes_now(&mut state, &route, out.packed_len()) => {
+                let wait =
+                    |state: &mut State<F>, request| communicator.wait_beside_lanes(state, request, number);
+                protocol::send_receive_data_by(&mut state, (&route, out), (pattern, data), wait)?
+            }
+            Some(_) => {
+                drop(state);
+                self.receive(data, from)?;
+                self.send(out, to)?;
+                return self.wait();
+            }
+        };
         check_len(status, Some(data.packed_len()))
     }
 }

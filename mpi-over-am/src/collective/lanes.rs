@@ -7,27 +7,33 @@
 //! address, and tells its sender when half of the places are free again: a sender that is ahead by all of them waits.
 //!
 //! A lane that two tasks disagree about, because they are in different collectives, or in one with different roots or lengths,
-//! says so: each place begins with the number and the length of what lies in it, and what it belongs to. Notices without data
-//! have no place, and say nothing. What differs so much that a task goes by messages is found out by [`disagreement`](super::disagreement).
+//! says so: each place begins with the number and the length of what lies in it, and what it belongs to. A notice without data has
+//! no place: it writes the like into one word before all places. Its sender does not wait until that is read; what lies there is what
+//! it has said last, which tells something as long as it waits. What differs so much that a task goes by messages, or waits for a
+//! third one, is found out by [`disagreement`](super::disagreement).
+
+use std::cell::Cell;
 
 use am_core::buffer::{Access, Exposed, RawBuffer, RemoteAddress};
 use am_core::counter::{Counter, CounterName};
 use am_core::fabric::Fabric;
 use am_core::{Context, PutOptions};
 
-use super::disagreement::ways_differ;
+use super::disagreement::{By, Own, Watch};
+use super::tags;
 use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::remote::{ADDRESS_WORDS, from_words, to_words};
+use crate::settings::Selection;
 use crate::state::State;
 
 /// Places of a lane.
 const PLACES: u64 = 8;
 /// After so many the receiver tells that they are free again.
 const TOLD_AFTER: u64 = PLACES / 2;
-/// Bytes of what a place begins with.
+/// Bytes of what a place begins with, and of the word of notices.
 const HEAD_BYTES: usize = 8;
 /// Bytes of the shortest data that are copied out at once.
 const WORD_BYTES: usize = 8;
@@ -39,19 +45,47 @@ const TOGETHER_BYTES: usize = 512;
 const CHUNK_BYTES: usize = 1024;
 /// Collectives of a communicator before it gets its lanes: many are made for a few only.
 const CALLS_BEFORE: u32 = 4;
+/// The number of the first collective that has lanes: nothing in fresh memory has it.
+const FIRST_NUMBER: u32 = 1;
 /// Bits of a length: a place has at most 2^20 bytes.
 const LEN_BITS: u32 = 21;
 /// Bits of a root.
 const ROOT_BITS: u32 = 8;
 /// The collectives that go by lanes, by the number that tells them apart.
-const NAMES: [&str; 8] =
-    ["none", "MPI_Bcast", "MPI_Reduce", "MPI_Allreduce", "MPI_Allgather", "MPI_Scan", "MPI_Exscan", "none"];
+const NAMES: [&str; 8] = [
+    "another collective",
+    "MPI_Bcast",
+    "MPI_Reduce",
+    "MPI_Allreduce",
+    "MPI_Allgather",
+    "MPI_Scan",
+    "MPI_Exscan",
+    "MPI_Barrier",
+];
+/// The number of the broadcast.
+pub(super) const BROADCAST: u64 = 1;
 
 /// Which collective data belong to, and its root, where the head of a place has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(u64);
 
+/// Bits of what a mark says.
+pub(super) const MARK_BITS: u32 = 32 - LEN_BITS;
+
 impl Mark {
+    /// One that nothing is known of.
+    const OTHER: Self = Self(0);
+
+    /// What [`bits`](Self::bits) gave.
+    pub(super) fn from_bits(bits: u32) -> Self {
+        Self(u64::from(bits) << LEN_BITS)
+    }
+
+    /// The mark alone, [`MARK_BITS`] long.
+    pub(super) fn bits(self) -> u32 {
+        (self.0 >> LEN_BITS & ((1 << MARK_BITS) - 1)) as u32
+    }
+
     /// Of a collective by its number, and of its root (modulo 256).
     #[inline(always)]
     pub(super) fn new(collective: u64, root: u32) -> Self {
@@ -62,11 +96,23 @@ impl Mark {
         Self(head & ((1 << 32) - (1 << LEN_BITS)))
     }
 
-    fn name(self) -> &'static str {
-        NAMES[(self.0 >> (LEN_BITS + ROOT_BITS)) as usize & 7]
+    /// The longest data, in bytes, of which such a collective goes by puts among so many tasks.
+    #[inline]
+    pub(super) fn put_bytes_max(self, selection: &Selection, tasks: u32) -> u64 {
+        if self.0 >> (LEN_BITS + ROOT_BITS) == BROADCAST {
+            selection.broadcast_put_bytes(tasks)
+        } else {
+            selection.puts_bytes_max
+        }
     }
 
-    fn root(self) -> u32 {
+    /// The collective's.
+    pub(super) fn name(self) -> &'static str {
+        NAMES.get((self.0 >> (LEN_BITS + ROOT_BITS)) as usize).copied().unwrap_or(NAMES[0])
+    }
+
+    /// Modulo 256; 0 where there is none.
+    pub(super) fn root(self) -> u32 {
         ((self.0 >> LEN_BITS) & 0xFF) as u32
     }
 }
@@ -117,12 +163,14 @@ pub(crate) struct Lanes {
     lanes: Box<[Lane]>,
     /// Collectives that wait since the lanes are there: in all tasks alike.
     number: u32,
+    /// The bumps of this context's counters when nothing was here that had not been taken.
+    empty_at: Cell<u64>,
 }
 
 /// Both lanes between this task and another one.
 #[derive(Debug)]
 struct Lane {
-    /// This task's first place there.
+    /// This task's word of notices there, and its places behind it.
     there: RemoteAddress,
     /// The other one's counter of what this task has put there.
     arrived_there: Option<CounterName>,
@@ -174,20 +222,21 @@ impl Lanes {
         (data, to): (&SendData, u32),
         mark: Mark,
     ) -> Result<()> {
-        let number = self.number;
-        let lane = &mut self.lanes[to as usize];
+        let lane = &self.lanes[to as usize];
         let options = PutOptions { target: lane.arrived_there, ..PutOptions::default() };
         let len = data.packed_len();
         if len == 0 {
-            return Ok(state.context.put(lane.there, &[], options)?);
+            let notice = notice_of(self.number, mark).to_le_bytes();
+            return Ok(state.context.put(lane.there, &notice, options)?);
         }
         let (emptied, filled) = (lane.emptied, lane.filled);
         if filled >= PLACES {
             let enough = (filled - PLACES) / TOLD_AFTER + 1;
-            wait_for_counter(communicator, state, (emptied, enough), number)?;
+            self.wait_for(communicator, state, (emptied, enough), mark)?;
         }
-        let place = lane.there.plus(filled % PLACES * self.place_bytes);
-        let head = head_of((filled, number), mark, len).to_le_bytes();
+        let lane = &mut self.lanes[to as usize];
+        let place = lane.there.plus(HEAD_BYTES as u64 + filled % PLACES * self.place_bytes);
+        let head = head_of((filled, self.number), mark, len).to_le_bytes();
         lane.filled += 1;
         let parts = (place, head);
         // Two lengths: clearing the room for the longer one would take longer than a word takes to be sent.
@@ -212,20 +261,19 @@ impl Lanes {
         (data, from): (&RecvData, u32),
         mark: Mark,
     ) -> Result<()> {
+        let Lane { arrived, taken, used, .. } = self.lanes[from as usize];
+        self.wait_for(communicator, state, (arrived, taken + 1), mark)?;
         let lane = &mut self.lanes[from as usize];
-        let (arrived, next) = (lane.arrived, lane.taken + 1);
-        wait_for_counter(communicator, state, (arrived, next), self.number)?;
-        lane.taken = next;
+        lane.taken += 1;
         let expected = data.packed_len();
+        let place = place_of(from, used, self.place_bytes);
+        let right = head_of((used, self.number), mark, expected);
         if expected == 0 {
-            return Ok(());
+            return self.check_notice(from, mark, (place, right));
         }
-        let own = u64::from(from) * PLACES * self.place_bytes;
-        let place = own + lane.used % PLACES * self.place_bytes;
         let head = self.memory.load_u64(place)?;
-        let right = head_of((lane.used, self.number), mark, expected);
         if head != right {
-            return Err(other_part(head, from, right));
+            return Err(self.other_part(head, from, right));
         }
         lane.used += 1;
         let from = place + HEAD_BYTES as u64;
@@ -242,38 +290,122 @@ impl Lanes {
         Ok(())
     }
 
-    /// Whether a task has put something here for the collective with this number.
-    pub(super) fn has_put_of<F: Fabric>(&self, context: &Context<F, MpiHandlers>, number: u32) -> bool {
-        self.lanes.iter().zip(0u64..).any(|(lane, from)| {
-            let place = (from * PLACES + lane.used % PLACES) * self.place_bytes;
-            has_reached(context, lane.arrived, lane.taken + 1)
-                && self
-                    .memory
-                    .load_u64(place)
-                    .is_ok_and(|head| head >> 32 == head_of((lane.used, number), Mark::new(0, 0), 0) >> 32)
-        })
+    /// Who has put something here for the collective with this number, and what it belongs to, where that is not `known`.
+    pub(super) fn put_of<F: Fabric>(
+        &self,
+        context: &Context<F, MpiHandlers>,
+        number: u32,
+        known: Option<Mark>,
+    ) -> Option<(u32, Mark)> {
+        let bumps = context.counter_bumps();
+        if self.empty_at.get() == bumps { None } else { self.look_for_put(context, (number, known), bumps) }
+    }
+
+    #[inline(never)]
+    fn look_for_put<F: Fabric>(
+        &self,
+        context: &Context<F, MpiHandlers>,
+        (number, known): (u32, Option<Mark>),
+        bumps: u64,
+    ) -> Option<(u32, Mark)> {
+        let mut is_empty = true;
+        for (lane, from) in self.lanes.iter().zip(0..) {
+            if !has_reached(context, lane.arrived, lane.taken + 1) {
+                continue;
+            }
+            is_empty = false;
+            let head = self.memory.load_u64(place_of(from, lane.used, self.place_bytes)).ok();
+            let of_place = head.filter(|head| head >> 32 == place_and_number(lane.used, number));
+            let mark = of_place.map(Mark::of_head).or_else(|| self.notice_from(from, number));
+            if mark.is_some() && mark != known {
+                return mark.map(|mark| (from, mark));
+            }
+        }
+        if is_empty {
+            self.empty_at.set(bumps);
+        }
+        None
+    }
+
+    /// What the last notice from a task belongs to, if it was one of the collective with this number.
+    fn notice_from(&self, from: u32, number: u32) -> Option<Mark> {
+        let notice = self.memory.load_u64(block_of(from, self.place_bytes)).ok()?;
+        (notice >> 32 == u64::from(number)).then(|| Mark::of_head(notice))
+    }
+
+    /// Whether what has come without data is a notice of this collective. Where the last one is of another, that says nothing.
+    #[inline]
+    fn check_notice(&self, from: u32, mark: Mark, (place, right): (u64, u64)) -> Result<()> {
+        if self.notice_from(from, self.number) == Some(mark) {
+            return Ok(());
+        }
+        let head = self.memory.load_u64(place)?;
+        let is_data = head >> 32 == right >> 32;
+        if is_data || self.notice_from(from, self.number).is_some() {
+            return Err(self.other_part(head, from, right));
+        }
+        Ok(())
+    }
+
+    /// Waits until a counter has a value.
+    ///
+    /// # Errors
+    /// What is wrong with the collective; what progress reports.
+    #[inline(always)]
+    fn wait_for<F: Fabric>(
+        &self,
+        communicator: &Communicator<F>,
+        state: &mut State<F>,
+        (counter, value): (Counter, u64),
+        mark: Mark,
+    ) -> Result<()> {
+        let own = Own { number: self.number, mark, by: By::Puts };
+        let (mut watch, mut mistake) = (Watch::default(), None);
+        state.wait_for(|context| {
+            has_reached(context, counter, value) || {
+                mistake = communicator.find_mistake(context, Some(self), own, &mut watch);
+                mistake.is_some()
+            }
+        })?;
+        mistake.map_or(Ok(()), |mistake| Err(communicator.error_of(mistake, own, &state.selection)))
+    }
+
+    /// What is wrong with what has come from a rank, whose place begins with `head`.
+    #[cold]
+    fn other_part(&self, head: u64, source_rank: u32, right: u64) -> Error {
+        let [(theirs, given), (mark, expected)] =
+            [head, right].map(|head| (Mark::of_head(head), head & ((1 << LEN_BITS) - 1)));
+        // A place that was not filled this time: its sender counts no byte.
+        let (theirs, given) = if head >> 48 == right >> 48 {
+            (theirs, given)
+        } else {
+            (self.notice_from(source_rank, self.number).unwrap_or(mark), 0)
+        };
+        let is_other = given != 0 && head >> 32 != right >> 32;
+        if theirs != mark || is_other {
+            let theirs = if theirs == mark { Mark::OTHER } else { theirs };
+            return mismatched((source_rank, theirs), mark);
+        }
+        if given > expected {
+            let tag = tags::WITHOUT_LANES;
+            return Error::Truncated { source_rank, tag, sent: given, room: expected };
+        }
+        let [given, expected] = [given, expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let call = "a collective got a part from a task that counts otherwise, in bytes";
+        Error::Count { call, given, expected }
     }
 }
 
-/// Waits until a counter has a value, in the collective with this number.
-///
-/// # Errors
-/// [`Error::WaysDiffer`](crate::Error::WaysDiffer); what progress reports.
-#[inline(always)]
-fn wait_for_counter<F: Fabric>(
-    communicator: &Communicator<F>,
-    state: &mut State<F>,
-    (counter, value): (Counter, u64),
-    number: u32,
-) -> Result<()> {
-    let mut disagree = false;
-    state.wait_for(|context| {
-        has_reached(context, counter, value) || {
-            disagree = communicator.is_by_messages(context, number);
-            disagree
-        }
-    })?;
-    if disagree { Err(ways_differ(state)) } else { Ok(()) }
+/// Says that a task is in another collective than this one.
+#[cold]
+pub(super) fn mismatched((source_rank, theirs): (u32, Mark), ours: Mark) -> Error {
+    Error::Mismatched {
+        source_rank,
+        theirs: theirs.name(),
+        their_root: theirs.root(),
+        ours: ours.name(),
+        our_root: ours.root(),
+    }
 }
 
 #[inline(always)]
@@ -284,33 +416,36 @@ fn has_reached<F: Fabric>(context: &Context<F, MpiHandlers>, counter: Counter, n
 /// What lies in a place: its number on the lane and that of the collective, modulo 2^16 each, what it belongs to, and its length.
 #[inline(always)]
 fn head_of((on_lane, number): (u64, u32), mark: Mark, len: u64) -> u64 {
-    on_lane << 48 | u64::from(number & 0xFFFF) << 32 | mark.0 | len
+    place_and_number(on_lane, number) << 32 | mark.0 | len
 }
 
-/// What is wrong with what has come from a rank.
-#[cold]
-fn other_part(head: u64, source_rank: u32, right: u64) -> Error {
-    let [(theirs, given), (mark, expected)] =
-        [head, right].map(|head| (Mark::of_head(head), head & ((1 << LEN_BITS) - 1)));
-    // A place that was not filled this time: its sender counts no byte.
-    let (theirs, given) = if head >> 48 == right >> 48 { (theirs, given) } else { (mark, 0) };
-    let is_other = given != 0 && head >> 32 != right >> 32;
-    if theirs != mark || is_other {
-        return Error::Mismatched {
-            source_rank,
-            theirs: if theirs == mark { "another collective" } else { theirs.name() },
-            their_root: theirs.root(),
-            ours: mark.name(),
-            our_root: mark.root(),
-        };
-    }
-    if given > expected {
-        let tag = super::tags::WITHOUT_LANES;
-        return Error::Truncated { source_rank, tag, sent: given, room: expected };
-    }
-    let [given, expected] = [given, expected].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    let call = "a collective got a part from a task that counts otherwise, in bytes";
-    Error::Count { call, given, expected }
+/// The upper half of it.
+#[inline(always)]
+fn place_and_number(on_lane: u64, number: u32) -> u64 {
+    (on_lane & 0xFFFF) << 16 | u64::from(number & 0xFFFF)
+}
+
+/// What a notice says: the number of the collective, and what it is.
+#[inline(always)]
+fn notice_of(number: u32, mark: Mark) -> u64 {
+    u64::from(number) << 32 | mark.0
+}
+
+/// Where what a task has for this one begins: the word of its notices, and the places.
+#[inline(always)]
+fn block_of(from: u32, place_bytes: u64) -> u64 {
+    u64::from(from) * block_bytes(place_bytes)
+}
+
+#[inline(always)]
+fn block_bytes(place_bytes: u64) -> u64 {
+    HEAD_BYTES as u64 + PLACES * place_bytes
+}
+
+/// Where the place lies that a task fills when it has filled so many.
+#[inline(always)]
+fn place_of(from: u32, filled: u64, place_bytes: u64) -> u64 {
+    block_of(from, place_bytes) + HEAD_BYTES as u64 + filled % PLACES * place_bytes
 }
 
 /// Head and data in one put, of at most `ROOM` bytes.
@@ -400,7 +535,7 @@ impl<F: Fabric> Communicator<F> {
         } else {
             // Should telling fail, nobody tries again.
             *self.lanes().borrow_mut() = LanesOf::None;
-            self.make_lanes(selection.puts_bytes_max)?.map_or(LanesOf::None, LanesOf::Ready)
+            self.make_lanes(selection.broadcast_put_bytes(self.size()))?.map_or(LanesOf::None, LanesOf::Ready)
         };
         let number = if let LanesOf::Ready(lanes) = &made { Some(lanes.number) } else { None };
         *self.lanes().borrow_mut() = made;
@@ -419,10 +554,9 @@ impl<F: Fabric> Communicator<F> {
         }
         let own = own_lanes(&mut state, self.size(), bytes_max);
         drop(state);
-        let tasks = 0..self.size();
         // Words of no meaning say that there are none.
         let out: Vec<[u64; TOLD_WORDS]> = match &own {
-            Some(own) => tasks.clone().map(|rank| own.told_to(rank)).collect(),
+            Some(own) => (0..self.size()).map(|rank| own.told_to(rank)).collect(),
             None => vec![[0; TOLD_WORDS]; self.size() as usize],
         };
         let mut told = vec![[0; TOLD_WORDS]; out.len()];
@@ -444,10 +578,11 @@ impl<F: Fabric> Communicator<F> {
 /// This task's ends of all lanes; `None` if there is no memory, or no counter, for them.
 fn own_lanes<F: Fabric>(state: &mut State<F>, tasks: u32, bytes_max: u64) -> Option<Lanes> {
     let place_bytes = bytes_max.checked_next_multiple_of(8)? + HEAD_BYTES as u64;
-    let len = usize::try_from(place_bytes.checked_mul(PLACES)?.checked_mul(tasks.into())?).ok()?;
+    let len = usize::try_from(block_bytes(place_bytes).checked_mul(tasks.into())?).ok()?;
     let memory = state.context.alloc(len).ok()?;
     let memory = state.context.expose(memory, Access::WRITE).ok()?;
-    let mut lanes = Lanes { memory, place_bytes, lanes: Box::default(), number: 0 };
+    let mut lanes =
+        Lanes { memory, place_bytes, lanes: Box::default(), number: FIRST_NUMBER, empty_at: Cell::new(0) };
     let mut made = Vec::with_capacity(tasks as usize);
     for _ in 0..tasks {
         let (Ok(emptied), Ok(arrived)) = (state.context.counter(), state.context.counter()) else {
@@ -466,10 +601,10 @@ fn own_lanes<F: Fabric>(state: &mut State<F>, tasks: u32, bytes_max: u64) -> Opt
 }
 
 impl Lanes {
-    /// What a task has to know: where its places are, and by which counters it tells and is told.
+    /// What a task has to know: where its word and its places are, and by which counters it tells and is told.
     fn told_to(&self, rank: u32) -> [u64; TOLD_WORDS] {
         let lane = &self.lanes[rank as usize];
-        let place = self.memory.address(u64::from(rank) * PLACES * self.place_bytes);
+        let place = self.memory.address(block_of(rank, self.place_bytes));
         let [first, second, third] = to_words(place);
         let names = [lane.arrived, lane.emptied].map(|counter| CounterName::to_wire(Some(counter.name())));
         [first, second, third, u64::from(names[0]) | u64::from(names[1]) << 32]

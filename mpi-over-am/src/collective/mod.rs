@@ -128,14 +128,14 @@ impl<F: Fabric> Communicator<F> {
         // Counted in any case, so that a task whose arguments are wrong stays in step with the others.
         let number = self.prepare_lanes()?;
         self.check(collective)?;
-        let mut direct = Direct::new(self, number, op)?;
+        let mut direct = Direct::new(self, number.map(|number| (number, collective.way())), op)?;
         let Some(number) = number else { return self.perform(collective, &mut direct) };
         let result = if direct.goes_by_puts(collective) {
             collective.perform(&mut ByPuts::new(direct, collective.mark()))
         } else {
             self.perform(collective, &mut direct)
         };
-        if let Err(Error::WaysDiffer { .. }) = result {
+        if let Err(Error::WaysDiffer { .. } | Error::Mismatched { .. }) = result {
             self.tell_of_disagreement(number)?;
         }
         result

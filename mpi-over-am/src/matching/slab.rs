@@ -209,7 +209,12 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
 
     /// The slot of the entry that came after this one.
     pub(super) fn next(&self, slot: u32) -> Option<u32> {
-        existing(self.nodes[slot as usize].links[ORDER].next)
+        self.next_in(ORDER, slot)
+    }
+
+    /// The slot behind this one in a lane in which it hangs.
+    pub(super) fn next_in(&self, lane: usize, slot: u32) -> Option<u32> {
+        existing(self.nodes[slot as usize].links[lane].next)
     }
 
     /// The slots in use, in the order in which their entries came.

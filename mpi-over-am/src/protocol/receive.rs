@@ -11,6 +11,7 @@ use am_core::task::TaskId;
 
 use super::{Borrowed, Mode, Route, send, send_data, start_send_data};
 use crate::buffer::{RecvData, SendData, Window};
+use crate::communicator::Space;
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
 use crate::handlers::{MpiHandlers, Posted};
@@ -41,11 +42,20 @@ pub(crate) enum Room {
 /// [`Error::Truncated`], [`Error::NotReady`], and what progress reports.
 #[inline(always)]
 pub(crate) fn receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> Result<Status> {
+    receive_by(state, receive, State::wait_over)
+}
+
+#[inline(always)]
+fn receive_by<F: Fabric>(
+    state: &mut State<F>,
+    receive: Receive,
+    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+) -> Result<Status> {
     const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
     start_into(&mut ending.state.context, receive, REQUEST);
-    ending.state.wait_over(REQUEST)?;
+    wait(ending.state, REQUEST)?;
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
     std::mem::forget(ending);
     status
@@ -82,11 +92,25 @@ pub(crate) fn receive_data<F: Fabric>(
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
+    receive_data_by(state, pattern, data, State::wait_over)
+}
+
+/// As [`receive_data`], for a caller who waits in its own way, and may give up.
+///
+/// # Errors
+/// As for [`receive`], and what `wait` reports.
+#[inline(always)]
+pub(crate) fn receive_data_by<F: Fabric>(
+    state: &mut State<F>,
+    pattern: Pattern,
+    data: &RecvData,
+    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+) -> Result<Status> {
     match data.as_buffer() {
-        Some(buffer) => receive(state, Receive { pattern, room: Room::Bytes(buffer) }),
+        Some(buffer) => receive_by(state, Receive { pattern, room: Room::Bytes(buffer) }, wait),
         None => {
             let request = start_receive_data(state, pattern, data, 0);
-            wait_here(state, request)
+            wait_here_by(state, request, wait)
         }
     }
 }
@@ -102,11 +126,25 @@ pub(crate) fn send_receive_data<F: Fabric>(
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
+    send_receive_data_by(state, (route, out), (pattern, data), State::wait_over)
+}
+
+/// As [`send_receive_data`], for a caller who waits in its own way, and may give up.
+///
+/// # Errors
+/// As there, and what `wait` reports.
+#[inline(always)]
+pub(crate) fn send_receive_data_by<F: Fabric>(
+    state: &mut State<F>,
+    (route, out): (&Route, &SendData),
+    (pattern, data): (Pattern, &RecvData),
+    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+) -> Result<Status> {
     let receiving = start_receive_data(state, pattern, data, 0);
     let mut abandon = Abandon { state, request: Some(receiving) };
     send_data(abandon.state, Mode::Standard, route, out)?;
     abandon.request = None;
-    wait_here(abandon.state, receiving)
+    wait_here_by(abandon.state, receiving, wait)
 }
 
 /// Sends elements that are not in one piece, and waits until they have gone.
@@ -128,8 +166,17 @@ pub(super) fn send_and_wait<F: Fabric>(
 /// # Errors
 /// The operation's own error; what progress reports.
 pub(crate) fn wait_here<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<Status> {
+    wait_here_by(state, request, State::wait_over)
+}
+
+#[inline(always)]
+fn wait_here_by<F: Fabric>(
+    state: &mut State<F>,
+    request: RequestId,
+    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+) -> Result<Status> {
     let mut abandon = Abandon { state, request: Some(request) };
-    abandon.state.wait_over(request)?;
+    wait(abandon.state, request)?;
     abandon.request = None;
     abandon.state.handlers().requests.take(request)
 }
@@ -263,7 +310,12 @@ pub(crate) fn start_matched<F: Fabric>(
 #[inline(always)]
 fn start_into<F: Fabric>(context: &mut Context<F, MpiHandlers>, receive: Receive, request: RequestId) {
     let handlers = context.handlers_mut();
-    match handlers.early.take_match(&receive.pattern) {
+    let taken = if Space::is_collective(receive.pattern.context_id()) {
+        take_collective(handlers, &receive.pattern)
+    } else {
+        handlers.early.take_match(&receive.pattern)
+    };
+    match taken {
         Some((envelope, message)) => take_early(context, receive.room, request, envelope, message),
         None => {
             let posted = Posted { request, room: receive.room };
@@ -271,6 +323,12 @@ fn start_into<F: Fabric>(context: &mut Context<F, MpiHandlers>, receive: Receive
             handlers.requests.posted(request, handle);
         }
     }
+}
+
+/// Apart, so that messages between two tasks choose no queue.
+#[inline(never)]
+fn take_collective(handlers: &mut MpiHandlers, pattern: &Pattern) -> Option<(Envelope, EarlyMessage)> {
+    handlers.early_collective.take_match(pattern)
 }
 
 #[inline(never)]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Communicator, Environment, job, networks};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{Error, ErrorClass, Settings, op};
+use mpi_over_am::{Error, ErrorClass, Selection, Settings, op};
 
 /// Counts of elements around every choice of algorithm.
 const COUNTS: [usize; 6] = [0, 1, 5, 16, 300, 9000];
@@ -172,9 +172,12 @@ fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls()
 fn tasks_that_disagree_about_the_way_of_a_collective_end_with_an_error() {
     // On both sides of the bound.
     let (short, long) = (100, 5000);
-    for tasks in [2, 3, 5] {
+    let puts = Selection { puts_bytes_max: 16 << 10, ..Selection::default() };
+    for (tasks, collectives) in
+        [2, 3, 5].into_iter().flat_map(|tasks| [(tasks, Selection::default()), (tasks, puts)])
+    {
         for config in networks(tasks) {
-            job(config, Settings::default(), |_, world| {
+            job(config, Settings { collectives, ..Settings::default() }, |_, world| {
                 let (rank, size) = (world.rank(), world.size());
                 let is_long: [fn(u32, u32) -> bool; 3] =
                     [|rank, _| rank == 0, |rank, size| rank == size - 1, |rank, _| rank % 2 == 1];
@@ -207,4 +210,95 @@ fn tasks_that_disagree_about_the_way_of_a_collective_end_with_an_error() {
             });
         }
     }
+}
+
+type Call = fn(&Communicator) -> Result<(), Error>;
+
+const WORDS: usize = 4;
+
+/// Those in which every task waits for every other one.
+const SYMMETRIC: [Call; 3] = [
+    |own| own.barrier(),
+    |own| own.allreduce(&[1u64; WORDS], &mut [0; WORDS], op::Sum),
+    |own| own.allgather(&[1u64; WORDS], &mut vec![0; WORDS * own.size() as usize]),
+];
+/// Those in which all wait but the root, with data and without.
+const BROADCASTS: [Call; 2] =
+    [|own| own.broadcast(&mut [1u64; WORDS], 0), |own| own.broadcast(&mut [0u64; 0], 0)];
+/// One in which some tasks do not wait: where the others call it, a wrong message may go to one that never looks.
+const REDUCE: Call = |own| own.reduce(&[1u64; WORDS], &mut [0; WORDS], op::Sum, own.size() - 1);
+
+/// What one task calls, and all others, so that somebody must see it.
+fn pairs() -> Vec<(Call, Call)> {
+    let mut pairs = Vec::new();
+    for (place, &call) in SYMMETRIC.iter().enumerate() {
+        let others =
+            SYMMETRIC.iter().enumerate().filter(|&(other, _)| other != place).map(|(_, other)| other);
+        pairs.extend(others.chain(&BROADCASTS).map(|&other| (other, call)));
+        pairs.extend(BROADCASTS.map(|other| (call, other)));
+        pairs.push((REDUCE, call));
+    }
+    pairs
+}
+
+#[test]
+fn tasks_in_different_collectives_end_with_an_error() {
+    let puts = Selection { puts_bytes_max: 16 << 10, ..Selection::default() };
+    for tasks in 2..5 {
+        // Messages that lie there, of collectives and others, hide nothing.
+        for (collectives, ahead) in [(Selection::default(), 0), (Selection::default(), 20), (puts, 0)] {
+            for config in networks(tasks) {
+                job(config, Settings { collectives, ..Settings::default() }, |_, world| {
+                    let others = world.dup().unwrap();
+                    (0..6).for_each(|_| others.barrier().unwrap());
+                    for (odd, (of_odd, of_others)) in
+                        (0..tasks).flat_map(|odd| pairs().into_iter().map(move |calls| (odd, calls)))
+                    {
+                        let call = if world.rank() == odd { of_odd } else { of_others };
+                        disagree(world, (&others, ahead), call, odd).unwrap();
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// One task makes another call than the others, on a communicator that has its lanes, while so many messages lie there.
+fn disagree(
+    world: &Communicator,
+    (others, ahead): (&Communicator, u64),
+    call: Call,
+    odd: u32,
+) -> Result<(), Error> {
+    let (rank, size) = (world.rank(), world.size());
+    let own = world.dup()?;
+    (0..6).try_for_each(|_| own.barrier())?;
+    // Rank 0 is ahead of the others.
+    let send = |number: u64| {
+        others.broadcast(&mut [number], 0)?;
+        (1..size).try_for_each(|rank| world.send(&[number], rank, 1))
+    };
+    if rank == 0 {
+        (0..ahead).try_for_each(send)?;
+    }
+    let result = call(&own);
+    let mut failed = [u32::from(result.is_err())];
+    if rank != 0 {
+        for number in 0..ahead {
+            let (mut got, mut received) = ([0], [0]);
+            others.broadcast(&mut got, 0)?;
+            world.recv(&mut received, 0, 1)?;
+            assert_eq!((got, received), ([number], [number]));
+        }
+    }
+    if let Err(error) = &result {
+        let class = error.class();
+        let classes = [ErrorClass::Other, ErrorClass::Truncate, ErrorClass::Count];
+        assert!(classes.contains(&class), "{class:?}: {error}");
+    }
+    world.allreduce_in_place(&mut failed, op::Sum)?;
+    assert!(failed[0] > 0, "rank {odd} of {size} in another collective");
+    // What a task has put for the one that failed has come before the communicator goes.
+    world.alltoall(&vec![0u8; size as usize], &mut vec![0; size as usize])?;
+    Ok(())
 }

@@ -14,6 +14,8 @@ fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
         puts_tasks_max: 0,
         puts_bytes_max: 0,
+        broadcast_puts_bytes_max: 0,
+        broadcast_puts_tasks_min: 0,
         barrier_rounds_tasks_max: 0,
         broadcast_tree_bytes_max: 0,
         broadcast_piece_bytes: 1000,
