@@ -28,16 +28,7 @@ impl<F: Fabric> Communicator<F> {
             Err(error) => return from_nobody(source, tag, error).map(Some),
         };
         let mut state = self.state()?;
-        if let Some(status) = look(&mut state, &pattern) {
-            return Ok(Some(status));
-        }
-        // All that has arrived: a message behind the first could be the one.
-        while state.probe()? {
-            if let Some(status) = look(&mut state, &pattern) {
-                return Ok(Some(status));
-            }
-        }
-        Ok(None)
+        state.look(|state| Ok(look(state, &pattern)))
     }
 
     /// What a probe looks for.

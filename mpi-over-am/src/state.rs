@@ -53,6 +53,8 @@ pub(crate) struct State<F: Fabric> {
 
 /// What a packet needs beside user header and data, at most (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
+/// Rounds of progress of a call that looks at all that has arrived: others may send without end.
+const LOOKS_MAX: u32 = 1 << 12;
 
 impl<F: Fabric> State<F> {
     /// The state over a fabric.
@@ -132,6 +134,35 @@ impl<F: Fabric> State<F> {
         Ok(moved)
     }
 
+    /// Makes progress with all that has arrived, or until `done` finds something: what it is. Never waits. What a program tests for may have
+    /// arrived behind much else, and its other half may have told it so in another way.
+    ///
+    /// # Errors
+    /// What progress reports; what `done` returns.
+    #[inline]
+    pub(crate) fn look<T>(
+        &mut self,
+        mut done: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        for _ in 0..LOOKS_MAX {
+            if let Some(found) = done(self)? {
+                return Ok(Some(found));
+            }
+            if !self.probe()? {
+                break;
+            }
+        }
+        done(self)
+    }
+
+    /// Makes progress with all that has arrived. Never waits.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub(crate) fn take_in(&mut self) -> Result<()> {
+        self.look(|_| Ok(None::<()>)).map(drop)
+    }
+
     /// Makes progress until `done` says so, also with schedules.
     ///
     /// # Errors
@@ -202,17 +233,13 @@ impl<F: Fabric> State<F> {
         self.wait_for(|context| is_over(context, request))
     }
 
-    /// Makes progress once; whether the operation is over then.
+    /// Makes progress with what has arrived; whether the operation is over then.
     ///
     /// # Errors
     /// What progress reports; the operation may then still be under way.
     #[inline]
     pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
-        if is_over(&mut self.context, request) {
-            return Ok(true);
-        }
-        self.probe()?;
-        Ok(is_over(&mut self.context, request))
+        Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())
     }
 
     /// Makes progress until one of the operations is over: its place in the list, which is not empty.

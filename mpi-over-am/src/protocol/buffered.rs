@@ -256,7 +256,7 @@ fn send_from<F: Fabric>(
 ) -> Result<()> {
     if attached.place(needed).is_none() {
         // Messages may have gone of which this task has not heard yet.
-        while state.context.probe()? {}
+        state.take_in()?;
         free_what_has_gone(state, attached);
     }
     let start = attached.place(needed);

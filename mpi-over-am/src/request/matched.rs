@@ -67,15 +67,7 @@ impl<F: Fabric> Communicator<F> {
             }
         };
         let mut state = self.state()?;
-        loop {
-            if let Some(found) = take_match(&mut state, &pattern) {
-                return Ok(Some(found));
-            }
-            // All that has arrived: a message behind the first could be the one.
-            if !state.probe()? {
-                return Ok(None);
-            }
-        }
+        state.look(|state| Ok(take_match(state, &pattern)))
     }
 
     /// Waits for a message that a receive from `source` with `tag` would take, and takes it (`MPI_Mprobe`).

@@ -237,7 +237,7 @@ impl<F: Fabric> Communicator<F> {
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
         let mut state = self.state()?;
         state.handlers().requests.check(request)?;
-        state.probe()?;
+        state.take_in()?;
         let refused = |what, partitions| {
             Err(Error::Partition { request: request.number(), partition, partitions, what })
         };

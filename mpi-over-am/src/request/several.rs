@@ -91,8 +91,17 @@ impl<F: Fabric> Communicator<F> {
     ) -> Result<bool> {
         let mut state = self.state()?;
         check(&mut state, requests)?;
-        state.probe()?;
-        if !requests.iter().all(|&request| is_over(&mut state.context, request)) {
+        let mut left = requests;
+        let all = state.look(|state| {
+            while let Some((&first, rest)) = left.split_first() {
+                if !is_over(&mut state.context, first) {
+                    return Ok(None);
+                }
+                left = rest;
+            }
+            Ok(Some(()))
+        })?;
+        if all.is_none() {
             return Ok(false);
         }
         for (index, &request) in requests.iter().enumerate() {
@@ -110,7 +119,7 @@ impl<F: Fabric> Communicator<F> {
         if !check(&mut state, requests)? {
             return Ok(AnyOver::NoneActive);
         }
-        state.probe()?;
+        state.take_in()?;
         let is_over = |state: &mut State<F>, request| {
             state.handlers().requests.is_active(request) && is_over(&mut state.context, request)
         };
@@ -133,7 +142,7 @@ impl<F: Fabric> Communicator<F> {
         if !check(&mut state, requests)? {
             return Ok(None);
         }
-        state.probe()?;
+        state.take_in()?;
         Ok(Some(end_those_over(&mut state, requests, ended)))
     }
 

@@ -282,18 +282,20 @@ impl<F: Fabric> Window<F> {
         let Some(ranks) = &mut epochs.posted else {
             return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));
         };
-        let mut state = self.communicator.state()?;
-        state.context.probe()?;
-        let mut left = Vec::new();
-        for &rank in ranks.iter() {
-            if state.handlers().notes.take(self.key(COMPLETED, rank)?).is_none() {
-                left.push(rank);
+        let is_over = self.communicator.state()?.look(|state| {
+            let mut left = Vec::new();
+            for &rank in ranks.iter() {
+                if state.handlers().notes.take(self.key(COMPLETED, rank)?).is_none() {
+                    left.push(rank);
+                }
             }
+            *ranks = left;
+            Ok(ranks.is_empty().then_some(()))
+        })?;
+        if is_over.is_some() {
+            epochs.posted = None;
         }
-        drop(state);
-        let is_over = left.is_empty();
-        epochs.posted = (!is_over).then_some(left);
-        Ok(is_over)
+        Ok(is_over.is_some())
     }
 
     /// The ranks in the window of a group's tasks.

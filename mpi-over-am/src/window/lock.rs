@@ -182,8 +182,7 @@ impl<F: Fabric> Window<F> {
         self.epochs.borrow().check_locked("Window::sync", None)?;
         // Ordering: pairs with the same fence of the task on the other side of a flag; both copies of the window are one.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        self.communicator.state()?.context.probe()?;
-        Ok(())
+        self.communicator.state()?.take_in()
     }
 
     pub(super) fn check_rank(&self, rank: u32) -> Result<()> {

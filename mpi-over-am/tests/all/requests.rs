@@ -46,6 +46,33 @@ fn requests_are_waited_for_one_by_one_any_or_all() {
 }
 
 #[test]
+fn a_test_sees_what_has_arrived_behind_other_messages() {
+    const MESSAGES: u32 = 5;
+    // By something else than messages, which would be looked at on the way. There is room for all that is sent before.
+    let sent = std::sync::Barrier::new(2);
+    job(Config::new(2), Settings::default(), |_, world| {
+        if world.rank() == 0 {
+            (0..MESSAGES).for_each(|number| world.send(&[number], 1, 0).unwrap());
+            world.send(&[7u32], 1, 1).unwrap();
+            sent.wait();
+            return;
+        }
+        let mut last = [0u32];
+        let tested = world.scope(|s| {
+            let request = s.irecv(&mut last, 0, 1)?;
+            sent.wait();
+            Ok::<_, Error>(matches!(s.test(request)?, Tested::Done(_)))
+        });
+        assert!(tested.unwrap() && last == [7]);
+        for number in 0..MESSAGES {
+            let mut got = [0];
+            world.recv(&mut got, 0, 0).unwrap();
+            assert_eq!(got, [number]);
+        }
+    });
+}
+
+#[test]
 fn a_scope_waits_for_what_its_closure_has_forgotten() {
     everywhere(2, |_, world| {
         let other = 1 - world.rank();

@@ -137,6 +137,34 @@ fn layouts_on_both_sides() {
 }
 
 #[test]
+fn a_test_sees_what_has_arrived_behind_other_messages() {
+    // By something else than messages, which would be looked at on the way. There is room for all that is sent before.
+    let completed = std::sync::Barrier::new(2);
+    job(Config::new(2), Settings::default(), |_, world| {
+        const MESSAGES: u32 = 5;
+        let window = allocate(world, 8);
+        let other = window.group().incl(&[right(world)]).unwrap();
+        if world.rank() == 0 {
+            window.start(&other, Assertion::NONE).unwrap();
+            (0..MESSAGES).for_each(|number| world.send(&[number], 1, 0).unwrap());
+            window.put(&[7u64], 1, 0).unwrap();
+            window.complete().unwrap();
+            completed.wait();
+        } else {
+            window.post(&other, Assertion::NONE).unwrap();
+            completed.wait();
+            assert!(window.test().unwrap());
+            for number in 0..MESSAGES {
+                let mut got = [0];
+                world.recv(&mut got, 0, 0).unwrap();
+                assert_eq!(got, [number]);
+            }
+        }
+        window.free().unwrap();
+    });
+}
+
+#[test]
 fn posts_and_starts_meet() {
     everywhere([2, 4], |_, world| {
         let window = allocate(world, 8);
