@@ -64,7 +64,7 @@ pub(super) fn said(tag: i32, number: u32) -> Said {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) mark: Mark,
-    /// Whether its data are longer than [`LONG_FROM_BYTES`].
+    /// Whether its data have [`LONG_FROM_BYTES`] or more.
     pub(super) is_long: bool,
 }
 

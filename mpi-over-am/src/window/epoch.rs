@@ -283,14 +283,15 @@ impl<F: Fabric> Window<F> {
             return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));
         };
         let is_over = self.communicator.state()?.look(|state| {
-            let mut left = Vec::new();
-            for &rank in ranks.iter() {
-                if state.handlers().notes.take(self.key(COMPLETED, rank)?).is_none() {
-                    left.push(rank);
+            let mut known = Ok(());
+            ranks.retain(|&rank| match self.key(COMPLETED, rank) {
+                Ok(key) => state.handlers().notes.take(key).is_none(),
+                Err(error) => {
+                    known = Err(error);
+                    true
                 }
-            }
-            *ranks = left;
-            Ok(ranks.is_empty().then_some(()))
+            });
+            known.map(|()| ranks.is_empty().then_some(()))
         })?;
         if is_over.is_some() {
             epochs.posted = None;
