@@ -3,24 +3,27 @@
 //! Three kinds of memory pass through here:
 //!
 //! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation
-//!   that holds it has ended. Made from a borrow by [`lend`] and [`lend_mut`], which wait; from an owned buffer; or by the
+//!   that holds it has ended. Made from a borrow by a call that waits; from an owned buffer; or by the
 //!   `unsafe` constructors.
 //! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change
 //!   them: never a slice, only copies.
 //! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.
+//! * [`SharedMemory`]: memory that several tasks have mapped as one.
 
 mod arrived;
 mod exposed;
 mod lend;
 mod pieces;
 mod raw;
+mod shared;
 
 pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
+pub(crate) use exposed::Owner;
 pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
-pub(crate) use lend::lend_in_scope;
-pub use lend::{Loans, lend, lend_mut};
-pub(crate) use lend::{lend_pieces, lend_pieces_mut};
+pub use lend::mark_copied_process;
+pub(crate) use lend::{Loans, lend, lend_in_scope, lend_mut, lend_pieces, lend_pieces_mut};
 pub(crate) use pieces::RawPieces;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use raw::body_to_vec;
-pub use raw::{RawBuffer, RawBytes, Room};
+pub use raw::{ForEngine, KeepsPromises, RawBuffer, RawBytes, Room};
+pub use shared::{Keep, SharedMemory, SharedName};

@@ -1,9 +1,11 @@
 //! A context: one opened instance of the layer (`LAPI_Init`), used by one thread at a time.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::buffer::{InlineBytes, JobBuffer};
+use crate::buffer::{InlineBytes, JobBuffer, Owner};
 use crate::counter::{Counter, CounterName};
 use crate::engine::statistics::Statistics;
 use crate::engine::{Engine, World};
@@ -21,6 +23,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// The same while something waits for room at a target: the room's return may wake nobody.
 const SLEEP_MAX_FOR_ROOM: Duration = Duration::from_millis(1);
+
+/// How many contexts this process has had.
+static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// Errors kept for the next call that can report them, at most.
 const STASHED_MAX: usize = 64;
@@ -44,6 +49,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) thread: Option<HandlerThread>,
     /// Errors met while something else was waited for: the next call that waits or probes returns them.
     stashed: VecDeque<Error>,
+    /// Tells the regions of this context from those of any other of the process.
+    identity: u64,
     /// Whether the program goes on after the failure of a task.
     go_on: bool,
     /// How long a wait for a counter may see nothing arrive.
@@ -54,6 +61,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
+    /// Contexts that a task may open: they have the numbers below this.
+    pub contexts_max: u8,
     /// Bytes of the longest user header (`MAX_UHDR_SZ`).
     pub uhdr_bytes_max: usize,
     /// Bytes of a packet: user data up to this, less heads and user header, travel in one (`MAX_PKT_SZ`).
@@ -105,6 +114,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let world = World {
             own: fabric.endpoint(),
             num_tasks: fabric.num_tasks(),
+            contexts_max: fabric.limits().contexts_max,
             packet_bytes_max: fabric.limits().packet_bytes_max,
             read_bytes_max: fabric.limits().read_bytes_max,
         };
@@ -116,9 +126,16 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             inline: InlineBytes::new(),
             thread: None,
             stashed: VecDeque::new(),
+            // Relaxed: only the number has to be unique; it publishes no other memory.
+            identity: CONTEXTS.fetch_add(1, Ordering::Relaxed),
             go_on: false,
             timeout: None,
         }
+    }
+
+    /// This context as the owner of what it exposes.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { endpoint: self.endpoint(), identity: self.identity }
     }
 
     /// What the context allows (`LAPI_Qenv`).
@@ -126,6 +143,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn limits(&self) -> Limits {
         let fabric = self.fabric.limits();
         Limits {
+            contexts_max: fabric.contexts_max,
             uhdr_bytes_max: self.engine.uhdr_bytes_max(),
             packet_bytes_max: fabric.packet_bytes_max,
             inline_bytes_max: crate::buffer::INLINE_BYTES_MAX,
@@ -348,12 +366,23 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     }
 
     /// Makes progress until `done` says so, and returns in no other case, whatever else goes wrong: for ending an operation that
-    /// uses memory about to be given back. Errors are kept for the next probe or wait. In a copy of a task it returns at once: what
-    /// the task has begun uses the task's memory.
+    /// uses memory about to be given back. Errors are kept for the next probe or wait, and a panic of the program's code goes on
+    /// when `done` has said so. In a copy of a task it returns at once: what the task has begun uses the task's memory.
     pub fn wait_until_ended(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
-        let mut polls = 0;
-        while !in_handler::is_copy() && !done(self) {
-            self.progress_quietly(&mut polls);
+        let mut panic = None;
+        // Unwind safety: a gatherer or a handler has panicked, and the engine does not rely on what they left behind.
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| {
+            let mut polls = 0;
+            while !in_handler::is_copy() && !done(self) {
+                self.progress_quietly(&mut polls);
+            }
+        })) {
+            panic.get_or_insert(payload);
+        }
+        if let Some(payload) = panic
+            && !std::thread::panicking()
+        {
+            resume_unwind(payload);
         }
     }
 
@@ -430,6 +459,20 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("rest")?;
         self.progress_quietly(polls);
         Ok(())
+    }
+
+    /// Ends the wait of another task's context, or the next one that it begins, for news that lies in memory: see [`Fabric::ring`].
+    ///
+    /// # Errors
+    /// No such task, or its doorbell cannot be reached.
+    pub fn ring(&mut self, to: Endpoint) -> Result<()> {
+        self.fabric.ring(to)
+    }
+
+    /// Whether the process of `task` has certainly ended: see [`Fabric::has_ended`].
+    #[must_use]
+    pub fn has_ended(&self, task: TaskId) -> bool {
+        self.fabric.has_ended(task)
     }
 
     /// What ends a sleep of this context's owner, from any thread.
@@ -511,19 +554,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Waits until an operation has ended: its result, and the memory it kept. Returns in no other case, whatever else goes
-    /// wrong, because the operation may be using borrowed memory. That of a copy of a task nobody uses: what the task has begun
-    /// uses the task's.
+    /// Waits until an operation has ended: its result, and the memory it kept. Returns or unwinds only then,
+    /// even if progress fails meanwhile, because the operation may be using borrowed memory. In a copy of the task made by fork it
+    /// returns at once: the operation uses the memory of the task, not that of the copy.
     pub(crate) fn wait_op(&mut self, op: u32) -> (Result<u64>, Option<JobBuffer>) {
-        let mut polls = 0;
-        loop {
-            if let Some(ended) = self.engine.ops.take_ended(op) {
-                return (ended.result.map_err(|error| *error), ended.kept);
-            }
-            if in_handler::is_copy() {
-                return (Err(Error::CopiedProcess { call: "a wait for what its task has begun" }), None);
-            }
-            self.progress_quietly(&mut polls);
+        let mut ended = None;
+        self.wait_until_ended(|context| {
+            ended = context.engine.ops.take_ended(op);
+            ended.is_some()
+        });
+        match ended {
+            Some(ended) => (ended.result.map_err(|error| *error), ended.kept),
+            None => (Err(Error::CopiedProcess { call: "a wait for what its task has begun" }), None),
         }
     }
 

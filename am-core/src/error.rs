@@ -59,6 +59,14 @@ pub enum Error {
         /// How many tasks the job has.
         num_tasks: u32,
     },
+    /// A context number that no task can have (LAPI_ERR_HNDL_INVALID).
+    #[error("{endpoint} does not exist: a task has contexts 0 to {last}; use a number in that range", last = contexts_max - 1)]
+    UnknownContext {
+        /// What was asked for.
+        endpoint: Endpoint,
+        /// How many contexts a task can have.
+        contexts_max: u8,
+    },
     /// A handler number that the target has not registered (LAPI_ERR_HDR_HNDLR_NULL).
     #[error(
         "{origin} sent a message for handler {handler}, and this task has registered handlers 0 to {registered} (excluded): register the same handlers in the same order in every task, before the first message"
@@ -115,6 +123,16 @@ pub enum Error {
         /// What is wrong with it.
         why: RangeFault,
     },
+    /// A region that another context has exposed, and that this one was to take back.
+    #[error(
+        "{context} was given a region to take back that {owner} has exposed, which is another context or an earlier one: call unexpose of the context that exposed it; the region stays exposed, and its memory is not used again"
+    )]
+    ForeignRegion {
+        /// The endpoint that exposed it.
+        owner: Endpoint,
+        /// The endpoint that was to take it back.
+        context: Endpoint,
+    },
     /// A local range outside of its region.
     #[error("{len} bytes at offset {offset} of a region of {region_len} bytes")]
     LocalRange {
@@ -137,7 +155,9 @@ pub enum Error {
         there: u64,
     },
     /// An accumulation that its element type does not have (`LAPI_ERR_RMW_OP`).
-    #[error("{operation} of elements of type {element}: bits are combined of integers only")]
+    #[error(
+        "{operation} of elements of type {element}: bits are combined of integers only, and floating-point numbers have 4 or 8 bytes"
+    )]
     NoSuchOperation {
         /// What was asked for.
         operation: &'static str,
@@ -181,7 +201,9 @@ pub enum Error {
         by: TaskId,
     },
     /// An address that is not a multiple of the operand's size.
-    #[error("an atomic operation of {size} bytes at offset {offset:#x}, which is not a multiple of {size}")]
+    #[error(
+        "an atomic operation of {size} bytes at offset {offset:#x}, where the address is not a multiple of {size}"
+    )]
     Misaligned {
         /// The offset in the region.
         offset: u64,
@@ -372,6 +394,14 @@ pub enum Refusal {
     /// It cannot take more at present.
     #[error("it has no room for more unfinished messages")]
     Exhausted,
+    /// Words that do not lie at a multiple of their size. Its origin has it as [`Error::Misaligned`].
+    #[error("words of {size} bytes from offset {offset:#x} on are not aligned")]
+    Misaligned {
+        /// The offset in the region.
+        offset: u64,
+        /// The words' size in bytes.
+        size: u64,
+    },
 }
 
 impl Refusal {
@@ -387,6 +417,7 @@ impl Refusal {
             Self::Malformed => (7, 0, 0),
             Self::Withdrawn => (8, 0, 0),
             Self::Exhausted => (9, 0, 0),
+            Self::Misaligned { offset, size } => (10, offset, size),
         }
     }
 
@@ -403,6 +434,7 @@ impl Refusal {
             6 => Self::HandlerPanicked,
             8 => Self::Withdrawn,
             9 => Self::Exhausted,
+            10 => Self::Misaligned { offset: first, size: second },
             _ => Self::Malformed,
         }
     }
@@ -414,6 +446,7 @@ impl Refusal {
                 Self::UnknownHandler { handler: *handler, registered: *registered as u32 }
             }
             Error::RemoteRange { offset, why, .. } => Self::Range { offset: *offset, why: *why },
+            Error::Misaligned { offset, size } => Self::Misaligned { offset: *offset, size: *size },
             Error::HandlerPanicked { .. } => Self::HandlerPanicked,
             Error::Exhausted { .. } => Self::Exhausted,
             _ => Self::Malformed,
@@ -442,9 +475,11 @@ impl Error {
             Self::InHandler { .. }
             | Self::CopiedProcess { .. }
             | Self::UnknownTask { .. }
+            | Self::UnknownContext { .. }
             | Self::UnregisteredHandler { .. }
             | Self::UserHeaderTooLong { .. }
             | Self::RemoteRange { .. }
+            | Self::ForeignRegion { .. }
             | Self::LocalRange { .. }
             | Self::Misaligned { .. }
             | Self::Layout(_)

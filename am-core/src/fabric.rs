@@ -12,7 +12,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{
+    Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, RawBuffer, RawBytes,
+    RemoteAddress, SharedMemory, SharedName,
+};
 use crate::error::{Error, Outcome, Result};
 use crate::task::{Endpoint, TaskId};
 pub use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
@@ -58,6 +61,8 @@ pub enum Event {
     },
     /// A task has died. Reported once for each task.
     TaskFailed(TaskId),
+    /// A peer has rung ([`Fabric::ring`]): what the owner waits for may be there.
+    Rung,
     /// A task that lives has closed a context, after all that this one sent has come up. Reported once, to those that are
     /// connected to it; later packets to it are refused with `ContextClosed`, but answers, which are dropped.
     ContextClosed(Endpoint),
@@ -66,6 +71,8 @@ pub enum Event {
 /// Numbers that do not change while a fabric is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// Contexts that a task may open, at most 16: they have the numbers below this.
+    pub contexts_max: u8,
     /// Bytes of the largest packet, head and body together.
     pub packet_bytes_max: usize,
     /// Packets that one sender may have unconsumed at one target (its credits), answers not counted.
@@ -88,13 +95,14 @@ pub struct Traffic {
 /// What [`Fabric::waker`] returns: wakes the fabric's owner, from any thread.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// The world below am-core. One thread at a time.
+/// The world below am-core. One thread at a time. The memory that it is given is user memory without a lifetime, so an implementation
+/// promises what [`KeepsPromises`] lists, in an `unsafe impl`.
 ///
 /// # Errors
 /// Every method that returns a `Result` fails with `PeerFailed` for a dead task, `ContextClosed` for a context that its task has
-/// closed, `UnknownTask` for one that never was, and
+/// closed, `UnknownTask` or `UnknownContext` for an endpoint that the job cannot have ([`Endpoint::check`]), and
 /// with the system's errors of the set-up path.
-pub trait Fabric: fmt::Debug {
+pub trait Fabric: KeepsPromises + fmt::Debug {
     /// The endpoint that this fabric was opened as.
     fn endpoint(&self) -> Endpoint;
 
@@ -132,6 +140,30 @@ pub trait Fabric: fmt::Debug {
     /// Allocates zeroed memory that peers reach the fastest way there is.
     fn alloc(&mut self, len: usize) -> Result<JobBuffer>;
 
+    /// Makes zeroed memory of `len` bytes that other tasks can map as well ([`open_shared`](Self::open_shared)). `None`: this fabric has
+    /// no such memory.
+    fn share(&mut self, _len: usize) -> Result<Option<SharedMemory>> {
+        Ok(None)
+    }
+
+    /// Maps memory that another task has made by [`share`](Self::share), while that task has not said that all have opened it. From now
+    /// on this task reaches what others expose of it as it reaches its own, by plain copies and atomic operations.
+    ///
+    /// # Errors
+    /// There is no such memory, or it cannot be mapped.
+    fn open_shared(&mut self, _name: SharedName) -> Result<SharedMemory> {
+        Err(Error::System {
+            doing: "opening shared memory",
+            source: std::io::Error::other("this fabric has none"),
+        })
+    }
+
+    /// No further task opens this task's shared memory: what it takes to do so is given back.
+    fn all_have_opened(&mut self, _name: SharedName) {}
+
+    /// Shared memory is used no more by this task.
+    fn unshare(&mut self, _memory: SharedMemory) {}
+
     /// Grants peers access to `memory`, until [`revoke`](Self::revoke). A grant for one operation
     /// ([`Access::for_operation`]) has [`Grant::OPERATION_BIT`] set, and revoking it is always [`Outcome::Done`]: the engine
     /// revokes it after the peer has said that it is done, or is dead. Of such a grant the answer may be `None`: not now, since
@@ -154,8 +186,15 @@ pub trait Fabric: fmt::Debug {
     fn waive(&mut self, origin: Endpoint);
 
     /// The memory of this task's own live grant, if it gives peers all of `access` ([`Access::OWNER`]: the owner asks for
-    /// itself).
-    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer>;
+    /// itself). Only the engine can ask.
+    fn granted(
+        &self,
+        grant: Grant,
+        offset: u64,
+        len: u64,
+        access: Access,
+        engine: ForEngine,
+    ) -> Result<RawBuffer>;
 
     /// Writes `from` to granted memory of a peer. The bytes are in place when it is done, before any packet that is sent
     /// later is seen. Where this, [`read`](Self::read) or [`atomic`](Self::atomic) was posted, a [`Event::Completed`] follows
@@ -174,6 +213,20 @@ pub trait Fabric: fmt::Debug {
 
     /// Whether `task` is known to have died, and how.
     fn failure(&self, task: TaskId) -> Option<String>;
+
+    /// Whether the process of `task` has certainly ended, so that it changes no memory any more. A task that is known to have failed may
+    /// still run. `false` where that can't be known.
+    fn has_ended(&self, task: TaskId) -> bool;
+
+    /// Ends the wait of `to`, or the next one that it begins: for news that lies in memory, such as a lock that is free. It carries
+    /// nothing, needs no room at `to`, and several before `to` looks are as one. Where memory that is not reached directly is written
+    /// by packets, those are news by themselves, and nothing is to be done.
+    ///
+    /// # Errors
+    /// No such task, or its doorbell cannot be reached.
+    fn ring(&mut self, _to: Endpoint) -> Result<()> {
+        Ok(())
+    }
 
     /// What passed between this endpoint and `peer` so far.
     fn traffic(&self, peer: Endpoint) -> Traffic;

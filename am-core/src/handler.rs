@@ -233,6 +233,12 @@ pub trait HandlerSet {
         self.complete_request(request, Delivered { source, len, placed, buffer: None, outcome: Ok(()) });
     }
 
+    /// Whether the origin may withdraw the announcement that was answered with [`Place::Later`] and has not been accepted. If so,
+    /// the ticket is void when this returns, and the set forgets the message.
+    fn withdraw(&mut self, _ticket: Ticket) -> bool {
+        true
+    }
+
     /// How many handlers there are, for error messages.
     fn count(&self) -> usize;
 }

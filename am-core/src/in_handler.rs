@@ -2,17 +2,23 @@
 //! this process is a copy of a task, made by fork: they are refused ever after.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 
 /// A handler is running.
 const RUNNING: u8 = 1;
-/// The process is a copy, and this is the thread that made it.
+/// The process is a copy.
 const COPY: u8 = 2;
+/// This thread has not looked yet whether the process is a copy.
+const NEW: u8 = 4;
 
 thread_local! {
-    static MARKS: Cell<u8> = const { Cell::new(0) };
+    static MARKS: Cell<u8> = const { Cell::new(NEW) };
 }
+
+/// Whether this process is a copy, for threads that begin. Relaxed: a thread sees what was stored before it was started.
+static IS_COPY: AtomicBool = AtomicBool::new(false);
 
 /// Runs `handler` with the mark set; the mark is taken back also when it unwinds.
 #[inline(always)]
@@ -37,23 +43,39 @@ pub(crate) fn run<R>(handler: impl FnOnce() -> R) -> R {
 /// [`Error::InHandler`], [`Error::CopiedProcess`].
 #[inline(always)]
 pub(crate) fn check(call: &'static str) -> Result<()> {
-    if MARKS.get() == 0 { Ok(()) } else { Err(refused(call)) }
+    if MARKS.get() == 0 { Ok(()) } else { check_marked(call) }
 }
 
 #[cold]
 #[inline(never)]
-fn refused(call: &'static str) -> Error {
-    if MARKS.get() & COPY == 0 { Error::InHandler { call } } else { Error::CopiedProcess { call } }
+fn check_marked(call: &'static str) -> Result<()> {
+    if is_copy() {
+        Err(Error::CopiedProcess { call })
+    } else if MARKS.get() & RUNNING != 0 {
+        Err(Error::InHandler { call })
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether this process is a copy of a task.
 #[inline]
 pub(crate) fn is_copy() -> bool {
+    MARKS.get() & (COPY | NEW) != 0 && is_copy_marked()
+}
+
+#[cold]
+#[inline(never)]
+fn is_copy_marked() -> bool {
+    if IS_COPY.load(Ordering::Relaxed) {
+        MARKS.set(MARKS.get() | COPY);
+    }
+    MARKS.set(MARKS.get() & !NEW);
     MARKS.get() & COPY != 0
 }
 
-/// This process is a copy of a task, made by fork: communicating calls of this thread, the only one that a copy has, return
-/// [`Error::CopiedProcess`] from now on. For whoever sees to forks, as a fabric's set-up does.
-pub fn mark_copied_process() {
+/// This process is a copy of a task, made by fork, and this is its only thread.
+pub(crate) fn mark_copy() {
+    IS_COPY.store(true, Ordering::Relaxed);
     MARKS.set(MARKS.get() | COPY);
 }

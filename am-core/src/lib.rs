@@ -22,9 +22,10 @@
 //!
 //! # What is promised
 //!
-//! * Safe code, bugs and panics included, causes no undefined behaviour in any task: peers write only into memory that an
-//!   operation has lent them or that was exposed, and neither is behind a reference meanwhile.
-//! * Packets are claims. Whatever a peer sends, this task gets an error at worst, which says whose fault it is.
+//! * Safe code, bugs and panics included, corrupts the memory of no task. Peers write only into memory that an operation has lent them
+//!   or that was exposed, and neither is behind a reference meanwhile. Whatever place a header handler names, no data go to memory that
+//!   an operation has lent to be read. One limit is known: see below.
+//! * Packets are claims. Each field is checked where it is read. A wrong one ends with an error that says whose fault it is.
 //! * Messages from one context to another reach their header handlers in the order in which they were sent. Nothing else is
 //!   ordered, unless a fence is between.
 //! * A message that may be answered has reserved the room for its answer, so a handler never waits, and nothing queues without bound
@@ -32,6 +33,19 @@
 //! * The death of a task ends what was under way to it with an error that names it. A program can do the same by
 //!   [`purge_totask`](Context::purge_totask), and begin anew; memory comes back when nobody copies from it any more.
 //! * On the path of a small message there is no allocation, no system call and no lock.
+//!
+//! # What is not promised
+//!
+//! * A task that writes to job memory past this crate (C, `unsafe`, files in `/proc`, an attacker) is not contained. Tasks map each
+//!   other's job memory, so that such a task can change all of it.
+//! * A peer that breaks the protocol and ignores its credits can make this task use memory without bound.
+//! * Threads of *one process* can have a data race on exposed memory. [`Exposed`](buffer::Exposed) reads and writes by relaxed atomics,
+//!   but the engine and the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both
+//!   happen in one process at the same time: over the loopback, over the `wire` of `am-via`, and between two contexts of one task. Rust
+//!   does not define what follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they
+//!   avoid mixtures between processes: by a counter or a fence between the two. The same holds for atomics of 32 and 64 bits on the same
+//!   bytes.
+//! * The feature `testing` is for tests.
 //!
 //! # A program
 //!
@@ -137,8 +151,7 @@
 //! # Where to look
 //!
 //! [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
-//! are given and may answer. [`engine`] is the protocol: what packets mean, without any input or output of its own;
-//! [`engine::packet`] is its wire format. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] is the trait that the world below implements. [`buffer`] is the
+//! are given and may answer. The protocol, what packets mean, is in `engine`, without any input or output of its own. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] is the trait that the world below implements. [`buffer`] is the
 //! one module with `unsafe` code.
 
 #![deny(unsafe_code)]
@@ -152,7 +165,7 @@
 pub mod buffer;
 pub mod context;
 pub mod counter;
-pub mod engine;
+mod engine;
 pub mod error;
 pub mod fabric;
 pub mod handler;
@@ -165,6 +178,7 @@ pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transfer;
+pub mod turns;
 pub mod vector;
 mod verbs;
 
@@ -181,7 +195,7 @@ use crate::{
 };
 
 pub use context::{Context, Limits};
-pub use in_handler::mark_copied_process;
+pub use engine::statistics::Statistics;
 pub use verbs::{
     Accumulation, AmOptions, Element, GetOptions, Group, OwnedHandle, PeerStatistics, PollReason, PutOptions,
     Query, Returned, RmwHandle, Scope,

@@ -1,8 +1,8 @@
 //! Where engine and fabric meet: one event at a time, every call direct and inlined.
 
-use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{Access, ForEngine, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
 use crate::engine::packet::Kind;
-use crate::engine::{Engine, Grants, Lower, Packet, PacketBytes};
+use crate::engine::{Engine, Grants, Lower, Packet, PacketBytes, stale};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Arrival, Atomic, AtomicOp, Body, Class, Event, Fabric, OpId, Payload, Transfer, Width};
 use crate::handler::HandlerSet;
@@ -71,8 +71,26 @@ impl<F: Fabric> Lower for Port<'_, F> {
 impl<F: Fabric> Grants for Port<'_, F> {
     #[inline(always)]
     fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
-        self.0.granted(grant, offset, len, access)
+        granted(self.0, grant, (offset, len), access)
     }
+}
+
+/// The memory of an own grant. Data that arrive go to what the program has exposed, never to what it has lent to an operation: a
+/// header handler may have made the grant up.
+///
+/// # Errors
+/// The grant does not give `access`, or is one of an operation where the owner asks for a place.
+#[inline(always)]
+fn granted<F: Fabric>(
+    fabric: &F,
+    grant: Grant,
+    (offset, len): (u64, u64),
+    access: Access,
+) -> Result<RawBuffer> {
+    if access == Access::OWNER && grant.is_for_operation() {
+        return Err(stale(fabric.endpoint().task, grant, offset, len));
+    }
+    fabric.granted(grant, offset, len, access, ForEngine(()))
 }
 
 struct OwnGrants<'a, F>(&'a F);
@@ -80,7 +98,7 @@ struct OwnGrants<'a, F>(&'a F);
 impl<F: Fabric> Grants for OwnGrants<'_, F> {
     #[inline(always)]
     fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
-        self.0.granted(grant, offset, len, access)
+        granted(self.0, grant, (offset, len), access)
     }
 }
 
@@ -146,6 +164,8 @@ fn handle<F: Fabric, H: HandlerSet>(
             let how = fabric.failure(task).unwrap_or_default();
             engine.handle_failure(task, how, &mut Port(fabric), handlers)?;
         }
+        // That there was an event makes the waiting caller look again.
+        Event::Rung => {}
         Event::ContextClosed(endpoint) => engine.handle_closed(endpoint, &mut Port(fabric), handlers)?,
     }
     Ok(true)

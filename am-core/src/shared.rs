@@ -8,10 +8,10 @@
 //! thread; a thread that waits by polling at the same time takes most of them before it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
@@ -21,11 +21,12 @@ use crate::fabric::{Fabric, Waker};
 use crate::handler::{HandlerSet, HandlerTable};
 use crate::in_handler;
 use crate::transfer::{AtomicOp, Width};
+use crate::turns::{Turn, Turns};
 use crate::verbs::{OwnedHandle, PollReason};
 
 /// The longest sleep of a poller. News end it, and so does a thread that wants in.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// Between two rings of a thread that wants in: a ring may come just before the poller lies down.
+/// Between two rings of a thread that waits for the end of the progress thread: one may come just before that lies down.
 const RING_AGAIN: Duration = Duration::from_micros(50);
 /// The longest sleep of a thread that only waits for others' progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -38,11 +39,7 @@ pub struct SharedContext<F: Fabric, H: HandlerSet = HandlerTable> {
 }
 
 struct Inner<F: Fabric, H: HandlerSet> {
-    context: Mutex<Context<F, H>>,
-    /// Threads that want the lock and did not get it at once.
-    wanting: AtomicUsize,
-    /// Signalled after each round that moved something, if somebody waits without polling.
-    moved: Condvar,
+    context: Turns<Context<F, H>>,
     /// Counters that a thread waits for without polling.
     waited_for: Mutex<Vec<Counter>>,
     waker: Waker,
@@ -73,9 +70,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         let waker = context.fabric.waker();
         Self {
             inner: Arc::new(Inner {
-                context: Mutex::new(context),
-                wanting: AtomicUsize::new(0),
-                moved: Condvar::new(),
+                context: Turns::new(context),
                 waited_for: Mutex::new(Vec::new()),
                 waker,
                 interrupts: Mutex::new(None),
@@ -112,7 +107,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
             }
             if context.probe()? {
                 polls = 0;
-                self.inner.moved.notify_all();
+                self.inner.context.tell_sleepers();
                 if let Some(result) = done(&mut context)? {
                     return Ok(result);
                 }
@@ -132,10 +127,10 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
         if let Some(error) = lock(&self.inner.met).pop() {
             return Err(error);
         }
-        let Some(mut context) = try_lock(&self.inner.context) else { return Ok(PollReason::OtherThread) };
+        let Some(mut context) = self.inner.context.try_enter() else { return Ok(PollReason::OtherThread) };
         let reason = context.msgpoll(idle_polls_max)?;
         if reason != PollReason::GaveUp {
-            self.inner.moved.notify_all();
+            self.inner.context.tell_sleepers();
         }
         Ok(reason)
     }
@@ -184,8 +179,7 @@ impl<F: Fabric, H: HandlerSet> SharedContext<F, H> {
             if let Some(&(task, _)) = gone {
                 return Err(Error::Purged { task, by: context.task() });
             }
-            let woken = self.inner.moved.wait_timeout(context, LOOK_AGAIN);
-            context = woken.unwrap_or_else(PoisonError::into_inner).0;
+            context = self.inner.context.sleep(context, LOOK_AGAIN);
         }
     }
 
@@ -278,36 +272,13 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
 }
 
 impl<F: Fabric, H: HandlerSet> Inner<F, H> {
-    /// The lock. Who sleeps with it is woken, again and again until it is free.
-    fn enter(&self) -> MutexGuard<'_, Context<F, H>> {
-        if let Some(guard) = try_lock(&self.context) {
-            return guard;
-        }
-        self.wanting.fetch_add(1, Ordering::SeqCst);
-        let mut rung: Option<Instant> = None;
-        let guard = loop {
-            if let Some(guard) = try_lock(&self.context) {
-                break guard;
-            }
-            if rung.is_none_or(|rung| rung.elapsed() > RING_AGAIN) {
-                (self.waker)();
-                rung = Some(Instant::now());
-            }
-            std::thread::yield_now();
-        };
-        self.wanting.fetch_sub(1, Ordering::SeqCst);
-        guard
+    fn enter(&self) -> Turn<'_, Context<F, H>> {
+        self.context.enter(|| (self.waker)())
     }
 
-    /// After a poll that brought nothing: waits as the fabric does, unless somebody wants in.
-    fn rest(&self, mut context: MutexGuard<'_, Context<F, H>>, polls: u32) {
-        if self.wanting.load(Ordering::SeqCst) == 0 {
-            context.fabric.wait(polls, SLEEP_MAX);
-        }
-        drop(context);
-        while self.wanting.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now();
-        }
+    /// After a poll that brought nothing: waits as the fabric does, unless another thread wants in.
+    fn rest(&self, context: Turn<'_, Context<F, H>>, polls: u32) {
+        self.context.rest(context, |context| context.fabric.wait(polls, SLEEP_MAX));
     }
 
     /// One sleep of the progress thread, and the rounds after it.
@@ -315,15 +286,15 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
         let mut context = self.enter();
         loop {
             match context.probe() {
-                Ok(true) => self.moved.notify_all(),
+                Ok(true) => self.context.tell_sleepers(),
                 Ok(false) => break,
                 Err(error) => {
                     lock(&self.met).push(error);
-                    self.moved.notify_all();
+                    self.context.tell_sleepers();
                     break;
                 }
             }
-            if self.wanting.load(Ordering::SeqCst) > 0 {
+            if self.context.is_wanted() {
                 break;
             }
         }
@@ -331,15 +302,7 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
     }
 }
 
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
-
-/// A thread that panicked with the lock has left the context whole: its own calls undo or finish what they began.
+/// A thread that panicked with the lock has left what it guards whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

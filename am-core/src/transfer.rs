@@ -103,6 +103,12 @@ impl AtomicOp {
         }
     }
 
+    /// Whether the operand is a floating-point number. Words of 8 and 16 bits have no such operations.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::FetchAddFloat(_) | Self::FetchMinFloat(_) | Self::FetchMaxFloat(_))
+    }
+
     /// What a 64-bit word that holds `old` holds afterwards.
     #[must_use]
     pub fn on_u64(self, old: u64) -> u64 {
@@ -161,12 +167,42 @@ impl AtomicOp {
             operation => operation.on_u64(u64::from(old)) as u32,
         }
     }
+
+    /// What a word of 8 or 16 bits that holds `old` holds afterwards: the low bits of the operands count. Floating-point operations
+    /// leave it as it is.
+    #[must_use]
+    pub fn on_small(self, width: Width, old: u16) -> u16 {
+        let shift = 64 - 8 * width.bytes() as u32;
+        // At the upper end of 64 bits a number compares as it does in its own width, with and without a sign.
+        let up = |value: u64| value << shift;
+        let old = up(u64::from(old));
+        let new = match self {
+            Self::FetchAdd(value) => Self::FetchAdd(up(value)).on_u64(old),
+            Self::FetchOr(value) => old | up(value),
+            Self::FetchAnd(value) => old & up(value),
+            Self::FetchXor(value) => old ^ up(value),
+            Self::FetchMin(value) => Self::FetchMin(up(value)).on_u64(old),
+            Self::FetchMax(value) => Self::FetchMax(up(value)).on_u64(old),
+            Self::FetchMinSigned(value) => Self::FetchMinSigned(up(value)).on_u64(old),
+            Self::FetchMaxSigned(value) => Self::FetchMaxSigned(up(value)).on_u64(old),
+            Self::FetchAddFloat(_) | Self::FetchMinFloat(_) | Self::FetchMaxFloat(_) => old,
+            Self::Swap(value) => up(value),
+            Self::CompareSwap { expected, new } => {
+                Self::CompareSwap { expected: up(expected), new: up(new) }.on_u64(old)
+            }
+        };
+        (new >> shift) as u16
+    }
 }
 
-/// Size of the word of an atomic operation.
+/// Size of the word of an atomic operation. Of a word of fewer than 64 bits, operands and result are the low bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// 32 bits; operands and result are the low halves.
+    /// 8 bits; no floating-point operations.
+    Bits8,
+    /// 16 bits; no floating-point operations.
+    Bits16,
+    /// 32 bits.
     Bits32,
     /// 64 bits.
     Bits64,
@@ -177,6 +213,8 @@ impl Width {
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
+            Self::Bits8 => 1,
+            Self::Bits16 => 2,
             Self::Bits32 => 4,
             Self::Bits64 => 8,
         }
@@ -203,7 +241,7 @@ pub trait Body {
     fn len(&self) -> usize;
 
     /// Writes all of them.
-    fn write(&mut self, room: &mut Room);
+    fn write(&mut self, room: &mut Room<'_>);
 
     /// Whether there is nothing to write.
     fn is_empty(&self) -> bool {
@@ -218,7 +256,7 @@ pub trait Gatherer: fmt::Debug + Send {
     fn len(&self) -> u64;
 
     /// Writes the `len` bytes from `offset` on into `room`. Asked in rising order, each byte once.
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room);
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>);
 
     /// Whether there is nothing to write.
     fn is_empty(&self) -> bool {
@@ -240,7 +278,7 @@ impl<G: Gatherer + ?Sized> Body for Gathered<'_, G> {
         self.len
     }
 
-    fn write(&mut self, room: &mut Room) {
+    fn write(&mut self, room: &mut Room<'_>) {
         let end = room.used() + self.len;
         self.gatherer.gather(self.offset, self.len, room);
         while room.used() < end && room.put_slice(&[0; 64][..64.min(end - room.used())]) > 0 {}
@@ -254,7 +292,7 @@ impl Body for &[u8] {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room) {
+    fn write(&mut self, room: &mut Room<'_>) {
         room.put_slice(self);
     }
 }
@@ -266,7 +304,7 @@ impl Body for RawBytes {
     }
 
     #[inline(always)]
-    fn write(&mut self, room: &mut Room) {
+    fn write(&mut self, room: &mut Room<'_>) {
         room.put(*self);
     }
 }

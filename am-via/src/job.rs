@@ -4,31 +4,41 @@
 //! have no name in any file system: tasks inherit them as open files, and find them in `/proc` under the launcher's number
 //! where a wrapper closed them. A program that was started without a launcher is a job of one.
 //!
+//! Programs that a task starts do not inherit the files: they are closed on exec from the attachment on. One that takes the task's place
+//! by exec may attach again, and finds them in `/proc`. It opens contexts that the one before has not opened. What that one has
+//! exposed is closed when it attaches; until then peers may still write to private memory that was exposed, at addresses that are
+//! the new program's. So a program closes its contexts, or at least takes back its private memory, before it calls exec.
+//!
 //! What a task reads in the job file is a claim of whoever wrote it last; nothing here trusts it with memory.
 
 #![deny(unsafe_code)]
 
 mod error;
 mod failure;
+mod heap;
+mod invitation;
+mod life;
 mod owner;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::settings::Settings;
-use crate::shm::atomics::{AtomicBool, Ordering};
+use crate::shm::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::shm::layout::{CONTEXTS_MAX, DOORBELL_OFFSET};
 use crate::shm::layout_job::{
-    self, JOB_MAGIC, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
+    self, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
 };
 use crate::shm::os::memory::{self, PAGE_BYTES};
-use crate::shm::os::process::{self, PidFd};
+use crate::shm::os::process::PidFd;
 use crate::shm::os::{fork, sched, signal};
 use crate::shm::segment::{Mapping, Shared};
-use crate::shm::wait::Doorbell;
+use crate::shm::wait::{Doorbell, SleepBarrier};
+
+use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers};
 
 pub use error::JobError;
 pub use failure::{Cause, Failure};
@@ -56,12 +66,36 @@ pub struct Job {
     task: u32,
     num_tasks: u32,
     own_pid: u32,
+    /// The job file: where the lives of its tasks are looked up.
+    file: File,
     header: Shared<JobHeader>,
     entries: Vec<Shared<TaskEntry>>,
     files: Vec<LazyFiles>,
     settings: Settings,
-    /// `None`: a job of one, or a launcher whose process cannot be seen from here.
-    launcher: Option<PidFd>,
+    barrier: SleepBarrier,
+    /// Contexts that are open in this process: a bit each.
+    open_contexts: AtomicU32,
+    /// NICs that were opened: a bit each for those by name, and above them one for each that a context uses.
+    nics: AtomicU32,
+    /// `None`: a job of one, or a launcher whose process cannot be seen from here. Its number, as the environment says it, and its
+    /// handle.
+    launcher: Option<(u32, PidFd)>,
+    /// How much of each heap file this task maps, once it has found out.
+    heap_bytes_mapped: OnceLock<u64>,
+}
+
+/// A context of this task as one that is open in this process.
+#[derive(Debug)]
+pub struct OpenContext {
+    job: Arc<Job>,
+    bit: u32,
+}
+
+impl Drop for OpenContext {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `open_context`.
+        self.job.open_contexts.fetch_and(!self.bit, Ordering::Release);
+    }
 }
 
 /// The memory files of one task.
@@ -127,7 +161,7 @@ impl Job {
     fn of_one() -> Result<Self, JobError> {
         let settings = Settings::from_env()?;
         let plan = JobPlan { num_tasks: 1, settings: settings.clone(), cpus: Vec::new() };
-        let (header, entries, files) = JobOwner::create(&plan)?.into_parts();
+        let (file, header, entries, files) = JobOwner::create(&plan)?.into_parts();
         let files = files
             .into_iter()
             .map(|files| LazyFiles {
@@ -136,17 +170,28 @@ impl Job {
             })
             .collect();
         header.launcher_pid.store(0, Ordering::Relaxed);
-        let own_pid = std::process::id();
-        let job = Self { task: 0, num_tasks: 1, own_pid, header, entries, files, settings, launcher: None };
+        let job = Self {
+            task: 0,
+            num_tasks: 1,
+            own_pid: std::process::id(),
+            barrier: join_barrier(0, &header)?,
+            file,
+            header,
+            entries,
+            files,
+            settings,
+            open_contexts: AtomicU32::new(0),
+            nics: AtomicU32::new(0),
+            launcher: None,
+            heap_bytes_mapped: OnceLock::new(),
+        };
         job.take_place()?;
         Ok(job)
     }
 
     fn attach_to(invitation: &Invitation) -> Result<Self, JobError> {
         let file = invitation.open()?;
-        let bytes = file.metadata().map_err(JobError::system("looking at the job file"))?.len();
-        let mapping = Mapping::new(file.as_fd(), 0, usize::try_from(bytes).unwrap_or(usize::MAX))
-            .map_err(JobError::system("mapping the job file"))?;
+        let mapping = Mapping::whole(file.as_fd()).map_err(JobError::system("mapping the job file"))?;
         mapping.keep_in_copies();
         let damaged = |what| move || JobError::Damaged { what };
         let header: Shared<JobHeader> =
@@ -165,24 +210,45 @@ impl Job {
             .ok_or_else(damaged("it is shorter than its table of tasks"))?;
         let settings = Settings::from_lines(&header.settings.read())?;
         let is_visible = header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
-        let launcher = is_visible.then(|| PidFd::open(invitation.launcher_pid).ok()).flatten();
+        let launcher = Some(invitation.launcher_pid).filter(|_| is_visible);
+        let launcher = launcher.and_then(|pid| Some((pid, PidFd::open(pid).ok()?)));
         let job = Self {
             task,
             num_tasks,
             own_pid: std::process::id(),
+            barrier: join_barrier(task, &header)?,
+            file,
             header,
             entries,
             files: (0..num_tasks).map(|_| LazyFiles::default()).collect(),
             settings,
+            open_contexts: AtomicU32::new(0),
+            nics: AtomicU32::new(0),
             launcher,
+            heap_bytes_mapped: OnceLock::new(),
         };
         job.take_place()?;
+        job.keep_files_from_programs(invitation);
         Ok(job)
+    }
+
+    /// Programs that this one starts do not inherit the job's files.
+    fn keep_files_from_programs(&self, invitation: &Invitation) {
+        let files = self.entries.iter().flat_map(|entry| [control_of(entry), heap_of(entry)]);
+        let is_right = |(number, inode)| memory::inherited(number).is_ok_and(|file| has_inode(&file, inode));
+        files.filter(|&file| is_right(file)).for_each(|(number, _)| memory::close_on_exec(number));
+        if memory::inherited(invitation.number).is_ok_and(|file| is_job_file(&file, invitation.id)) {
+            memory::close_on_exec(invitation.number);
+        }
     }
 
     /// Becomes the process of the task, unless another one is or was.
     fn take_place(&self) -> Result<(), JobError> {
         let entry = self.own_entry();
+        let life = life::begin(self.file.as_fd(), self.header.job_id.load(Ordering::Relaxed), self.task);
+        if let Ok(false) = life {
+            return Err(JobError::TaskTaken { task: self.task, pid: entry.pid.load(Ordering::Acquire) });
+        }
         // In another namespace our number would name another process, or none.
         let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
         let pid = if is_visible { self.own_pid } else { PID_UNKNOWN };
@@ -192,6 +258,11 @@ impl Job {
             && pid != self.own_pid
         {
             return Err(JobError::TaskTaken { task: self.task, pid });
+        }
+        match life {
+            // Release: "life locked", pairs with the load in `has_ended`: who sees this sees the lock.
+            Ok(_) => entry.life_locked.store(1, Ordering::Release),
+            Err(error) => tracing::debug!(%error, "peers cannot know for certain when this task has ended"),
         }
         entry.set_cpus(&sched::allowed_cpus());
         entry.state.store(STATE_RUNNING, Ordering::Release);
@@ -214,7 +285,7 @@ impl Job {
 
     /// From now on `hook` is called in each copy of this process that a fork without exec makes. It may do little: other threads of
     /// the task may have held any lock.
-    pub fn call_in_copies(&self, hook: fn()) {
+    pub(crate) fn call_in_copies(&self, hook: fork::Hook) {
         fork::install(hook);
     }
 
@@ -224,6 +295,29 @@ impl Job {
     /// The system's error.
     pub fn note_usr2(&self) -> io::Result<&'static AtomicBool> {
         signal::flag(signal::USR2)
+    }
+
+    /// Marks context `context` as open in this process, until the value is dropped; `None` if it is open already. What a context
+    /// writes in shared memory has room for one user.
+    #[must_use]
+    pub fn open_context(self: &Arc<Self>, context: u32) -> Option<OpenContext> {
+        let bit = 1_u32.checked_shl(context)?;
+        // Acquire: pairs with the Release of the one that had it open before: what that wrote is seen.
+        let before = self.open_contexts.fetch_or(bit, Ordering::Acquire);
+        (before & bit == 0).then(|| OpenContext { job: Arc::clone(self), bit })
+    }
+
+    /// Notes that NICs are opened (bits that the front door gives a meaning), unless one of `others` was noted before; whether it has.
+    pub(crate) fn note_nics(&self, bits: u32, others: u32) -> bool {
+        let note = |noted| (noted & others == 0).then_some(noted | bits);
+        // Relaxed: the bits alone are asked for.
+        self.nics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note).is_ok()
+    }
+
+    /// How tasks order a store before a look at what a peer stores; the same in all tasks of the job.
+    #[must_use]
+    pub(crate) fn barrier(&self) -> SleepBarrier {
+        self.barrier
     }
 
     /// The settings, the same in all tasks of the job.
@@ -238,30 +332,29 @@ impl Job {
         self.settings.value(name)
     }
 
-    /// The control file of a task; its size is [`control_bytes`](Self::control_bytes).
+    /// The files of a task's memory, control and heap: for tests that play a hostile peer.
+    ///
+    /// # Errors
+    /// There is no such task, or its files can't be opened.
+    #[cfg(feature = "testing")]
+    pub fn files(&self, task: u32) -> Result<[BorrowedFd<'_>; 2], JobError> {
+        Ok([self.control_file(task)?, self.heap_file(task)?])
+    }
+
+    /// The control file of a task.
     ///
     /// # Errors
     /// No such task; the file can be reached neither as an inherited file nor through the launcher.
-    pub fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
-        self.open_once(
-            task,
-            "control",
-            |files| &files.control,
-            |entry| (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed)),
-        )
+    pub(crate) fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "control", |files| &files.control, control_of)
     }
 
-    /// The heap file of a task; its size is [`heap_bytes`](Self::heap_bytes).
+    /// The heap file of a task.
     ///
     /// # Errors
     /// As for [`control_file`](Self::control_file).
-    pub fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
-        self.open_once(
-            task,
-            "heap",
-            |files| &files.heap,
-            |entry| (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed)),
-        )
+    pub(crate) fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "heap", |files| &files.heap, heap_of)
     }
 
     fn open_once(
@@ -269,7 +362,7 @@ impl Job {
         task: u32,
         what: &'static str,
         slot: impl Fn(&LazyFiles) -> &OnceLock<File>,
-        number_and_inode: impl Fn(&TaskEntry) -> (i32, u64),
+        number_and_inode: fn(&Shared<TaskEntry>) -> (i32, u64),
     ) -> Result<BorrowedFd<'_>, JobError> {
         let unknown = JobError::UnknownTask { task, num_tasks: self.num_tasks };
         let (Some(files), Some(entry)) = (self.files.get(task as usize), self.entries.get(task as usize))
@@ -287,16 +380,33 @@ impl Job {
         Ok(slot.get_or_init(|| file).as_fd())
     }
 
-    /// Bytes of each control file.
-    #[must_use]
-    pub fn control_bytes(&self) -> u64 {
-        self.header.control_bytes.load(Ordering::Relaxed)
+    /// Bytes of each heap file, as this task's own has them: what the job file says can be written by every task.
+    ///
+    /// # Errors
+    /// As for [`heap_file`](Self::heap_file).
+    pub fn heap_bytes(&self) -> Result<u64, JobError> {
+        memory::len(self.heap_file(self.task)?).map_err(JobError::system("looking at a heap file"))
     }
 
-    /// Bytes of each heap file.
-    #[must_use]
-    pub fn heap_bytes(&self) -> u64 {
-        self.header.heap_bytes.load(Ordering::Relaxed)
+    /// Bytes of each heap file that this task maps: all of them, or, where a process has not the address space for the heaps of all
+    /// tasks (as under valgrind), the first part.
+    ///
+    /// # Errors
+    /// As for [`heap_file`](Self::heap_file).
+    pub fn heap_bytes_mapped(&self) -> Result<u64, JobError> {
+        let whole = self.heap_bytes()?;
+        Ok(*self.heap_bytes_mapped.get_or_init(|| {
+            let mapped = heap::bytes_that_fit(whole, self.num_tasks, memory::fits);
+            if mapped < whole {
+                tracing::warn!(
+                    whole,
+                    mapped,
+                    "this process has not the address space for the heaps of all tasks, and uses a part of each; AM_HEAP_BYTES \
+                     chooses another size"
+                );
+            }
+            mapped
+        }))
     }
 
     /// The process of a task, 0 before it attached, and if it is in another process namespace. A claim of that task, and after its end perhaps another process's number.
@@ -309,13 +419,17 @@ impl Job {
             .unwrap_or(0)
     }
 
-    /// Whether the process of a task has ended. `false` while that can't be known: the task has not attached, or its process
-    /// can't be seen from here.
+    /// Whether a task is certainly dead: whether its process has ended, or runs another program, so that it can write to no memory of
+    /// the job any more. `false` while that can't be known: it has not attached, or `/proc` could not be read when it did. One
+    /// system call; it may be asked by any task, of any task, as often as it likes.
     #[must_use]
     pub fn has_ended(&self, task: u32) -> bool {
-        let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
-        let pid = u32::try_from(self.pid(task)).unwrap_or(0);
-        is_visible && pid != 0 && process::has_ended(pid)
+        // Acquire: "life locked".
+        let is_known = self
+            .entries
+            .get(task as usize)
+            .is_some_and(|entry| entry.life_locked.load(Ordering::Acquire) != 0);
+        is_known && life::has_ended(self.file.as_fd(), task)
     }
 
     /// How far a task is. A claim.
@@ -418,7 +532,13 @@ impl Job {
     /// Whether the launcher is there. `true` for a job of one, and where its process cannot be seen.
     #[must_use]
     pub fn launcher_alive(&self) -> bool {
-        self.launcher.as_ref().is_none_or(|launcher| !launcher.has_ended())
+        self.launcher.as_ref().is_none_or(|(_, launcher)| !launcher.has_ended())
+    }
+
+    /// The launcher's process: all tasks descend from it. `None` for a job of one, and where its process cannot be seen.
+    #[must_use]
+    pub fn launcher_pid(&self) -> Option<u32> {
+        self.launcher.as_ref().map(|&(pid, _)| pid)
     }
 
     /// Processors that the tasks may use together: the union of their affinity masks, cut by the cgroup's quota. It changes
@@ -444,54 +564,12 @@ impl Drop for Job {
     }
 }
 
-/// What `AM_JOB` says.
-#[derive(Debug, PartialEq, Eq)]
-struct Invitation {
-    number: i32,
-    task: u32,
-    launcher_pid: u32,
-    id: u64,
-}
-
-impl Invitation {
-    fn parse(value: &str) -> Result<Self, JobError> {
-        let bad = |why| JobError::BadEnvironment { value: value.to_owned(), why };
-        let fields: Vec<&str> = value.split(':').collect();
-        let [number, task, launcher_pid, id] = fields[..] else {
-            return Err(bad("it has not four fields"));
-        };
-        Ok(Self {
-            number: number.parse().map_err(|_| bad("the first field is no file number"))?,
-            task: task.parse().map_err(|_| bad("the second field is no task number"))?,
-            launcher_pid: launcher_pid.parse().map_err(|_| bad("the third field is no process number"))?,
-            id: u64::from_str_radix(id, 16).map_err(|_| bad("the fourth field is no hexadecimal number"))?,
-        })
-    }
-
-    fn open(&self) -> Result<File, JobError> {
-        let Self { number, task, launcher_pid, id } = *self;
-        open_inherited_or_launchers(number, launcher_pid, |file| is_job_file(file, id))
-            .map_err(|source| JobError::Unreachable { what: "job", task, number, launcher_pid, source })
-    }
-}
-
-/// The file that this process inherited as `number`, if it is the right one, or else the launcher's file of this number.
-fn open_inherited_or_launchers(
-    number: i32,
-    launcher_pid: u32,
-    is_right: impl Fn(&File) -> bool,
-) -> io::Result<File> {
-    if let Ok(file) = memory::inherited(number)
-        && is_right(&file)
-    {
-        return Ok(file);
-    }
-    let path = format!("/proc/{launcher_pid}/fd/{number}");
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    if is_right(&file) {
-        return Ok(file);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "the launcher's file of this number is another one"))
+/// What the launcher has decided on, for which this process is prepared now.
+fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError> {
+    let barrier = SleepBarrier::from_word(header.barrier.load(Ordering::Relaxed));
+    let barrier = barrier.ok_or(JobError::Damaged { what: "it names no barrier" })?;
+    barrier.join().map_err(|source| JobError::NoBarrier { task, source })?;
+    Ok(barrier)
 }
 
 /// Run in a forked copy of this process, whose job file is its own: what polls there sees that its task has failed.
@@ -504,23 +582,14 @@ fn tell_copy() {
     }
 }
 
-fn has_inode(file: &File, inode: u64) -> bool {
-    file.metadata().is_ok_and(|data| data.ino() == inode)
+/// The number under which tasks inherit a task's control file, and its inode: claims.
+fn control_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
+    (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed))
 }
 
-fn is_job_file(file: &File, id: u64) -> bool {
-    let bytes = JobHeader::file_bytes(1);
-    // Too short a file would be mapped beyond its end.
-    let is_long_enough = file.metadata().is_ok_and(|data| data.is_file() && data.len() >= bytes as u64);
-    is_long_enough
-        && Mapping::new(file.as_fd(), 0, bytes)
-            .ok()
-            .and_then(|mapping| mapping.atomics::<JobHeader>(0))
-            .is_some_and(|header| {
-                // Acquire: "job file made".
-                header.magic.load(Ordering::Acquire) == JOB_MAGIC
-                    && header.job_id.load(Ordering::Relaxed) == id
-            })
+/// The same of its heap file.
+fn heap_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
+    (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed))
 }
 
 /// The namespace that this process's number belongs to; 0 where the system does not say.
@@ -568,113 +637,4 @@ fn words_of(panic: &std::panic::PanicHookInfo<'_>) -> String {
 
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_a_launcher_writes_is_an_invitation() {
-        let good = Invitation::parse("200:3:4711:00000000deadbeef").unwrap();
-        assert_eq!(good, Invitation { number: 200, task: 3, launcher_pid: 4711, id: 0xdead_beef });
-        for bad in ["", "1", "1:2:3", "1:2:3:4:5", "x:2:3:4", "1:-2:3:4", "1:2:x:4", "1:2:3:xyz"] {
-            let error = Invitation::parse(bad).unwrap_err();
-            assert!(error.to_string().contains("unset AM_JOB"), "{error}");
-        }
-    }
-
-    /// Attaches as tasks do, inside the process that made the job.
-    fn attach_to(owner: &JobOwner, task: u32) -> Result<Job, JobError> {
-        let (_, value) = owner.environment(task).into_iter().find(|(name, _)| name == JOB_VARIABLE).unwrap();
-        Job::attach_to(&Invitation::parse(&value)?)
-    }
-
-    fn owner(num_tasks: u32) -> JobOwner {
-        JobOwner::create(&JobPlan { num_tasks, settings: Settings::default(), cpus: Vec::new() }).unwrap()
-    }
-
-    #[test]
-    fn a_task_finds_its_job_and_takes_its_leave() {
-        let owner = owner(3);
-        assert_eq!(owner.state(1), TaskState::NotStarted);
-        let job = attach_to(&owner, 1).unwrap();
-        assert_eq!((job.task(), job.num_tasks()), (1, 3));
-        assert_eq!(owner.state(1), TaskState::Running);
-        assert_eq!(owner.pid(1), Some(std::process::id()));
-        assert_eq!(job.pid(0), 0);
-        assert!(job.launcher_alive());
-        assert!(job.cpus() >= 1);
-        for task in 0..3 {
-            let len = |file: BorrowedFd<'_>| {
-                File::from(file.try_clone_to_owned().unwrap()).metadata().unwrap().len()
-            };
-            assert_eq!(len(job.control_file(task).unwrap()), job.control_bytes());
-            assert_eq!(len(job.heap_file(task).unwrap()), job.heap_bytes());
-        }
-        assert!(matches!(job.heap_file(3), Err(JobError::UnknownTask { task: 3, num_tasks: 3 })));
-        drop(job);
-        assert_eq!(owner.state(1), TaskState::Finalized);
-    }
-
-    #[test]
-    fn a_death_is_seen_by_one_load_with_who_how_and_what_it_said() {
-        let owner = owner(2);
-        let job = attach_to(&owner, 0).unwrap();
-        let other = attach_to(&owner, 1).unwrap();
-        let epoch = job.failure_epoch();
-        other.set_last_words("out of cheese");
-        owner.mark_dead(1, Cause::Signalled(11), "");
-        assert_ne!(job.failure_epoch(), epoch);
-        assert!(job.is_failed(1) && !job.is_failed(0));
-        let failure = job.failure().unwrap();
-        assert_eq!(failure.to_string(), "task 1 was killed by signal 11 (SIGSEGV): out of cheese");
-    }
-
-    #[test]
-    fn a_task_that_gives_up_says_so_itself() {
-        let owner = owner(2);
-        let job = attach_to(&owner, 0).unwrap();
-        job.mark_failed("no file to read");
-        assert_eq!(owner.first_failure().unwrap().to_string(), "task 0 gave up: no file to read");
-        drop(job);
-        assert_eq!(owner.state(0), TaskState::Dead);
-    }
-
-    #[test]
-    fn a_wrong_invitation_is_refused() {
-        let owner = owner(1);
-        let (_, value) = owner.environment(0).remove(0);
-        let right = Invitation::parse(&value).unwrap();
-        let wrong_id = Invitation { id: right.id ^ 1, ..right };
-        assert!(matches!(Job::attach_to(&wrong_id), Err(JobError::Unreachable { what: "job", .. })));
-        assert!(matches!(attach_to(&owner, 1), Err(JobError::UnknownTask { task: 1, num_tasks: 1 })));
-        let another_file = Invitation { number: 0, ..Invitation::parse(&value).unwrap() };
-        assert!(Job::attach_to(&another_file).is_err());
-    }
-
-    #[test]
-    fn a_task_is_one_process() {
-        let owner = owner(1);
-        let entry_taken = attach_to(&owner, 0).unwrap();
-        entry_taken.own_entry().pid.store(1, Ordering::Relaxed);
-        assert!(matches!(attach_to(&owner, 0), Err(JobError::TaskTaken { task: 0, pid: 1 })));
-    }
-
-    #[test]
-    fn a_file_that_is_not_the_recorded_one_is_not_taken() {
-        let owner = owner(1);
-        let job = attach_to(&owner, 0).unwrap();
-        let entry = job.own_entry();
-        let heap_inode = entry.heap_inode.load(Ordering::Relaxed);
-        entry.control_inode.store(heap_inode, Ordering::Relaxed);
-        let error = job.control_file(0).unwrap_err();
-        assert!(error.to_string().contains("control file of task 0"), "{error}");
-    }
-
-    #[test]
-    fn without_a_launcher_a_program_is_a_job_of_one() {
-        let job = Job::of_one().unwrap();
-        assert_eq!((job.task(), job.num_tasks()), (0, 1));
-        assert!(job.control_file(0).is_ok() && job.heap_file(0).is_ok());
-        assert!(job.launcher_alive());
-        assert_eq!(job.setting("credits"), Some("64".to_owned()));
-    }
-}
+mod tests;

@@ -40,6 +40,23 @@
 //! assert_eq!((received.immediate(), &bytes), (Some(9), b"hello, VI"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # What is promised
+//!
+//! * No safe call corrupts the memory of a peer. Peers reach only what is registered or granted. A claim to it (handle, offset, length,
+//!   rights, protection tag) is checked in one place before the copy, and memory goes back to its owner after the last copy has ended.
+//!   If a peer dies while it copies, that is when its process has ended.
+//! * What is read from job memory is a claim, and is checked where it is read. Tests fill rings, connections and receive areas with
+//!   random entries: their victim goes on, and its other peers notice nothing.
+//!
+//! Not promised:
+//!
+//! * A task that writes to job memory past this crate (C, `unsafe`, files in `/proc`, an attacker) is not contained: it can change
+//!   all bytes of all tasks that lie there.
+//! * A peer that ignores its credits can make this task use memory without bound.
+//! * Over `wire`, where several tasks are threads of one process, and between two NICs of one task, a transfer races with a local access to
+//!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.
+//! * With the feature `testing` the insides are public, `shm` among them. What safe code does with those is not covered.
 
 pub mod conform;
 pub mod device;
@@ -47,9 +64,14 @@ pub mod fabric;
 pub mod job;
 pub mod launch;
 pub mod limit;
-pub mod provider;
+mod provider;
 pub mod settings;
+/// Shared memory and the system calls under it: what is promised here is promised by callers. Public for tests of hostile peers alone.
+#[cfg(feature = "testing")]
 pub mod shm;
+#[cfg(not(feature = "testing"))]
+#[allow(dead_code, unreachable_pub, reason = "public with the feature `testing`")]
+mod shm;
 pub mod start;
 #[cfg(test)]
 mod test_aids;

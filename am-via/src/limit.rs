@@ -2,11 +2,11 @@
 //! payload a copy by the receiver from the sender's mapped buffer. Nothing of the stack is in it.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::job::Job;
 use crate::shm::layout::{MEASURE_BYTES, MEASURE_RING_LINES};
+use crate::shm::os::memory;
 use crate::shm::ring::{Entry, Lines, Payload, RingReader, RingWriter};
 use crate::shm::segment::Mapping;
 
@@ -32,8 +32,10 @@ impl BareLink {
     /// The system's error.
     pub(crate) fn open(job: &Job, peer: u32) -> io::Result<Self> {
         let map = |task: u32| -> io::Result<Arc<Mapping>> {
-            let offset = job.heap_bytes() - MEASURE_BYTES as u64;
-            Mapping::new(job.heap_file(task).map_err(io::Error::other)?.as_fd(), offset, MEASURE_BYTES)
+            let file = job.heap_file(task).map_err(io::Error::other)?;
+            let offset =
+                memory::len(file)?.checked_sub(MEASURE_BYTES as u64).ok_or(io::ErrorKind::InvalidData)?;
+            Mapping::new(file, offset, MEASURE_BYTES)
         };
         let (own, theirs) = (map(job.task())?, map(peer)?);
         let lines =

@@ -107,6 +107,8 @@ settings! {
     dump_queues: bool = false, "AM_DUMP_QUEUES";
     /// Polls before a waiting task begins to give its processor up. auto: none where there are more tasks than processors.
     spin_polls_max: Auto<u32> = Auto::Auto, "AM_SPIN_POLLS_MAX", 0..=1 << 31;
+    /// A task that is about to sleep runs a barrier on all processors (membarrier), where the system offers it, so that no sender needs a fence. false: each sender runs a fence.
+    membarrier: bool = true, "AM_MEMBARRIER";
 }
 
 /// A heap smaller than this is refused: nothing useful fits.

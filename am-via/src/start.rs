@@ -1,7 +1,6 @@
 //! The front door: joins the job and puts device, NIC, fabric and context together as the settings say.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use am_core::Context;
 use am_core::error::{Error, Fault, Result};
@@ -24,8 +23,6 @@ pub type ShmFabric = ViaFabric<Shm>;
 pub struct Task {
     job: Arc<Job>,
     heap: Arc<OwnHeap>,
-    /// NICs that were opened: a bit each for those by name, and above them one for each that a context uses.
-    nics: Arc<AtomicU32>,
 }
 
 impl Task {
@@ -35,10 +32,10 @@ impl Task {
     /// The job's memory cannot be reached, or a limit is too small: the message says which, and what to do.
     pub fn join() -> Result<Self> {
         let job = Job::attach().map_err(|error| of_job(&error))?;
-        job.call_in_copies(am_core::mark_copied_process);
+        job.call_in_copies(am_core::buffer::mark_copied_process);
         job.install_panic_hook();
         let heap = OwnHeap::open(&job).map_err(|error| of_device(&error))?;
-        Ok(Self { job, heap, nics: Arc::default() })
+        Ok(Self { job, heap })
     }
 
     /// The settings of the job that [`join`](Self::join) joins, without joining it.
@@ -61,15 +58,17 @@ impl Task {
         self.job.task()
     }
 
-    /// Opens the fabric of context `context`. Each context is opened once.
+    /// Opens the fabric of context `context`. A context is open once at a time, whoever has joined the job; after it was closed it may be
+    /// opened again, and then knows no address of before.
     ///
     /// # Errors
-    /// The job's memory cannot be mapped, or a program written to VIA has opened the NIC of this context.
+    /// The context is open in this process, no task can have it, a program written to VIA has opened its NIC, or the job's memory
+    /// cannot be mapped.
     pub fn fabric(&self, context: u32) -> Result<ShmFabric> {
         let settings = self.job.settings();
-        // Relaxed: the bits alone are asked for. A context that does not exist has none, and is refused below.
+        // A context that does not exist has no bit, and is refused below.
         let bit = 1_u32.checked_shl(context).unwrap_or(0) & BY_NAME;
-        if self.nics.fetch_or(bit << NICS_MAX, Ordering::Relaxed) & bit != 0 {
+        if !self.job.note_nics(bit << NICS_MAX, bit) {
             return Err(of_vip(&VipError::NicTaken { name: format!("shm{context}"), last: NICS_MAX - 1 }));
         }
         let device = self.device(context).map_err(|error| of_device(&error))?;
@@ -96,9 +95,8 @@ impl Task {
         let context = number.filter(|number| *number < NICS_MAX && name == format!("shm{number}"));
         let context =
             context.ok_or_else(|| VipError::UnknownNic { name: name.to_owned(), last: NICS_MAX - 1 })?;
-        // Relaxed: the bits alone are asked for.
         let bit = 1 << context;
-        if self.nics.fetch_or(bit, Ordering::Relaxed) & (bit | bit << NICS_MAX) != 0 {
+        if !self.job.note_nics(bit, bit | bit << NICS_MAX) {
             return Err(VipError::NicTaken { name: name.to_owned(), last: NICS_MAX - 1 });
         }
         let nic = UserAgent::open(self.device(context)?);
@@ -162,14 +160,17 @@ fn of_job(error: &JobError) -> Error {
         | JobError::TaskTaken { .. } => Fault::Caller,
         JobError::LimitTooSmall { .. } => Fault::Resource,
         JobError::Damaged { .. } => Fault::Peer,
-        JobError::Unreachable { .. } | JobError::System { .. } => Fault::System,
+        JobError::Unreachable { .. } | JobError::NoBarrier { .. } | JobError::System { .. } => Fault::System,
     };
     Error::Job { fault, what: error.to_string() }
 }
 
 fn of_device(error: &DeviceError) -> Error {
     let fault = match error {
-        DeviceError::UnknownTask { .. } | DeviceError::Refused(_) => Fault::Caller,
+        DeviceError::UnknownTask { .. }
+        | DeviceError::UnknownContext { .. }
+        | DeviceError::ContextOpen { .. }
+        | DeviceError::Refused(_) => Fault::Caller,
         DeviceError::NotConnected(_)
         | DeviceError::Closed(_)
         | DeviceError::PeerClosed(_)

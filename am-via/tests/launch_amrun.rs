@@ -16,8 +16,11 @@ const FLOOD_LINES: usize = 5000;
 #[test]
 fn task() {
     let Some(role) = role() else { return };
-    assert_eq!(role, "flood");
-    flood();
+    match role.as_str() {
+        "flood" => flood(),
+        "join" => drop(am_via::job::Job::attach().unwrap()),
+        other => panic!("no role {other}"),
+    }
 }
 
 /// Writes lines of many lengths in pieces that end anywhere.
@@ -103,6 +106,92 @@ fn the_exit_code_is_that_of_the_first_task_that_failed() {
 
     let output = run(&["-n", "1", "sh", "-c", "echo 'no such file: x' >&2; exit 1"]);
     assert_eq!(stderr(&output), "no such file: x\namrun: task 0 exited with code 1: no such file: x\n");
+}
+
+#[test]
+fn a_line_that_is_not_the_failures_is_not_quoted_as_its_cause() {
+    let _watchdog = Watchdog::new("a_line_that_is_not_the_failures_is_not_quoted_as_its_cause");
+    let last_line = |script: &str| {
+        let said = stderr(&run(&["-n", "1", "sh", "-c", script]));
+        said.lines().next_back().unwrap().to_owned()
+    };
+    let under_valgrind =
+        "echo 'no heap' >&2; echo \"==$$== ERROR SUMMARY: 0 errors from 0 contexts\" >&2; exit 3";
+    assert_eq!(last_line(under_valgrind), "amrun: task 0 exited with code 3: no heap");
+    let only_valgrind = "echo \"==$$== ERROR SUMMARY: 0 errors from 0 contexts\" >&2; exit 3";
+    assert_eq!(last_line(only_valgrind), "amrun: task 0 exited with code 3");
+    let interrupted = "echo 'step 7 of 9' >&2; kill -SEGV $$; sleep 1000";
+    let expected = "amrun: task 0 was killed by signal 11 (SIGSEGV): its last line on standard error was \"step 7 of 9\"";
+    assert_eq!(last_line(interrupted), expected);
+    let aborted = "echo 'index out of bounds' >&2; kill -ABRT $$; sleep 1000";
+    let expected = "amrun: task 0 was killed by signal 6 (SIGABRT): index out of bounds";
+    assert_eq!(last_line(aborted), expected);
+}
+
+/// A copy of a library that this process uses, by the name that other MPI libraries have.
+fn library_of_another_mpi(dir: &TempDir) -> std::path::PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libgcc = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let libgcc = libgcc.into_iter().find(|path| path.contains("/libgcc_s.so")).unwrap();
+    let copy = dir.0.join("libmpi.so.12");
+    std::fs::copy(libgcc, &copy).unwrap();
+    copy
+}
+
+#[test]
+fn a_program_of_another_mpi_library_is_told() {
+    let _watchdog = Watchdog::new("a_program_of_another_mpi_library_is_told");
+    let dir = TempDir::new();
+    let library = library_of_another_mpi(&dir);
+    let preload = format!("LD_PRELOAD={}", library.display());
+    for script in ["exec sleep 1000", "sleep 1000; exit 0"] {
+        let args = ["-n", "2", "--timeout", "2", "env", &preload, "sh", "-c", script];
+        let output = run(&args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(124), "{said}");
+        assert!(said.contains(&format!("uses another MPI library, {}", library.display())), "{said}");
+        assert!(said.contains("mpicc"), "{said}");
+    }
+    // A task that joins has its MPI from here, whatever else it has mapped.
+    let args = ["-n", "1", "--timeout", "60", "--env", "LAUNCH_TEST_ROLE=join", "env", &preload];
+    let output = amrun(&unique(), &args).arg(own_binary()).args(role_args()).output().unwrap();
+    assert!(output.status.success() && !stderr(&output).contains("another MPI"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_output_that_was_closed_from_the_start_is_an_error_once_something_is_lost() {
+    let _watchdog =
+        Watchdog::new("an_output_that_was_closed_from_the_start_is_an_error_once_something_is_lost");
+    let closed = |args: &str| {
+        let script = format!("exec {} {args} >&-", env!("CARGO_BIN_EXE_amrun"));
+        std::process::Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap()
+    };
+    let output = closed("-n 2 echo lost");
+    assert_eq!(output.status.code(), Some(128 + 13), "{}", stderr(&output));
+    assert!(stderr(&output).contains("its output cannot be written"), "{}", stderr(&output));
+    let output = closed("info");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the standard output cannot be written"), "{}", stderr(&output));
+    let output = closed("-n 2 true");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+}
+
+#[test]
+fn without_proc_that_is_what_is_missing() {
+    let _watchdog = Watchdog::new("without_proc_that_is_what_is_missing");
+    let amrun = env!("CARGO_BIN_EXE_amrun");
+    // A program that has a view of its own of the files, in which nothing is left of /proc.
+    let script = format!("mount -t tmpfs none /proc && exec {amrun} -n 1 true");
+    let mut hidden = std::process::Command::new("unshare");
+    let output = hidden.args(["--mount", "--map-root-user", "sh", "-c", &script]).output().unwrap();
+    let said = stderr(&output);
+    if said.contains("/proc is not mounted") {
+        assert_eq!(output.status.code(), Some(2), "{said}");
+    } else {
+        // Not on every machine may a test have such a view.
+        assert!(said.contains("ermi") || said.contains("not permitted"), "{said}");
+        eprintln!("skipped: {said}");
+    }
 }
 
 #[test]

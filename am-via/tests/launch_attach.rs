@@ -24,6 +24,18 @@ fn task() {
                 Command::new(own_binary()).args(role_args()).env(ROLE, "be the other").output().unwrap();
             print!("{}", stdout(&output));
         }
+        "start a helper" => {
+            let inherited = || {
+                let mut helper = Command::new("ls");
+                let files = stdout(&helper.args(["-l", "/proc/self/fd"]).output().unwrap());
+                assert!(files.contains(" 1 -> "), "{files}");
+                files.matches("memfd:am-").count()
+            };
+            let before = inherited();
+            let job = Job::attach().unwrap();
+            println!("\n{before} of {} before, {} after", 1 + 2 * job.num_tasks(), inherited());
+            job.files(0).unwrap();
+        }
         "be the other" => match Job::attach() {
             Err(JobError::TaskTaken { task, pid }) => {
                 println!(
@@ -57,8 +69,7 @@ fn task() {
 fn reach_everything() {
     let job = Job::attach().unwrap();
     for task in 0..job.num_tasks() {
-        job.control_file(task).unwrap();
-        job.heap_file(task).unwrap();
+        job.files(task).unwrap();
     }
     assert!(job.launcher_alive());
     assert!(std::ptr::eq(&*job, &*Job::attach().unwrap()), "a process has one job");
@@ -83,14 +94,6 @@ fn reached_behind(program: &str, args: &[&str]) {
     assert!(report.is_success(), "{report}");
 }
 
-fn python() -> Option<&'static str> {
-    let found = Command::new("python3").args(["-c", ""]).status().is_ok_and(|status| status.success());
-    if !found {
-        eprintln!("no python3 here: this test shows nothing");
-    }
-    found.then_some("python3")
-}
-
 #[test]
 fn a_task_attaches_directly_and_behind_a_shell() {
     let _watchdog = Watchdog::new("a_task_attaches_directly_and_behind_a_shell");
@@ -101,33 +104,6 @@ fn a_task_attaches_directly_and_behind_a_shell() {
 }
 
 #[test]
-fn a_task_attaches_when_a_wrapper_closed_all_files() {
-    let _watchdog = Watchdog::new("a_task_attaches_when_a_wrapper_closed_all_files");
-    let Some(python) = python() else { return };
-    let script = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:], close_fds=True).returncode)";
-    reached_behind(python, &["-c", script]);
-}
-
-#[test]
-fn a_task_attaches_when_a_wrapper_took_the_numbers_for_other_files() {
-    let _watchdog = Watchdog::new("a_task_attaches_when_a_wrapper_took_the_numbers_for_other_files");
-    let Some(python) = python() else { return };
-    let script = r"
-import os, sys
-null = os.open('/dev/null', os.O_RDWR)
-for number in map(int, os.listdir('/proc/self/fd')):
-    if number > 2 and number != null:
-        try:
-            os.fstat(number)
-        except OSError:
-            continue
-        os.dup2(null, number, inheritable=True)
-os.execvp(sys.argv[1], sys.argv[1:])
-";
-    reached_behind(python, &["-c", script]);
-}
-
-#[test]
 fn a_process_that_a_task_starts_is_not_that_task() {
     let _watchdog = Watchdog::new("a_process_that_a_task_starts_is_not_that_task");
     let dir = TempDir::new();
@@ -135,6 +111,19 @@ fn a_process_that_a_task_starts_is_not_that_task() {
     for task in 0..2 {
         let said = report.stdout(task).unwrap();
         assert!(said.contains(&format!("task {task} is my parent")), "{said}");
+    }
+    assert!(report.is_success(), "{report}");
+}
+
+/// A helper that a task starts may outlive the job, and what it runs may be anybody's.
+#[test]
+fn what_a_task_starts_inherits_nothing_of_the_job() {
+    let _watchdog = Watchdog::new("what_a_task_starts_inherits_nothing_of_the_job");
+    let dir = TempDir::new();
+    let report = role_job("start a helper").tasks(2).capture(&dir.0).run().unwrap();
+    for task in 0..2 {
+        let said = report.stdout(task).unwrap();
+        assert!(said.contains("5 of 5 before, 0 after"), "{said}\n{}", report.stderr(task).unwrap());
     }
     assert!(report.is_success(), "{report}");
 }

@@ -5,6 +5,7 @@
 
 mod launch_support;
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use am_via::job::{Cause, Job, TaskState};
@@ -18,9 +19,12 @@ use launch_support::*;
 #[test]
 fn task() {
     let Some(role) = role() else { return };
+    if role == "task 1 ends before it joins" && std::env::var("AM_TASK").unwrap() == "1" {
+        return;
+    }
     let job = Job::attach().unwrap();
     match role.as_str() {
-        "wait for a failure" => {
+        "wait for a failure" | "task 1 ends before it joins" => {
             sleep_until_a_failure(&job);
             println!("\nsaw: {}", job.failure().unwrap());
             std::process::exit(7);
@@ -60,13 +64,19 @@ fn task() {
             std::thread::available_parallelism().unwrap(),
         ),
         "stay" => sleep_until_a_failure(&job),
+        "wait until all have joined" => {
+            while (0..job.num_tasks()).any(|task| job.pid(task) == 0) {
+                assert_eq!(job.failure(), None);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         other => panic!("no role {other}"),
     }
 }
 
 /// Sleeps on this task's doorbell, as a wait for a message does, for much longer than any test lasts.
 fn sleep_until_a_failure(job: &Job) {
-    let mapping = Mapping::new(job.control_file(job.task()).unwrap(), DOORBELL_OFFSET as u64, 4096).unwrap();
+    let mapping = Mapping::new(job.files(job.task()).unwrap()[0], DOORBELL_OFFSET as u64, 4096).unwrap();
     let doorbell: Shared<Doorbell> = mapping.atomics(0).unwrap();
     while job.failure_epoch() == 0 {
         doorbell.sleep(SleepBarrier::SenderFence, Duration::from_secs(600), || job.failure_epoch() != 0);
@@ -173,6 +183,60 @@ fn a_task_that_leaves_early_is_told_to_the_others() {
     assert!(said.contains("saw: task 0 exited (code 0) before"), "{said}");
     assert!(report.is_success(), "the others did without it: {report:?}");
     assert_eq!(report.exit_code(), 0);
+}
+
+/// Arguments of `sh` for tasks that play a role after `first` has run.
+fn after(first: &str) -> Vec<OsString> {
+    let script = format!("{first}; exec \"$@\"");
+    let shell = ["-c".into(), script.into(), "wrapper".into(), own_binary()];
+    shell.into_iter().chain(role_args()).collect()
+}
+
+#[test]
+fn a_task_that_ends_before_it_joins_ends_the_job_of_those_that_wait_for_it() {
+    let _watchdog = Watchdog::new("a_task_that_ends_before_it_joins_ends_the_job_of_those_that_wait_for_it");
+    let shell = |first: &str| Launch::new("sh", after(first)).env(ROLE, "wait for a failure");
+    let jobs = [
+        role_job("task 1 ends before it joins"),
+        shell("test $AM_TASK != 1 || exit 0"),
+        // Behind a shell that stays, and before the others have begun.
+        shell("if test $AM_TASK = 1; then sh -c 'exit 0'; exit 0; fi; sleep 0.3"),
+    ];
+    for job in jobs {
+        let dir = TempDir::new();
+        let report = job.tasks(3).capture(&dir.0).grace(PATIENCE).run().unwrap();
+        let failure = report.failure.clone().unwrap();
+        assert_eq!((failure.task, failure.cause), (1, Cause::NeverJoined), "{report}");
+        assert_eq!(report.exit_code(), 1);
+        let line = report.to_string();
+        assert!(line.starts_with("task 1 ended with code 0 without joining the job: task "), "{line}");
+        assert!(line.contains("MPI_Init (or Task::join)"), "{line}");
+        for task in [0, 2] {
+            let said = report.stdout(task).unwrap();
+            assert!(said.contains("saw: task 1 ended with code 0 without joining the job"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_no_task_joins_is_a_good_one() {
+    let _watchdog = Watchdog::new("a_job_that_no_task_joins_is_a_good_one");
+    let report = Launch::new("sh", ["-c", "test $AM_TASK = 0 || sleep 0.2"]).tasks(3).run().unwrap();
+    assert!(report.is_success() && report.to_string().is_empty(), "{report}");
+}
+
+#[test]
+fn a_task_may_join_when_its_wrapper_has_ended() {
+    let _watchdog = Watchdog::new("a_task_may_join_when_its_wrapper_has_ended");
+    let dir = TempDir::new();
+    let leave_behind = "if test $AM_TASK = 1; then (sleep 0.5; exec \"$@\") & exit 0; fi";
+    let report = Launch::new("sh", after(leave_behind))
+        .env(ROLE, "wait until all have joined")
+        .tasks(2)
+        .capture(&dir.0)
+        .run()
+        .unwrap();
+    assert!(report.is_success(), "{report}: {:?}", report.stderr(0));
 }
 
 #[test]

@@ -1,16 +1,21 @@
-/* What a C program sees of an MPI library: half round trips, one-way streams and collectives, with buffers from malloc.
- * Prints a line a measurement: NAME BYTES NANOSECONDS (the median of the batches), from rank 0. An argument is the only NAME.
- * Built and run with each library in turn by the program `compare`; nothing in it knows which one it is. */
+/* What a C program sees of an MPI library, with buffers from malloc: compare GROUP ONLY BATCHES
+ * GROUP: pair (two tasks), threads (the same at MPI_THREAD_MULTIPLE), crowd (more tasks than cores), memory (of a task), start (nothing:
+ * the launcher is timed). ONLY: one measurement, or - for all of the group. Prints a line a measurement: NAME BYTES NANOSECONDS
+ * (median of the batches; memory: bytes of a task), from rank 0. Built and run with each library in turn by the program
+ * `compare`; nothing in it knows which one it is. */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCHES = 11, WINDOW = 64, BYTES_MAX = 4 << 20 };
+enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20, LONGS = 1000, STRIDED = 1024 };
 
-static int rank, size;
+static int rank, size, batches_wanted;
 static const char *only;
-static char *out, *in;
+static char *out, *in, *fresh;
+static MPI_Win window;
+static char *window_memory;
 
 static int by_value(const void *a, const void *b)
 {
@@ -24,9 +29,23 @@ static void fail(const char *what, int bytes)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Half round trips between ranks 0 and 1. The last byte is another one each time, and is looked at. */
-static void round_trips(char *from, int bytes, int times)
+/* A measurement runs `times` times and returns the seconds that count. */
+typedef double run_fn(int bytes, int times);
+
+static double since(double start)
 {
+    return MPI_Wtime() - start;
+}
+
+static void spin(double seconds)
+{
+    for (double start = MPI_Wtime(); since(start) < seconds;) {}
+}
+
+/* Half round trips between ranks 0 and 1. The last byte is another one each time, and is looked at. */
+static double round_trips(char *from, int bytes, int times)
+{
+    double start = MPI_Wtime();
     for (int i = 0; i < times; i++) {
         if (bytes > 0) from[bytes - 1] = (char)i;
         if (rank == 0) {
@@ -38,73 +57,181 @@ static void round_trips(char *from, int bytes, int times)
         }
         if (rank < 2 && bytes > 0 && in[bytes - 1] != (char)i) fail("a round trip", bytes);
     }
+    return since(start) / 2;
 }
 
 /* Each sends what it has just got: every line of the cache is new to the other one. */
-static void ping_pong(int bytes, int times)
+static double latency_new(int bytes, int times)
 {
-    round_trips(in, bytes, times);
+    return round_trips(in, bytes, times);
 }
 
 /* Each sends a buffer in which only the last byte changes: the rest stays in both caches. */
-static void same_data(int bytes, int times)
+static double latency_same(int bytes, int times)
 {
-    round_trips(out, bytes, times);
+    return round_trips(out, bytes, times);
 }
 
-/* Windows of non-blocking messages one way, with an answer a window. */
-static void stream(int bytes, int times)
+/* A window of non-blocking messages one way, and an answer. `step` bytes lie between the buffers of two messages. */
+static double one_window(char *from, size_t step, size_t wrap, int bytes)
 {
     MPI_Request requests[WINDOW];
+    double start = MPI_Wtime();
+    if (rank == 0) {
+        for (int w = 0; w < WINDOW; w++)
+            MPI_Isend(from + w * step % wrap, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[w]);
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        MPI_Recv(in, 0, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (rank == 1) {
+        for (int w = 0; w < WINDOW; w++) MPI_Irecv(in, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[w]);
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        MPI_Send(out, 0, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+    }
+    return since(start);
+}
+
+static double stream_same(int bytes, int times)
+{
+    double seconds = 0;
+    for (int i = 0; i < times; i += WINDOW) seconds += one_window(out, 0, 1, bytes);
+    return seconds;
+}
+
+/* Before each window, and not in its time, the sender writes what it will send: up to 256 KiB a message, each has a buffer of its own. */
+static double stream_new(int bytes, int times)
+{
+    size_t step = ((size_t)bytes + 63) / 64 * 64, wrap = FRESH_MAX / step * step;
+    double seconds = 0;
     for (int i = 0; i < times; i += WINDOW) {
+        if (rank == 0) memset(fresh, i, wrap < step * WINDOW ? wrap : step * WINDOW);
+        seconds += one_window(fresh, step, wrap, bytes);
+    }
+    return seconds;
+}
+
+/* Rank 1 has waited in its receive for so many microseconds when the message comes. */
+static double latency_after(int microseconds, int times)
+{
+    double seconds = 0;
+    for (int i = 0; i < times; i++) {
         if (rank == 0) {
-            for (int w = 0; w < WINDOW; w++) MPI_Isend(out, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[w]);
-            MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
-            MPI_Recv(in, 0, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            spin(microseconds * 1e-6);
+            double start = MPI_Wtime();
+            MPI_Send(out, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+            MPI_Recv(in, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            seconds += since(start);
         } else if (rank == 1) {
-            for (int w = 0; w < WINDOW; w++) MPI_Irecv(in, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[w]);
-            MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
-            MPI_Send(out, 0, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+            MPI_Recv(in, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(out, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
         }
     }
+    return seconds / 2;
 }
 
-static void barrier(int bytes, int times)
-{
-    (void)bytes;
-    for (int i = 0; i < times; i++) MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static void allreduce(int bytes, int times)
-{
-    for (int i = 0; i < times; i++)
-        MPI_Allreduce(out, in, bytes / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void broadcast(int bytes, int times)
-{
-    for (int i = 0; i < times; i++) MPI_Bcast(out, bytes, MPI_BYTE, i % size, MPI_COMM_WORLD);
-}
-
-static void alltoall(int bytes, int times)
-{
-    for (int i = 0; i < times; i++) MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
-}
-
-/* Times one measurement; `parts` is by how much its time is divided. */
-static void measure(const char *name, void (*run)(int, int), int bytes, int times, int parts)
-{
-    double batches[BATCHES];
-    if (only && strcmp(only, name)) return;
-    run(bytes, times / 4 + 1);
-    for (int b = 0; b < BATCHES; b++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        double start = MPI_Wtime();
-        run(bytes, times);
-        batches[b] = (MPI_Wtime() - start) * 1e9 / times / parts;
+#define COLLECTIVE(name, call)                    \
+    static double name(int bytes, int times)      \
+    {                                             \
+        (void)bytes;                              \
+        double start = MPI_Wtime();               \
+        for (int i = 0; i < times; i++) call;     \
+        return since(start);                      \
     }
-    qsort(batches, BATCHES, sizeof *batches, by_value);
-    if (rank == 0) printf("%s %d %.1f\n", name, bytes, batches[BATCHES / 2]);
+#define DOUBLES (bytes / (int)sizeof(double)), MPI_DOUBLE
+#define BYTES bytes, MPI_BYTE
+COLLECTIVE(barrier, MPI_Barrier(MPI_COMM_WORLD))
+COLLECTIVE(bcast, MPI_Bcast(out, BYTES, 0, MPI_COMM_WORLD))
+COLLECTIVE(bcast_rotating, MPI_Bcast(out, BYTES, i % size, MPI_COMM_WORLD))
+COLLECTIVE(allreduce, MPI_Allreduce(out, in, DOUBLES, MPI_SUM, MPI_COMM_WORLD))
+COLLECTIVE(alltoall, MPI_Alltoall(out, BYTES, in, BYTES, MPI_COMM_WORLD))
+COLLECTIVE(allgather, MPI_Allgather(out, BYTES, in, BYTES, MPI_COMM_WORLD))
+COLLECTIVE(reduce, MPI_Reduce(out, in, DOUBLES, MPI_SUM, 0, MPI_COMM_WORLD))
+COLLECTIVE(reduce_rotating, MPI_Reduce(out, in, DOUBLES, MPI_SUM, i % size, MPI_COMM_WORLD))
+COLLECTIVE(gather, MPI_Gather(out, BYTES, in, BYTES, 0, MPI_COMM_WORLD))
+COLLECTIVE(gather_rotating, MPI_Gather(out, BYTES, in, BYTES, i % size, MPI_COMM_WORLD))
+
+/* One-sided: rank 0 to rank 1, which waits in a barrier. */
+#define ONE_SIDED(name, call)                                  \
+    static double name(int bytes, int times)                   \
+    {                                                          \
+        (void)bytes;                                           \
+        double seconds = 0;                                    \
+        if (rank == 0) {                                       \
+            double start = MPI_Wtime();                        \
+            for (int i = 0; i < times; i++) {                  \
+                call;                                          \
+                MPI_Win_flush(1, window);                      \
+            }                                                  \
+            seconds = since(start);                            \
+        }                                                      \
+        MPI_Barrier(MPI_COMM_WORLD);                           \
+        return seconds;                                        \
+    }
+static MPI_Datatype strided;
+ONE_SIDED(put_flush, MPI_Put(out, BYTES, 1, 0, BYTES, window))
+ONE_SIDED(get_flush, MPI_Get(in, BYTES, 1, 0, BYTES, window))
+ONE_SIDED(fetch_and_op, MPI_Fetch_and_op(out, in, MPI_INT64_T, 1, 0, MPI_SUM, window))
+ONE_SIDED(compare_and_swap, MPI_Compare_and_swap(out, out, in, MPI_INT64_T, 1, 0, window))
+ONE_SIDED(accumulate, MPI_Accumulate(out, 1, MPI_INT64_T, 1, 0, 1, MPI_INT64_T, MPI_SUM, window))
+ONE_SIDED(get_accumulate, MPI_Get_accumulate(out, bytes / 8, MPI_INT64_T, in, bytes / 8, MPI_INT64_T, 1, 0, bytes / 8, MPI_INT64_T, MPI_SUM, window))
+ONE_SIDED(put_strided, MPI_Put(out, 1, strided, 1, 0, 1, strided, window))
+
+/* Two tasks of several threads: pair t of threads has tag t. */
+static int pairs, pair_bytes, pair_times;
+
+static void *one_pair(void *tag)
+{
+    int t = (int)(size_t)tag;
+    char mine[64] = { 0 };
+    for (int i = 0; i < pair_times; i++) {
+        if (rank == 0) MPI_Send(mine, pair_bytes, MPI_BYTE, 1, t, MPI_COMM_WORLD);
+        MPI_Recv(mine, pair_bytes, MPI_BYTE, 1 - rank, t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 1) MPI_Send(mine, pair_bytes, MPI_BYTE, 0, t, MPI_COMM_WORLD);
+    }
+    return NULL;
+}
+
+static double run_pairs(int bytes, int times)
+{
+    pthread_t threads[2];
+    pair_bytes = bytes;
+    pair_times = times / pairs;
+    double start = MPI_Wtime();
+    for (int t = 1; t < pairs; t++)
+        if (pthread_create(&threads[t], NULL, one_pair, (void *)(size_t)t)) MPI_Abort(MPI_COMM_WORLD, 2);
+    one_pair(NULL);
+    for (int t = 1; t < pairs; t++) pthread_join(threads[t], NULL);
+    return since(start) / 2;
+}
+
+static double threads_one_pair(int bytes, int times)
+{
+    pairs = 1;
+    return run_pairs(bytes, times);
+}
+
+static double threads_two_pairs(int bytes, int times)
+{
+    pairs = 2;
+    return run_pairs(bytes, times);
+}
+
+static int is_wanted(const char *name)
+{
+    return !strcmp(only, "-") || !strcmp(only, name);
+}
+
+static void measure(const char *name, run_fn *run, int bytes, int times)
+{
+    double batches[BATCHES_MAX];
+    if (!is_wanted(name)) return;
+    run(bytes, times / 4 + 1);
+    for (int b = 0; b < batches_wanted; b++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        batches[b] = run(bytes, times) * 1e9 / times;
+    }
+    qsort(batches, (size_t)batches_wanted, sizeof *batches, by_value);
+    if (rank == 0) printf("%s %d %.1f\n", name, bytes, batches[batches_wanted / 2]);
+    if (rank == 0) fflush(stdout);
 }
 
 static int times_for(int bytes)
@@ -112,33 +239,126 @@ static int times_for(int bytes)
     return bytes <= 8192 ? 1024 : bytes <= 65536 ? 256 : bytes <= 1 << 20 ? 64 : 16;
 }
 
+static int window_times(int bytes)
+{
+    int times = times_for(bytes);
+    return times < WINDOW ? WINDOW : times;
+}
+
+static void collectives(int bytes)
+{
+    static const struct { const char *name; run_fn *run; int parts; } all[] = {
+        { "bcast", bcast, 1 }, { "bcast_rotating", bcast_rotating, 1 }, { "allreduce", allreduce, 1 },
+        { "alltoall", alltoall, 2 }, { "allgather", allgather, 2 }, { "reduce", reduce, 1 },
+        { "reduce_rotating", reduce_rotating, 1 }, { "gather", gather, 2 }, { "gather_rotating", gather_rotating, 2 },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].parts == 1 || bytes * size <= BYTES_MAX) measure(all[i].name, all[i].run, bytes, times_for(bytes) / 2);
+}
+
+static void open_window(void)
+{
+    MPI_Win_allocate(1 << 20, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window_memory, &window);
+    memset(window_memory, 0, 1 << 20);
+    MPI_Type_vector(STRIDED, 1, 2, MPI_INT64_T, &strided);
+    MPI_Type_commit(&strided);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, window);
+}
+
+static void close_window(void)
+{
+    MPI_Win_unlock_all(window);
+    MPI_Type_free(&strided);
+    MPI_Win_free(&window);
+}
+
+static void pair(void)
+{
+    static const int sizes[] = { 8, 64, 256, 1024, 4096, 16384, 65536, 262144, 1 << 20, BYTES_MAX };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        measure("latency_new", latency_new, sizes[i], times_for(sizes[i]));
+        measure("latency_same", latency_same, sizes[i], times_for(sizes[i]));
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        measure("stream_new", stream_new, sizes[i], window_times(sizes[i]));
+        measure("stream_same", stream_same, sizes[i], window_times(sizes[i]));
+    }
+    measure("latency_after", latency_after, 200, 32);
+    measure("latency_after", latency_after, 500, 16);
+    measure("latency_after", latency_after, 2000, 8);
+    measure("barrier", barrier, 0, 512);
+    collectives(8);
+    collectives(1024);
+    collectives(65536);
+    collectives(1 << 20);
+    open_window();
+    measure("put_flush", put_flush, 8, 1024);
+    measure("get_flush", get_flush, 8, 1024);
+    measure("fetch_and_op", fetch_and_op, 8, 1024);
+    measure("compare_and_swap", compare_and_swap, 8, 1024);
+    measure("accumulate", accumulate, 8, 1024);
+    if (batches_wanted > 5) measure("get_accumulate", get_accumulate, 8 * LONGS, 2);
+    measure("put_strided", put_strided, 8 * STRIDED, 16);
+    close_window();
+}
+
+static void crowd(void)
+{
+    measure("crowd_barrier", barrier, 0, 64);
+    measure("crowd_allreduce", allreduce, 8, 64);
+    measure("crowd_alltoall", alltoall, 1024, 32);
+}
+
+/* What a task holds when it has exchanged a message with each other one; shared pages by their share. */
+static void memory(void)
+{
+    long pss = 0, all = 0;
+    char line[256];
+    for (int i = 0; i < 4; i++) MPI_Alltoall(out, 64, MPI_BYTE, in, 64, MPI_BYTE, MPI_COMM_WORLD);
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "Pss:", 4)) pss = atol(line + 4) * 1024;
+    if (file) fclose(file);
+    MPI_Reduce(&pss, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0) printf("memory %d %.1f\n", size, (double)all / size);
+}
+
 int main(int argc, char **argv)
 {
-    static const int sizes[] = { 0, 8, 64, 256, 1024, 4096, 16384, 65536, 262144, 1 << 20, BYTES_MAX };
-    MPI_Init(&argc, &argv);
+    int level;
+    if (argc != 4) {
+        fprintf(stderr, "usage: compare GROUP ONLY BATCHES\n");
+        return 2;
+    }
+    const char *group = argv[1];
+    int with_threads = !strcmp(group, "threads");
+    MPI_Init_thread(&argc, &argv, with_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc > 1) only = argv[1];
-    out = malloc((size_t)BYTES_MAX);
-    in = malloc((size_t)BYTES_MAX);
-    if (size < 2 || !out || !in) MPI_Abort(MPI_COMM_WORLD, 2);
-    memset(out, 0, BYTES_MAX);
-    memset(in, 0, BYTES_MAX);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        measure("ping_pong", ping_pong, sizes[i], times_for(sizes[i]), 2);
-    for (size_t i = 5; i < sizeof sizes / sizeof *sizes; i++)
-        measure("same_data", same_data, sizes[i], times_for(sizes[i]), 2);
-    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++) {
-        int times = times_for(sizes[i]);
-        measure("stream", stream, sizes[i], times < WINDOW ? WINDOW : times, 1);
+    only = argv[2];
+    batches_wanted = atoi(argv[3]);
+    if (batches_wanted < 1 || batches_wanted > BATCHES_MAX) MPI_Abort(MPI_COMM_WORLD, 2);
+    int is_memory = !strcmp(group, "memory") || !strcmp(group, "start");
+    size_t length = is_memory ? (size_t)size * 64 : BYTES_MAX;
+    out = calloc(length, 1);
+    in = calloc(length, 1);
+    fresh = is_memory ? NULL : calloc(FRESH_MAX, 1);
+    if (!out || !in || (!fresh && !is_memory)) MPI_Abort(MPI_COMM_WORLD, 2);
+    if (!is_memory) {
+        memset(out, 0, length);
+        memset(in, 0, length);
+        memset(fresh, 0, FRESH_MAX);
     }
-    measure("barrier", barrier, 0, 512, 1);
-    for (int bytes = 8; bytes <= 1 << 20; bytes *= 32) {
-        int times = times_for(bytes) / 2;
-        measure("allreduce", allreduce, bytes, times, 1);
-        measure("broadcast", broadcast, bytes, times, 1);
-        if (bytes * size <= BYTES_MAX) measure("alltoall", alltoall, bytes, times, 1);
+    if (with_threads && level >= MPI_THREAD_MULTIPLE) {
+        measure("threads_one_pair", threads_one_pair, 8, 1024);
+        measure("threads_two_pairs", threads_two_pairs, 8, 1024);
     }
+    if (!strcmp(group, "one_core")) measure("one_core", latency_new, 8, 1024);
+    if (!strcmp(group, "pair") && size == 2) pair();
+    if (!strcmp(group, "crowd")) crowd();
+    if (!strcmp(group, "memory")) memory();
+    free(fresh);
     free(out);
     free(in);
     MPI_Finalize();

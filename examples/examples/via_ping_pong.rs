@@ -15,7 +15,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use am_examples::statistics::median;
@@ -70,7 +70,7 @@ const OPERATIONS: [(Operation, &str); 4] = [
 
 /// Registered memory.
 struct Region {
-    memory: Arc<Memory>,
+    memory: Rc<Memory>,
     handle: MemHandle,
 }
 

@@ -1,4 +1,5 @@
-//! Makes the exported functions from the prototypes in `include/mpi.h`, so that header and library cannot differ.
+//! Makes the exported functions from the prototypes in `include/mpi.h`, and the constants from its constants, so that header and
+//! library cannot differ.
 //!
 //! Each function is exported by two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small
 //! letters) somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made
@@ -10,6 +11,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+#[path = "build/constants.rs"]
+mod constants;
 #[path = "build/fortran.rs"]
 mod fortran;
 #[path = "build/fortran_text.rs"]
@@ -18,6 +21,7 @@ mod fortran_text;
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A parameter of a prototype.
+#[derive(Clone)]
 struct Parameter {
     name: String,
     /// Its type in Rust.
@@ -28,6 +32,7 @@ struct Parameter {
 }
 
 /// A function of the header, as it is in C and in Rust.
+#[derive(Clone)]
 struct Prototype {
     returns: String,
     parameters: Vec<Parameter>,
@@ -41,19 +46,23 @@ fn main() -> Fallible<()> {
     println!("cargo:rerun-if-changed=build");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     let header = fs::read_to_string(root.join("include/mpi.h"))?;
-    let prototypes = prototypes(&header)?;
+    let constants = constants::constants(&header)?;
+    fs::write(out.join("constants.rs"), constants::in_rust(&constants)?)?;
+    let standard = prototypes(&header, "prototypes", 664)?;
+    let removed = prototypes(&header, "removed prototypes", 10)?;
+    let all: BTreeMap<_, _> = standard.clone().into_iter().chain(removed).collect();
     let implemented = implemented(&root.join("src"))?;
     let mut text = String::new();
-    for (name, prototype) in &prototypes {
-        export(&mut text, name, prototype, &prototypes, &implemented)?;
+    for (name, prototype) in &all {
+        export(&mut text, name, prototype, &all, &implemented)?;
     }
     fs::write(out.join("exports.rs"), text)?;
-    let there = prototypes.keys().filter(|name| is_there(name, &prototypes, &implemented)).count();
+    let there = standard.keys().filter(|name| is_there(name, &standard, &implemented)).count();
     println!("cargo:rustc-env=MPI_FUNCTIONS_THERE={there}");
-    println!("cargo:rustc-env=MPI_FUNCTIONS={}", prototypes.len());
-    let routines = fortran::routines(&prototypes)?;
+    println!("cargo:rustc-env=MPI_FUNCTIONS={}", standard.len());
+    let routines = fortran::routines(&standard)?;
     fs::write(out.join("fortran_exports.rs"), fortran::exports(&routines)?)?;
-    fs::write(out.join("mpif.h"), fortran_text::mpif(&header)?)?;
+    fs::write(out.join("mpif.h"), fortran_text::mpif(&constants)?)?;
     fs::write(out.join("mpi.f90"), fortran_text::module(&routines)?)?;
     name_with_version(&out)?;
     Ok(())
@@ -69,10 +78,12 @@ fn name_with_version(out: &Path) -> Fallible<()> {
     }
 }
 
-/// The prototypes of the header, by name.
-fn prototypes(header: &str) -> Fallible<BTreeMap<String, Prototype>> {
-    let (_, text) = header.split_once("/* prototypes begin */").ok_or("mpi.h has no prototypes")?;
-    let (text, _) = text.split_once("/* prototypes end */").ok_or("the prototypes of mpi.h do not end")?;
+/// The prototypes of a part of the header, by name: as many as are expected.
+fn prototypes(header: &str, part: &str, expected: usize) -> Fallible<BTreeMap<String, Prototype>> {
+    let begin = header.split_once(&format!("/* {part} begin */"));
+    let (_, text) = begin.ok_or_else(|| format!("mpi.h has no {part}"))?;
+    let end = text.split_once(&format!("/* {part} end */"));
+    let (text, _) = end.ok_or_else(|| format!("the {part} of mpi.h do not end"))?;
     let mut found = BTreeMap::new();
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         let wrong = || format!("not a prototype: {statement}");
@@ -87,8 +98,8 @@ fn prototypes(header: &str) -> Fallible<BTreeMap<String, Prototype>> {
             .collect::<Fallible<_>>()?;
         found.insert(name.to_owned(), Prototype { returns: type_in_rust(returns)?, parameters });
     }
-    if found.len() < 664 {
-        return Err(format!("mpi.h declares {} functions only", found.len()).into());
+    if found.len() != expected {
+        return Err(format!("mpi.h has {} {part}, not {expected}", found.len()).into());
     }
     Ok(found)
 }
@@ -245,6 +256,10 @@ fn checks(name: &str, prototype: &Prototype) -> String {
         .find_map(|kind| {
             about(kind).map(|parameter| format!("crate::errors::Of::{kind}({})", parameter.name))
         })
+        .or_else(|| {
+            made_with(name)
+                .map(|on| format!("crate::errors::Of::Made(crate::errhandlers::On::{on}, errhandler)"))
+        })
         .unwrap_or_else(|| "crate::errors::Of::Process".to_owned());
     for parameter in &prototype.parameters {
         let argument = &parameter.name;
@@ -259,6 +274,16 @@ fn checks(name: &str, prototype: &Prototype) -> String {
         }
     }
     text
+}
+
+/// The kind of object that a function makes with an error handler, which hears of what goes wrong in the making too (MPI 5.0
+/// sections 7.4.2 and 11.3.1).
+fn made_with(function: &str) -> Option<&'static str> {
+    match function {
+        "MPI_Session_init" => Some("Session"),
+        "MPI_Comm_create_from_group" | "MPI_Intercomm_create_from_groups" => Some("Communicator"),
+        _ => None,
+    }
 }
 
 /// Whether a parameter is where the function always leaves something.

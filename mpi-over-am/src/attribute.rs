@@ -4,8 +4,8 @@
 //! object by the number that the layer above gave it, so that one store serves Rust and C.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -37,7 +37,18 @@ struct Inner {
     kind: ObjectKind,
     copy: Box<CopyFunction>,
     delete: Box<DeleteFunction>,
-    freed: AtomicBool,
+}
+
+/// A key that lives as long as an attribute or a [`Keyval`] has it: what is left of a key that a program has freed.
+#[derive(Clone, Debug)]
+pub struct WeakKeyval(Weak<Inner>);
+
+impl WeakKeyval {
+    /// The key, if anything still has it.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Keyval> {
+        self.0.upgrade().map(Keyval)
+    }
 }
 
 static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -52,13 +63,7 @@ impl Keyval {
     ) -> Self {
         // Ordering: the number publishes nothing; it only has to be another one each time.
         let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
-        Self(Arc::new(Inner {
-            number,
-            kind,
-            copy: Box::new(copy),
-            delete: Box::new(delete),
-            freed: AtomicBool::new(false),
-        }))
+        Self(Arc::new(Inner { number, kind, copy: Box::new(copy), delete: Box::new(delete) }))
     }
 
     /// A key whose values go to duplicates as they are (`MPI_COMM_DUP_FN`, `MPI_COMM_NULL_DELETE_FN`).
@@ -85,17 +90,15 @@ impl Keyval {
         self.0.kind
     }
 
-    /// No new value gets the key (`MPI_Comm_free_keyval`); those that have it keep it, and their callbacks.
-    ///
-    /// # Errors
-    /// A key that was freed before.
-    pub fn free(&self) -> Result<()> {
-        // Ordering: a mark of its own; nothing else is read because of it.
-        if self.0.freed.swap(true, Ordering::Relaxed) { Err(self.unusable("Keyval::free")) } else { Ok(()) }
+    /// The same key without a hold on it: a program that drops its keyval has freed it (`MPI_Comm_free_keyval`), and attributes
+    /// that have it keep it, and its callbacks (MPI 5.0 section 7.7.2).
+    #[must_use]
+    pub fn downgrade(&self) -> WeakKeyval {
+        WeakKeyval(Arc::downgrade(&self.0))
     }
 
     fn unusable(&self, call: &'static str) -> Error {
-        let what = "the keyval was freed, or is for another kind of object";
+        let what = "the keyval is for another kind of object";
         Error::refused(ErrorClass::Keyval, call, what, i64::try_from(self.0.number).unwrap_or(i64::MAX))
     }
 }
@@ -168,10 +171,9 @@ impl Attributes {
     /// Gives a key a value. An older value has been deleted before ([`deletion`](Self::deletion)).
     ///
     /// # Errors
-    /// A key that was freed, or is for another kind of object.
+    /// A key for another kind of object.
     pub fn set(&mut self, kind: ObjectKind, keyval: &Keyval, value: u64) -> Result<()> {
-        // Ordering: as in `free`.
-        if keyval.kind() != kind || keyval.0.freed.load(Ordering::Relaxed) {
+        if keyval.kind() != kind {
             return Err(keyval.unusable("set_attribute"));
         }
         self.remove(keyval);
@@ -271,15 +273,18 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_for_one_kind_and_until_they_are_freed() {
+    fn keys_are_for_one_kind_and_live_until_the_last_attribute_goes() {
         let keyval = Keyval::duplicated(ObjectKind::Window);
         let mut attributes = Attributes::new();
         assert_eq!(attributes.set(KIND, &keyval, 1).unwrap_err().class(), ErrorClass::Keyval);
         assert_eq!(attributes.get(KIND, &keyval).unwrap_err().class(), ErrorClass::Keyval);
         attributes.set(ObjectKind::Window, &keyval, 1).unwrap();
-        keyval.free().unwrap();
-        assert_eq!(keyval.free().unwrap_err().class(), ErrorClass::Keyval);
-        assert_eq!(attributes.set(ObjectKind::Window, &keyval, 2).unwrap_err().class(), ErrorClass::Keyval);
-        assert_eq!(attributes.get(ObjectKind::Window, &keyval).unwrap(), Some(1));
+        let freed = keyval.downgrade();
+        drop(keyval);
+        let again = freed.upgrade().unwrap();
+        assert_eq!(attributes.get(ObjectKind::Window, &again).unwrap(), Some(1));
+        attributes.remove(&again);
+        drop(again);
+        assert!(freed.upgrade().is_none());
     }
 }

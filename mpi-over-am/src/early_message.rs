@@ -28,6 +28,11 @@ pub(crate) enum EarlyMessage {
 }
 
 impl EarlyMessage {
+    /// Whether its bytes are at the sender, under this ticket.
+    pub(crate) fn is_announced_as(&self, own: Ticket) -> bool {
+        matches!(self, Self::Announced { ticket, .. } if *ticket == own)
+    }
+
     /// Bytes of the message.
     pub(crate) fn len(&self) -> u64 {
         match self {

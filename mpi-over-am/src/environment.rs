@@ -200,9 +200,21 @@ impl<F: Fabric> Environment<F> {
         self.alone.clone()
     }
 
+    /// Says whether calls go on when another task has failed: then only those fail that need that task. At first they don't, and each
+    /// call that waits reports the failure. Whether the launcher lets the other tasks go on is the job's own choice
+    /// (`am_via::job::Job::set_continue_on_failure`).
+    ///
+    /// # Errors
+    /// As any call.
+    pub fn set_go_on(&self, go_on: bool) -> Result<()> {
+        self.state()?.context.set_go_on(go_on);
+        Ok(())
+    }
+
     /// Several threads take turns with this environment, by a lock of the layer above, and `give_turn` lets the others have
-    /// theirs, or calls what it gets, a [`rest`](Communicator::rest), where none wants one. It is called, outside of everything of
-    /// this crate, while communicators are made and wait for other tasks.
+    /// theirs, or calls what it gets, a [`rest`](Communicator::rest), where none wants one. It is called, while nothing of this crate is
+    /// borrowed, by the calls that wait for other tasks in several steps: those that make communicators, those of windows and of send
+    /// buffers, and [`collective_data_in_turns`](Communicator::collective_data_in_turns).
     ///
     /// # Errors
     /// As any call.
@@ -280,7 +292,17 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer).
     pub fn flush_buffer_for(&self, owner: BufferOwner) -> Result<()> {
+        self.wait_for_buffer(owner)?;
         protocol::flush(&mut *self.state()?, owner)
+    }
+
+    /// Waits until all messages have gone from a buffer, also those that other threads send meanwhile.
+    fn wait_for_buffer(&self, owner: BufferOwner) -> Result<()> {
+        loop {
+            let first = protocol::first_under_way(&mut *self.state()?, owner);
+            let Some(first) = first else { return Ok(()) };
+            self.world.wait_over_in_turns(first)?;
+        }
     }
 
     /// Starts to wait until all messages that are in a buffer have gone (`MPI_Buffer_iflush` and its like).
@@ -301,6 +323,7 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer_for(&self, owner: BufferOwner) -> Result<Option<SendBuffer>> {
+        self.wait_for_buffer(owner)?;
         protocol::detach(&mut *self.state()?, owner)
     }
 

@@ -330,19 +330,38 @@ pub enum Error {
         /// What was given.
         value: i64,
     },
+    /// Memory that all tasks of a window map is not to be had.
+    #[error("memory that all tasks share is not to be had: {why}")]
+    Unshareable {
+        /// What the task that cannot make or map it says.
+        why: String,
+    },
     /// Elements that are not in a window, or in no piece of memory that is attached to it.
-    #[error(
-        "{len} bytes at {offset} are not in the window of rank {rank}, which has {size} bytes (a dynamic window: as many pieces)"
-    )]
+    #[error("{len} bytes at {offset} are not in the window of rank {rank}, which has {size} bytes")]
     OutsideWindow {
         /// Whose window.
         rank: u32,
-        /// Bytes from the window's start; in a dynamic window, an address.
+        /// Bytes from the window's start.
         offset: i64,
         /// Bytes.
         len: u64,
-        /// Bytes of the window, or pieces of a dynamic one.
+        /// Bytes of the window.
         size: u64,
+    },
+    /// An address in a dynamic window where nothing is attached, or not enough.
+    #[error(
+        "{len} bytes at address {address:#x} are not attached to the window of rank {rank}, which has {pieces} pieces attached: \
+         attach all of them, in one piece or in several that touch each other"
+    )]
+    NotAttached {
+        /// Whose window.
+        rank: u32,
+        /// The address in that task.
+        address: i64,
+        /// Bytes.
+        len: u64,
+        /// Pieces that are attached there.
+        pieces: u64,
     },
     /// A callback of the program has failed: an attribute's, for instance.
     #[error("{call}: the program's callback has failed with code {code}")]
@@ -482,7 +501,8 @@ impl Error {
                 ErrorClass::Rank
             }
             Self::Refused { class, .. } => *class,
-            Self::OutsideWindow { .. } => ErrorClass::RmaRange,
+            Self::OutsideWindow { .. } | Self::NotAttached { .. } => ErrorClass::RmaRange,
+            Self::Unshareable { .. } => ErrorClass::RmaShared,
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
             Self::Truncated { .. } | Self::WaysDiffer { .. } => ErrorClass::Truncate,
@@ -530,6 +550,7 @@ impl Error {
             | Self::TwiceInGroup { .. }
             | Self::Refused { .. }
             | Self::OutsideWindow { .. }
+            | Self::NotAttached { .. }
             | Self::Callback { .. }
             | Self::Undefined { .. }
             | Self::Missing { .. }
@@ -549,7 +570,7 @@ impl Error {
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
             Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,
-            Self::Signal { .. } | Self::Thread { .. } => Fault::System,
+            Self::Signal { .. } | Self::Thread { .. } | Self::Unshareable { .. } => Fault::System,
             Self::Core(error) => error.fault(),
         }
     }

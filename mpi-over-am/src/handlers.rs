@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply};
+use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply, Ticket};
 use am_core::task::Endpoint;
 
 use crate::budget::Budget;
@@ -244,6 +244,12 @@ impl HandlerSet for MpiHandlers {
     #[inline(always)]
     fn complete_plain_request(&mut self, request: u64, _source: Endpoint, len: u64, placed: u64) {
         self.requests.complete_plain(RequestId::from_number(request), len, placed);
+    }
+
+    /// A message that a receive or a matched probe has taken stays: it is the receiver's.
+    fn withdraw(&mut self, ticket: Ticket) -> bool {
+        let is_it = |message: &EarlyMessage| message.is_announced_as(ticket);
+        self.early.remove_if(is_it).or_else(|| self.early_collective.remove_if(is_it)).is_some()
     }
 
     fn count(&self) -> usize {

@@ -37,9 +37,13 @@
 //!
 //! - Messages of a pair on one communicator do not overtake each other, in whatever mode and of whatever length.
 //! - Errors are values, and say whose fault they are. A call that fails has ended its operation.
-//! - Buffers are safe whatever a program does: borrowed ones are lent for a call or a scope that waits, owned ones come back
-//!   by a wait, and forgetting a request does no harm. A type can be sent if it is `NoUninit` and received if it is
+//! - Buffers are safe whatever safe code does: borrowed ones are lent for a call or a scope that waits, owned ones come back
+//!   by a wait, and forgetting a request does no harm. Memory without a lifetime ([`SendData`], [`RecvData`], a
+//!   [`WindowMemory`] or [`LentMemory`] of a pointer) takes an `unsafe` promise when it is made. A type can be sent if it is `NoUninit` and received if it is
 //!   `AnyBitPattern` (both of the crate `bytemuck`), or if it derives [`Equivalence`].
+//! - No safe call corrupts the memory of another task. The limits are those that [`am_core`] lists under "What is not promised": a task
+//!   that writes past the library (C, `unsafe`) is not contained, and local accesses to a window can race with transfers if both are in
+//!   one process.
 //! - An [`Environment`] belongs to one thread, and takes no lock; a [`SharedEnvironment`] serves any number of them.
 
 #![deny(unsafe_code)]

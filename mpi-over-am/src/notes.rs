@@ -106,19 +106,6 @@ pub(crate) fn send<F: Fabric>(
     Ok(state.context.amsend(to, handlers::NOTE, &uhdr, &[], AmOptions::default())?)
 }
 
-/// Waits for the next note with this key.
-///
-/// # Errors
-/// What progress reports.
-pub(crate) fn receive<F: Fabric>(state: &mut State<F>, key: Key) -> Result<Words> {
-    let mut words = None;
-    state.wait_for(|context| {
-        words = context.handlers_mut().notes.take(key);
-        words.is_some()
-    })?;
-    Ok(words.expect("the wait ended because it was there"))
-}
-
 /// A request that is over when the next note with this key is in the slot.
 pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, key: Key) -> (RequestId, Slot) {
     let handlers = state.handlers();

@@ -48,15 +48,15 @@ impl<F: Fabric> Session<F> {
         Ok(info)
     }
 
-    /// The tasks of a set (`MPI_Group_from_session_pset`).
+    /// The tasks of a set (`MPI_Group_from_session_pset`). The case of the letters does not matter.
     ///
     /// # Errors
     /// There is no such set.
     pub fn group(&self, set: &str) -> Result<Group> {
         let all = self.world.group();
         match set {
-            WORLD_SET => Ok(all),
-            SELF_SET => all.incl(&[self.world.rank()]),
+            set if set.eq_ignore_ascii_case(WORLD_SET) => Ok(all),
+            set if set.eq_ignore_ascii_case(SELF_SET) => all.incl(&[self.world.rank()]),
             _ => {
                 let what = "there is no such set; there are mpi://WORLD and mpi://SELF";
                 let len = i64::try_from(set.len()).unwrap_or(i64::MAX);

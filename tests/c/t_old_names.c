@@ -92,8 +92,31 @@ static void names(void) {
     MPI_Errhandler_free(&handler), MPI_Errhandler_free(&found), MPI_Comm_free(&comm);
 }
 
+/* They are functions, of which a program takes the address and which a tool stands in front of. */
+static void functions(void) {
+    int (*extent_of)(MPI_Datatype, MPI_Aint *) = MPI_Type_extent, (*make)(MPI_Handler_function *, MPI_Errhandler *) = PMPI_Errhandler_create;
+    int (*set)(MPI_Comm, MPI_Errhandler) = MPI_Errhandler_set, lengths[1] = {1};
+    MPI_Aint extent, start, places[1] = {0};
+    MPI_Datatype type = MPI_INT, made;
+    MPI_Errhandler handler, found;
+    CHECK(extent_of(MPI_DOUBLE, &extent) == MPI_SUCCESS && extent == sizeof(double));
+    CHECK(PMPI_Type_lb(MPI_INT, &extent) == MPI_SUCCESS && extent == 0);
+    CHECK(PMPI_Type_ub(MPI_INT, &extent) == MPI_SUCCESS && extent == sizeof(int));
+    CHECK(PMPI_Address(&start, &start) == MPI_SUCCESS && start == (MPI_Aint)&start);
+    CHECK(PMPI_Type_struct(1, lengths, places, &type, &made) == MPI_SUCCESS);
+    MPI_Type_free(&made);
+    CHECK(PMPI_Type_hindexed(1, lengths, places, type, &made) == MPI_SUCCESS);
+    MPI_Type_free(&made);
+    CHECK(PMPI_Type_hvector(1, 1, 4, type, &made) == MPI_SUCCESS);
+    MPI_Type_free(&made);
+    CHECK(make(hear, &handler) == MPI_SUCCESS && set(MPI_COMM_SELF, handler) == MPI_SUCCESS);
+    CHECK(PMPI_Errhandler_get(MPI_COMM_SELF, &found) == MPI_SUCCESS && found == handler);
+    PMPI_Errhandler_set(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Errhandler_free(&found), MPI_Errhandler_free(&handler);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    numbers(), names();
+    numbers(), names(), functions();
     return end();
 }

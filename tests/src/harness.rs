@@ -237,7 +237,9 @@ impl Outcome {
 }
 
 impl TaskOutcome {
-    fn is_success(&self) -> bool {
+    /// Whether it ended with code 0 after its body had returned.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
         self.ended == Some(Ended::Exited(0)) && self.stdout.lines().any(|line| line == BODY_ENDED)
     }
 

@@ -6,8 +6,24 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long a command may take; all take less than a few seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How long a command may take; all take less than a few seconds, but where a checker looks on.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// More options of the compilers, separated by spaces: `-fsanitize=address`, where the library is built so too.
+const COMPILER_OPTIONS: &str = "TESTS_COMPILER_OPTIONS";
+/// What each task is started under, with its options: `valgrind -q --error-exitcode=99`.
+const UNDER: &str = "TESTS_UNDER";
+
+/// More options for the compilers of programs, as a person or `.ci/run` wants them.
+#[must_use]
+pub fn compiler_options() -> Vec<String> {
+    words_of(COMPILER_OPTIONS)
+}
+
+fn words_of(variable: &str) -> Vec<String> {
+    let text = env::var(variable).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
 
 /// The folder of this build's programs: `target/release` or `target/debug`.
 ///
@@ -56,17 +72,6 @@ fn text_of(pipe: Option<impl std::io::Read>) -> String {
         pipe.read_to_end(&mut bytes).expect("a pipe can be read");
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Whether a program can be run; says that the test is skipped where it cannot.
-#[must_use]
-pub fn has(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("skipped: no {program}");
-    }
-    found
 }
 
 /// Builds the library, the wrappers and the launcher, once for all tests of a file.
@@ -137,13 +142,15 @@ pub fn compile_and_run_under(wrapper: &str, options: &[&str], source: &str, all:
     let scratch = Scratch::new(&source.replace(['/', '.'], "-"));
     let program = scratch.path().join("program");
     let mut compile = Command::new(folder().join(wrapper));
-    compile.args(options).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)).arg("-o").arg(&program);
+    let source_file = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    compile.args(options).args(compiler_options()).arg(source_file).arg("-o").arg(&program);
     // Modules of the program's own are left where it is compiled.
     let (good, said) = run(compile.current_dir(scratch.path()).env("XDG_CACHE_HOME", scratch.path()));
     assert!(good, "{source} does not compile: {said}");
     for (settings, tasks) in all.iter().flat_map(|settings| ["1", "2", "3"].map(|tasks| (settings, tasks))) {
         let mut start = Command::new(folder().join("mpiexec"));
-        let (good, said) = run(start.args(["-n", tasks]).arg(&program).envs(settings.iter().copied()));
+        start.args(["-n", tasks]).args(words_of(UNDER)).arg(&program).envs(settings.iter().copied());
+        let (good, said) = run(&mut start);
         assert!(good && said.contains("all good"), "{source} with {tasks} tasks and {settings:?}: {said}");
     }
 }

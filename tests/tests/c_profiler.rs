@@ -41,25 +41,23 @@ fn counts(wrapper: &str, source: &str) {
 }
 
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn a_tool_sees_the_calls_of_c() {
-    if programs::has("cc") {
-        counts("mpicc", "c/t_profiled.c");
-    }
+    counts("mpicc", "c/t_profiled.c");
 }
 
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+#[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
 fn a_tool_sees_the_calls_of_fortran() {
-    if programs::has("cc") && programs::has("gfortran") {
-        counts("mpifort", "fortran/t_profiled.f90");
-    }
+    counts("mpifort", "fortran/t_profiled.f90");
 }
 
 /// The arguments of Fortran as C gets them: the tool looks at them in the library's place.
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+#[cfg_attr(not(has_gfortran), ignore = "no gfortran was found")]
 fn arguments_of_fortran_arrive_in_c() {
-    if !programs::has("cc") || !programs::has("gfortran") {
-        return;
-    }
     programs::build();
     let scratch = Scratch::new("arguments");
     let tool =
@@ -72,13 +70,26 @@ fn arguments_of_fortran_arrive_in_c() {
 }
 
 #[test]
+#[cfg_attr(not(has_cxx), ignore = "no C++ compiler (c++) was found")]
 fn nothing_unwinds_through_the_library() {
-    if !programs::has("c++") {
-        return;
-    }
     programs::build();
     let scratch = Scratch::new("nothing-unwinds");
     let program = compile("mpicxx", &["-Wall", "-Werror"], "c/t_unwind.cpp", &scratch, "program");
-    let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "1"]).arg(&program));
-    assert!(!good && said.contains("SIGABRT") && !said.contains("unwound"), "{said}");
+    let functions = [
+        ("operation", "an operation"),
+        ("wide operation", "an operation"),
+        ("error handler", "an error handler"),
+        ("copy function", "a copy function of attributes"),
+        ("delete function", "a delete function of attributes"),
+        ("query function", "a query function"),
+        ("free function", "a free function"),
+        ("cancel function", "a cancel function"),
+    ];
+    for (function, named) in functions {
+        let mut start = Command::new(programs::folder().join("mpiexec"));
+        let (good, said) = run(start.args(["-n", "1"]).arg(&program).arg(function));
+        let why = format!("{named} of this program has thrown an exception");
+        assert!(!good && said.contains("SIGABRT") && said.contains(&why), "{function}: {said}");
+        assert!(!said.contains("unwound") && !said.contains("went on"), "{function}: {said}");
+    }
 }

@@ -7,15 +7,14 @@ use am_tests::programs::{self, Scratch, run};
 use am_via::settings::{SETTINGS, Settings};
 
 fn test(name: &str) {
-    if programs::has("cc") {
-        programs::compile_and_run("mpicc", &["-O1", "-Wall", "-Wextra", "-Werror"], &format!("c/{name}.c"));
-    }
+    programs::compile_and_run("mpicc", &["-O1", "-Wall", "-Wextra", "-Werror"], &format!("c/{name}.c"));
 }
 
 /// Each program by its name, a test of its own.
 macro_rules! programs {
     ($($name:ident)*) => { $(
         #[test]
+        #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
         fn $name() {
             test(stringify!($name));
         }
@@ -31,6 +30,7 @@ programs! {
     c_sessions
     c_sessions_alone
     c_sessions_late
+    c_sessions_together
     c_shared_windows
     c_threads
     d_collectives
@@ -51,31 +51,58 @@ programs! {
     o_windows
     o_windows_large
     t_old_names
+    w_answers
     w_one_sided
+    w_target_computes
     w_tools
+}
+
+/// The same answers where one thread calls and where several may: the calls go other ways there.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_answers() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let settings: [&[_]; 2] = [&[], &[("WITH_THREADS", "multiple")]];
+    programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
+}
+
+/// Each call that can wait, by a thread of which another one must send first: by direct ways to memory, and by none, where transfers
+/// wait for the target too.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_threads_wait() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    let settings: [&[_]; 2] = [&[], &[("AM_MEMORY", "staged")]];
+    programs::compile_and_run_under("mpicc", &options, "c/c_threads_wait.c", &settings);
+}
+
+/// Four threads a task that mix messages, collectives and windows.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_threads_mixed() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    let settings: [&[_]; 2] = [&[], &[("AM_MEMORY", "staged")]];
+    programs::compile_and_run_under("mpicc", &options, "c/c_threads_mixed.c", &settings);
 }
 
 /// What tasks see that call collectives which do not fit together: by messages, as they go by default, and by puts.
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_mismatched() {
-    if programs::has("cc") {
-        let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
-        let settings: [&[_]; 2] = [&[], &[("AM_COLLECTIVE_PUTS_BYTES_MAX", "16384")]];
-        programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
-    }
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let settings: [&[_]; 2] = [&[], &[("AM_COLLECTIVE_PUTS_BYTES_MAX", "16384")]];
+    programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 
 /// The control variables of the tool interface are the settings that `amrun info` prints, with their values.
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn tools_see_the_settings_of_the_job() {
-    if !programs::has("cc") {
-        return;
-    }
     programs::build();
     let scratch = Scratch::new("tool-variables");
     let program = scratch.path().join("program");
     let mut compile = Command::new(programs::folder().join("mpicc"));
-    compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]);
+    compile.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(programs::compiler_options());
     compile.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_variables.c")).arg("-o").arg(&program);
     let (good, said) = run(&mut compile);
     assert!(good, "it does not compile: {said}");

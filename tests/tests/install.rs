@@ -21,10 +21,11 @@ fn runs(prefix: &Path, program: &Path) {
     assert!(text.contains("task 1 of 2: program 0, nothing, sum 6"), "{text}");
 }
 
-fn wrappers_use_what_is_installed(prefix: &Path) {
-    if !programs::has("cc") {
-        return;
-    }
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn wrappers_use_what_is_installed() {
+    let scratch = installed("mpi-prefix-wrappers");
+    let prefix = scratch.path();
     let shown = said(Command::new(prefix.join("bin/mpicc")).arg("-show"));
     for part in ["include", "lib"] {
         assert!(shown.contains(&prefix.join(part).display().to_string()), "{shown}");
@@ -34,10 +35,12 @@ fn wrappers_use_what_is_installed(prefix: &Path) {
     runs(prefix, &program);
 }
 
-fn pkg_config_finds_it(prefix: &Path) {
-    if !programs::has("cc") || !programs::has("pkg-config") {
-        return;
-    }
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+#[cfg_attr(not(has_pkg_config), ignore = "no pkg-config was found")]
+fn pkg_config_finds_it() {
+    let scratch = installed("mpi-prefix-pkg-config");
+    let prefix = scratch.path();
     let packages = prefix.join("lib/pkgconfig");
     let mut ask = Command::new("pkg-config");
     let words = said(ask.args(["--cflags", "--libs", "mpi"]).env("PKG_CONFIG_PATH", packages));
@@ -47,11 +50,13 @@ fn pkg_config_finds_it(prefix: &Path) {
     runs(prefix, &program);
 }
 
-fn cmake_finds_it(prefix: &Path) {
-    if !programs::has("cc") || !programs::has("cmake") || !programs::has("make") {
-        return;
-    }
-    let has_fortran = programs::has("gfortran");
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+#[cfg_attr(not(has_cmake), ignore = "no cmake was found")]
+#[cfg_attr(not(has_make), ignore = "no make was found")]
+fn cmake_finds_it() {
+    let scratch = installed("mpi-prefix-cmake");
+    let prefix = scratch.path();
     let folder = prefix.join("cmake");
     let path = env::join_paths(
         [prefix.join("bin")].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
@@ -59,7 +64,7 @@ fn cmake_finds_it(prefix: &Path) {
     .expect("a folder of ours has no colon");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/cmake")).arg("-B").arg(&folder);
-    configure.args(["-G", "Unix Makefiles"]).arg(format!("-DWITH_FORTRAN={}", u8::from(has_fortran)));
+    configure.args(["-G", "Unix Makefiles"]).arg(format!("-DWITH_FORTRAN={}", u8::from(cfg!(has_gfortran))));
     let text = said(configure.env("PATH", &path).env("XDG_CACHE_HOME", prefix));
     assert!(text.contains(&prefix.join("lib/libmpi_abi.so").display().to_string()), "{text}");
     let _ = said(Command::new("cmake").arg("--build").arg(&folder).env("XDG_CACHE_HOME", prefix));
@@ -68,15 +73,12 @@ fn cmake_finds_it(prefix: &Path) {
     assert!(text.contains("100% tests passed"), "{text}");
 }
 
-#[test]
-fn what_is_installed_works_and_is_found() {
+/// Installs under a prefix of this test's own.
+fn installed(name: &str) -> Scratch {
     programs::build();
-    let scratch = Scratch::new("mpi-prefix");
-    let prefix = scratch.path();
+    let scratch = Scratch::new(name);
     let mut install = Command::new(programs::folder().join("mpi-install"));
     // Where cargo runs it, it builds first: here all is built, and cargo runs the test.
-    let _ = said(install.arg("--prefix").arg(prefix).env_remove("CARGO"));
-    wrappers_use_what_is_installed(prefix);
-    pkg_config_finds_it(prefix);
-    cmake_finds_it(prefix);
+    let _ = said(install.arg("--prefix").arg(scratch.path()).env_remove("CARGO"));
+    scratch
 }

@@ -29,20 +29,19 @@ fn show_is_a_line_of_a_compiler() {
     }
     assert!(words.iter().any(|word| word.starts_with("-I")), "{shown}");
     let compile = said(tool("mpicxx").arg("-compile-info"));
-    assert!(compile.starts_with("c++ ") && compile.contains(" -I") && !compile.contains("-l"), "{compile}");
+    assert!(compile.starts_with("c++ ") && compile.contains(" -I") && !compile.contains(" -l"), "{compile}");
     let link = said(tool("mpicxx").arg("-link-info"));
-    assert!(link.starts_with("c++ ") && link.contains("-lmpi_abi") && !link.contains("-I"), "{link}");
+    assert!(link.starts_with("c++ ") && link.contains("-lmpi_abi") && !link.contains(" -I"), "{link}");
     let options = said(tool("mpicc").arg("-showme:link"));
     assert!(options.starts_with("-L") && options.contains("-lmpi_abi"), "{options}");
     assert!(!said(tool("mpicc").args(["-show", "-c", "x.c"])).contains("-lmpi_abi"));
 }
 
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn questions_go_to_the_compiler() {
-    if programs::has("cc") {
-        let own = said(Command::new("cc").arg("--version"));
-        assert_eq!(said(tool("mpicc").arg("--version")), own);
-    }
+    let own = said(Command::new("cc").arg("--version"));
+    assert_eq!(said(tool("mpicc").arg("--version")), own);
 }
 
 #[test]
@@ -78,14 +77,10 @@ fn options_of_other_launchers_are_taken() {
 }
 
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn several_programs_in_a_job() {
-    if !programs::has("cc") {
-        return;
-    }
     let scratch = Scratch::new("several-programs");
-    let program = scratch.path().join("t_programs");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_programs.c");
-    let _ = said(tool("mpicc").args(["-Wall", "-Werror", source, "-o"]).arg(&program));
+    let program = adder(&scratch);
     let mut start = tool("mpiexec");
     start.args(["-genv", "GIVEN", "all", "-n", "2"]).arg(&program).args([
         "1",
@@ -117,10 +112,8 @@ fn runs(program: &std::path::Path, tasks: &str, options: &[&str], expected: &str
 }
 
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn large_blocks_are_job_memory_if_wanted() {
-    if !programs::has("cc") {
-        return;
-    }
     programs::build();
     let scratch = Scratch::new("shared-malloc");
     let program = scratch.path().join("program");
@@ -138,10 +131,8 @@ fn large_blocks_are_job_memory_if_wanted() {
 }
 
 #[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn what_else_is_to_be_loaded_first_stays() {
-    if !programs::has("cc") {
-        return;
-    }
     programs::build();
     let scratch = Scratch::new("shared-malloc-preload");
     let (source, library) = (scratch.path().join("other.c"), scratch.path().join("other.so"));
@@ -160,4 +151,89 @@ fn what_else_is_to_be_loaded_first_stays() {
         let (good, said) = run(start.args(["cat", "/proc/self/maps"]));
         assert!(good && said.contains("libmpi_malloc.so") && said.contains("other.so"), "{by}: {said}");
     }
+}
+
+/// Compiles `c/t_programs.c`, whose tasks add what they are given.
+fn adder(scratch: &Scratch) -> std::path::PathBuf {
+    let program = scratch.path().join("t_programs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_programs.c");
+    let _ = said(tool("mpicc").args(["-Wall", "-Werror", source, "-o"]).arg(&program));
+    program
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_task_that_ends_before_mpi_init_is_named_and_ends_the_job() {
+    let scratch = Scratch::new("before-init");
+    let program = adder(&scratch);
+    for script in ["test $AM_TASK != 1 || exit 0; exec $0 1", "test $AM_TASK != 1 || exit 0; $0 1; exit $?"] {
+        let (good, said) = run(tool("mpiexec").args(["-n", "3", "sh", "-c", script]).arg(&program));
+        assert!(!good && said.contains("amrun: task 1 ended with code 0 without joining the job"), "{said}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+#[cfg_attr(not(has_valgrind), ignore = "no valgrind was found")]
+fn a_program_runs_under_valgrind_without_a_setting() {
+    let scratch = Scratch::new("under-valgrind");
+    let program = adder(&scratch);
+    let mut start = tool("mpiexec");
+    start.args(["-n", "2", "valgrind", "-q", "--error-exitcode=99"]).arg(&program).arg("3");
+    let text = said(start.env_remove("AM_HEAP_BYTES"));
+    assert!(text.contains("task 0 of 2") && text.contains("task 1 of 2"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error() {
+    let mpiexec = programs::folder().join("mpiexec");
+    programs::build();
+    for words in ["--version", "--help", "-n 2 echo lost"] {
+        let script = format!("exec {} {words} >&-", mpiexec.display());
+        let (good, said) = run(Command::new("sh").args(["-c", &script]));
+        assert!(!good && said.contains("cannot be written"), "{words}: {said}");
+    }
+}
+
+/// Without a home the module for Fortran is kept where other users can make folders too: in one that is this user's alone.
+#[test]
+fn a_folder_that_others_can_write_is_not_used() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
+    let scratch = Scratch::new("private-cache");
+    let folder = scratch.path().join("tmp");
+    std::fs::create_dir(&folder).expect("a folder of ours");
+    // A compiler that knows the module at once.
+    let compiler = scratch.path().join("fc");
+    std::fs::write(
+        &compiler,
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo Fc 1 && exit\n: > mpi.mod\necho $@\n",
+    )
+    .expect("a file of ours");
+    std::fs::set_permissions(&compiler, PermissionsExt::from_mode(0o755)).expect("a file of ours");
+    let compile = || {
+        let mut command = tool("mpifort");
+        command.args(["-c", "x.f90"]).current_dir(scratch.path()).env("AM_FC", &compiler);
+        run(command.env_remove("HOME").env_remove("XDG_CACHE_HOME").env("TMPDIR", &folder))
+    };
+    let (good, text) = compile();
+    assert!(good, "{text}");
+    let made: Vec<_> =
+        std::fs::read_dir(&folder).expect("it is there").map(|made| made.expect("read").path()).collect();
+    let [own] = made.as_slice() else { panic!("one folder, not {made:?}") };
+    let found = std::fs::metadata(own).expect("it is there");
+    assert_eq!(found.mode() & 0o7777, 0o700);
+    assert!(text.contains(&format!("-I{}", own.display())), "{text}");
+    assert!(own.to_string_lossy().ends_with(&format!("mpi-over-am-{}", found.uid())), "{own:?}");
+    let refused = |what: &str| {
+        let (good, text) = compile();
+        assert!(good && text.contains("XDG_CACHE_HOME"), "{what}: {text}");
+        assert!(!text.contains(&format!("-I{}", own.display())), "{what}: {text}");
+    };
+    std::fs::set_permissions(own, PermissionsExt::from_mode(0o770)).expect("a folder of ours");
+    refused("others can write");
+    let elsewhere = scratch.path().join("elsewhere");
+    std::fs::rename(own, &elsewhere).expect("a folder of ours");
+    std::fs::set_permissions(&elsewhere, PermissionsExt::from_mode(0o700)).expect("a folder of ours");
+    symlink(&elsewhere, own).expect("a link of ours");
+    refused("a link");
 }

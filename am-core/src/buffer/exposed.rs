@@ -4,16 +4,20 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::raw::{RawBuffer, copy_small};
+use super::raw::{RawBuffer, copy_words, is_long};
+use super::shared::SharedPart;
 use crate::error::{Error, Result};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 
 /// Who takes a block back when its last user drops it.
 pub trait BlockOwner: Send + Sync + fmt::Debug {
     /// Takes back the block at `at`. Called once for each block, by [`JobBuffer`]'s drop.
-    fn take_back(&self, at: NonNull<u8>, len: usize);
+    ///
+    /// # Safety
+    /// The block is one that this owner was given to [`JobBuffer::new`] with; it is not used any more, and was not taken back before.
+    unsafe fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
 /// A block of memory, by preference in job memory, where peers reach it with plain copies. Private to the program: it
@@ -57,7 +61,7 @@ impl JobBuffer {
         #[derive(Debug)]
         struct Lines;
         impl BlockOwner for Lines {
-            fn take_back(&self, at: NonNull<u8>, len: usize) {
+            unsafe fn take_back(&self, at: NonNull<u8>, len: usize) {
                 let lines = NonNull::slice_from_raw_parts(at.cast::<Line>(), len.div_ceil(64));
                 // SAFETY: `at` came from a boxed slice of so many lines, given up below and not yet freed.
                 drop(unsafe { Box::from_raw(lines.as_ptr()) });
@@ -74,7 +78,7 @@ impl From<Vec<u8>> for JobBuffer {
         #[derive(Debug)]
         struct Private;
         impl BlockOwner for Private {
-            fn take_back(&self, at: NonNull<u8>, len: usize) {
+            unsafe fn take_back(&self, at: NonNull<u8>, len: usize) {
                 // SAFETY: `at` and `len` came from a boxed slice of this length, given up below and not yet freed.
                 drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(at, len).as_ptr()) });
             }
@@ -86,7 +90,8 @@ impl From<Vec<u8>> for JobBuffer {
 
 impl Drop for JobBuffer {
     fn drop(&mut self) {
-        self.owner.take_back(self.at, self.len);
+        // SAFETY: `at`, `len` and `owner` came to `new` together; the drop is the end of the block's only user.
+        unsafe { self.owner.take_back(self.at, self.len) };
     }
 }
 
@@ -259,20 +264,49 @@ pub struct ExposedRange {
 #[derive(Debug)]
 pub struct Exposed {
     buffer: std::mem::ManuallyDrop<JobBuffer>,
-    owner: Endpoint,
+    owner: Owner,
     executor: Executor,
     grant: Grant,
+    /// Whether other tasks have mapped the memory as their own: then it is never given back as a buffer.
+    is_shared: bool,
+}
+
+/// The context that has exposed a region. Its endpoint does not name it: an endpoint is used again by a later context, and by
+/// contexts of other networks in the same process, whose grants have the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) endpoint: Endpoint,
+    /// Different for each context that the process has ever had.
+    pub(crate) identity: u64,
 }
 
 impl Exposed {
     /// `buffer`, which the fabric of `owner` has just granted as `grant`.
-    pub(crate) fn new(buffer: JobBuffer, owner: Endpoint, executor: Executor, grant: Grant) -> Self {
-        Self { buffer: std::mem::ManuallyDrop::new(buffer), owner, executor, grant }
+    pub(crate) fn new(buffer: JobBuffer, owner: Owner, executor: Executor, grant: Grant) -> Self {
+        let buffer = std::mem::ManuallyDrop::new(buffer);
+        Self { buffer, owner, executor, grant, is_shared: false }
     }
 
-    /// The buffer again, after the fabric has revoked the grant.
+    /// The same for a part of shared memory.
+    pub(crate) fn of_shared(part: SharedPart, owner: Owner, grant: Grant) -> Self {
+        let exposed = Self::new(part.into_buffer(), owner, Executor::Anyone, grant);
+        Self { is_shared: true, ..exposed }
+    }
+
+    /// # Errors
+    /// [`Error::ForeignRegion`] if `context` has not exposed the region.
+    pub(crate) fn check_owner(&self, context: Owner) -> Result<()> {
+        if self.owner == context {
+            Ok(())
+        } else {
+            Err(Error::ForeignRegion { owner: self.owner.endpoint, context: context.endpoint })
+        }
+    }
+
+    /// The buffer again, after the fabric of its owner has revoked the grant; an empty one for shared memory.
     pub(crate) fn into_buffer(self) -> JobBuffer {
-        std::mem::ManuallyDrop::into_inner(self.buffer)
+        let buffer = std::mem::ManuallyDrop::into_inner(self.buffer);
+        if self.is_shared { JobBuffer::zeroed(0) } else { buffer }
     }
 
     /// The grant.
@@ -296,7 +330,7 @@ impl Exposed {
     /// The address of byte `offset`, for other tasks.
     #[must_use]
     pub fn address(&self, offset: u64) -> RemoteAddress {
-        let Endpoint { task, context } = self.owner;
+        let Endpoint { task, context } = self.owner.endpoint;
         RemoteAddress { task, context, executor: self.executor, grant: self.grant, offset }
     }
 
@@ -309,25 +343,72 @@ impl Exposed {
         Ok(ExposedRange { grant: self.grant, offset, len })
     }
 
-    /// Copies from the region.
+    /// Copies from the region. Aligned words of 8 bytes are read in one piece (relaxed), since other threads may write them.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if the range does not lie inside.
+    #[inline]
     pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
         let from = self.check(offset, to.len() as u64)?;
-        // SAFETY: source: `to.len()` live bytes of the block (`check`). Destination: an exclusive borrow, elsewhere.
-        unsafe { copy_small(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+        let (first, rest) = to.split_at_mut(head_len(from, to.len()));
+        let (words, last) = rest.as_chunks_mut();
+        // SAFETY: in the three loops, the bytes are those of the range, one behind the other: alive (`check`), and reached by atomics and
+        // copies only while exposed. The words begin where the head has ended, at a multiple of 8.
+        unsafe {
+            let mut at = from;
+            for byte in first {
+                *byte = AtomicU8::from_ptr(at.as_ptr()).load(Ordering::Relaxed);
+                at = at.add(1);
+            }
+            let count = words.len();
+            if is_long(count) {
+                copy_words(at.as_ptr(), words.as_mut_ptr().cast(), count);
+                at = at.add(8 * count);
+            } else {
+                for word in words {
+                    *word = AtomicU64::from_ptr(at.cast().as_ptr()).load(Ordering::Relaxed).to_ne_bytes();
+                    at = at.add(8);
+                }
+            }
+            for byte in last {
+                *byte = AtomicU8::from_ptr(at.as_ptr()).load(Ordering::Relaxed);
+                at = at.add(1);
+            }
+        }
         Ok(())
     }
 
-    /// Copies into the region.
+    /// Copies into the region. Aligned words of 8 bytes are written in one piece (relaxed), since other threads may read them.
     ///
     /// # Errors
     /// [`Error::LocalRange`] if the range does not lie inside.
+    #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
         let to = self.check(offset, from.len() as u64)?;
-        // SAFETY: as in `read`, with the roles exchanged; the block is reached by raw pointers only while exposed.
-        unsafe { copy_small(from.as_ptr(), to.as_ptr(), from.len()) };
+        let (first, rest) = from.split_at(head_len(to, from.len()));
+        let (words, last) = rest.as_chunks();
+        // SAFETY: as in `read`.
+        unsafe {
+            let mut at = to;
+            for &byte in first {
+                AtomicU8::from_ptr(at.as_ptr()).store(byte, Ordering::Relaxed);
+                at = at.add(1);
+            }
+            if is_long(words.len()) {
+                copy_words(words.as_ptr().cast(), at.as_ptr(), words.len());
+                at = at.add(8 * words.len());
+            } else {
+                for &word in words {
+                    AtomicU64::from_ptr(at.cast().as_ptr())
+                        .store(u64::from_ne_bytes(word), Ordering::Relaxed);
+                    at = at.add(8);
+                }
+            }
+            for &byte in last {
+                AtomicU8::from_ptr(at.as_ptr()).store(byte, Ordering::Relaxed);
+                at = at.add(1);
+            }
+        }
         Ok(())
     }
 
@@ -390,12 +471,62 @@ impl Exposed {
     }
 }
 
+/// Bytes before the first whole word of a range of `len` bytes at `at`.
+#[inline(always)]
+fn head_len(at: NonNull<u8>, len: usize) -> usize {
+    (at.addr().get().wrapping_neg() % 8).min(len)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn copies_of_all_lengths_and_places_are_exact() {
+        let owner = Owner { endpoint: Endpoint::new(TaskId(0), ContextNumber(0)), identity: 1 };
+        let grant = Grant { region: 1, generation: 1 };
+        let region = Exposed::new(JobBuffer::zeroed(640), owner, Executor::Anyone, grant);
+        let bytes: Vec<u8> = (0..700u32).map(|at| at as u8 | 1).collect();
+        for offset in 0..20u64 {
+            for len in (0..=44).chain([300, 601]) {
+                region.write(0, &[0; 640]).unwrap();
+                region.write(offset, &bytes[..len]).unwrap();
+                let mut all = [9; 640];
+                region.read(0, &mut all).unwrap();
+                let mut expected = [0; 640];
+                expected[offset as usize..][..len].copy_from_slice(&bytes[..len]);
+                assert_eq!(all, expected);
+                let mut part = vec![0; len];
+                region.read(offset, &mut part).unwrap();
+                assert_eq!(part, bytes[..len]);
+            }
+        }
+        drop(region.into_buffer());
+    }
+
+    #[test]
+    fn threads_that_share_a_region_see_whole_words() {
+        let shared = exposed();
+        let (region, rounds) = (&shared, 20_000u64);
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                for round in 0..rounds {
+                    region.write(8, &[round as u8; 16]).unwrap();
+                }
+            });
+            for _ in 0..rounds {
+                let mut words = [0; 16];
+                region.read(8, &mut words).unwrap();
+                for word in words.as_chunks::<8>().0 {
+                    assert!(word.iter().all(|byte| *byte == word[0]), "{word:?}");
+                }
+            }
+        });
+        drop(shared.into_buffer());
+    }
+
     fn exposed() -> Exposed {
-        let owner = Endpoint::new(TaskId(3), ContextNumber(15));
+        let owner = Owner { endpoint: Endpoint::new(TaskId(3), ContextNumber(15)), identity: 1 };
         let grant = Grant { region: 1, generation: 2 };
         Exposed::new(JobBuffer::from(vec![0; 64]), owner, Executor::Owner, grant)
     }

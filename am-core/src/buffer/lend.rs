@@ -6,15 +6,16 @@ use std::ptr::NonNull;
 use super::pieces::RawPieces;
 use super::raw::{RawBuffer, RawBytes};
 use crate::error::Result;
+use crate::in_handler;
 use crate::vector::{Pieces, PiecesMut};
 
 /// Lends `bytes` to an operation: `start` hands the range over, and `wait` returns when the operation has ended. It is called
 /// in every case, also when `start` fails or unwinds (it returns at once when nothing was started). Only then does the borrow
-/// end.
+/// end. If `wait` unwinds it is called once more, for what has not ended yet, and does not unwind then.
 ///
 /// # Errors
 /// What `start` or `wait` returns; on an error of `wait` the operation has ended too (that is `wait`'s contract).
-pub fn lend<C>(
+pub(crate) fn lend<C>(
     context: &mut C,
     bytes: &[u8],
     start: impl FnOnce(&mut C, RawBytes) -> Result<()>,
@@ -29,7 +30,7 @@ pub fn lend<C>(
 ///
 /// # Errors
 /// As for [`lend`].
-pub fn lend_mut<C>(
+pub(crate) fn lend_mut<C>(
     context: &mut C,
     bytes: &mut [u8],
     start: impl FnOnce(&mut C, RawBuffer) -> Result<()>,
@@ -106,7 +107,7 @@ unsafe fn raw_pieces_mut(pieces: &mut PiecesMut<'_>) -> Result<RawPieces<RawBuff
 
 /// Hands out loans for the length of one scope. Made by `Context::scope` alone.
 #[derive(Debug)]
-pub struct Loans<'env> {
+pub(crate) struct Loans<'env> {
     /// Invariant: what is lent for `'env` is lent for exactly that.
     _env: PhantomData<fn(&'env ()) -> &'env ()>,
 }
@@ -145,8 +146,9 @@ impl<'env> Loans<'env> {
     }
 }
 
-/// Runs `body` with loans that last until `wait` has returned. `wait` is called once in every case, also when `body` unwinds
-/// (then with `true`), and returns when every operation that got a loan has ended.
+/// Runs `body` with loans that last until `wait` has returned. `wait` is called in every case, also when `body` unwinds (then with
+/// `true`), and returns when every operation that got a loan has ended. If `wait` unwinds it is called once more, with `true`, and does
+/// not unwind then.
 pub(crate) fn lend_in_scope<'env, C, R>(
     context: &mut C,
     body: impl FnOnce(&mut C, &Loans<'env>) -> R,
@@ -158,7 +160,7 @@ pub(crate) fn lend_in_scope<'env, C, R>(
     }
     impl<C, W: Fn(&mut C, bool)> Drop for Guard<'_, C, W> {
         fn drop(&mut self) {
-            // Reached on unwinding only.
+            // Reached on unwinding only, out of the body or out of the first wait.
             (self.wait)(self.context, true);
         }
     }
@@ -167,6 +169,17 @@ pub(crate) fn lend_in_scope<'env, C, R>(
     (guard.wait)(guard.context, false);
     std::mem::forget(guard);
     result
+}
+
+/// This process is a copy of a task, made by fork. From now on communicating calls return
+/// [`Error::CopiedProcess`](crate::error::Error::CopiedProcess), in every thread, and what the task has begun is waited for no more:
+/// it uses the task's memory. For code that handles forks, as the set-up of a fabric does.
+///
+/// # Safety
+/// A fork has just made this process, and this is its only thread; no other task and no thread reaches its memory by what was
+/// begun before the fork.
+pub unsafe fn mark_copied_process() {
+    in_handler::mark_copy();
 }
 
 fn until_ended<C>(
@@ -189,4 +202,114 @@ fn until_ended<C>(
     let result = (guard.wait)(guard.context);
     std::mem::forget(guard);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use crate::buffer::{Access, JobBuffer, RemoteAddress, Room};
+    use crate::error::Outcome;
+    use crate::handler::{Answer, Completion};
+    use crate::testing::loopback::{Config, Loopback, Reach, network};
+    use crate::testing::watchdog::Watchdog;
+    use crate::transfer::Gatherer;
+    use crate::vector::{Layout, PiecesMut};
+    use crate::{AmOptions, Context, GetOptions};
+
+    const LEN: usize = 50_000;
+
+    /// Panics when it is asked for its second piece, and whenever it is asked again.
+    #[derive(Debug)]
+    struct Panics;
+
+    impl Gatherer for Panics {
+        fn len(&self) -> u64 {
+            LEN as u64
+        }
+
+        fn gather(&mut self, offset: u64, _len: usize, _room: &mut Room<'_>) {
+            assert_eq!(offset, 0, "as planned");
+        }
+    }
+
+    /// Runs a blocking read into `into`, in whose wait a gatherer panics, uses the memory for something else, and lets all that
+    /// is still under way come in.
+    fn read_that_unwinds(
+        read: impl FnOnce(&mut Context<Loopback>, RemoteAddress, &mut [u8]),
+        is_dropped: bool,
+    ) {
+        let _watchdog = Watchdog::new("a read that unwinds".to_owned(), Duration::from_secs(60));
+        let (_network, endpoints) = network(Config { reach: Reach::Staged, ..Config::new(2) });
+        let [mut reader, mut owner]: [_; 2] =
+            endpoints.into_iter().map(Context::new).collect::<Vec<_>>().try_into().unwrap();
+        let handlers = [&mut reader, &mut owner].map(|node| {
+            node.register_handler(|message| {
+                Answer::owned(JobBuffer::zeroed(message.len as usize), Completion::None)
+            })
+        });
+        let [handler, _] = handlers.map(Result::unwrap);
+        let memory = owner.alloc(LEN).unwrap();
+        let exposed = owner.expose(memory, Access::READ).unwrap();
+        let from = exposed.address(0);
+        let target = owner.endpoint();
+        let sent = reader.amsend_gather(target, handler, &[], Panics, AmOptions::default(), None).unwrap();
+        assert_eq!(sent, Outcome::Posted);
+        // The owner asks for the message in pieces; the reader finds out in its wait.
+        while owner.probe().unwrap() {}
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    // `probe` reports that the reader has given up a scope: not an error of this test.
+                    let _ = owner.probe();
+                }
+            });
+            let mut into = vec![1u8; LEN];
+            let unwound = catch_unwind(AssertUnwindSafe(|| read(&mut reader, from, &mut into)));
+            assert!(unwound.is_err());
+            into.fill(7);
+            let again = (!is_dropped).then_some(into);
+            for _ in 0..1000 {
+                let _ = catch_unwind(AssertUnwindSafe(|| reader.probe()));
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(
+                again.is_none_or(|into| into.iter().all(|&byte| byte == 7)),
+                "a read has written after its borrow"
+            );
+        });
+        drop(owner.unexpose(exposed).unwrap());
+    }
+
+    #[test]
+    fn a_borrow_lasts_as_long_as_its_operation_where_a_wait_unwinds() {
+        for is_dropped in [false, true] {
+            read_that_unwinds(
+                |context, from, to| context.get(from, to, GetOptions::default()).unwrap(),
+                is_dropped,
+            );
+            read_that_unwinds(
+                |context, from, to| {
+                    let layout = Layout::contiguous(0, LEN as u64).unwrap();
+                    context.getv(from, &layout, PiecesMut::Slices(&mut [to]), GetOptions::default()).unwrap();
+                },
+                is_dropped,
+            );
+            read_that_unwinds(
+                |context, from, to| {
+                    let (first, second) = to.split_at_mut(LEN / 2);
+                    context
+                        .scope(|scope| {
+                            scope.get(from, first, GetOptions::default()).unwrap();
+                            scope.get(from.plus(100), second, GetOptions::default()).unwrap();
+                        })
+                        .unwrap();
+                },
+                is_dropped,
+            );
+        }
+    }
 }

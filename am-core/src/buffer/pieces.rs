@@ -78,14 +78,14 @@ impl Gatherer for RawPieces<RawBytes> {
         RawPieces::len(self)
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room) {
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
         self.gather_from(offset, len, room);
     }
 }
 
 impl RawPieces<RawBytes> {
     /// Writes the `len` bytes from `offset` on into `room`.
-    pub(crate) fn gather_from(&self, offset: u64, len: usize, room: &mut Room) {
+    pub(crate) fn gather_from(&self, offset: u64, len: usize, room: &mut Room<'_>) {
         let mut done = 0;
         while let Some(part) = self.part_at(offset + done, len as u64 - done).filter(|part| !part.is_empty())
         {

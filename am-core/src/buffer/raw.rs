@@ -1,7 +1,8 @@
 //! Ranges of user memory without a lifetime.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::transfer::{AtomicOp, Width};
 
@@ -20,6 +21,23 @@ pub struct RawBuffer {
     at: NonNull<u8>,
     len: usize,
 }
+
+/// Proof that the engine asks for granted memory. That memory has no lifetime; the engine uses it before it handles anything else.
+/// Only this crate can make one.
+#[derive(Clone, Copy, Debug)]
+pub struct ForEngine(pub(crate) ());
+
+/// What a fabric promises about memory that it is given, or gives to others.
+///
+/// # Safety
+/// An implementation
+/// * uses a [`RawBytes`] or [`RawBuffer`] only until its operation has ended: until the call returns; if that says that a transfer was
+///   posted, until the fabric reports its end; if it was a grant, until revoking it is done;
+/// * says that revoking is done only when no peer touches the memory any more, whatever peers do;
+/// * gives out memory of a grant only while it is live, only by the name that it was given (with or without
+///   [`Grant::OPERATION_BIT`](super::Grant::OPERATION_BIT)), and only the range that was asked for, if it lies inside;
+/// * does not unwind, except out of a body that it is given to write.
+pub unsafe trait KeepsPromises {}
 
 // SAFETY: the promise of the constructor is not bound to a thread.
 unsafe impl Send for RawBytes {}
@@ -181,8 +199,24 @@ impl RawBuffer {
                 on_u64(unsafe { AtomicU64::from_ptr(self.at.cast().as_ptr()) }, operation)
             }
             Width::Bits32 => {
-                // SAFETY: as for 64 bits.
+                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
                 on_u32(unsafe { AtomicU32::from_ptr(self.at.cast().as_ptr()) }, operation)
+            }
+            Width::Bits16 => {
+                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
+                let word = unsafe { AtomicU16::from_ptr(self.at.cast().as_ptr()) };
+                let change = |old| Some(operation.on_small(width, old));
+                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+                    .unwrap_or_else(|old| old)
+                    .into()
+            }
+            Width::Bits8 => {
+                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
+                let word = unsafe { AtomicU8::from_ptr(self.at.cast().as_ptr()) };
+                let change = |old: u8| Some(operation.on_small(width, old.into()) as u8);
+                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+                    .unwrap_or_else(|old| old)
+                    .into()
             }
         })
     }
@@ -235,22 +269,26 @@ fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
 }
 
 /// Room in a NIC's buffer that a packet is being written into; it grows from the front.
+///
+/// It ends with the call that is given it. Its lifetime makes that so: two calls have different ones, so that a body cannot exchange
+/// the room of one packet for that of another.
 #[derive(Debug)]
-pub struct Room {
+pub struct Room<'a> {
     at: NonNull<u8>,
     len: usize,
     used: usize,
+    _lives: PhantomData<&'a mut [u8]>,
 }
 
-impl Room {
+impl Room<'_> {
     /// Room for `len` bytes at `at`.
     ///
     /// # Safety
-    /// `at..at + len` is writable and nobody reads or writes it as long as the value lives.
+    /// `at..at + len` is writable during the value's lifetime, and nobody reads or writes it meanwhile.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
-        Self { at, len, used: 0 }
+        Self { at, len, used: 0, _lives: PhantomData }
     }
 
     /// Bytes still free.
@@ -296,6 +334,35 @@ pub(crate) fn body_to_vec(body: &mut impl crate::transfer::Body) -> Vec<u8> {
     let used = room.used();
     bytes.truncate(used);
     bytes
+}
+
+/// Whether [`copy_words`] is there, and faster than a loop.
+#[inline(always)]
+pub(super) fn is_long(words: usize) -> bool {
+    cfg!(target_arch = "x86_64") && words >= 32
+}
+
+/// Copies words of 8 bytes one by one, as relaxed atomics do, at the speed of a plain copy. The compiler neither splits nor joins the
+/// accesses, so that other threads may use the side that is aligned.
+///
+/// # Safety
+/// As for [`std::ptr::copy_nonoverlapping`], but that other threads may reach one side by relaxed atomics and by this.
+#[inline]
+pub(super) unsafe fn copy_words(from: *const u8, to: *mut u8, words: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `words` times 8 bytes are readable there and writable here (the caller's contract); the direction flag is clear, as
+    // in all of Rust's code.
+    unsafe {
+        std::arch::asm!(
+            "rep movsq",
+            inout("rcx") words => _,
+            inout("rsi") from => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("no copy of {words} words from {from:?} to {to:?} is long here");
 }
 
 /// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.

@@ -404,14 +404,20 @@ impl Engine {
         })
     }
 
-    /// The origin of an announcement gives it up: it goes if nobody has accepted it.
-    pub(crate) fn withdraw<L: Lower>(&mut self, origin: Endpoint, op: u32, lower: &mut L) -> Result<()> {
+    /// The origin of an announcement gives it up: it goes if nobody has accepted it, and the handlers let it go.
+    pub(crate) fn withdraw<L: Lower, H: HandlerSet>(
+        &mut self,
+        origin: Endpoint,
+        op: u32,
+        lower: &mut L,
+        handlers: &mut H,
+    ) -> Result<()> {
         let found = self.incoming.iter().find(|(_, incoming)| {
             incoming.source == origin
                 && incoming.tail.op == op
                 && matches!(incoming.stage, Stage::Waiting { .. })
         });
-        match found.map(|(key, _)| key) {
+        match found.map(|(key, _)| key).filter(|&key| handlers.withdraw(Ticket(key))) {
             Some(key) => {
                 drop(self.take_incoming(key));
                 self.refuse(lower, origin, Class::Answer, op, Refusal::Withdrawn)
@@ -481,13 +487,17 @@ fn place_of_put<G: Grants>(grants: &G, packet: &Packet<'_>, uhdr: &[u8], len: u6
             Place::Exposed(range)
         }
         Some(code) if packet::scattered_layout(code, fields).is_none() => {
-            grants.granted(grant, offset, len, Access::WRITE)?;
+            let words = grants.granted(grant, offset, len, Access::WRITE)?;
             let operation = u16::try_from(code).ok().and_then(|code| super::ask::atomic_of(code, 0, 0));
             let Some((width, operation)) = operation else {
                 return Err(malformed(packet.from, "an accumulation with an unknown operation"));
             };
-            if !len.is_multiple_of(width.bytes()) || !offset.is_multiple_of(width.bytes()) {
+            let size = width.bytes();
+            if !len.is_multiple_of(size) {
                 return Err(malformed(packet.from, "an accumulation of cut words"));
+            }
+            if !(words.at().addr().get() as u64).is_multiple_of(size) {
+                return Err(Error::Misaligned { offset, size });
             }
             Place::Scatter(Box::new(Scatter::words(range, width, operation)?))
         }

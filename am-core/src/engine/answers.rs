@@ -69,13 +69,12 @@ impl Engine {
             Some(State::Atomic { posted: false, .. }) => {
                 Ok(self.later(Cold::EndOp { op, result: Ok(value) }))
             }
-            Some(State::Asked { to, received, told }) => {
-                *told = true;
-                let whole = received.covered() == to.len() as u64;
-                if whole {
-                    return Ok(self.later(Cold::EndOp { op, result: Ok(value) }));
-                }
-                Err(malformed(packet.from, "the end of a get before its last byte"))
+            Some(State::Asked { to, received }) => {
+                let is_whole = received.covered() == to.len() as u64;
+                let early = || malformed(packet.from, "the end of a get before its last byte");
+                // In either case nothing more will come.
+                let result = if is_whole { Ok(value) } else { Err(early()) };
+                Ok(self.later(Cold::EndOp { op, result }))
             }
             _ => Err(malformed(packet.from, "an answer to something that was not asked")),
         }
@@ -87,8 +86,7 @@ impl Engine {
             return Err(malformed(packet.from, "a piece shorter than its head"));
         };
         Statistics::add(&mut self.statistics.pieces_received, 1);
-        let Some(State::Asked { to, received, told: false }) =
-            self.ops.with_peer(op, packet.from).map(|op| &mut op.state)
+        let Some(State::Asked { to, received }) = self.ops.with_peer(op, packet.from).map(|op| &mut op.state)
         else {
             return Err(malformed(packet.from, "a piece of something that was not asked for"));
         };
@@ -114,7 +112,11 @@ impl Engine {
             return Err(malformed(packet.from, "a refusal shorter than its fields"));
         };
         Statistics::add(&mut self.statistics.refused_by_peers, 1);
-        let error = Error::Refused { target: packet.from, why: Refusal::from_wire(reason, first, second) };
+        let error = match Refusal::from_wire(reason, first, second) {
+            // The same error as for an operation that this task checks before it starts.
+            Refusal::Misaligned { offset, size } => Error::Misaligned { offset, size },
+            why => Error::Refused { target: packet.from, why },
+        };
         match self.ops.with_peer(op, packet.from) {
             Some(record) if !record.is_posted() => Ok(self.later(Cold::EndOp { op, result: Err(error) })),
             _ => Err(error),

@@ -8,8 +8,10 @@ use crate::buffer::{Access, Grant};
 use crate::error::{Error, Result};
 use crate::transfer::{AtomicOp, Class, Width};
 
-/// In the code of an rmw, less 1: its word has 64 bits.
-const BITS_64: u16 = 16;
+/// Codes of operations for each width.
+const OPERATIONS: u16 = 16;
+/// In the order in which the code of an rmw counts them.
+const WIDTHS: [Width; 4] = [Width::Bits32, Width::Bits64, Width::Bits16, Width::Bits8];
 
 /// The handler field of an Ask for an rmw, and the code of an accumulation.
 pub(crate) fn atomic_code(width: Width, operation: AtomicOp) -> u16 {
@@ -28,7 +30,13 @@ pub(crate) fn atomic_code(width: Width, operation: AtomicOp) -> u16 {
         AtomicOp::FetchMinFloat(_) => 11,
         AtomicOp::FetchMaxFloat(_) => 12,
     };
-    1 + operation + if width == Width::Bits64 { BITS_64 } else { 0 }
+    let width = match width {
+        Width::Bits32 => 0,
+        Width::Bits64 => 1,
+        Width::Bits16 => 2,
+        Width::Bits8 => 3,
+    };
+    1 + operation + OPERATIONS * width
 }
 
 /// The operands as they travel.
@@ -51,9 +59,9 @@ pub(crate) fn operands(operation: AtomicOp) -> (u64, u64) {
 }
 
 pub(super) fn atomic_of(code: u16, first: u64, second: u64) -> Option<(Width, AtomicOp)> {
-    let code = code.checked_sub(1).filter(|&code| code < 2 * BITS_64)?;
-    let width = if code & BITS_64 != 0 { Width::Bits64 } else { Width::Bits32 };
-    let operation = match code & (BITS_64 - 1) {
+    let code = code.checked_sub(1)?;
+    let width = *WIDTHS.get(usize::from(code / OPERATIONS))?;
+    let operation = match code % OPERATIONS {
         0 => AtomicOp::FetchAdd(first),
         1 => AtomicOp::FetchOr(first),
         2 => AtomicOp::FetchAnd(first),
@@ -69,7 +77,12 @@ pub(super) fn atomic_of(code: u16, first: u64, second: u64) -> Option<(Width, At
         12 => AtomicOp::FetchMaxFloat(first),
         _ => return None,
     };
-    Some((width, operation))
+    has_operation(width, operation).then_some((width, operation))
+}
+
+/// Whether there is such an operation on words of this width.
+pub(super) fn has_operation(width: Width, operation: AtomicOp) -> bool {
+    width.bytes() >= 4 || !operation.is_float()
 }
 
 impl Engine {
@@ -153,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_operation_survives_the_wire() {
-        for width in [Width::Bits32, Width::Bits64] {
+        for width in WIDTHS {
             for operation in [
                 AtomicOp::FetchAdd(7),
                 AtomicOp::FetchOr(7),
@@ -170,7 +183,8 @@ mod tests {
                 AtomicOp::CompareSwap { expected: 7, new: 8 },
             ] {
                 let (first, second) = operands(operation);
-                assert_eq!(atomic_of(atomic_code(width, operation), first, second), Some((width, operation)));
+                let expected = has_operation(width, operation).then_some((width, operation));
+                assert_eq!(atomic_of(atomic_code(width, operation), first, second), expected);
             }
         }
         assert_eq!(atomic_of(0, 0, 0), None);

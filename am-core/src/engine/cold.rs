@@ -22,7 +22,7 @@ pub(super) enum Cold {
     EndOp { op: u32, result: Result<u64> },
     /// An answer of fixed format.
     Answer(Endpoint, u16, InlineBytes),
-    /// A packet met an error here, which its origin is told (if it may be answered) and the caller gets.
+    /// A packet met an error here, which its origin is told (if it may be answered) and, but for misaligned words, the caller gets.
     Refuse { origin: Endpoint, answered: bool, op: u32, error: Box<Error> },
     /// A peer has given up everything with this task.
     Purged(Endpoint),
@@ -100,10 +100,14 @@ impl Engine {
                 if answered {
                     self.refuse(lower, origin, Class::Answer, op, Refusal::of(&error))?;
                 }
-                Err(*error)
+                match *error {
+                    // Where its words lie, only this task can tell; that they lie wrong is no concern of its program.
+                    Error::Misaligned { .. } if answered => Ok(()),
+                    error => Err(error),
+                }
             }
             Some(Cold::Purged(peer)) => self.be_purged(peer, lower, handlers),
-            Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, lower),
+            Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, lower, handlers),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::transfer::Class;
 const ROUNDS_MAX: usize = 32;
 
 /// Bytes that each task contributes to an exchange, at most.
-pub const CONTRIBUTION_BYTES_MAX: usize = 32;
+pub(crate) const CONTRIBUTION_BYTES_MAX: usize = 32;
 
 /// Bytes of one contribution on the wire: task, length, bytes.
 const ENTRY_BYTES: usize = 5 + CONTRIBUTION_BYTES_MAX;

@@ -205,11 +205,7 @@ impl Engine {
         notify: u32,
         end: End,
     ) -> Result<Begun> {
-        let size = width.bytes();
         refuse_operation_grant(to, operands.len() as u64)?;
-        if !to.offset.is_multiple_of(size) {
-            return Err(Error::Misaligned { offset: to.offset, size });
-        }
         let group = self.open_group(to, operands.len() as u64, notify, end)?;
         let begun = self.accumulate_words(lower, to, operands, (width, operation), group);
         self.close_group(lower, group, begun)
@@ -305,7 +301,7 @@ impl Gatherer for PiecesOf {
         self.len
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room) {
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
         self.from.pieces.gather_from(self.from.start + offset, len, room);
     }
 }

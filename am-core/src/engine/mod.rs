@@ -10,19 +10,19 @@ mod announce;
 mod answers;
 mod ask;
 mod cold;
-pub mod collective;
+pub(crate) mod collective;
 mod due_handlers;
 mod failure;
 mod group;
 mod outstanding;
-pub mod packet;
+pub(crate) mod packet;
 mod pending;
 mod purge;
-pub mod reassembly;
+pub(crate) mod reassembly;
 mod segment;
 mod send;
 mod slab;
-pub mod statistics;
+pub(crate) mod statistics;
 mod tally;
 
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ use statistics::Statistics;
 use tally::{Tally, Touched};
 
 /// Bytes of a user header, at most (LAPI's `MAX_UHDR_SZ`).
-pub const UHDR_BYTES_MAX: usize = 960;
+pub(crate) const UHDR_BYTES_MAX: usize = 960;
 
 /// Bytes before the user data of a packet, at most.
 const FRONT_BYTES_MAX: usize = UHDR_BYTES_MAX + MessageHead::BYTES_MAX + Announcement::BYTES;
@@ -65,7 +65,7 @@ const FRONT_BYTES_MAX: usize = UHDR_BYTES_MAX + MessageHead::BYTES_MAX + Announc
 const FRONT_BYTES_USUAL: usize = 32;
 
 /// The level below, as the engine sees it. Its methods promise what those of a fabric with the same names do.
-pub trait Lower: Grants {
+pub(crate) trait Lower: Grants {
     /// Sends a packet inside a completion entry.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ pub trait Lower: Grants {
 }
 
 /// This task's own granted memory, as the engine sees it while a packet is looked at.
-pub trait Grants {
+pub(crate) trait Grants {
     /// The memory of a live grant that gives peers all of `access`.
     ///
     /// # Errors
@@ -137,20 +137,20 @@ pub trait Grants {
 
 /// A packet to be handled.
 #[derive(Debug)]
-pub struct Packet<'a> {
+pub(crate) struct Packet<'a> {
     /// Who sent it.
-    pub from: Endpoint,
+    pub(crate) from: Endpoint,
     /// Which room it took: whether it may be answered.
-    pub class: Class,
+    pub(crate) class: Class,
     /// Kind and handler.
-    pub label: u16,
+    pub(crate) label: u16,
     /// Its bytes, in private memory if they came inside the entry.
-    pub bytes: PacketBytes<'a>,
+    pub(crate) bytes: PacketBytes<'a>,
 }
 
 /// Where the bytes of a packet are.
 #[derive(Debug)]
-pub enum PacketBytes<'a> {
+pub(crate) enum PacketBytes<'a> {
     /// In private memory: parsed where they are.
     Inline(&'a InlineBytes),
     /// In the NIC's buffer: what is parsed is copied first.
@@ -160,7 +160,7 @@ pub enum PacketBytes<'a> {
 /// What is to be done after a packet was handled.
 #[derive(Debug)]
 #[must_use]
-pub enum Due {
+pub(crate) enum Due {
     /// Nothing.
     Nothing,
     /// A message is whole: its completion.
@@ -171,7 +171,7 @@ pub enum Due {
 
 /// The end of a message at the target.
 #[derive(Debug)]
-pub struct Complete {
+pub(crate) struct Complete {
     completion: Completion,
     delivered: Delivered,
     class: Class,
@@ -181,24 +181,26 @@ pub struct Complete {
 
 /// What the engine has to know of the fabric below, once.
 #[derive(Clone, Copy, Debug)]
-pub struct World {
+pub(crate) struct World {
     /// This context.
-    pub own: Endpoint,
+    pub(crate) own: Endpoint,
     /// Tasks in the job.
-    pub num_tasks: u32,
+    pub(crate) num_tasks: u32,
+    /// Contexts that a task may open.
+    pub(crate) contexts_max: u8,
     /// The fabric's packets.
-    pub packet_bytes_max: usize,
+    pub(crate) packet_bytes_max: usize,
     /// The fabric's reads.
-    pub read_bytes_max: u64,
+    pub(crate) read_bytes_max: u64,
 }
 
 /// Protocol state of one context.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     /// The context's counters.
-    pub counters: Counters,
+    pub(crate) counters: Counters,
     /// What it has done so far.
-    pub statistics: Statistics,
+    pub(crate) statistics: Statistics,
     /// Something waits to be done beside handling packets.
     busy: bool,
     /// A task has failed, or an error waits to be reported: blocking calls look closer.
@@ -228,6 +230,7 @@ pub struct Engine {
     closed: Vec<Endpoint>,
     own: Endpoint,
     num_tasks: u32,
+    contexts_max: u8,
     limits: PacketLimits,
 }
 
@@ -266,7 +269,7 @@ impl Default for UhdrCopy {
 impl Engine {
     /// The engine of a context that has sent nothing yet.
     #[must_use]
-    pub fn new(world: World) -> Self {
+    pub(crate) fn new(world: World) -> Self {
         Self {
             counters: Counters::default(),
             statistics: Statistics::default(),
@@ -274,7 +277,7 @@ impl Engine {
             attention: false,
             uhdr: UhdrCopy::default(),
             due: None,
-            touched: Touched::new(world.num_tasks),
+            touched: Touched::new(world.num_tasks, world.contexts_max),
             pending: Pending::default(),
             ops: Outstanding::default(),
             incoming: Slab::new("unfinished incoming messages"),
@@ -294,6 +297,7 @@ impl Engine {
             closed: Vec::new(),
             own: world.own,
             num_tasks: world.num_tasks,
+            contexts_max: world.contexts_max,
             limits: PacketLimits {
                 packet_bytes_max: world.packet_bytes_max,
                 read_bytes_max: world.read_bytes_max,
@@ -316,7 +320,7 @@ impl Engine {
     /// # Errors
     /// The packet is one that no correct peer sends, or it names something that does not exist here.
     #[inline(always)]
-    pub fn handle_packet<G: Grants, H: HandlerSet>(
+    pub(crate) fn handle_packet<G: Grants, H: HandlerSet>(
         &mut self,
         grants: &G,
         handlers: &mut H,
@@ -360,7 +364,7 @@ impl Engine {
     /// # Errors
     /// A counter that does not exist, or an answer that could not be sent.
     #[inline(always)]
-    pub fn carry_out<L: Lower, H: HandlerSet>(
+    pub(crate) fn carry_out<L: Lower, H: HandlerSet>(
         &mut self,
         due: Due,
         lower: &mut L,
@@ -413,7 +417,7 @@ impl Engine {
     /// # Errors
     /// As for [`handle_packet`](Self::handle_packet) and [`carry_out`](Self::carry_out).
     #[inline(always)]
-    pub fn handle_inline_message<L: Lower, H: HandlerSet>(
+    pub(crate) fn handle_inline_message<L: Lower, H: HandlerSet>(
         &mut self,
         lower: &mut L,
         handlers: &mut H,
@@ -501,7 +505,7 @@ impl Engine {
     /// # Errors
     /// A range that is not exposed for writing, or a counter that does not exist.
     #[inline(always)]
-    pub fn handle_inline_put<G: Grants>(
+    pub(crate) fn handle_inline_put<G: Grants>(
         &mut self,
         grants: &G,
         from: Endpoint,
@@ -711,7 +715,7 @@ fn malformed_grant(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> 
 
 #[cold]
 #[inline(never)]
-fn stale(task: TaskId, grant: Grant, offset: u64, len: u64) -> Error {
+pub(crate) fn stale(task: TaskId, grant: Grant, offset: u64, len: u64) -> Error {
     let Grant { region, generation } = grant;
     Error::RemoteRange { task, region, generation, offset, len, why: RangeFault::Stale }
 }

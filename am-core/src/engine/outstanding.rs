@@ -85,7 +85,7 @@ pub(crate) enum State {
     /// A get that the fabric carries.
     Read { from: RemoteAddress, to: RawBuffer, notify: u32, posted: bool },
     /// A get whose bytes the owner sends.
-    Asked { to: RawBuffer, received: Ranges, told: bool },
+    Asked { to: RawBuffer, received: Ranges },
     /// An rmw: that the fabric carries, or the owner.
     Atomic { at: RemoteAddress, width: Width, operation: AtomicOp, posted: bool },
     /// Several operations that end together: those not ended yet, the first error, and the target's counter that is bumped

@@ -48,7 +48,7 @@ use crate::vector::{Block, Layout};
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A whole message.
     Message = 0,
     /// The announcement of a message whose data are fetched or sent afterwards.
@@ -106,7 +106,7 @@ impl Kind {
     /// The kind a label claims.
     #[inline(always)]
     #[must_use]
-    pub fn of(label: u16) -> Self {
+    pub(crate) fn of(label: u16) -> Self {
         Self::ALL[usize::from(label & 15)]
     }
 }
@@ -114,14 +114,14 @@ impl Kind {
 /// The label of a packet of this kind, for this handler.
 #[inline(always)]
 #[must_use]
-pub fn label(kind: Kind, handler: HandlerId) -> u16 {
+pub(crate) fn label(kind: Kind, handler: HandlerId) -> u16 {
     kind as u16 | handler.0 << 4
 }
 
 /// The handler a label names.
 #[inline(always)]
 #[must_use]
-pub fn handler_of(label: u16) -> HandlerId {
+pub(crate) fn handler_of(label: u16) -> HandlerId {
     HandlerId(label >> 4)
 }
 
@@ -132,31 +132,30 @@ const FLAG_TARGET: u8 = 2;
 
 /// The fixed part of a Message or Request and what may follow it, before the user header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageHead {
+pub(crate) struct MessageHead {
     /// Bytes of user header.
-    pub uhdr_len: u16,
+    pub(crate) uhdr_len: u16,
     /// The counter to bump at the target.
-    pub target_counter: u32,
+    pub(crate) target_counter: u32,
     /// The counter to bump at the origin when the target is done; 0: none.
-    pub completion_counter: u32,
+    pub(crate) completion_counter: u32,
 }
 
-#[expect(clippy::len_without_is_empty, reason = "the length of a head on the wire, never 0")]
 impl MessageHead {
     /// Bytes of the longest form.
-    pub const BYTES_MAX: usize = 12;
+    pub(crate) const BYTES_MAX: usize = 12;
 
     /// Bytes that this head takes.
     #[inline(always)]
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         if self.completion_counter == 0 { 8 } else { 12 }
     }
 
     /// The fixed word.
     #[inline(always)]
     #[must_use]
-    pub fn word(&self) -> u64 {
+    pub(crate) fn word(&self) -> u64 {
         let flags = if self.completion_counter == 0 { 0 } else { FLAG_COMPLETION };
         u64::from(self.uhdr_len) | u64::from(flags) << 16 | u64::from(self.target_counter) << 32
     }
@@ -164,14 +163,14 @@ impl MessageHead {
     /// Appends the head to an inline packet; whether it fitted.
     #[inline(always)]
     #[must_use]
-    pub fn push_to(&self, packet: &mut InlineBytes) -> bool {
+    pub(crate) fn push_to(&self, packet: &mut InlineBytes) -> bool {
         packet.push_word(self.word())
             && (self.completion_counter == 0 || packet.push(&self.completion_counter.to_le_bytes()))
     }
 
     /// Appends the short form to an inline packet; whether it fitted.
     #[must_use]
-    pub fn push_short_to(&self, packet: &mut InlineBytes) -> bool {
+    pub(crate) fn push_short_to(&self, packet: &mut InlineBytes) -> bool {
         let counters = [(self.completion_counter, FLAG_COMPLETION), (self.target_counter, FLAG_TARGET)];
         let named = counters.into_iter().filter(|&(counter, _)| counter != 0);
         let flags = named.clone().fold(0, |flags, (_, flag)| flags | flag);
@@ -185,7 +184,7 @@ impl MessageHead {
 
     /// The short form that `bytes` begin with, and what follows it; `None` if they are too short.
     #[must_use]
-    pub fn parse_short(bytes: &[u8]) -> Option<(Self, &[u8])> {
+    pub(crate) fn parse_short(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (&[low, high, flags, _], rest) = bytes.split_first_chunk::<4>()?;
         let mut fields = Fields(rest);
         let mut counter = |flag| if flags & flag != 0 { fields.u32() } else { Some(0) };
@@ -197,7 +196,7 @@ impl MessageHead {
     /// The head that `bytes` begin with; `None` if they are too short.
     #[inline(always)]
     #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let word = u64::from_le_bytes(bytes.first_chunk::<8>().copied()?);
         let completion_counter = if (word >> 16) as u8 & FLAG_COMPLETION != 0 {
             u32::from_le_bytes(*bytes.get(8..)?.first_chunk::<4>()?)
@@ -210,23 +209,23 @@ impl MessageHead {
 
 /// What follows the fixed part of a Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announcement {
+pub(crate) struct Announcement {
     /// Bytes of user data.
-    pub len: u64,
+    pub(crate) len: u64,
     /// The origin's operation.
-    pub op: u32,
+    pub(crate) op: u32,
     /// Where the target may read the data; `None` if it has to ask for pieces.
-    pub grant: Option<Grant>,
+    pub(crate) grant: Option<Grant>,
 }
 
 impl Announcement {
     /// Bytes on the wire.
-    pub const BYTES: usize = 20;
+    pub(crate) const BYTES: usize = 20;
     const NOTHING_GRANTED: u32 = u32::MAX;
 
     /// The wire form.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let Grant { region, generation } =
             self.grant.unwrap_or(Grant { region: Self::NOTHING_GRANTED, generation: 0 });
         let mut bytes = [0; Self::BYTES];
@@ -239,7 +238,7 @@ impl Announcement {
 
     /// What `bytes` begin with; `None` if they are too short.
     #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
         let (len, op) = (fields.u64()?, fields.u32()?);
         let (region, generation) = (fields.u32()?, fields.u32()?);
@@ -249,15 +248,15 @@ impl Announcement {
 }
 
 /// In the handler field of a Request: the message is a put, placed by the engine itself.
-pub const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
+pub(crate) const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
 /// In the handler field of a Piece: of an announced message; of an Ask: a get; of a Fence: of data.
-pub const FIRST: HandlerId = HandlerId(0);
+pub(crate) const FIRST: HandlerId = HandlerId(0);
 /// In the handler field of a Piece: of a get; of a Fence: of handlers too.
-pub const SECOND: HandlerId = HandlerId(1);
+pub(crate) const SECOND: HandlerId = HandlerId(1);
 /// In the handler field of a Withdraw: the answer to a purge, which is [`SECOND`].
-pub const THIRD: HandlerId = HandlerId(2);
+pub(crate) const THIRD: HandlerId = HandlerId(2);
 /// Bytes before the data of a Piece.
-pub const PIECE_HEAD_BYTES: usize = 12;
+pub(crate) const PIECE_HEAD_BYTES: usize = 12;
 
 /// Instead of the code of an accumulation: a strided place; a list of blocks.
 const PLACE_STRIDED: u64 = 0x100;
@@ -311,7 +310,7 @@ pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layo
 /// # Panics
 /// The parts are longer: the formats above are not.
 #[must_use]
-pub fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
+pub(crate) fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
     let mut packet = InlineBytes::new();
     for part in parts {
         let fitted = packet.push(part);
@@ -322,12 +321,12 @@ pub fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
 
 /// A reader of the fixed-size fields at the front of a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields<'a>(pub &'a [u8]);
+pub(crate) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// The next 4 bytes; `None` at the end.
     #[inline(always)]
-    pub fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         let (bytes, rest) = self.0.split_first_chunk::<4>()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*bytes))
@@ -335,7 +334,7 @@ impl<'a> Fields<'a> {
 
     /// The next 8 bytes; `None` at the end.
     #[inline(always)]
-    pub fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         let (bytes, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*bytes))
@@ -343,7 +342,7 @@ impl<'a> Fields<'a> {
 
     /// A counter's name in the next 4 bytes: `None` at the end, `Some(None)` for no counter.
     #[inline(always)]
-    pub fn counter(&mut self) -> Option<Option<CounterName>> {
+    pub(crate) fn counter(&mut self) -> Option<Option<CounterName>> {
         self.u32().map(CounterName::from_wire)
     }
 }

@@ -13,7 +13,7 @@ use super::Grants;
 
 /// Which bytes of a range have come: disjoint intervals, sorted, touching ones joined.
 #[derive(Clone, Debug, Default)]
-pub struct Ranges {
+pub(crate) struct Ranges {
     list: SmallVec<[(u64, u64); 2]>,
     covered: u64,
 }
@@ -24,7 +24,7 @@ impl Ranges {
 
     /// Adds `start..start + len`; whether that was new throughout, and could be kept track of. If not, nothing changed.
     #[must_use]
-    pub fn insert(&mut self, start: u64, len: u64) -> bool {
+    pub(crate) fn insert(&mut self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
         if len == 0 {
             return true;
@@ -54,7 +54,7 @@ impl Ranges {
 
     /// Bytes that have come.
     #[must_use]
-    pub fn covered(&self) -> u64 {
+    pub(crate) fn covered(&self) -> u64 {
         self.covered
     }
 }

@@ -1,6 +1,6 @@
 //! Beginning an operation. Nothing here waits: what finds no room is queued, and goes when there is some.
 
-use super::ask::{atomic_code, operands};
+use super::ask::{atomic_code, has_operation, operands};
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES, pack};
 use super::pending::{Front, Queued};
@@ -243,8 +243,11 @@ impl Engine {
         let (peer, size) = (at.owner(), width.bytes());
         self.check_target(peer)?;
         refuse_operation_grant(at, size)?;
-        if !at.offset.is_multiple_of(size) {
-            return Err(Error::Misaligned { offset: at.offset, size });
+        if !has_operation(width, operation) {
+            return Err(Error::NoSuchOperation {
+                operation: "a floating-point operation",
+                element: "a word of 8 or 16 bits",
+            });
         }
         let state = State::Atomic { at, width, operation, posted: false };
         self.begin(lower, Op { peer, len: size, end, state })
@@ -299,7 +302,7 @@ impl Engine {
                 }
                 Transfer::Retry => Ok(Started::NoRoom),
                 Transfer::Staged => {
-                    op.state = State::Asked { to, received: Ranges::default(), told: false };
+                    op.state = State::Asked { to, received: Ranges::default() };
                     let len = to.len() as u64;
                     let ask = pack([
                         &from.grant.region.to_le_bytes(),
@@ -511,11 +514,7 @@ impl Engine {
     /// # Errors
     /// An endpoint that the job does not have.
     pub(crate) fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
-        if endpoint.task.0 < self.num_tasks {
-            Ok(())
-        } else {
-            Err(Error::UnknownTask { endpoint, num_tasks: self.num_tasks })
-        }
+        endpoint.check(self.num_tasks, self.contexts_max)
     }
 
     /// # Errors
@@ -553,7 +552,7 @@ impl Gatherer for NoGatherer {
         match *self {}
     }
 
-    fn gather(&mut self, _offset: u64, _len: usize, _room: &mut crate::buffer::Room) {
+    fn gather(&mut self, _offset: u64, _len: usize, _room: &mut crate::buffer::Room<'_>) {
         match *self {}
     }
 }

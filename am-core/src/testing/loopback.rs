@@ -21,9 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::buffer::{
-    Access, Arrived, Executor, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
+    Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, RawBuffer, RawBytes,
+    RemoteAddress,
 };
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Outcome, Result};
 use crate::fabric::{Arrival, Event, Fabric, Limits, Payload, Traffic, Waker};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
@@ -151,6 +152,11 @@ impl Loopback {
     }
 }
 
+// SAFETY: user memory is reached under the network's lock only: in the call itself, or for a posted transfer and a grant as long as
+// the network lists it, which ends with the report and with the revocation.
+#[allow(unsafe_code, reason = "the promise of every fabric")]
+unsafe impl KeepsPromises for Loopback {}
+
 impl Fabric for Loopback {
     fn endpoint(&self) -> Endpoint {
         endpoint(self.own)
@@ -162,6 +168,7 @@ impl Fabric for Loopback {
 
     fn limits(&self) -> Limits {
         Limits {
+            contexts_max: CONTEXTS_MAX,
             packet_bytes_max: self.config.packet_bytes_max,
             credits: self.config.credits,
             requests_max: self.config.requests_max,
@@ -257,7 +264,14 @@ impl Fabric for Loopback {
         self.network.notify(origin.task);
     }
 
-    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
+    fn granted(
+        &self,
+        grant: Grant,
+        offset: u64,
+        len: u64,
+        access: Access,
+        _engine: ForEngine,
+    ) -> Result<RawBuffer> {
         let address = RemoteAddress {
             task: self.own,
             context: ContextNumber(0),
@@ -288,6 +302,15 @@ impl Fabric for Loopback {
         self.network.lock().failure(task)
     }
 
+    fn has_ended(&self, task: TaskId) -> bool {
+        self.failure(task).is_some()
+    }
+
+    fn ring(&mut self, to: Endpoint) -> Result<()> {
+        self.network.wake(to.task);
+        Ok(())
+    }
+
     fn traffic(&self, peer: Endpoint) -> Traffic {
         self.network.lock().traffic(self.own, peer.task)
     }
@@ -312,10 +335,9 @@ impl Drop for Loopback {
 }
 
 /// A task opens one context here.
+const CONTEXTS_MAX: u8 = 1;
+
+/// That one.
 fn endpoint(task: TaskId) -> Endpoint {
     Endpoint::new(task, ContextNumber(0))
-}
-
-fn unknown(to: Endpoint, num_tasks: u32) -> Error {
-    Error::UnknownTask { endpoint: to, num_tasks }
 }

@@ -11,7 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Random, conformance, threads};
-use crate::buffer::{Access, Arrived, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{
+    Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, RawBuffer, RawBytes,
+    RemoteAddress,
+};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Arrival, Event, Fabric, Limits, Traffic, Waker};
 use crate::task::{Endpoint, TaskId};
@@ -215,6 +218,10 @@ fn words<T: std::fmt::Debug>(result: &Result<T>) -> String {
     format!("{result:?}")
 }
 
+// SAFETY: each call is handed on to a fabric that keeps them.
+#[allow(unsafe_code, reason = "the promise of every fabric")]
+unsafe impl<F: Fabric> KeepsPromises for InTurn<F> {}
+
 impl<F: Fabric> Fabric for InTurn<F> {
     fn endpoint(&self) -> Endpoint {
         self.fabric.endpoint()
@@ -300,8 +307,15 @@ impl<F: Fabric> Fabric for InTurn<F> {
         self.fabric.waive(origin);
     }
 
-    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
-        self.fabric.granted(grant, offset, len, access)
+    fn granted(
+        &self,
+        grant: Grant,
+        offset: u64,
+        len: u64,
+        access: Access,
+        engine: ForEngine,
+    ) -> Result<RawBuffer> {
+        self.fabric.granted(grant, offset, len, access, engine)
     }
 
     fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
@@ -334,6 +348,15 @@ impl<F: Fabric> Fabric for InTurn<F> {
 
     fn failure(&self, task: TaskId) -> Option<String> {
         self.fabric.failure(task)
+    }
+
+    fn has_ended(&self, task: TaskId) -> bool {
+        self.fabric.has_ended(task)
+    }
+
+    fn ring(&mut self, to: Endpoint) -> Result<()> {
+        self.turn.begin();
+        self.fabric.ring(to)
     }
 
     fn traffic(&self, peer: Endpoint) -> Traffic {

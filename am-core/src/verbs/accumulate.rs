@@ -3,12 +3,11 @@
 
 use std::cell::Cell;
 
-use super::PutOptions;
-use super::vector::note;
+use super::{PutOptions, RmwHandle};
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
 use crate::counter::CounterName;
-use crate::engine::End;
+use crate::engine::{Begun, End};
 use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
@@ -113,6 +112,35 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         options: PutOptions,
     ) -> Result<()> {
         in_handler::check("accumulate")?;
+        let op = Cell::new(self.begin_accumulate(to, values, how, options)?);
+        self.wait_begun(&op)?;
+        self.wait_sent(to.owner())
+    }
+
+    /// As [`accumulate`](Self::accumulate), and does not wait: `None` if all elements are updated, else
+    /// [`rmw_result`](Self::rmw_result) tells when they are, by a word that means nothing.
+    ///
+    /// # Errors
+    /// As for [`accumulate`](Self::accumulate).
+    pub fn accumulate_nonblocking<T: Element>(
+        &mut self,
+        to: RemoteAddress,
+        values: &[T],
+        how: Accumulation,
+        options: PutOptions,
+    ) -> Result<Option<RmwHandle>> {
+        in_handler::check("accumulate_nonblocking")?;
+        Ok(self.begin_accumulate(to, values, how, options)?.map(RmwHandle))
+    }
+
+    /// Begins an update; the number of the operation, if it goes on.
+    fn begin_accumulate<T: Element>(
+        &mut self,
+        to: RemoteAddress,
+        values: &[T],
+        how: Accumulation,
+        options: PutOptions,
+    ) -> Result<Option<u32>> {
         let operation =
             T::operation(how).ok_or(Error::NoSuchOperation { operation: name(how), element: T::NAME })?;
         let size = T::WIDTH.bytes() as usize;
@@ -124,7 +152,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let operands = kept.raw().as_bytes();
         let end = End { origin: options.origin, completion: options.completion, ..End::held() };
         let notify = CounterName::to_wire(options.target);
-        let op = Cell::new(None);
         let begun = self.engine.accumulate(
             &mut Port(&mut self.fabric),
             to,
@@ -133,13 +160,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             notify,
             end,
         )?;
-        note(&op, begun);
+        let Begun::Ongoing(key) = begun else { return Ok(None) };
         // The operands are the operation's own, whatever ends this call.
-        if let Some(key) = op.get() {
-            self.engine.ops.keep(key, kept);
-        }
-        self.wait_begun(&op)?;
-        self.wait_sent(to.owner())
+        self.engine.ops.keep(key, kept);
+        Ok(Some(key))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::task::{ContextNumber, Endpoint, TaskId};
+use crate::task::TaskId;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// As [`wait_counter`](Self::wait_counter), for at most `limit`: whether the counter has reached `val` in that time. If not,
@@ -36,10 +36,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A removed counter, or a task that the job does not have.
     pub fn set_counter_watched(&mut self, counter: Counter, destinations: &[TaskId]) -> Result<()> {
-        let num_tasks = self.num_tasks();
-        if let Some(&task) = destinations.iter().find(|task| task.0 >= num_tasks) {
-            return Err(Error::UnknownTask { endpoint: Endpoint::new(task, ContextNumber(0)), num_tasks });
-        }
+        destinations.iter().try_for_each(|&task| self.engine.check_exists(self.engine.peer(task)))?;
         self.engine.counters.watch(counter, destinations)
     }
 

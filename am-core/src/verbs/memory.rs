@@ -1,6 +1,6 @@
 //! Memory: allocated where peers reach it fastest, exposed to them, taken back.
 
-use crate::buffer::{Access, Executor, Exposed, JobBuffer};
+use crate::buffer::{Access, Executor, Exposed, Grant, JobBuffer, RawBuffer, SharedMemory, SharedName};
 use crate::context::Context;
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::Fabric;
@@ -31,24 +31,76 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// As for [`expose`](Self::expose).
     pub fn expose_with(&mut self, buffer: JobBuffer, access: Access, executor: Executor) -> Result<Exposed> {
         in_handler::check("expose")?;
-        let access = Access { for_operation: false, ..access };
-        let grant = self.fabric.grant(buffer.raw(), access)?;
-        let grant = grant.ok_or(Error::Exhausted {
+        let grant = self.grant(buffer.raw(), access)?;
+        Ok(Exposed::new(buffer, self.owner(), executor, grant))
+    }
+
+    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
+        let grant = self.fabric.grant(memory, Access { for_operation: false, ..access })?;
+        grant.ok_or(Error::Exhausted {
             resource: "memory that peers may have access to at once, in bytes",
-            needed: buffer.len() as u64,
+            needed: memory.len() as u64,
             available: 0,
             remedy: "unexpose memory that they need no more",
-        })?;
-        Ok(Exposed::new(buffer, self.endpoint(), executor, grant))
+        })
+    }
+
+    /// Makes zeroed memory of `len` bytes that other tasks can map as well, by its name ([`open_shared`](Self::open_shared)). `None` if
+    /// the fabric has no such memory.
+    ///
+    /// # Errors
+    /// The system's limits.
+    pub fn share(&mut self, len: usize) -> Result<Option<SharedMemory>> {
+        in_handler::check("share")?;
+        self.fabric.share(len)
+    }
+
+    /// Maps the memory that another task has made by [`share`](Self::share), and has not said of that
+    /// [all have opened it](Self::all_have_opened).
+    ///
+    /// # Errors
+    /// There is no such memory, or the system's limits.
+    pub fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
+        in_handler::check("open_shared")?;
+        self.fabric.open_shared(name)
+    }
+
+    /// No further task will open what this task has made by [`share`](Self::share).
+    pub fn all_have_opened(&mut self, memory: &SharedMemory) {
+        self.fabric.all_have_opened(memory.name());
+    }
+
+    /// Ends the use of shared memory in this task: it is unmapped when nothing of it is exposed any more.
+    pub fn unshare(&mut self, memory: SharedMemory) {
+        self.fabric.unshare(memory);
+    }
+
+    /// Opens a part of shared memory to the puts, gets and rmws of peers, as [`expose`](Self::expose). Those that have mapped it carry
+    /// them out themselves. [`unexpose`](Self::unexpose) gives an empty buffer for it, since the memory is never this task's alone.
+    ///
+    /// # Errors
+    /// A part that does not lie inside; as for [`expose`](Self::expose).
+    pub fn expose_shared(
+        &mut self,
+        memory: &SharedMemory,
+        offset: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Exposed> {
+        in_handler::check("expose_shared")?;
+        let part = memory.part(offset, len)?;
+        let grant = self.grant(part.raw(), access)?;
+        Ok(Exposed::of_shared(part, self.owner(), grant))
     }
 
     /// Closes a region: from now on its address is refused. Waits, with progress, until nobody is copying.
     ///
     /// # Errors
-    /// A call inside a handler, or a region of another context; the region then stays exposed, and its memory is not used
-    /// again.
+    /// A call inside a handler, or [`Error::ForeignRegion`]: a region that another context has exposed, also one that had this one's
+    /// number before. The region then stays exposed, and its memory is not used again.
     pub fn unexpose(&mut self, region: Exposed) -> Result<JobBuffer> {
         in_handler::check("unexpose")?;
+        region.check_owner(self.owner())?;
         let mut polls = 0;
         loop {
             if self.fabric.revoke(region.grant())? == Outcome::Done

@@ -6,7 +6,7 @@ use super::AmOptions;
 use crate::buffer::{RawBytes, lend};
 use crate::context::Context;
 use crate::engine::{Begun, End, NoGatherer, Source};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
@@ -34,12 +34,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A task that the job does not have.
     pub fn group(&self, tasks: &[TaskId]) -> Result<Group> {
-        let num_tasks = self.num_tasks();
         let mut members: Vec<_> =
             tasks.iter().map(|&task| Endpoint::new(task, self.endpoint().context)).collect();
-        if let Some(&endpoint) = members.iter().find(|member| member.task.0 >= num_tasks) {
-            return Err(Error::UnknownTask { endpoint, num_tasks });
-        }
+        members.iter().try_for_each(|&member| self.engine.check_exists(member))?;
         members.sort_unstable();
         members.dedup();
         Ok(Group { members: members.into() })
@@ -76,7 +73,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             Ok(())
         };
         let ended = lend(self, udata, start, |context| {
-            begun.take().into_iter().map(|op| context.wait_op(op).0.map(|_| ())).fold(Ok(()), Result::and)
+            let (mut result, next) = (Ok(()), || begun.borrow_mut().pop());
+            // One by one: where a wait unwinds, the others are waited for by the next call.
+            while let Some(op) = next() {
+                result = context.wait_op(op).0.map(|_| ()).and(result);
+            }
+            result
         });
         first_error.and(ended)?;
         self.bump_if(options.origin);

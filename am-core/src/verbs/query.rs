@@ -193,11 +193,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// What passed between this context and `peer` so far.
     ///
     /// # Errors
-    /// A task that the job does not have.
+    /// An endpoint that the job does not have.
     pub fn peer_statistics(&self, peer: Endpoint) -> Result<PeerStatistics> {
-        if peer.task.0 >= self.num_tasks() {
-            return Err(Error::UnknownTask { endpoint: peer, num_tasks: self.num_tasks() });
-        }
+        self.engine.check_exists(peer)?;
         let Traffic { packets_sent, packets_received } = self.fabric.traffic(peer);
         Ok(PeerStatistics {
             packets_sent,

@@ -13,7 +13,7 @@ use crate::progress::Port;
 /// An rmw that was begun: its result is to be taken once.
 #[must_use = "the result waits until it is taken"]
 #[derive(Debug, PartialEq, Eq)]
-pub struct RmwHandle(u32);
+pub struct RmwHandle(pub(super) u32);
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Carries out `operation` on the word at `at`; the old value (`LAPI_Rmw`, whose `COMPARE_AND_SWAP` tells only whether it

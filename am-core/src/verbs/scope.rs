@@ -1,6 +1,7 @@
 //! Non-blocking operations on borrowed memory, inside a scope that waits for them (as `std::thread::scope` does for threads).
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{Loans, RemoteAddress, lend_in_scope};
@@ -21,7 +22,7 @@ use crate::vector::{Layout, Pieces, PiecesMut};
 pub struct Scope<'a, 'env, F: Fabric, H: HandlerSet> {
     context: &'a mut Context<F, H>,
     loans: &'a Loans<'env>,
-    ops: &'a RefCell<Vec<u32>>,
+    ops: &'a RefCell<VecDeque<u32>>,
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -37,22 +38,23 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         H: std::fmt::Debug,
     {
         in_handler::check("scope")?;
-        let ops = RefCell::new(Vec::new());
+        let ops = RefCell::new(VecDeque::new());
+        let next = || ops.borrow_mut().pop_front();
         let first_error = RefCell::new(None);
         let result = lend_in_scope(
             self,
             |context, loans| body(&mut Scope { context, loans, ops: &ops }),
             |context, unwinds| {
-                let begun = ops.take();
                 // A copy of the task leaves a scope that the task began: nothing of it is the copy's.
                 let unwinds = unwinds && !in_handler::is_copy();
                 if unwinds {
-                    for &op in &begun {
+                    for &op in &*ops.borrow() {
                         let Context { engine, fabric, handlers, .. } = &mut *context;
                         engine.give_up(op, &mut Port(fabric), handlers);
                     }
                 }
-                for op in begun {
+                // One by one: where a wait unwinds, the others are waited for by the next call.
+                while let Some(op) = next() {
                     if let (Err(error), _) = context.wait_op(op) {
                         first_error.borrow_mut().get_or_insert(error);
                     }
@@ -197,7 +199,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
 
     fn note(&self, begun: Begun) {
         if let Begun::Ongoing(op) = begun {
-            self.ops.borrow_mut().push(op);
+            self.ops.borrow_mut().push_back(op);
         }
     }
 }

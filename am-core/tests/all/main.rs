@@ -3,6 +3,7 @@
 mod conformance;
 mod failure;
 mod lapi_errors;
+mod regions;
 mod same_seed;
 mod shared;
 mod wild_peer;

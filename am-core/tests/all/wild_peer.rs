@@ -6,15 +6,15 @@
     reason = "a test: numbers are cut on purpose, and what can't go wrong may panic"
 )]
 
-use am_core::buffer::{Access, InlineBytes, JobBuffer, RawBytes};
+use am_core::buffer::{Access, Executor, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
 use am_core::error::Fault;
-use am_core::fabric::{Class, Event, Fabric};
+use am_core::fabric::{Arrival, Class, Event, Fabric};
 use am_core::handler::{Answer, Completion};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::Random;
-use am_core::testing::loopback::{Config, Loopback, network};
+use am_core::testing::loopback::{Config, Loopback, Reach, network};
 use am_core::testing::watchdog::Watchdog;
-use am_core::{AmOptions, Context};
+use am_core::{AmOptions, Context, GetOptions};
 
 /// A packet that is wrong in a random way: any bytes, or fields of small numbers, which name what may exist.
 fn wild_bytes(random: &mut Random) -> Vec<u8> {
@@ -106,6 +106,33 @@ fn any_packet_is_an_error_at_worst() {
         assert!(errors > 100, "seed {seed}: hardly a packet was wrong");
         assert!(private.iter().all(|&byte| byte == 0), "memory that was exposed to nobody");
     }
+}
+
+/// The owner of memory says that a get is done before it has sent a byte.
+#[test]
+fn a_get_ends_with_the_answer_that_came_too_early() {
+    let _watchdog = Watchdog::new("an early answer".to_owned(), std::time::Duration::from_secs(60));
+    let (_, mut endpoints) = network(Config { reach: Reach::Staged, ..Config::new(2) });
+    let mut wild = endpoints.pop().unwrap();
+    let mut context = Context::new(endpoints.pop().unwrap());
+    let target = Endpoint::new(TaskId(0), ContextNumber(0));
+    let grant = wild.grant(RawBuffer::EMPTY, Access::READ).unwrap().unwrap();
+    let (task, executor) = (TaskId(1), Executor::Anyone);
+    let from = RemoteAddress { task, context: ContextNumber(0), executor, grant, offset: 0 };
+    let getting = context.get_owned(from, JobBuffer::zeroed(5000), GetOptions::default()).unwrap();
+    let mut asked = InlineBytes::new();
+    while !matches!(wild.poll(&mut asked), Some(Event::Arrival(Arrival { class: Class::Request, .. }))) {}
+    // Told: the operation's number, which stands behind place and length in the question, and a value.
+    let mut told = InlineBytes::new();
+    assert!(told.push(&asked.as_slice()[24..28]) && told.push(&[0; 8]));
+    let _ = wild.post_inline(target, Class::Answer, 9, &told).unwrap();
+    let (_, ended) = context.wait_owned(getting).unwrap();
+    let error = ended.unwrap_err();
+    assert_eq!(error.fault(), Fault::Peer);
+    assert!(error.to_string().contains("the end of a get before its last byte"), "{error}");
+    // What it sends now is refused by name.
+    let _ = wild.post_inline(target, Class::OneWay, 9, &told).unwrap();
+    assert_eq!(context.probe().unwrap_err().fault(), Fault::Peer);
 }
 
 /// A counter by a name that may or may not exist at the peer.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -49,6 +50,9 @@ struct Options {
     /// and every setting with its value, default and meaning.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// Set by who started amrun, or by amrun itself for the second of its processes: the standard output was closed.
+    #[arg(long, hide = true)]
+    output_is_closed: bool,
     /// Set by amrun itself for the second of its processes.
     #[arg(long, hide = true, value_name = "PID")]
     guarded_by: Option<u32>,
@@ -88,7 +92,7 @@ fn main() -> ExitCode {
     }
     check(&options);
     let code = match options.guarded_by {
-        None => guard(),
+        None => guard(options.output_is_closed),
         Some(guard) => launch(&options, guard),
     };
     code.unwrap_or_else(|error| {
@@ -111,8 +115,10 @@ fn check(options: &Options) {
 }
 
 /// The first process: starts itself again as the launcher, and guards it.
-fn guard() -> Result<ExitCode, LaunchError> {
-    match launch::run_guarded(std::env::args_os().skip(1))? {
+fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
+    let is_news = launch::output_was_closed() && !knows_of_closed_output;
+    let closed = is_news.then(|| "--output-is-closed".into());
+    match launch::run_guarded(closed.into_iter().chain(std::env::args_os().skip(1)))? {
         Ended::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signalled(number) => {
             eprintln!("amrun: the launcher was killed by signal {number}; the job is ended");
@@ -143,6 +149,9 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     for (name, value) in &options.env {
         job = job.env(name, value);
     }
+    if options.output_is_closed {
+        job = job.output_is_closed();
+    }
     if let Some(wdir) = &options.wdir {
         job = job.wdir(wdir);
     }
@@ -170,15 +179,27 @@ fn warn_of_unknown_settings() {
 
 fn info() -> ExitCode {
     match launch::info() {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => match write(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("amrun: the standard output cannot be written: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             eprintln!("amrun: {error}");
             ExitCode::from(2)
         }
     }
+}
+
+fn write(text: &str) -> std::io::Result<()> {
+    if launch::output_was_closed() {
+        return Err(std::io::Error::other("it was closed when amrun was started"));
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 fn answer_probe(question: &str) -> ExitCode {

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::panic::Location;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ pub(super) enum Side {
 /// Registered memory.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
-    pub(super) memory: Arc<Memory>,
+    pub(super) memory: Rc<Memory>,
     pub(super) handle: MemHandle,
 }
 
@@ -277,14 +277,14 @@ impl<D: Device> Pair<D> {
 
     pub(super) fn register(
         &mut self,
-        memory: &Arc<Memory>,
+        memory: &Rc<Memory>,
         range: (usize, usize),
         tag: PTag,
         rights: MemAttributes,
     ) -> Outcome<Region> {
         let handle = self.nic.register_mem(memory, range, tag, rights)?;
         self.regions.push(handle);
-        Ok(Region { memory: Arc::clone(memory), handle })
+        Ok(Region { memory: Rc::clone(memory), handle })
     }
 
     /// Deregisters, waiting for transfers under way.

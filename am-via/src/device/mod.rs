@@ -5,17 +5,26 @@
 //! kernel, peer atomics) shows up as a [`Transfer`] that is done when the call returns; a device that can't do it answers
 //! [`Transfer::NoWay`], and the layer above goes another way.
 
+mod contract;
 pub mod shm;
 pub mod wire;
 
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
-pub use crate::shm::block::{HeapBlock, HeapOwner};
+/// A program opens a device and hands it over; what a device does with memory is between it and the layers above.
+#[cfg(not(feature = "testing"))]
+pub(crate) use contract::Device;
+#[cfg(feature = "testing")]
+pub use contract::Device;
+
+pub use crate::shm::block::HeapBlock;
+pub(crate) use crate::shm::block::HeapOwner;
 use crate::shm::copy::CheckedRange;
+use crate::shm::layout::CONTEXTS_MAX;
 pub use crate::shm::regions::{ClaimFault, WordUpdate};
 pub use crate::shm::ring::{Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Payload};
+pub use crate::shm::segment::Mapping;
+pub use crate::shm::shared_files::SharedFileName;
 
 /// The address of a NIC: one is open for each context of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +33,24 @@ pub struct NodeAddress {
     pub task: u32,
     /// The context inside the task.
     pub context: u32,
+}
+
+impl NodeAddress {
+    /// Checks that a job of `num_tasks` tasks can have a NIC of this address. The one check of an address that a program or a peer
+    /// names: what lies behind it in shared memory is computed from its two numbers. Says nothing of whether the NIC is open.
+    ///
+    /// # Errors
+    /// [`DeviceError::UnknownTask`] or [`DeviceError::UnknownContext`].
+    pub fn check(self, num_tasks: u32) -> Result<(), DeviceError> {
+        let Self { task, context } = self;
+        if task >= num_tasks {
+            return Err(DeviceError::UnknownTask { task, num_tasks });
+        }
+        if context >= CONTEXTS_MAX {
+            return Err(DeviceError::UnknownContext { task, context, contexts_max: CONTEXTS_MAX });
+        }
+        Ok(())
+    }
 }
 
 /// The number of a VI at its owner.
@@ -162,6 +189,8 @@ pub enum News {
     },
     /// A task has died.
     TaskFailed(u32),
+    /// A peer has rung ([`Device::ring`]).
+    Rung,
     /// A peer that lives has closed its NIC, and all that came from it has come up. Devices that can tell do.
     PeerClosed(NodeAddress),
 }
@@ -216,6 +245,27 @@ pub enum DeviceError {
         /// How many there are.
         num_tasks: u32,
     },
+    /// A context that no task can have.
+    #[error(
+        "context {context} of task {task} does not exist: a task has contexts 0 to {last}; use a number in that range",
+        last = contexts_max - 1
+    )]
+    UnknownContext {
+        /// The task that was named.
+        task: u32,
+        /// The context that was asked for.
+        context: u32,
+        /// How many a task can have.
+        contexts_max: u32,
+    },
+    /// A context that is open already.
+    #[error(
+        "context {context} is open in this process: use it where it is open, close it first, or open another number"
+    )]
+    ContextOpen {
+        /// Which.
+        context: u32,
+    },
     /// A VI that is not open.
     #[error("VI {} is not connected", .0.0)]
     NotConnected(ViNumber),
@@ -263,6 +313,8 @@ pub enum DeviceError {
 pub struct DeviceAttributes {
     /// Tasks that can be reached, this one included.
     pub num_tasks: u32,
+    /// NICs that a task may have: one for each context.
+    pub contexts_max: u32,
     /// Bytes of one slot of a receive area.
     pub slot_bytes: usize,
     /// Entries that may be under way on one connection and direction.
@@ -275,120 +327,3 @@ pub struct DeviceAttributes {
 
 /// Wakes the owner of a device from another thread.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
-
-/// An emulated NIC. One thread at a time.
-///
-/// # Errors
-/// Posting fails on a VI that is not connected, or whose peer is dead; set-up fails with the system's errors.
-pub trait Device: std::fmt::Debug {
-    /// The NIC's address.
-    fn address(&self) -> NodeAddress;
-
-    /// The limits.
-    fn attributes(&self) -> DeviceAttributes;
-
-    /// Connects to a peer's NIC, peer to peer: both may ask at once and get one connection. `None`: not yet, ask again.
-    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
-
-    /// Ends a connection. The peer's posts are refused from now on.
-    fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
-
-    /// Whether entries that are posted on this VI from now on may be lost, or come in another order: VIA's Unreliable level.
-    /// A device that loses none has nothing to do.
-    fn allow_loss(&mut self, _vi: ViNumber, _allowed: bool) {}
-
-    /// Posts an entry with what it carries. The sequence of entries on a VI is kept.
-    fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
-
-    /// Posts `entry`, whose bytes, at most `len`, `fill` writes into the peer's receive area (or where the device gathers
-    /// them); it returns how many it wrote, which becomes the entry's length. `fill` is not called for [`Posted::Retry`].
-    fn post_area(
-        &mut self,
-        vi: ViNumber,
-        entry: Entry,
-        len: usize,
-        fill: impl FnOnce(CheckedRange<'_>) -> usize,
-    ) -> Result<Posted, DeviceError>;
-
-    /// The next piece of news; the payload of an entry is copied to `payload`. Never blocks.
-    fn poll(&mut self, payload: &mut Payload) -> Option<News>;
-
-    /// The bytes of an area entry, at most `len` (a claim, cut to the slot).
-    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
-
-    /// Gives the slots of the oldest taken entry of a VI back to its peer.
-    fn release(&mut self, vi: ViNumber);
-
-    /// Allocates `len` zeroed bytes of memory that peers reach the fastest way; the range, and what takes it back.
-    fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError>;
-
-    /// Whether `len` bytes from `at` on lie in memory of [`alloc`](Self::alloc) that all tasks map. A device without such memory says no.
-    fn is_job_memory(&self, _at: NonNull<u8>, _len: usize) -> bool {
-        false
-    }
-
-    /// Registers `memory` for peers; `only` may use it if given.
-    fn register(
-        &mut self,
-        memory: CheckedRange<'_>,
-        attributes: MemAttributes,
-        only: Option<u32>,
-    ) -> Result<MemHandle, DeviceError>;
-
-    /// Changes what a registration allows.
-    fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
-    -> Result<(), DeviceError>;
-
-    /// Ends a registration for new claims. [`Posted::Retry`]: a peer is still copying, ask again. With `finished`, the
-    /// caller knows that no peer is.
-    fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
-
-    /// The memory of an own registration, if it allows peers all that `need` names (its protection tag is not looked at).
-    fn registered(
-        &self,
-        handle: MemHandle,
-        offset: u64,
-        len: u64,
-        need: MemAttributes,
-    ) -> Result<CheckedRange<'_>, ClaimFault>;
-
-    /// RDMA write: copies `from` into registered memory of a peer. The bytes are in place before any entry that is posted
-    /// later is seen there. Where the outcome is [`Transfer::Posted`], `from` stays alive and unchanged until
-    /// [`News::Ended`].
-    fn rdma_write(
-        &mut self,
-        to: RemoteMemory,
-        from: CheckedRange<'_>,
-        id: u64,
-    ) -> Result<Transfer, DeviceError>;
-
-    /// RDMA read: copies registered memory of a peer to `to`. Where the outcome is [`Transfer::Posted`], `to` stays alive
-    /// and left to the device until [`News::Ended`].
-    fn rdma_read(
-        &mut self,
-        from: RemoteMemory,
-        to: CheckedRange<'_>,
-        id: u64,
-    ) -> Result<Transfer, DeviceError>;
-
-    /// Updates a word of 4 or 8 `bytes` in registered memory of a peer atomically.
-    fn atomic(
-        &mut self,
-        at: RemoteMemory,
-        bytes: u64,
-        update: WordUpdate,
-        id: u64,
-    ) -> Result<AtomicTransfer, DeviceError>;
-
-    /// Between two polls that brought nothing: spins, yields or sleeps, at most `limit`.
-    fn wait(&mut self, polls: u32, limit: Duration);
-
-    /// Why a task is known to be dead, or `None` if it is not.
-    fn failure(&self, task: u32) -> Option<String>;
-
-    /// Marks this task as failed for all peers.
-    fn fail(&mut self, why: &str);
-
-    /// Wakes this device's owner from another thread.
-    fn waker(&self) -> Waker;
-}

@@ -67,7 +67,11 @@ impl BounceBuffers {
         let buffer = &mut self.buffers[place];
         let grant = match buffer.grant {
             Some(grant) => grant,
-            None => match nic.register_mem(buffer.block.range(), mem_attributes(Access::READ), None) {
+            None => match nic.register_mem(
+                buffer.block.range(),
+                mem_attributes(Access::READ.for_operation()),
+                None,
+            ) {
                 Ok(handle) => *buffer.grant.insert(for_operation(handle)),
                 Err(error) => {
                     self.free.push_back(place);
@@ -130,14 +134,6 @@ impl BounceBuffers {
     }
 }
 
-impl Drop for BounceBuffers {
-    fn drop(&mut self) {
-        for Bounce { block, .. } in &self.buffers {
-            block.owner().take_back(block.at(), block.len());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::handle;
@@ -162,7 +158,7 @@ mod tests {
     /// What a peer reads by `grant`.
     fn read(nic: &Nic<Wire>, grant: Grant, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        nic.registered(handle(grant), 0, len as u64, mem_attributes(Access::READ))
+        nic.registered(handle(grant), 0, len as u64, mem_attributes(Access::READ.for_operation()))
             .expect("a lent buffer can be read")
             .copy_to_slice(&mut bytes);
         bytes

@@ -4,10 +4,18 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use am_core::buffer::{Arrived, BlockOwner, JobBuffer, RawBuffer, RawBytes, Room};
+use am_core::buffer::{
+    Arrived, BlockOwner, JobBuffer, KeepsPromises, RawBuffer, RawBytes, Room, SharedMemory, SharedName,
+};
 
+use super::ViaFabric;
 use crate::shm::copy::CheckedRange;
-use crate::vipl::{HeapBlock, HeapOwner};
+use crate::vipl::{Device, HeapBlock, Mapping, SharedFileName};
+
+// SAFETY: ranges of user memory go to the device for the length of a call, or until it reports the end of a transfer; a grant is a
+// registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is a claim
+// that it has checked. Errors are returned, not thrown.
+unsafe impl<D: Device> KeepsPromises for ViaFabric<D> {}
 
 /// Memory that an operation receives into, for the length of a call.
 pub(super) fn range<'a>(buffer: RawBuffer) -> CheckedRange<'a> {
@@ -32,7 +40,7 @@ pub(super) fn raw_buffer(range: CheckedRange<'_>) -> RawBuffer {
 
 /// Room in a receive area.
 #[inline(always)]
-pub(super) fn room(range: CheckedRange<'_>) -> Room {
+pub(super) fn room(range: CheckedRange<'_>) -> Room<'_> {
     // SAFETY: the slot is writable, and nobody touches it before the entry is published: the credit said that its owner has
     // given it back. The device hands it out for the length of the call in which the Room lives.
     unsafe { Room::new(range.at(), range.len()) }
@@ -45,16 +53,36 @@ pub(super) fn arrived(range: CheckedRange<'_>) -> Arrived<'_> {
     unsafe { Arrived::shared(range.at(), range.len()) }
 }
 
+/// A memory file that tasks map as one, mapped here.
+pub(super) fn shared_memory(name: SharedFileName, mapping: Arc<Mapping>) -> SharedMemory {
+    let (at, len) = (mapping.base(), mapping.len());
+    // SAFETY: the whole mapping, which the value keeps; it is readable and writable, zero where nobody has written, and nobody makes a
+    // reference to it (`Mapping`).
+    unsafe { SharedMemory::new(at, len, shared_name(name), mapping) }
+}
+
+fn shared_name(SharedFileName { pid, number, inode, len }: SharedFileName) -> SharedName {
+    SharedName([u64::from(pid), u64::from(number.cast_unsigned()), inode, len])
+}
+
+/// A name that came from another task: a claim.
+pub(super) fn shared_file_name(SharedName([pid, number, inode, len]): SharedName) -> Option<SharedFileName> {
+    let number = u32::try_from(number).ok()?.cast_signed();
+    Some(SharedFileName { pid: u32::try_from(pid).ok()?, number, inode, len })
+}
+
 /// A block of the NIC owner's memory as an owned buffer.
 pub(super) fn job_buffer(block: HeapBlock) -> JobBuffer {
     #[derive(Debug)]
-    struct Owner(Arc<dyn HeapOwner>);
-    impl BlockOwner for Owner {
-        fn take_back(&self, at: NonNull<u8>, len: usize) {
-            self.0.take_back(at, len);
-        }
+    struct Owner {
+        _block: HeapBlock,
     }
-    // SAFETY: the block is initialised (all zero), readable, writable and nobody else's until it is taken back
-    // (`Device::alloc`).
-    unsafe { JobBuffer::new(block.at(), block.len(), Arc::new(Owner(Arc::clone(block.owner())))) }
+    impl BlockOwner for Owner {
+        /// The block goes back when it is dropped, which comes next.
+        unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+    }
+    let (at, len) = (block.at(), block.len());
+    // SAFETY: the block is initialised (all zero), readable, writable and nobody else's until it is dropped (`Device::alloc`), and
+    // the buffer's owner keeps it until then.
+    unsafe { JobBuffer::new(at, len, Arc::new(Owner { _block: block })) }
 }

@@ -20,7 +20,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use am_core::buffer::{
-    Access, Arrived, Executor, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
+    Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
+    SharedMemory, SharedName,
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
 use am_core::fabric::{Arrival, Event, Fabric, Limits, Payload, Traffic, Waker};
@@ -48,6 +49,7 @@ pub struct ViaFabric<D: Device> {
     nic: Nic<D>,
     endpoint: Endpoint,
     num_tasks: u32,
+    contexts_max: u8,
     slot_bytes: usize,
     plan: CreditPlan,
     peers: Peers,
@@ -65,12 +67,14 @@ impl<D: Device> ViaFabric<D> {
     #[must_use]
     pub fn new(nic: Nic<D>, plan: CreditPlan) -> Self {
         let attributes = nic.attributes();
+        let contexts_max = attributes.contexts_max as u8;
         Self {
             endpoint: endpoint(nic.address()),
             num_tasks: attributes.num_tasks,
             slot_bytes: attributes.slot_bytes,
             plan: plan.within(attributes.ring_lines),
-            peers: Peers::new(attributes.num_tasks),
+            contexts_max,
+            peers: Peers::new(attributes.num_tasks, contexts_max),
             under_way: HashMap::new(),
             registrations: None,
             kept_grants: KeptGrants::new(),
@@ -104,7 +108,7 @@ impl<D: Device> ViaFabric<D> {
     fn hold_local_end(&mut self, at: NonNull<u8>, len: usize) -> Result<Option<Range<u64>>, Transfer> {
         let Some(cache) = &mut self.registrations else { return Ok(None) };
         // What fits into a packet goes through the NIC's own buffers.
-        if len <= self.slot_bytes || self.nic.is_job_memory(at, len) {
+        if len <= self.slot_bytes || !self.nic.is_private(at, len) {
             return Ok(None);
         }
         match cache.hold(at.addr().get() as u64, len as u64, Purpose::LocalEnd) {
@@ -125,18 +129,11 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// The NIC, for queries.
-    pub fn nic(&self) -> &Nic<D> {
-        &self.nic
-    }
-
     /// The connection to `to`, made if need be; `None`: not yet.
     #[cold]
     #[inline(never)]
     fn connect(&mut self, to: Endpoint) -> Result<bool> {
-        if to.task.0 >= self.num_tasks {
-            return Err(Error::UnknownTask { endpoint: to, num_tasks: self.num_tasks });
-        }
+        to.check(self.num_tasks, self.contexts_max)?;
         if let Some(how) = self.nic.failure(to.task.0) {
             return Err(Error::PeerFailed { task: to.task, what: how });
         }
@@ -248,6 +245,7 @@ impl<D: Device> ViaFabric<D> {
                 Some(Box::new(Event::Completed { op, result }))
             }
             ViplEvent::TaskFailed(task) => Some(Box::new(Event::TaskFailed(TaskId(task)))),
+            ViplEvent::Rung => Some(Box::new(Event::Rung)),
             ViplEvent::PeerClosed(peer) => {
                 let closed = self.peers.find(endpoint(peer))?;
                 closed.is_closed = true;
@@ -332,6 +330,9 @@ fn node(endpoint: Endpoint) -> NodeAddress {
 fn wrong(peer: Endpoint, error: DeviceError) -> Error {
     match error {
         DeviceError::UnknownTask { num_tasks, .. } => Error::UnknownTask { endpoint: peer, num_tasks },
+        DeviceError::UnknownContext { contexts_max, .. } => {
+            Error::UnknownContext { endpoint: peer, contexts_max: contexts_max as u8 }
+        }
         DeviceError::Exhausted { resource, needed, available, remedy } => {
             Error::Exhausted { resource, needed, available, remedy }
         }
@@ -345,7 +346,12 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
 }
 
 fn remote(at: RemoteAddress) -> RemoteMemory {
-    RemoteMemory { task: at.task.0, handle: handle(at.grant), offset: at.offset, ptag: 0 }
+    RemoteMemory {
+        task: at.task.0,
+        handle: handle(at.grant),
+        offset: at.offset,
+        ptag: tag(at.grant.is_for_operation()),
+    }
 }
 
 fn own_address(Endpoint { task, context }: Endpoint, grant: Grant, offset: u64) -> RemoteAddress {
@@ -362,14 +368,20 @@ fn for_operation(handle: MemHandle) -> Grant {
 }
 
 fn mem_attributes(access: Access) -> MemAttributes {
-    MemAttributes { ptag: 0, rdma_write: access.write, rdma_read: access.read }
+    MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
+}
+
+/// The protection tag of what one operation has lent to peers, or of what a program has exposed: neither is reached by a claim to the
+/// other, whatever grant it makes up.
+fn tag(for_operation: bool) -> u32 {
+    u32::from(for_operation)
 }
 
 #[cold]
 fn refused(at: RemoteAddress, len: u64, error: DeviceError) -> Error {
     use crate::vipl::ClaimFault;
     let why = match error {
-        DeviceError::Refused(ClaimFault::Stale) => RangeFault::Stale,
+        DeviceError::Refused(ClaimFault::Stale | ClaimFault::Tag) => RangeFault::Stale,
         DeviceError::Refused(ClaimFault::Bounds { len }) => RangeFault::Bounds { region_len: len },
         DeviceError::Refused(ClaimFault::NotWritable) => RangeFault::Access("write"),
         DeviceError::Refused(ClaimFault::NotReadable) => RangeFault::Access("read"),
@@ -429,6 +441,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn limits(&self) -> Limits {
         Limits {
+            contexts_max: self.contexts_max,
             packet_bytes_max: self.slot_bytes,
             credits: self.plan.credits,
             requests_max: self.plan.answers,
@@ -533,6 +546,29 @@ impl<D: Device> Fabric for ViaFabric<D> {
         Ok(memory::job_buffer(block))
     }
 
+    fn share(&mut self, len: usize) -> Result<Option<SharedMemory>> {
+        let made = self.nic.make_shared_file(len).map_err(|error| wrong(self.endpoint, error))?;
+        Ok(made.map(|(name, mapping)| memory::shared_memory(name, mapping)))
+    }
+
+    fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
+        let file = memory::shared_file_name(name).ok_or_else(|| Error::System {
+            doing: "opening shared memory",
+            source: std::io::Error::other("its name is none"),
+        })?;
+        let opened = self.nic.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
+        Ok(memory::shared_memory(file, opened))
+    }
+
+    fn all_have_opened(&mut self, SharedName([.., inode, _]): SharedName) {
+        self.nic.close_shared_file(inode);
+    }
+
+    fn unshare(&mut self, memory: SharedMemory) {
+        let SharedName([.., inode, _]) = memory.name();
+        self.nic.forget_shared_file(inode);
+    }
+
     fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
         let (at, len) = (memory.at(), memory.len() as u64);
         let to_read_once = access.for_operation && !access.write;
@@ -548,8 +584,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
             }
         }
         let mut held = None;
-        if let Some(cache) = self.registrations.as_mut().filter(|_| !self.nic.is_job_memory(at, memory.len()))
-        {
+        if let Some(cache) = self.registrations.as_mut().filter(|_| self.nic.is_private(at, memory.len())) {
             held = cache.hold(at.addr().get() as u64, len, Purpose::Peers);
             if held.is_none() && access.for_operation {
                 return Ok(None);
@@ -603,8 +638,16 @@ impl<D: Device> Fabric for ViaFabric<D> {
     }
 
     #[inline(always)]
-    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
-        match self.nic.registered(handle(grant), offset, len, mem_attributes(access)) {
+    fn granted(
+        &self,
+        grant: Grant,
+        offset: u64,
+        len: u64,
+        access: Access,
+        _engine: ForEngine,
+    ) -> Result<RawBuffer> {
+        let need = Access { for_operation: grant.is_for_operation(), ..access };
+        match self.nic.registered(handle(grant), offset, len, mem_attributes(need)) {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
                 let at = own_address(self.endpoint, grant, offset);
@@ -656,6 +699,17 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     fn failure(&self, task: TaskId) -> Option<String> {
         self.nic.failure(task.0)
+    }
+
+    fn has_ended(&self, task: TaskId) -> bool {
+        self.nic.has_ended(task.0)
+    }
+
+    fn ring(&mut self, to: Endpoint) -> Result<()> {
+        if to.task.0 >= self.num_tasks {
+            return Err(Error::UnknownTask { endpoint: to, num_tasks: self.num_tasks });
+        }
+        self.nic.ring(node(to)).map_err(|error| wrong(to, error))
     }
 
     fn traffic(&self, peer: Endpoint) -> Traffic {

@@ -8,9 +8,6 @@ use crate::vipl::ViId;
 
 use super::credits::Credits;
 
-/// Contexts that a task may have: what the job memory has room for.
-const CONTEXTS_MAX: usize = 16;
-
 /// One connected peer.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -34,9 +31,9 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub(super) fn new(num_tasks: u32) -> Self {
+    pub(super) fn new(num_tasks: u32, contexts_max: u8) -> Self {
         let num_tasks = num_tasks as usize;
-        let by_endpoint = vec![0; num_tasks * CONTEXTS_MAX];
+        let by_endpoint = vec![0; num_tasks * usize::from(contexts_max)];
         Self { list: Vec::new(), by_endpoint, num_tasks, by_vi: Vec::new() }
     }
 
@@ -56,8 +53,9 @@ impl Peers {
         self.by_vi[vi] = number;
     }
 
-    /// Where `by_endpoint` has this endpoint. A task beyond the last one would land in the next context's row: it gets a
-    /// place that no table has.
+    /// Where `by_endpoint` has this endpoint. A task beyond the last one would land in the next context's row: it gets an index
+    /// that no table has. So has a context beyond the last one: both are found only where they are refused, when there is no
+    /// connection yet.
     #[inline(always)]
     fn table_index(&self, endpoint: Endpoint) -> usize {
         if endpoint.task.index() < self.num_tasks {

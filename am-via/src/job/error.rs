@@ -85,6 +85,17 @@ pub enum JobError {
         /// The process.
         pid: u32,
     },
+    /// The job relies on `membarrier`, which the system refuses this task.
+    #[error(
+        "task {task} may not use the system call membarrier ({source}), on which its job relies: its launcher could. Set \
+         AM_MEMBARRIER=false, or start amrun under the same restrictions (seccomp) as its tasks"
+    )]
+    NoBarrier {
+        /// The task.
+        task: u32,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The system refused.
     #[error("{doing}: {source}")]
     System {

@@ -19,6 +19,8 @@ pub enum Cause {
     GaveUp,
     /// Its program could not be started.
     NotStarted,
+    /// Its process ended with code 0 and had never joined the job, while another task had.
+    NeverJoined,
 }
 
 impl Cause {
@@ -30,6 +32,7 @@ impl Cause {
             Self::TimedOut => (4, 0),
             Self::GaveUp => (5, 0),
             Self::NotStarted => (6, 0),
+            Self::NeverJoined => (7, 0),
         }
     }
 
@@ -41,6 +44,7 @@ impl Cause {
             4 => Self::TimedOut,
             5 => Self::GaveUp,
             6 => Self::NotStarted,
+            7 => Self::NeverJoined,
             _ => Self::Vanished,
         }
     }
@@ -56,6 +60,7 @@ impl fmt::Display for Cause {
             Self::TimedOut => f.write_str("was still running when the time was over"),
             Self::GaveUp => f.write_str("gave up"),
             Self::NotStarted => f.write_str("could not be started"),
+            Self::NeverJoined => f.write_str("ended with code 0 without joining the job"),
         }
     }
 }
@@ -94,6 +99,7 @@ mod tests {
             Cause::TimedOut,
             Cause::GaveUp,
             Cause::NotStarted,
+            Cause::NeverJoined,
         ] {
             let (kind, value) = cause.encode();
             assert_eq!(Cause::decode(kind, value), cause);

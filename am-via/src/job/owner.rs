@@ -15,6 +15,7 @@ use crate::shm::os::limits::{self, Limit, Resource};
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::os::sched;
 use crate::shm::segment::{Mapping, Shared};
+use crate::shm::wait::SleepBarrier;
 
 /// Inherited files get numbers from here on: scripts number their own files below.
 const INHERITED_NUMBER_MIN: i32 = 200;
@@ -56,8 +57,7 @@ impl JobOwner {
         let limits = Limits::of_this_process();
         limits.check_open_files(num_tasks)?;
         let layout = ControlLayout { num_tasks, packet_bytes: plan.settings.packet_bytes };
-        let control_bytes = layout.file_bytes();
-        limits.check_file_size("the control file of a task", control_bytes)?;
+        limits.check_file_size("the control file of a task", layout.file_bytes())?;
         let heap_bytes = limits.heap_file_bytes(plan.settings.heap_bytes, num_tasks)?;
 
         let file = make("am-job", JobHeader::file_bytes(num_tasks) as u64)?;
@@ -76,7 +76,7 @@ impl JobOwner {
             owner.make_task_files(task, &layout, heap_bytes)?;
         }
         owner.write_masks(plan);
-        owner.write_header(plan, control_bytes, heap_bytes);
+        owner.write_header(plan);
         Ok(owner)
     }
 
@@ -109,7 +109,7 @@ impl JobOwner {
         }
     }
 
-    fn write_header(&self, plan: &JobPlan, control_bytes: u64, heap_bytes: u64) {
+    fn write_header(&self, plan: &JobPlan) {
         let header = &self.header;
         let quota = limits::cgroup_milli_cpus()
             .map_or(u32::MAX, |milli| u32::try_from(milli.div_ceil(1000)).unwrap_or(u32::MAX).max(1));
@@ -118,8 +118,9 @@ impl JobOwner {
         header.launcher_pid.store(std::process::id(), Ordering::Relaxed);
         header.pid_namespace.store(super::pid_namespace(), Ordering::Relaxed);
         header.quota_cpus.store(quota, Ordering::Relaxed);
-        header.control_bytes.store(control_bytes, Ordering::Relaxed);
-        header.heap_bytes.store(heap_bytes, Ordering::Relaxed);
+        let barrier =
+            if plan.settings.membarrier { SleepBarrier::probe() } else { SleepBarrier::SenderFence };
+        header.barrier.store(barrier.to_word(), Ordering::Relaxed);
         header.settings.write(&plan.settings.to_lines());
         // Release: "job file made", pairs with the load in `Job::attach`.
         header.magic.store(JOB_MAGIC, Ordering::Release);
@@ -201,6 +202,13 @@ impl JobOwner {
         (pid != 0 && pid != PID_UNKNOWN).then_some(pid)
     }
 
+    /// Whether a process has joined the job as `task`, wherever it runs and whatever became of it. A claim.
+    #[must_use]
+    pub fn has_joined(&self, task: u32) -> bool {
+        // Acquire: "pid published".
+        self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
+    }
+
     /// What `task` said last; empty if nothing.
     #[must_use]
     pub fn last_words(&self, task: u32) -> String {
@@ -208,8 +216,8 @@ impl JobOwner {
     }
 
     /// The parts that an in-process job of one is made of.
-    pub(super) fn into_parts(self) -> (Shared<JobHeader>, Vec<Shared<TaskEntry>>, Vec<TaskFiles>) {
-        (self.header, self.entries, self.files)
+    pub(super) fn into_parts(self) -> (File, Shared<JobHeader>, Vec<Shared<TaskEntry>>, Vec<TaskFiles>) {
+        (self.file, self.header, self.entries, self.files)
     }
 }
 

@@ -81,6 +81,12 @@ pub enum LaunchError {
         /// What cargo said.
         why: String,
     },
+    /// `/proc` is missing, by which processes are found: the fault of whoever set this machine or container up.
+    #[error(
+        "/proc is not mounted here, and without it a job can be neither started nor watched; mount it (mount -t proc proc \
+         /proc), or start this where it is"
+    )]
+    NoProc,
     /// The system refused something else.
     #[error("{doing}: {source}")]
     System {

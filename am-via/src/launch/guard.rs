@@ -21,6 +21,7 @@ use crate::shm::os::signal::SignalFd;
 /// # Errors
 /// The system refused to start or to watch it.
 pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, LaunchError> {
+    members::check_proc()?;
     process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
     let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
     let own = std::process::id();

@@ -42,7 +42,7 @@ fn write_machine(text: &mut String) -> std::fmt::Result {
     line(
         text,
         "sleep handshake",
-        if membarrier::register() {
+        if membarrier::register().is_ok() {
             "membarrier: senders pay nothing for a receiver that may sleep"
         } else {
             "a fence after each post: the kernel refuses membarrier"
@@ -86,7 +86,7 @@ fn line(text: &mut String, name: &str, value: &str) -> std::fmt::Result {
 fn private_memory_way() -> String {
     let expected = u64::from(std::process::id()) << 32 | 0x5eed;
     PROBED.store(expected, Ordering::Relaxed);
-    private_memory::allow_all();
+    private_memory::allow_descendants_of(std::process::id());
     let address = (&raw const PROBED).addr();
     let output = Command::new("/proc/self/exe")
         .args(["--answer-probe", &format!("{}:{address}:{expected}", std::process::id())])

@@ -9,6 +9,7 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::LaunchError;
 use crate::shm::os::poll;
 use crate::shm::os::process::{self, PidFd};
 
@@ -66,6 +67,15 @@ impl Members {
         environment.windows(mark.len()).any(|window| window == mark.as_bytes())
     }
 
+    /// Whether a process of the job lives that was started with this environment variable.
+    pub(super) fn any_has(&self, name: &str, value: &str) -> bool {
+        let wanted = format!("{name}={value}");
+        self.living().into_iter().any(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+        })
+    }
+
     /// Sends a signal to all processes of the job that live.
     pub(super) fn signal(&self, signal: i32) {
         for process in self.open(|_| true) {
@@ -117,6 +127,11 @@ impl Members {
             if opened.is_empty() { HashSet::new() } else { self.living().into_iter().collect() };
         opened.into_iter().filter(|(pid, _)| still.contains(pid)).map(|(_, process)| process).collect()
     }
+}
+
+/// Refuses to start a job where its processes could not be found again.
+pub(super) fn check_proc() -> Result<(), LaunchError> {
+    if fs::exists("/proc/self/stat").unwrap_or(false) { Ok(()) } else { Err(LaunchError::NoProc) }
 }
 
 /// Reaps children of this process that ended, except `kept`: orphans that it inherited.

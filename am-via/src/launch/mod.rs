@@ -24,6 +24,7 @@ mod error;
 mod guard;
 mod info;
 mod members;
+mod other_mpi;
 mod output;
 mod program;
 mod report;
@@ -43,11 +44,13 @@ use crate::settings::Settings;
 use crate::shm::os::process::{self, PidFd};
 use crate::shm::os::sched;
 use crate::shm::os::signal::SignalFd;
+use crate::shm::os::standard_output;
 use spawn::{Spawned, TaskProcess};
 use supervise::{EndRequest, Supervisor, Watched};
 
 pub use crate::settings::unknown_variables;
 pub use crate::shm::os::process::Ended;
+pub use crate::shm::os::standard_output::was_closed as output_was_closed;
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use info::{answer_probe, info};
@@ -86,6 +89,7 @@ pub struct Launch {
     bind: Bind,
     output: Output,
     stdin_to_task_0: bool,
+    output_is_closed: bool,
     timeout: Option<Duration>,
     grace: Duration,
     own_process: Option<u32>,
@@ -104,6 +108,7 @@ impl Launch {
             bind: Bind::None,
             output: Output::Forward { tag: false },
             stdin_to_task_0: false,
+            output_is_closed: standard_output::was_closed(),
             timeout: None,
             grace: GRACE,
             own_process: None,
@@ -152,6 +157,14 @@ impl Launch {
         self
     }
 
+    /// The standard output of the program that a person started was closed, and this process only inherited what took its place:
+    /// a task that writes to it ends the job, as it does where this process itself was started so.
+    #[must_use]
+    pub fn output_is_closed(mut self) -> Self {
+        self.output_is_closed = true;
+        self
+    }
+
     /// Lets task 0 read this process's standard input. All other tasks read nothing.
     #[must_use]
     pub fn stdin_to_task_0(mut self) -> Self {
@@ -194,6 +207,7 @@ impl Launch {
     /// # Errors
     /// As for [`run`](Self::run).
     pub fn start(self) -> Result<Running, LaunchError> {
+        members::check_proc()?;
         let program = program::find(&self.program)?;
         self.check_wdir()?;
         let settings = Settings::from_variables(|name| self.variable(name))?;

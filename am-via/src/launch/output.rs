@@ -34,9 +34,23 @@ pub(super) struct Sinks {
 }
 
 impl Sinks {
-    /// This process's own output.
-    pub(super) fn of_this_process() -> Self {
-        Self { stdout: Box::new(io::stdout()), stderr: Box::new(io::stderr()) }
+    /// This process's own output, of which the standard output may have been closed from the start.
+    pub(super) fn of_this_process(is_closed: bool) -> Self {
+        let stdout: Box<dyn Write + Send> = if is_closed { Box::new(Closed) } else { Box::new(io::stdout()) };
+        Self { stdout, stderr: Box::new(io::stderr()) }
+    }
+}
+
+/// An output that is not there.
+struct Closed;
+
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -188,9 +202,22 @@ impl Work {
     }
 }
 
-/// The last line of a text that says something; a hint on backtraces does not.
+/// The last line of a text that says something. A hint on backtraces does not, nor do the lines that valgrind and the sanitizers
+/// add about any program.
 pub(super) fn last_telling_line(text: &str) -> Option<&str> {
-    text.lines().map(str::trim_end).rfind(|line| !line.trim().is_empty() && !line.starts_with("note: "))
+    text.lines()
+        .map(str::trim_end)
+        .rfind(|line| !line.trim().is_empty() && !line.starts_with("note: ") && !is_of_a_checker(line))
+}
+
+/// Whether a line begins as `==4711==` does, the mark of valgrind and the sanitizers with the process's number.
+fn is_of_a_checker(line: &str) -> bool {
+    ["==", "--", "**"].iter().any(|mark| {
+        line.strip_prefix(mark).is_some_and(|rest| {
+            let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+            number.len() < rest.len() && number.starts_with(mark)
+        })
+    })
 }
 
 #[derive(Debug)]
@@ -350,5 +377,8 @@ mod tests {
         let text = "Traceback\nValueError: x\n\nnote: run with RUST_BACKTRACE=1\n";
         assert_eq!(last_telling_line(text), Some("ValueError: x"));
         assert_eq!(last_telling_line("\n\n"), None);
+        let text = "MPI_Init: no\n==12== ERROR SUMMARY: 0 errors\n--12-- x\n**12** y\n";
+        assert_eq!(last_telling_line(text), Some("MPI_Init: no"));
+        assert_eq!(last_telling_line("== the end ==\n"), Some("== the end =="));
     }
 }

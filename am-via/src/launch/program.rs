@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +13,9 @@ use super::LaunchError;
 
 /// The package that the examples belong to.
 const EXAMPLES_PACKAGE: &str = "am-examples";
+
+/// Cargo's progress bar while there is something to build, and nothing else. Cargo asks for a width, since it no longer looks.
+const PROGRESS: [&str; 4] = ["--config", "term.progress.when='always'", "--config", "term.progress.width=80"];
 
 /// The file that `name` means: with a slash it is a path from here; without one it is looked up in PATH, then here.
 ///
@@ -66,6 +70,7 @@ pub fn build_example(name: &str) -> Result<PathBuf, LaunchError> {
     let output = Command::new(&cargo)
         .args(["build", "--quiet", "--release", "--package", EXAMPLES_PACKAGE, "--example", name])
         .arg("--message-format=json-render-diagnostics")
+        .args(if io::stderr().is_terminal() { &PROGRESS[..] } else { &[] })
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()

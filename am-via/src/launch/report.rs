@@ -20,6 +20,8 @@ pub struct Report {
     pub went_on: bool,
     /// Processes of the job that could not be killed.
     pub left_behind: usize,
+    /// A library of another MPI that a task had mapped, where no task has joined: each task was a job of its own.
+    pub other_mpi: Option<PathBuf>,
 }
 
 /// How one task ended.
@@ -53,8 +55,8 @@ pub enum EndedBy {
 }
 
 impl Report {
-    /// The exit code of the job: of the first task that failed (128 and the signal's number for one that a signal ended); 124
-    /// when the time was over; 0 when all went well, or when the program asked to go on and a task survived.
+    /// The exit code of the job: of the first task that failed (128 and the signal's number for one that a signal ended); 1 for a
+    /// task that never joined; 124 when the time was over; 0 when all went well, or when the program asked to go on and a task survived.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if let Some(reason) = self.ended_by {
@@ -68,6 +70,9 @@ impl Report {
         let Some(failure) = &self.failure else { return 0 };
         if self.went_on && self.tasks.iter().any(|task| task.ended == Some(Ended::Exited(0))) {
             return 0;
+        }
+        if failure.cause == Cause::NeverJoined {
+            return 1;
         }
         match self.tasks.get(failure.task as usize).and_then(|task| task.ended) {
             Some(ended) if ended != Ended::Exited(0) => of_ended(ended),
@@ -127,6 +132,16 @@ impl fmt::Display for Report {
                 }
             }
             (None, None) => {}
+        }
+        if let Some(library) = &self.other_mpi {
+            let separator = if self.ended_by.is_some() || self.failure.is_some() { "; " } else { "" };
+            let library = library.display();
+            write!(
+                f,
+                "{separator}no task has joined this job: its program uses another MPI library, {library}, and each task was \
+                 a job of one; build the program with mpicc, mpicxx or mpifort (Python: MPICC=mpicc pip install \
+                 --no-binary mpi4py mpi4py)"
+            )?;
         }
         if self.left_behind > 0 {
             write!(f, " ({} processes of the job could not be killed)", self.left_behind)?;

@@ -76,7 +76,8 @@ pub(super) fn spawn(
         None if sources.is_empty() => Ok(None),
         None => {
             let tag = launch.output == Output::Forward { tag: true };
-            Forwarder::start(sources, launch.tasks, tag, Sinks::of_this_process(), Arc::clone(end)).map(Some)
+            let sinks = Sinks::of_this_process(launch.output_is_closed);
+            Forwarder::start(sources, launch.tasks, tag, sinks, Arc::clone(end)).map(Some)
         }
         Some(error) => Err(error),
     };

@@ -4,16 +4,18 @@
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::LaunchError;
 use super::members::{self, Members};
+use super::other_mpi;
 use super::output::{self, Forwarder};
 use super::report::{EndedBy, Report, TaskReport};
 use super::spawn::{Spawned, TaskProcess};
 use super::sweeper::Sweeper;
-use crate::job::{Cause, Failure, JobOwner, TaskState};
+use crate::job::{Cause, Failure, JOB_VARIABLE, JobOwner, TaskState};
 use crate::shm::os::limits;
 use crate::shm::os::poll;
 use crate::shm::os::process::{Ended, PidFd};
@@ -115,6 +117,10 @@ pub(super) struct Supervisor {
     reaped_at: Instant,
     /// What the system had killed for want of memory when the job began.
     memory_kills: Option<u64>,
+    /// A library of MPI that a task had mapped before it joined. Only where no task joins does it matter whose it is.
+    mpi_library: Option<PathBuf>,
+    /// Looks for such a library so far: each is at another task.
+    library_looks: usize,
 }
 
 impl Supervisor {
@@ -147,6 +153,8 @@ impl Supervisor {
             signalled_at: None,
             reaped_at: now,
             memory_kills: limits::cgroup_memory_kills(),
+            mpi_library: None,
+            library_looks: 0,
         }
     }
 
@@ -163,7 +171,9 @@ impl Supervisor {
             self.look_at_signals();
             self.look_at_requests();
             self.look_for_attached();
+            self.look_for_mpi_library();
             self.look_for_deaths()?;
+            self.look_for_never_joined();
             self.look_at_the_clock();
         }
         Ok(())
@@ -196,11 +206,12 @@ impl Supervisor {
         let until = |moment: Instant| moment.saturating_duration_since(now);
         let mut waits: Vec<Duration> =
             [self.deadline, self.kill_at].into_iter().flatten().map(until).collect();
-        if self
-            .watches
-            .iter()
-            .any(|watch| watch.ended.is_none() && matches!(watch.attached, Attached::NotYet))
-        {
+        let is_looked_for = |(index, watch): (usize, &Watch)| match watch.ended {
+            None => matches!(watch.attached, Attached::NotYet),
+            // A process that its wrapper left behind may still join.
+            Some(_) => self.has_ended_well_without_joining(index),
+        };
+        if self.watches.iter().enumerate().any(is_looked_for) {
             let young = now.duration_since(self.started) < YOUNG;
             waits.push(if young { LOOK_EVERY_YOUNG } else { LOOK_EVERY_OLD });
         }
@@ -271,6 +282,58 @@ impl Supervisor {
                 Ok(process) => Attached::Behind(process),
                 Err(_) => Attached::Gone,
             };
+        }
+    }
+
+    /// Looks at one of the tasks that have not joined: which library of MPI it has mapped. At its end it is too late, since the
+    /// mappings of a process are gone before its parent learns that it ends.
+    fn look_for_mpi_library(&mut self) {
+        if self.mpi_library.is_some() {
+            return;
+        }
+        let is_candidate =
+            |watch: &Watch| watch.ended.is_none() && matches!(watch.attached, Attached::NotYet);
+        let candidates: Vec<u32> = self
+            .tasks
+            .iter()
+            .zip(&self.watches)
+            .filter(|(_, watch)| is_candidate(watch))
+            .map(|(task, _)| task.pid)
+            .collect();
+        if let Some(pid) = candidates.get(self.library_looks % candidates.len().max(1)) {
+            self.library_looks += 1;
+            self.mpi_library = other_mpi::mapped_by(*pid);
+        }
+    }
+
+    fn has_ended_well_without_joining(&self, index: usize) -> bool {
+        self.watches[index].ended == Some(Ended::Exited(0))
+            && self.job.state(number(index)) == TaskState::NotStarted
+    }
+
+    /// A task that ended well without joining is a failure once another task has joined, which would wait for it for ever. Where
+    /// no task joins, as in `amrun -n 3 hostname`, all is well.
+    fn look_for_never_joined(&mut self) {
+        let missing: Vec<usize> =
+            (0..self.watches.len()).filter(|&index| self.has_ended_well_without_joining(index)).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let tasks = 0..self.job.num_tasks();
+        let waiting: Vec<u32> = tasks.filter(|&task| self.job.state(task) == TaskState::Running).collect();
+        let Some(words) = words_for_missing(&waiting) else { return };
+        for index in missing {
+            let environment = self.job.environment(number(index));
+            let may_still_join = environment
+                .iter()
+                .any(|(name, value)| name == JOB_VARIABLE && self.members.any_has(name, value));
+            if may_still_join {
+                continue;
+            }
+            self.job.mark_dead(number(index), Cause::NeverJoined, &words);
+            if !self.job.continues_on_failure() {
+                self.kill_within(self.grace);
+            }
         }
     }
 
@@ -402,7 +465,14 @@ impl Supervisor {
             ended_by: self.ended_by,
             went_on: self.job.continues_on_failure(),
             left_behind,
+            other_mpi: self.other_mpi(),
         }
+    }
+
+    /// The library of another MPI that the tasks have used, as far as was seen.
+    fn other_mpi(&self) -> Option<PathBuf> {
+        let any_joined = (0..self.job.num_tasks()).any(|task| self.job.has_joined(task));
+        self.mpi_library.clone().filter(|library| !any_joined && !other_mpi::is_ours(library))
     }
 
     fn failure(&self, last_lines: &[String]) -> Option<Failure> {
@@ -419,13 +489,36 @@ impl Supervisor {
             failure.cause = ended.into();
         }
         if failure.last_words.is_empty() {
-            failure.last_words = match last_lines.get(index) {
+            let line = match last_lines.get(index) {
                 Some(line) => line.clone(),
                 None => self.tasks.get(index).and_then(last_line_kept).unwrap_or_default(),
+            };
+            failure.last_words = match line.as_str() {
+                "" => line,
+                _ if may_have_said_why(failure.cause) => line,
+                _ => format!("its last line on standard error was \"{line}\""),
             };
         }
         Some(failure)
     }
+}
+
+/// Whether the last line of a task's standard error is likely to say why it failed: it ended by itself. What a signal ends is
+/// interrupted in the midst of whatever it wrote.
+fn may_have_said_why(cause: Cause) -> bool {
+    matches!(cause, Cause::Exited(_) | Cause::Signalled(libc::SIGABRT))
+}
+
+/// What is said of a task that never joined, when the tasks `waiting` have; nothing if none has.
+fn words_for_missing(waiting: &[u32]) -> Option<String> {
+    let others = match waiting {
+        [] => return None,
+        [one] => format!("task {one} has"),
+        [first, rest @ ..] => format!("task {first} and {} more have", rest.len()),
+    };
+    Some(format!(
+        "{others} joined it and cannot go on alone; either all tasks call MPI_Init (or Task::join), or none"
+    ))
 }
 
 /// Nothing, unless the system has killed for want of memory since there were `before` such kills.

@@ -59,7 +59,7 @@ impl NicLimits {
 
 /// What the provider keeps for one open NIC.
 #[derive(Debug)]
-pub struct KernelAgent {
+pub(crate) struct KernelAgent {
     nic: u32,
     limits: NicLimits,
     /// Protection tags and registered memory.
@@ -69,7 +69,7 @@ pub struct KernelAgent {
 impl KernelAgent {
     /// The agent of a NIC over `device`.
     #[must_use]
-    pub fn new(device: &impl Device) -> Self {
+    pub(crate) fn new(device: &impl Device) -> Self {
         let limits = NicLimits::of(&device.attributes());
         // Relaxed: only the number has to be this NIC's alone.
         let nic = NICS_OPENED.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl KernelAgent {
     }
 
     /// Lets at most `bytes` be registered at once.
-    pub fn limit_registered_bytes(&mut self, bytes: u64) {
+    pub(crate) fn limit_registered_bytes(&mut self, bytes: u64) {
         self.limits.register_bytes_max = bytes;
         self.limits.register_block_bytes_max = self.limits.register_block_bytes_max.min(bytes);
         self.registrations.limit_bytes(bytes);
@@ -89,13 +89,13 @@ impl KernelAgent {
 
     /// A number that no other NIC of this process has: by it foreign handles are known.
     #[must_use]
-    pub fn nic(&self) -> u32 {
+    pub(crate) fn nic(&self) -> u32 {
         self.nic
     }
 
     /// The limits.
     #[must_use]
-    pub fn limits(&self) -> &NicLimits {
+    pub(crate) fn limits(&self) -> &NicLimits {
         &self.limits
     }
 }

@@ -1,10 +1,12 @@
 //! VIA's provider on the set-up path: what a kernel agent, its registration of memory and a name service do. Nothing here is
 //! called for a message.
 
-pub mod kernel_agent;
-pub mod name_service;
-pub mod registration;
+mod kernel_agent;
+mod name_service;
+mod registration;
 
-pub use kernel_agent::{KernelAgent, NicLimits};
-pub use name_service::NameService;
-pub use registration::{Memory, PTag, RegistrationFault, Registrations};
+pub(crate) use kernel_agent::KernelAgent;
+pub use kernel_agent::NicLimits;
+pub(crate) use name_service::NameService;
+pub use registration::{Memory, PTag};
+pub(crate) use registration::{RegistrationFault, Registrations};

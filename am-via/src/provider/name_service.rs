@@ -4,48 +4,45 @@
 //! its second.
 
 use crate::device::NodeAddress;
-use crate::shm::layout::CONTEXTS_MAX;
 
 /// The names of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NameService {
+pub(crate) struct NameService {
     num_tasks: u32,
 }
 
 impl NameService {
     /// The service of a job of `num_tasks`.
     #[must_use]
-    pub fn new(num_tasks: u32) -> Self {
+    pub(crate) fn new(num_tasks: u32) -> Self {
         Self { num_tasks }
     }
 
     /// The last task.
     #[must_use]
-    pub fn last(&self) -> u32 {
+    pub(crate) fn last(&self) -> u32 {
         self.num_tasks.saturating_sub(1)
     }
 
     /// The address of NIC `index` of those that a name stands for; `None` if there is none in this job. A task's name stands
     /// for all its contexts, a context's for one.
     #[must_use]
-    pub fn host_by_name(&self, name: &str, index: u32) -> Option<NodeAddress> {
+    pub(crate) fn host_by_name(&self, name: &str, index: u32) -> Option<NodeAddress> {
         let numbers = name.strip_prefix("task")?;
         let (task, context) = match numbers.split_once('.') {
             Some((task, context)) if index == 0 => (task, number(context)?),
             Some(_) => return None,
             None => (numbers, index),
         };
-        let task = number(task)?;
-        (task < self.num_tasks && context < CONTEXTS_MAX).then_some(NodeAddress { task, context })
+        let address = NodeAddress { task: number(task)?, context };
+        address.check(self.num_tasks).is_ok().then_some(address)
     }
 
     /// The name of an address; `None` if the job has no such task.
     #[must_use]
-    pub fn host_by_addr(&self, address: NodeAddress) -> Option<String> {
+    pub(crate) fn host_by_addr(&self, address: NodeAddress) -> Option<String> {
         let NodeAddress { task, context } = address;
-        if task >= self.num_tasks || context >= CONTEXTS_MAX {
-            return None;
-        }
+        address.check(self.num_tasks).ok()?;
         Some(if context == 0 { format!("task{task}") } else { format!("task{task}.{context}") })
     }
 }

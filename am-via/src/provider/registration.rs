@@ -3,8 +3,10 @@
 //! A registration shares its memory with whoever allocated it, so that the bytes stay where they are until the registration
 //! and every transfer by it has ended, whatever the program drops. That is what makes safe code over raw copies sound.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
@@ -30,15 +32,15 @@ impl PTag {
     }
 }
 
-/// Memory that can be registered. Peers may write it while it is, so its bytes are reached by copies only.
+/// Memory that can be registered. Peers may write it while it is, so its bytes are reached by copies only: by those of one thread.
 #[derive(Debug)]
-pub struct Memory(HeapBlock);
+pub struct Memory(HeapBlock, PhantomData<Cell<()>>);
 
 impl Memory {
     /// The memory of `block`, given back when the last user is gone.
     #[must_use]
-    pub fn new(block: HeapBlock) -> Arc<Self> {
-        Arc::new(Self(block))
+    pub fn new(block: HeapBlock) -> Rc<Self> {
+        Rc::new(Self(block, PhantomData))
     }
 
     /// Bytes.
@@ -61,12 +63,6 @@ impl Memory {
     /// Copies from `offset` to `bytes`; `None` if there are not so many.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
         self.0.range().part(offset, bytes.len()).map(|range| range.copy_to_slice(bytes))
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        self.0.owner().take_back(self.0.at(), self.0.len());
     }
 }
 
@@ -117,7 +113,7 @@ pub enum RegistrationFault {
 
 #[derive(Debug)]
 struct Registered {
-    memory: Arc<Memory>,
+    memory: Rc<Memory>,
     offset: usize,
     len: usize,
     attributes: MemAttributes,
@@ -127,7 +123,7 @@ struct Registered {
 
 /// The tags and registrations of one NIC.
 #[derive(Debug)]
-pub struct Registrations {
+pub(crate) struct Registrations {
     nic: u32,
     /// Users of each live tag.
     tags: HashMap<u32, u32>,
@@ -142,12 +138,12 @@ impl Registrations {
     /// No tags yet, and at most `tags_max` at once, with at most `bytes_max` registered; `nic` is a number that no other NIC of
     /// this process has.
     #[must_use]
-    pub fn new(nic: u32, tags_max: u32, bytes_max: u64) -> Self {
+    pub(crate) fn new(nic: u32, tags_max: u32, bytes_max: u64) -> Self {
         Self { nic, tags: HashMap::new(), tags_max, regions: HashMap::new(), bytes: 0, bytes_max }
     }
 
     /// From now on at most `bytes_max` are registered at once; what is registered stays.
-    pub fn limit_bytes(&mut self, bytes_max: u64) {
+    pub(crate) fn limit_bytes(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }
 
@@ -155,7 +151,7 @@ impl Registrations {
     ///
     /// # Errors
     /// All are in use.
-    pub fn create_ptag(&mut self) -> Result<PTag, RegistrationFault> {
+    pub(crate) fn create_ptag(&mut self) -> Result<PTag, RegistrationFault> {
         if self.tags.len() >= self.tags_max as usize {
             return Err(RegistrationFault::NoTagLeft(self.tags_max));
         }
@@ -174,7 +170,7 @@ impl Registrations {
     ///
     /// # Errors
     /// It does not exist, or something still has it.
-    pub fn destroy_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
+    pub(crate) fn destroy_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
         match self.tags.get(&tag.number).filter(|_| tag.nic == self.nic) {
             None => Err(RegistrationFault::UnknownTag(tag.number)),
             Some(&users) if users > 0 => Err(RegistrationFault::TagInUse { tag: tag.number, users }),
@@ -189,7 +185,7 @@ impl Registrations {
     ///
     /// # Errors
     /// It does not exist.
-    pub fn use_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
+    pub(crate) fn use_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
         let users = self.tags.get_mut(&tag.number).filter(|_| tag.nic == self.nic);
         let users = users.ok_or(RegistrationFault::UnknownTag(tag.number))?;
         *users += 1;
@@ -197,7 +193,7 @@ impl Registrations {
     }
 
     /// One user less.
-    pub fn leave_ptag(&mut self, tag: PTag) {
+    pub(crate) fn leave_ptag(&mut self, tag: PTag) {
         self.leave(tag.number);
     }
 
@@ -211,10 +207,10 @@ impl Registrations {
     ///
     /// # Errors
     /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
-    pub fn register(
+    pub(crate) fn register(
         &mut self,
         device: &mut impl Device,
-        memory: &Arc<Memory>,
+        memory: &Rc<Memory>,
         offset: usize,
         len: usize,
         (tag, attributes): (PTag, MemAttributes),
@@ -232,7 +228,7 @@ impl Registrations {
         let attributes = MemAttributes { ptag: tag.number, ..attributes };
         match device.register(range, attributes, None) {
             Ok(handle) => {
-                let memory = Arc::clone(memory);
+                let memory = Rc::clone(memory);
                 self.bytes = registered;
                 self.regions.insert(handle, Registered { memory, offset, len, attributes, transfers: 0 });
                 Ok(handle)
@@ -248,7 +244,7 @@ impl Registrations {
     ///
     /// # Errors
     /// No such registration.
-    pub fn deregister(
+    pub(crate) fn deregister(
         &mut self,
         device: &mut impl Device,
         handle: MemHandle,
@@ -268,7 +264,7 @@ impl Registrations {
     ///
     /// # Errors
     /// No such registration, or no such tag.
-    pub fn set_attributes(
+    pub(crate) fn set_attributes(
         &mut self,
         device: &mut impl Device,
         handle: MemHandle,
@@ -290,7 +286,7 @@ impl Registrations {
 
     /// Attributes and length of a registration.
     #[must_use]
-    pub fn query(&self, handle: MemHandle) -> Option<(MemAttributes, usize)> {
+    pub(crate) fn query(&self, handle: MemHandle) -> Option<(MemAttributes, usize)> {
         self.regions.get(&handle).map(|found| (found.attributes, found.len))
     }
 
@@ -299,7 +295,7 @@ impl Registrations {
     ///
     /// # Errors
     /// What is wrong with the claim.
-    pub fn translate(
+    pub(crate) fn translate(
         &self,
         handle: MemHandle,
         offset: u64,
@@ -326,14 +322,14 @@ impl Registrations {
     }
 
     /// A transfer that uses the registration locally has begun: it can't end before the transfer has.
-    pub fn begin_transfer(&mut self, handle: MemHandle) {
+    pub(crate) fn begin_transfer(&mut self, handle: MemHandle) {
         if let Some(found) = self.regions.get_mut(&handle) {
             found.transfers += 1;
         }
     }
 
     /// It has ended.
-    pub fn end_transfer(&mut self, handle: MemHandle) {
+    pub(crate) fn end_transfer(&mut self, handle: MemHandle) {
         if let Some(found) = self.regions.get_mut(&handle) {
             found.transfers = found.transfers.saturating_sub(1);
         }
@@ -341,7 +337,7 @@ impl Registrations {
 
     /// Ends all registrations, because the NIC closes. Memory that a peer is still copying, or that a transfer may still be
     /// put into, is leaked: nobody can say when it is free.
-    pub fn close(&mut self, device: &mut impl Device) {
+    pub(crate) fn close(&mut self, device: &mut impl Device) {
         for (handle, found) in self.regions.drain() {
             let quiet =
                 (0..CLOSE_TRIES).any(|_| !matches!(device.deregister(handle, false), Ok(Posted::Retry)));

@@ -82,16 +82,16 @@ impl JobAllocator {
         if layout.align() as u64 > memory::PAGE_BYTES { None } else { self.take_block(layout.size()) }
     }
 
-    /// A block of job memory, of `len` bytes and at least [`LARGE_BYTES`], for allocators of other languages; `None` where there is
-    /// none: before the job was joined, in a forked copy, when all is in use. It is the caller's until it goes back by
+    /// A block of job memory, of `len` bytes, for allocators of other languages; `None` where there is none: before the job was joined,
+    /// in a forked copy, when all is in use. Blocks of [`LARGE_BYTES`] and more begin at a page. It is the caller's until it goes back by
     /// [`give_back_block`](Self::give_back_block). From the first one on a fork copies what is in use.
     #[must_use]
     pub fn take_block(&self, len: usize) -> Option<LargeBlock> {
-        if len < LARGE_BYTES || fork::is_copy() {
+        if fork::is_copy() {
             return None;
         }
         let block = self.blocks()?.take(len)?;
-        // SAFETY: the block is `len` mapped bytes that are the caller's alone, at the start of a page.
+        // SAFETY: the block is `len` mapped bytes that are the caller's alone. Those that begin at no page are left out of dumps.
         unsafe { memory::set_in_dumps(block.at, len, true) };
         Some(block)
     }

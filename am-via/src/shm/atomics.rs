@@ -6,9 +6,29 @@ pub use core::sync::atomic::AtomicBool;
 #[cfg(not(loom))]
 pub use core::hint::spin_loop;
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+pub use core::sync::atomic::{
+    AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
+};
 
 #[cfg(loom)]
 pub use loom::hint::spin_loop;
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Under loom, plain memory as the model sees it: an access that another one is not ordered with fails the model.
+#[cfg(loom)]
+#[derive(Debug, Default)]
+pub struct Plain(loom::cell::UnsafeCell<()>);
+
+#[cfg(loom)]
+impl Plain {
+    /// It is read now.
+    pub fn read(&self) {
+        self.0.with(|_| ());
+    }
+
+    /// It is written now.
+    pub fn write(&self) {
+        self.0.with_mut(|_| ());
+    }
+}

@@ -7,12 +7,12 @@ use crate::shm::copy::CheckedRange;
 use crate::shm::private_region::PrivateBytes;
 
 /// Takes blocks back, and keeps them alive until then.
-pub trait HeapOwner: Send + Sync + std::fmt::Debug {
+pub(crate) trait HeapOwner: Send + Sync + std::fmt::Debug {
     /// Takes back the block of `len` bytes at `at`, which nobody uses any more.
     fn take_back(&self, at: NonNull<u8>, len: usize);
 }
 
-/// A block of the NIC owner's memory. Not given back by itself: who holds it calls [`HeapOwner::take_back`].
+/// A block of the NIC owner's memory, given back when it is dropped.
 #[derive(Debug)]
 pub struct HeapBlock {
     at: NonNull<u8>,
@@ -28,7 +28,7 @@ unsafe impl Sync for HeapBlock {}
 impl HeapBlock {
     /// The block `range`, zeroed and nobody else's. `owner` keeps it alive until the block is taken back.
     #[must_use]
-    pub fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
+    pub(crate) fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
         Self { at: range.at(), len: range.len(), owner }
     }
 
@@ -58,17 +58,17 @@ impl HeapBlock {
         self.len == 0
     }
 
-    /// Who takes it back.
-    #[must_use]
-    pub fn owner(&self) -> &Arc<dyn HeapOwner> {
-        &self.owner
-    }
-
     /// All of it, for copies.
     #[must_use]
     pub fn range(&self) -> CheckedRange<'_> {
-        // SAFETY: `len` bytes at `at`, which `owner` keeps alive while `self` has not given them back (`new`, `private`).
+        // SAFETY: `len` bytes at `at`, which `owner` keeps alive until the drop gives them back (`new`, `private`).
         unsafe { CheckedRange::new(self.at, self.len) }
+    }
+}
+
+impl Drop for HeapBlock {
+    fn drop(&mut self) {
+        self.owner.take_back(self.at, self.len);
     }
 }
 

@@ -46,12 +46,7 @@ impl ViSlot {
     fn area(&self, slot: u32, len: usize) -> CheckedRange<'_> {
         let offset = ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize;
         let len = len.min(self.slot_bytes);
-        let at = self
-            .mapping
-            .range(offset, len)
-            .expect("the mapping holds the whole slot, checked when it was made");
-        // SAFETY: inside the mapping (just checked), which `self` keeps alive as long as the range lives.
-        unsafe { CheckedRange::new(at, len) }
+        self.mapping.checked(offset, len).expect("the mapping holds the whole slot, checked when it was made")
     }
 }
 
@@ -195,14 +190,16 @@ impl Connection {
     #[inline(never)]
     fn tell(&self) {
         if self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
-            self.bell.attention.raise(self.their_vi);
+            self.raise_attention();
+        } else {
+            self.bell.doorbell.ring();
         }
-        self.bell.doorbell.ring();
     }
 
     /// Tells the peer that this VI exists or has closed, whatever it looks at.
     pub fn raise_attention(&self) {
         self.bell.attention.raise(self.their_vi);
+        // "sleep handshake": the peer may look at its attention, find nothing, and lie down.
         self.barrier.after_store();
         self.bell.doorbell.ring();
     }

@@ -12,6 +12,8 @@ use std::ptr::NonNull;
 pub struct CheckedRange<'a> {
     at: NonNull<u8>,
     len: usize,
+    #[cfg(loom)]
+    seen_as: Option<&'a crate::shm::atomics::Plain>,
     _alive: PhantomData<&'a ()>,
 }
 
@@ -24,7 +26,33 @@ impl<'a> CheckedRange<'a> {
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
-        Self { at, len, _alive: PhantomData }
+        Self {
+            at,
+            len,
+            #[cfg(loom)]
+            seen_as: None,
+            _alive: PhantomData,
+        }
+    }
+
+    /// The same, whose accesses a model sees.
+    #[cfg(loom)]
+    pub(crate) fn seen_as(self, seen_as: &'a crate::shm::atomics::Plain) -> Self {
+        Self { seen_as: Some(seen_as), ..self }
+    }
+
+    /// The bytes are about to be read. Nothing, but in a model.
+    #[inline(always)]
+    fn note_read(&self) {
+        #[cfg(loom)]
+        self.seen_as.inspect(|plain| plain.read());
+    }
+
+    /// The bytes are about to be written. Nothing, but in a model.
+    #[inline(always)]
+    fn note_write(&self) {
+        #[cfg(loom)]
+        self.seen_as.inspect(|plain| plain.write());
     }
 
     /// Bytes in the range.
@@ -67,7 +95,7 @@ impl<'a> CheckedRange<'a> {
     pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
         if offset <= self.len && len <= self.len - offset {
             // SAFETY: the sum stays inside the range (just checked), which lies inside one allocation (`new`).
-            Some(Self { at: unsafe { self.at.add(offset) }, len, _alive: PhantomData })
+            Some(Self { at: unsafe { self.at.add(offset) }, len, ..*self })
         } else {
             None
         }
@@ -80,6 +108,8 @@ impl<'a> CheckedRange<'a> {
         if from.len > self.len {
             return false;
         }
+        from.note_read();
+        self.note_write();
         // SAFETY: both ranges hold at least `from.len` live bytes (`new`, and the check above). They may be the same memory
         // when a task puts to itself, so the copy allows overlap.
         unsafe { std::ptr::copy(from.at.as_ptr(), self.at.as_ptr(), from.len) };
@@ -90,6 +120,7 @@ impl<'a> CheckedRange<'a> {
 impl CheckedRange<'_> {
     /// Sets every byte to zero.
     pub fn zero(&self) {
+        self.note_write();
         // SAFETY: `len` live, writable bytes (`new`).
         unsafe { std::ptr::write_bytes(self.at.as_ptr(), 0, self.len) };
     }
@@ -98,6 +129,7 @@ impl CheckedRange<'_> {
     #[inline]
     pub fn copy_to_slice(&self, to: &mut [u8]) {
         assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
+        self.note_read();
         // SAFETY: source: `to.len()` live bytes (`new`, and the assertion). Destination: an exclusive borrow, elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(self.at.as_ptr(), to.as_mut_ptr(), to.len()) };
     }
@@ -106,6 +138,7 @@ impl CheckedRange<'_> {
     #[inline]
     pub fn copy_from_slice(&self, from: &[u8]) {
         assert!(from.len() <= self.len, "{} bytes were given to a range of {}", from.len(), self.len);
+        self.note_write();
         // SAFETY: as in `copy_to_slice`, with the roles exchanged.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at.as_ptr(), from.len()) };
     }
@@ -113,6 +146,7 @@ impl CheckedRange<'_> {
     /// No bytes.
     #[must_use]
     pub fn empty() -> Self {
-        Self { at: NonNull::dangling(), len: 0, _alive: PhantomData }
+        // SAFETY: a range of no bytes touches none.
+        unsafe { Self::new(NonNull::dangling(), 0) }
     }
 }

@@ -36,6 +36,12 @@ impl Heap {
         Self { free: BTreeMap::new(), fresh_from: 0, end: bytes }
     }
 
+    /// The same, with anything in it.
+    #[must_use]
+    pub fn used(bytes: u64) -> Self {
+        Self { free: BTreeMap::from([(0, bytes)]), fresh_from: bytes, end: bytes }
+    }
+
     /// Hands out a range of at least `len` bytes; `None` if there is none.
     pub fn take(&mut self, len: u64) -> Option<Block> {
         let align = if len >= PAGE_ALIGNED_FROM { PAGE } else { ALIGN };
@@ -106,6 +112,14 @@ mod tests {
         assert_eq!(heap.available(), 1 << 20);
         let again = heap.take(300).unwrap();
         assert_eq!((again.offset, again.fresh), (0, false));
+    }
+
+    #[test]
+    fn of_a_used_heap_nothing_is_fresh() {
+        let mut heap = Heap::used(1 << 20);
+        assert_eq!(heap.available(), 1 << 20);
+        assert_eq!(heap.take(1 << 19), Some(Block { offset: 0, len: 1 << 19, fresh: false }));
+        assert_eq!((heap.take(1 << 20), heap.available()), (None, 1 << 19));
     }
 
     #[test]

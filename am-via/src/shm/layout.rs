@@ -23,7 +23,7 @@ use crate::shm::ring::Line;
 use crate::shm::segment::SharedAtomics;
 
 /// "AMCTL" and the version of this layout.
-pub const CONTROL_MAGIC: u64 = 0x0001_4c54_434d_4101;
+pub const CONTROL_MAGIC: u64 = 0x0002_4c54_434d_4101;
 /// Contexts a task may open (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
 /// Where the doorbells lie: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
@@ -38,8 +38,8 @@ pub const REGION_OFFSET: usize = 65536;
 pub const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
 /// Registrations that one context may have at once.
 pub const REGIONS_PER_CONTEXT: u32 = 65536;
-/// Lines in the ring of one VI.
-pub const RING_LINES: u32 = 128;
+/// Lines in the ring of one VI; few enough to go round in a model.
+pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
 /// VIs a task may have: what 64 attention words can name.
 pub const VIS_MAX: u32 = 4096;
 
@@ -64,6 +64,9 @@ pub struct ControlHeader {
     pub vis_used: AtomicU32,
     /// Contexts that the task has closed: a bit each. Changed by their owner; read after the owner's attention was raised.
     pub contexts_closed: AtomicU32,
+    /// Regions that each context has ever used: those of its range from the first on. For the owner, which may be another program or
+    /// another opening of the context than the one that used them: what it gives out anew has a later generation.
+    pub regions_used: [AtomicU32; CONTEXTS_MAX as usize],
 }
 
 // SAFETY: repr(C), atomics only.
@@ -86,7 +89,9 @@ unsafe impl SharedAtomics for Hazard {}
 pub struct Attention {
     /// Bit `w` is set when word `w` of `vis` was changed.
     pub summary: AtomicU64,
-    pad: [AtomicU64; 7],
+    /// 1 if a task has rung for news that lies in memory.
+    rung: AtomicU64,
+    pad: [AtomicU64; 6],
     /// Bit `b` of word `w` stands for VI `64 * w + b`.
     pub vis: [AtomicU64; 64],
 }
@@ -97,7 +102,12 @@ unsafe impl SharedAtomics for Attention {}
 impl Default for Attention {
     fn default() -> Self {
         let zero = |_| AtomicU64::new(0);
-        Self { summary: zero(0), pad: std::array::from_fn(zero), vis: std::array::from_fn(zero) }
+        Self {
+            summary: zero(0),
+            rung: zero(0),
+            pad: std::array::from_fn(zero),
+            vis: std::array::from_fn(zero),
+        }
     }
 }
 
@@ -110,10 +120,23 @@ impl Attention {
         self.summary.fetch_or(1 << word, Ordering::Release);
     }
 
+    /// Asks the owner to look at what it waits for, and at no VI. By any task.
+    pub fn raise_ring(&self) {
+        self.rung.store(1, Ordering::Release);
+        // Release: "attention raised", as in `raise`: who takes the summary finds the ring as well.
+        self.summary.fetch_or(1, Ordering::Release);
+    }
+
     /// Whether anybody asked. Costs one load of a line that only changes when somebody did.
     #[inline(always)]
     pub fn is_raised(&self) -> bool {
         self.summary.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a task has rung since the last call. By the owner, after [`take`](Self::take): a ring that comes between the two has
+    /// raised the summary again, or is found here.
+    pub fn take_ring(&self) -> bool {
+        self.rung.load(Ordering::Relaxed) != 0 && self.rung.swap(0, Ordering::AcqRel) != 0
     }
 
     /// Calls `look` for each VI that was named since the last call. By the owner.
@@ -140,14 +163,16 @@ pub struct RegionEntry {
     pub generation_and_access: AtomicU64,
     /// Address in the owner's address space: what the kernel's copy needs.
     pub address: AtomicU64,
-    /// Offset in the owner's heap file, if [`ACCESS_IN_HEAP`] is set.
-    pub heap_offset: AtomicU64,
+    /// Offset in the owner's heap file, if [`ACCESS_IN_HEAP`] is set, or in the file `shared_file`, if [`ACCESS_IN_SHARED_FILE`] is.
+    pub file_offset: AtomicU64,
     /// Length in bytes.
     pub len: AtomicU64,
     /// Protection tag of the registration.
     pub ptag: AtomicU32,
     /// The only task that may use it, plus 1; 0: every task.
     pub only_task: AtomicU32,
+    /// The number of the file that the range lies in, if [`ACCESS_IN_SHARED_FILE`] is set.
+    pub shared_file: AtomicU64,
 }
 
 // SAFETY: repr(C), atomics only.
@@ -157,33 +182,48 @@ unsafe impl SharedAtomics for RegionEntry {}
 pub const ACCESS_WRITE: u32 = 1;
 /// Access bit: peers may read by RDMA.
 pub const ACCESS_READ: u32 = 2;
-/// Access bit: the range is in the heap file (otherwise in private memory).
+/// Access bit: the range is in the owner's heap file.
 pub const ACCESS_IN_HEAP: u32 = 4;
+/// Access bit: the range is in a file that tasks have made while the job ran. With neither of the two it is in private memory.
+pub const ACCESS_IN_SHARED_FILE: u32 = 16;
 /// Access bit: the entry is in use.
 pub const ACCESS_LIVE: u32 = 8;
 
 /// The word of a pair of contexts: whether they are connected, and by which VIs.
 #[repr(transparent)]
-#[derive(Debug)]
-pub struct PairWord(pub AtomicU64);
+#[derive(Debug, Default)]
+pub struct PairWord(AtomicU64);
 
 // SAFETY: one atomic.
 unsafe impl SharedAtomics for PairWord {}
 
 impl PairWord {
-    /// Somebody is making the connection.
-    pub const CLAIMED: u64 = 1;
+    /// One of the two is making the connection.
+    const CLAIMED: u64 = 1;
 
-    /// The word of a made connection.
-    #[must_use]
-    pub fn ready(low_vi: u32, high_vi: u32) -> u64 {
-        (u64::from(low_vi) + 1) << 32 | (u64::from(high_vi) + 1)
+    /// Settles which side makes the connection. Where it is this one, `make` takes a VI at each end, the lower one's first, and writes
+    /// their identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
+    ///
+    /// # Errors
+    /// What `make` returns; the pair may then try again.
+    pub fn agree<E>(&self, make: impl FnOnce() -> Result<(u32, u32), E>) -> Result<Option<(u32, u32)>, E> {
+        // Acquire: "pair published".
+        match self.0.compare_exchange(0, Self::CLAIMED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                let made = make();
+                let word = made.as_ref().map_or(0, |&(low_vi, high_vi)| Self::word(low_vi, high_vi));
+                // Release: "pair published": a task that sees the word sees the identities that `make` wrote.
+                self.0.store(word, Ordering::Release);
+                made.map(Some)
+            }
+            Err(Self::CLAIMED) => Ok(None),
+            Err(word) => Ok(Some((((word >> 32) as u32).wrapping_sub(1), (word as u32).wrapping_sub(1)))),
+        }
     }
 
-    /// The VIs that a word names. Claims: a word that was damaged names VIs beyond the last slot.
-    #[must_use]
-    pub fn vis(word: u64) -> (u32, u32) {
-        (((word >> 32) as u32).wrapping_sub(1), (word as u32).wrapping_sub(1))
+    /// The word of a made connection: no half is 0.
+    fn word(low_vi: u32, high_vi: u32) -> u64 {
+        (u64::from(low_vi) + 1) << 32 | (u64::from(high_vi) + 1)
     }
 }
 
@@ -216,6 +256,27 @@ pub struct ViIdentity {
     pub peer_context: AtomicU32,
     /// The peer's VI.
     pub peer_vi: AtomicU32,
+}
+
+impl ViIdentity {
+    /// Writes the owner's context, and the peer's task, context and VI, before the pair is published or attention is raised.
+    pub fn write(&self, identity: [u32; 4]) {
+        for (cell, number) in self.cells().into_iter().zip(identity) {
+            // Relaxed: published by "pair published" and "attention raised".
+            cell.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// What was written, in the same order. Claims.
+    #[must_use]
+    pub fn read(&self) -> [u32; 4] {
+        // Relaxed: as for `write`.
+        self.cells().map(|cell| cell.load(Ordering::Relaxed))
+    }
+
+    fn cells(&self) -> [&AtomicU32; 4] {
+        [&self.own_context, &self.peer_task, &self.peer_context, &self.peer_vi]
+    }
 }
 
 /// A value alone in its cache line.
@@ -304,6 +365,12 @@ impl ControlLayout {
     #[must_use]
     pub fn region_offset(index: u32) -> usize {
         REGION_OFFSET + (index % REGIONS_MAX) as usize * size_of::<RegionEntry>()
+    }
+
+    /// Bytes of a control file up to the end of its region table.
+    #[must_use]
+    pub fn regions_end() -> usize {
+        PAIR_OFFSET
     }
 
     /// Offset of the ring inside a VI slot.

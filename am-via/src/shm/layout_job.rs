@@ -12,7 +12,7 @@ use crate::shm::layout::Padded;
 use crate::shm::segment::SharedAtomics;
 
 /// "AMJOB" and the version of this layout.
-pub const JOB_MAGIC: u64 = 0x0001_0042_4f4a_4d41;
+pub const JOB_MAGIC: u64 = 0x0002_0042_4f4a_4d41;
 /// Tasks that a job may have.
 pub const TASKS_MAX: u32 = 4096;
 /// Processors that an affinity mask can name.
@@ -51,10 +51,8 @@ pub struct JobHeader {
     pub quota_cpus: AtomicU32,
     /// Inode of the launcher's process namespace: process numbers mean something only there.
     pub pid_namespace: AtomicU64,
-    /// Bytes of each heap file.
-    pub heap_bytes: AtomicU64,
-    /// Bytes of each control file.
-    pub control_bytes: AtomicU64,
+    /// How all tasks order a store before a look at what a peer stores: `SleepBarrier::to_word`.
+    pub barrier: AtomicU32,
     /// Alone in its line, because every poll of every task reads it: bumped at each death.
     pub failure_epoch: Padded<AtomicU32>,
     /// The first failure.
@@ -67,6 +65,20 @@ pub struct JobHeader {
 
 // SAFETY: repr(C), atomics only.
 unsafe impl SharedAtomics for JobHeader {}
+
+#[cfg(loom)]
+impl Default for JobHeader {
+    fn default() -> Self {
+        unreachable!("no model has a job file")
+    }
+}
+
+#[cfg(loom)]
+impl Default for TaskEntry {
+    fn default() -> Self {
+        unreachable!("no model has a job file")
+    }
+}
 
 /// The first failure of a job.
 #[repr(C)]
@@ -99,6 +111,8 @@ pub struct TaskEntry {
     /// Its process, written by itself when it attaches, because wrappers may stand between it and the launcher; before: 0;
     /// without a number that means something there: [`PID_UNKNOWN`].
     pub pid: AtomicU32,
+    /// Not 0: its process has locked byte `task` of the job file, and holds the lock as long as it can write to any memory.
+    pub life_locked: AtomicU32,
     /// `STATE_*`.
     pub state: AtomicU32,
     /// The processors it may run on: the launcher's belief at first, its own word once attached.

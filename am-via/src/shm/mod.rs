@@ -22,4 +22,5 @@ pub mod private_region;
 pub mod regions;
 pub mod ring;
 pub mod segment;
+pub mod shared_files;
 pub mod wait;

@@ -154,8 +154,7 @@ impl PrivateRegions {
     }
 
     /// The one place where a claim becomes a range: generation, rights, protection tag, owner's choice of peer, bounds.
-    /// `claimer` is `None` for the owner itself, whose tag is not looked at. The range is for a copy before the
-    /// registration ends.
+    /// `claimer` is `None` for the owner itself. The range is for a copy before the registration ends.
     ///
     /// # Errors
     /// What is wrong with the claim.
@@ -174,7 +173,7 @@ impl PrivateRegions {
         if claimer.is_some_and(|task| only.is_some_and(|only| only != task)) {
             return Err(ClaimFault::NotShared);
         }
-        if claimer.is_some() && ptag != claim.ptag {
+        if ptag != claim.ptag {
             return Err(ClaimFault::Tag);
         }
         let bounds = ClaimFault::Bounds { len: live.memory.len as u64 };
@@ -210,6 +209,7 @@ mod tests {
         assert_eq!(fault(good, ACCESS_WRITE, Some(3)), Some(ClaimFault::NotWritable));
         assert_eq!(fault(good, ACCESS_READ, Some(2)), Some(ClaimFault::NotShared));
         assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ, Some(3)), Some(ClaimFault::Tag));
+        assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ, None), Some(ClaimFault::Tag));
         let beyond = ClaimFault::Bounds { len: 100 };
         for (offset, len) in [(91, 10), (101, 0), (u64::MAX, 1), (1, u64::MAX)] {
             assert_eq!(fault(at(region, generation, offset, len), ACCESS_READ, Some(3)), Some(beyond));

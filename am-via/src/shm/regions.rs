@@ -13,14 +13,15 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::shm::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::shm::atomics::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::shm::copy::CheckedRange;
 use crate::shm::layout::{
-    ACCESS_IN_HEAP, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, ControlLayout, Hazard, REGIONS_MAX,
-    REGIONS_PER_CONTEXT, RegionEntry,
+    ACCESS_IN_HEAP, ACCESS_IN_SHARED_FILE, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX,
+    ControlHeader, ControlLayout, Hazard, REGIONS_MAX, REGIONS_PER_CONTEXT, RegionEntry,
 };
 use crate::shm::os::private_memory;
 use crate::shm::segment::{Mapping, Shared};
+use crate::shm::shared_files::SharedFiles;
 use crate::shm::wait::SleepBarrier;
 
 /// Why a claim is refused.
@@ -137,6 +138,7 @@ pub struct OwnRegions {
 struct OwnSlot {
     generation: u32,
     access: u32,
+    ptag: u32,
     live: Option<(NonNull<u8>, usize)>,
     /// Closed to new claims, and perhaps still being copied.
     closing: bool,
@@ -150,17 +152,34 @@ impl OwnRegions {
     #[must_use]
     pub fn new(head: Arc<Mapping>, heap: Arc<Mapping>, context: u32, ways: Ways) -> Self {
         let first = context * REGIONS_PER_CONTEXT;
-        Self { head, heap, first, slots: Vec::new(), free: Vec::new(), ways }
+        let slots: Vec<_> = used(&head, context)
+            .map(|region| {
+                // Generations go on where the last opening of the context has left them: its addresses stay stale.
+                let state = entry_of(&head, region)
+                    .map_or(0, |entry| entry.generation_and_access.load(Ordering::Relaxed));
+                OwnSlot { generation: (state >> 32) as u32, access: 0, ptag: 0, live: None, closing: false }
+            })
+            .collect();
+        let free = (first..).take(slots.len()).collect();
+        Self { head, heap, first, slots, free, ways }
     }
 
-    /// Opens `memory` to peers; `None` when the table is full. The caller keeps the memory alive until
+    /// Opens `memory`, which may lie in one of the `shared` files, to peers; `None` when the table is full. The caller keeps the memory alive until
     /// [`remove`](Self::remove) and [`is_quiet`] say that nobody copies any more.
-    pub fn insert(&mut self, memory: CheckedRange<'_>, registration: Registration) -> Option<(u32, u32)> {
+    pub fn insert(
+        &mut self,
+        memory: CheckedRange<'_>,
+        registration: Registration,
+        shared: &SharedFiles,
+    ) -> Option<(u32, u32)> {
         let region = match self.free.pop() {
             Some(region) => region,
             None => {
                 let used = u32::try_from(self.slots.len()).ok().filter(|&used| used < REGIONS_PER_CONTEXT)?;
-                self.slots.push(OwnSlot { generation: 0, access: 0, live: None, closing: false });
+                self.slots.push(OwnSlot { generation: 0, access: 0, ptag: 0, live: None, closing: false });
+                let header: Shared<ControlHeader> = self.head.atomics(0)?;
+                // Relaxed: read by this process, or by the program that it becomes.
+                header.regions_used[context_of(self.first)].store(used + 1, Ordering::Relaxed);
                 self.first + used
             }
         };
@@ -170,18 +189,21 @@ impl OwnRegions {
         let generation = slot.generation;
         slot.live = Some((memory.at(), memory.len()));
         slot.access = registration.access;
+        slot.ptag = registration.ptag;
         let mut access = registration.access | ACCESS_LIVE;
-        let address = memory.at().addr().get();
-        entry.address.store(address as u64, Ordering::Relaxed);
+        entry.address.store(memory.at().addr().get() as u64, Ordering::Relaxed);
         entry.len.store(memory.len() as u64, Ordering::Relaxed);
         entry.ptag.store(registration.ptag, Ordering::Relaxed);
         entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
-        let heap_start = self.heap.base().addr().get();
-        let inside =
-            address.checked_sub(heap_start).filter(|&offset| self.heap.range(offset, memory.len()).is_some());
-        if let Some(offset) = inside.filter(|_| self.ways.mapped) {
-            entry.heap_offset.store(offset as u64, Ordering::Relaxed);
-            access |= ACCESS_IN_HEAP;
+        if self.ways.mapped {
+            if let Some(offset) = self.heap.offset_of(memory.at(), memory.len()) {
+                entry.file_offset.store(offset as u64, Ordering::Relaxed);
+                access |= ACCESS_IN_HEAP;
+            } else if let Some((inode, offset)) = shared.place_of(memory.at(), memory.len()) {
+                entry.shared_file.store(inode, Ordering::Relaxed);
+                entry.file_offset.store(offset as u64, Ordering::Relaxed);
+                access |= ACCESS_IN_SHARED_FILE;
+            }
         }
         // Release: "region opened", pairs with the Acquire in `claim`.
         entry.generation_and_access.store(u64::from(generation) << 32 | u64::from(access), Ordering::Release);
@@ -210,11 +232,12 @@ impl OwnRegions {
             return false;
         }
         slot.access = registration.access;
+        slot.ptag = registration.ptag;
         let Some(entry) = self.entry(region) else { return false };
         entry.ptag.store(registration.ptag, Ordering::Relaxed);
         entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
         let state = entry.generation_and_access.load(Ordering::Relaxed);
-        let kept = state & u64::from(ACCESS_IN_HEAP | ACCESS_LIVE);
+        let kept = state & u64::from(ACCESS_IN_HEAP | ACCESS_IN_SHARED_FILE | ACCESS_LIVE);
         // Release: "region opened".
         let now = u64::from(generation) << 32 | kept | u64::from(registration.access);
         entry.generation_and_access.store(now, Ordering::Release);
@@ -230,16 +253,20 @@ impl OwnRegions {
         }
     }
 
-    /// The memory of an own registration, if it gives peers all rights in `need`.
+    /// The memory of an own registration, if it has the claim's protection tag and gives peers all rights in `need`.
     ///
     /// # Errors
-    /// It is not open, does not give the rights, or the range does not lie inside.
+    /// It is not open, has another tag, does not give the rights, or the range does not lie inside.
     #[inline]
     pub fn memory(&self, own: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
         let index = own.region.wrapping_sub(self.first) as usize;
         let slot = self.slots.get(index).filter(|slot| slot.generation == own.generation);
-        let (access, live) = slot.map(|slot| (slot.access, slot.live)).ok_or(ClaimFault::Stale)?;
-        let (at, region_len) = live.ok_or(ClaimFault::Stale)?;
+        let slot = slot.ok_or(ClaimFault::Stale)?;
+        let (at, region_len) = slot.live.ok_or(ClaimFault::Stale)?;
+        if slot.ptag != own.ptag {
+            return Err(ClaimFault::Tag);
+        }
+        let access = slot.access;
         if access & need != need {
             return Err(missing(access, need));
         }
@@ -257,8 +284,53 @@ impl OwnRegions {
     }
 
     fn entry(&self, region: u32) -> Option<Shared<RegionEntry>> {
-        self.head.atomics(ControlLayout::region_offset(region))
+        entry_of(&self.head, region)
     }
+}
+
+impl Drop for OwnRegions {
+    /// What is exposed when its context ends is not reached any more.
+    fn drop(&mut self) {
+        for (region, slot) in (self.first..).zip(&self.slots) {
+            if slot.live.is_some()
+                && let Some(entry) = self.entry(region)
+            {
+                close(&entry);
+            }
+        }
+    }
+}
+
+fn entry_of(head: &Arc<Mapping>, region: u32) -> Option<Shared<RegionEntry>> {
+    head.atomics(ControlLayout::region_offset(region))
+}
+
+/// The context that a region belongs to.
+fn context_of(region: u32) -> usize {
+    (region / REGIONS_PER_CONTEXT) as usize % CONTEXTS_MAX as usize
+}
+
+/// The regions that a context has ever used, as its owner's control file says: a claim, cut to those that there are.
+fn used(head: &Arc<Mapping>, context: u32) -> std::ops::Range<u32> {
+    let header: Option<Shared<ControlHeader>> = head.atomics(0);
+    let first = context * REGIONS_PER_CONTEXT;
+    let used = header.map_or(0, |header| header.regions_used[context_of(first)].load(Ordering::Relaxed));
+    first..first + used.min(REGIONS_PER_CONTEXT)
+}
+
+/// Closes a region to new claims; its generation stays. Whether it was open.
+fn close(entry: &RegionEntry) -> bool {
+    let state = entry.generation_and_access.load(Ordering::Relaxed);
+    // Release: as in `remove`.
+    entry.generation_and_access.store(state >> 32 << 32, Ordering::Release);
+    state as u32 & ACCESS_LIVE != 0
+}
+
+/// Closes all regions of the owner of the control file whose head this is; whether one was open. Called while none of the owner's
+/// contexts is.
+pub fn close_all(head: &Arc<Mapping>) -> bool {
+    let regions = (0..CONTEXTS_MAX).flat_map(|context| used(head, context));
+    regions.filter_map(|region| entry_of(head, region)).filter(|entry| close(entry)).count() > 0
 }
 
 /// Whether none of the contexts whose hazards are given copies by this region. Called after the entry was taken away and
@@ -270,10 +342,18 @@ pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region
     hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
 }
 
+/// Whether a context copies from or to memory of this task. Called as [`is_quiet`] is.
+#[must_use]
+pub fn names_memory_of(hazard: &Hazard, task: u32) -> bool {
+    // Acquire: "region hazard".
+    hazard.copying.load(Ordering::Acquire) >> 32 == u64::from(task) + 1
+}
+
 /// Takes back what a copier has said that can't do so: its process has ended.
 pub fn clear(hazard: &Hazard) {
-    // Relaxed: nobody copies there any more, and nothing else is told by it.
-    hazard.copying.store(0, Ordering::Relaxed);
+    // Release: "region hazard", as the store of 0 that the copier owes: an owner of another region, which the line named before, sees
+    // only this.
+    hazard.copying.store(0, Ordering::Release);
 }
 
 fn hazard_name(task: u32, region: u32) -> u64 {
@@ -304,6 +384,8 @@ pub struct Claimer<'a> {
     pub barrier: SleepBarrier,
     /// The ways it uses.
     pub ways: Ways,
+    /// The shared files that it has mapped.
+    pub shared: &'a SharedFiles,
 }
 
 /// A place in a peer's registered memory.
@@ -389,7 +471,7 @@ impl PeerMemory {
         }
     }
 
-    /// Updates a word of 4 or 8 bytes (`claim.len`) atomically; the old value, or `None` if there is no way to do it from
+    /// Updates a word of 1, 2, 4 or 8 bytes (`claim.len`) atomically; the old value, or `None` if there is no way to do it from
     /// here.
     ///
     /// # Errors
@@ -416,7 +498,9 @@ impl PeerMemory {
         need: u32,
     ) -> Result<Checked<'a>, ClaimFault> {
         let hazard = claimer.hazard;
-        hazard.copying.store(hazard_name(self.task, claim.region), Ordering::Relaxed);
+        // Release: "region hazard", as the store of 0 that it may hide: whoever sees another region's name knows as well that the copy
+        // before has ended.
+        hazard.copying.store(hazard_name(self.task, claim.region), Ordering::Release);
         claimer.barrier.after_store();
         let mut checked = Checked { hazard, way: Way::None };
         let entry = self.head.atomics::<RegionEntry>(ControlLayout::region_offset(claim.region));
@@ -440,14 +524,19 @@ impl PeerMemory {
         if claim.offset > len || claim.len > len - claim.offset {
             return Err(ClaimFault::Bounds { len });
         }
-        if access & ACCESS_IN_HEAP != 0 && claimer.ways.mapped {
-            let at = entry.heap_offset.load(Ordering::Relaxed).checked_add(claim.offset);
+        let file = if access & ACCESS_IN_HEAP != 0 {
+            Some(&self.heap)
+        } else if access & ACCESS_IN_SHARED_FILE != 0 {
+            claimer.shared.mapping(entry.shared_file.load(Ordering::Relaxed))
+        } else {
+            None
+        };
+        if let Some(file) = file.filter(|_| claimer.ways.mapped) {
+            let at = entry.file_offset.load(Ordering::Relaxed).checked_add(claim.offset);
             let range = at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(claim.len).ok()?)));
-            // The entry is a claim of its owner: it must lie inside the heap that is mapped here.
-            let at = range.and_then(|(at, len)| Some((self.heap.range(at, len)?, len)));
-            let (at, len) = at.ok_or(ClaimFault::Stale)?;
-            // SAFETY: inside the mapping of the peer's heap (just checked), which `self` keeps alive for 'a.
-            checked.way = Way::Mapped(unsafe { CheckedRange::new(at, len) });
+            // The entry is a claim of its owner: it must lie inside the file that is mapped here.
+            let range = range.and_then(|(at, len)| file.checked(at, len));
+            checked.way = Way::Mapped(range.ok_or(ClaimFault::Stale)?);
         } else if claimer.ways.kernel && self.pid != 0 {
             let address = entry.address.load(Ordering::Relaxed).wrapping_add(claim.offset);
             checked.way = Way::Kernel { pid: self.pid, address };
@@ -481,7 +570,7 @@ fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
 /// Updates a word of the caller's own or a peer's memory.
 ///
 /// # Errors
-/// The word is not aligned, or not 4 or 8 bytes long.
+/// The word is not aligned, or not 1, 2, 4 or 8 bytes long; a floating-point update of 1 or 2 bytes.
 pub fn update_word(word: CheckedRange<'_>, update: WordUpdate) -> Result<u64, ClaimFault> {
     if !word.at().addr().get().is_multiple_of(word.len().max(1)) {
         return Err(ClaimFault::Misaligned);
@@ -496,6 +585,16 @@ pub fn update_word(word: CheckedRange<'_>, update: WordUpdate) -> Result<u64, Cl
             // SAFETY: as above, with four bytes.
             let cell = unsafe { word.at().cast::<AtomicU32>().as_ref() };
             Ok(u64::from(update_u32(cell, update)))
+        }
+        2 => {
+            // SAFETY: as above, with two bytes.
+            let cell = unsafe { word.at().cast::<AtomicU16>().as_ref() };
+            update_u16(cell, update).map(u64::from)
+        }
+        1 => {
+            // SAFETY: as above, with one byte.
+            let cell = unsafe { word.at().cast::<AtomicU8>().as_ref() };
+            update_u8(cell, update).map(u64::from)
         }
         _ => Err(ClaimFault::Misaligned),
     }
@@ -584,3 +683,48 @@ fn update_u32(cell: &AtomicU32, update: WordUpdate) -> u32 {
             .unwrap_or_else(|old| old),
     }
 }
+
+/// The updates of words that are shorter than any floating-point number: tried until nobody came between.
+macro_rules! update_small {
+    ($name:ident, $atomic:ty, $word:ty) => {
+        fn $name(cell: &$atomic, update: WordUpdate) -> Result<$word, ClaimFault> {
+            let change = |old: $word| {
+                Ok(match update {
+                    WordUpdate::Add(value) => old.wrapping_add(value as $word),
+                    WordUpdate::Or(value) => old | value as $word,
+                    WordUpdate::And(value) => old & value as $word,
+                    WordUpdate::Xor(value) => old ^ value as $word,
+                    WordUpdate::Min(value) => old.min(value as $word),
+                    WordUpdate::Max(value) => old.max(value as $word),
+                    WordUpdate::MinSigned(value) => {
+                        old.cast_signed().min((value as $word).cast_signed()).cast_unsigned()
+                    }
+                    WordUpdate::MaxSigned(value) => {
+                        old.cast_signed().max((value as $word).cast_signed()).cast_unsigned()
+                    }
+                    WordUpdate::Swap(value) => value as $word,
+                    WordUpdate::CompareSwap { expected, new } => {
+                        if old == expected as $word {
+                            new as $word
+                        } else {
+                            old
+                        }
+                    }
+                    WordUpdate::AddFloat(_) | WordUpdate::MinFloat(_) | WordUpdate::MaxFloat(_) => {
+                        return Err(ClaimFault::Misaligned);
+                    }
+                })
+            };
+            let mut old = cell.load(Ordering::Acquire);
+            loop {
+                match cell.compare_exchange(old, change(old)?, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(old) => return Ok(old),
+                    Err(found) => old = found,
+                }
+            }
+        }
+    };
+}
+
+update_small!(update_u8, AtomicU8, u8);
+update_small!(update_u16, AtomicU16, u16);

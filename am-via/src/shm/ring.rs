@@ -78,8 +78,16 @@ unsafe impl Send for Lines {}
 unsafe impl Sync for Lines {}
 
 impl Lines {
+    /// A ring of `count` lines that stands at `offset` in a mapping.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn in_mapping(mapping: &Arc<Mapping>, offset: usize, count: u32) -> Option<Self> {
+        Self::clone(mapping.stands_for(offset, || Self::private(count)).as_ref().as_ref()?).into()
+    }
+
     /// A ring of `count` lines at `offset` in a mapping; `None` unless `count` is a power of two and the range lies inside
     /// the mapping, aligned.
+    #[cfg(not(loom))]
     #[must_use]
     pub fn in_mapping(mapping: &Arc<Mapping>, offset: usize, count: u32) -> Option<Self> {
         let bytes = usize::try_from(count).ok()?.checked_mul(size_of::<Line>())?;

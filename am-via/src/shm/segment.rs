@@ -16,6 +16,39 @@ use crate::shm::os::memory;
 #[derive(Debug)]
 pub struct Mapping {
     map: MmapRaw,
+    #[cfg(loom)]
+    model: model::Objects,
+}
+
+/// Under loom: what stands for the bytes of a mapping. Loom's atomics cannot lie in zeroed memory, so each structure of atomics is
+/// an object of its own that stands at its offset, made when it is first asked for; and so is the [`Plain`] by which a model sees
+/// that a range is read or written. A model asks for all that it uses before it starts its threads.
+#[cfg(loom)]
+mod model {
+    use std::any::{Any, TypeId};
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex};
+
+    use crate::shm::atomics::Plain;
+
+    #[derive(Debug, Default)]
+    pub(super) struct Objects(Mutex<HashMap<(usize, TypeId), Arc<dyn Any + Send + Sync>>>);
+
+    impl Objects {
+        pub(super) fn get<T: Any + Send + Sync>(&self, offset: usize, make: impl FnOnce() -> T) -> Arc<T> {
+            let mut objects = self.0.lock().expect("nothing panics with the lock");
+            let object = objects.entry((offset, TypeId::of::<T>())).or_insert_with(|| Arc::new(make()));
+            Arc::clone(object).downcast().expect("its type is in its key")
+        }
+    }
+
+    #[derive(Debug, Default)]
+    pub(super) struct Bytes(pub(super) Plain);
+
+    // SAFETY: it has no contents, and loom looks after who touches it.
+    unsafe impl Send for Bytes {}
+    // SAFETY: as for Send.
+    unsafe impl Sync for Bytes {}
 }
 
 impl Mapping {
@@ -24,9 +57,22 @@ impl Mapping {
     /// # Errors
     /// The system's error.
     pub fn new(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Arc<Self>> {
-        let mapping = Self { map: memory::map(file, offset, bytes)? };
+        let mapping = Self {
+            map: memory::map(file, offset, bytes)?,
+            #[cfg(loom)]
+            model: model::Objects::default(),
+        };
         mapping.note(Keeps::Nothing);
         Ok(Arc::new(mapping))
+    }
+
+    /// Maps all of `file`.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn whole(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
+        let bytes = memory::len(file)?;
+        Self::new(file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// A forked copy of this process finds here what this one had, as its own. Otherwise it finds zeroes.
@@ -37,6 +83,11 @@ impl Mapping {
     /// The same, for a large mapping that starts with its file.
     pub fn keep_in_copies_from(&self, file: File) {
         self.note(Keeps::File(file));
+    }
+
+    /// A forked copy of this process shares it, as it would any other mapping of a file.
+    pub fn leave_to_copies(&self) {
+        fork::forget(self.base());
     }
 
     fn note(&self, keeps: Keeps) {
@@ -84,15 +135,50 @@ impl Mapping {
         }
     }
 
+    /// How far into the mapping `len` bytes from `at` on lie; `None` if they do not lie inside.
+    #[must_use]
+    pub fn offset_of(&self, at: NonNull<u8>, len: usize) -> Option<usize> {
+        let offset = at.addr().get().checked_sub(self.base().addr().get())?;
+        self.range(offset, len).map(|_| offset)
+    }
+
     /// The range `offset..offset + len` for copies; `None` if it does not lie inside.
     #[inline]
     #[must_use]
     pub fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
         // SAFETY: inside the mapping (`range`), which `self` keeps alive as long as the range lives.
-        self.range(offset, len).map(|at| unsafe { CheckedRange::new(at, len) })
+        let range = self.range(offset, len).map(|at| unsafe { CheckedRange::new(at, len) });
+        #[cfg(loom)]
+        let range = range.map(|range| {
+            let bytes = self.model.get(offset, model::Bytes::default);
+            // SAFETY: `model` keeps the object as long as `self` lives.
+            range.seen_as(unsafe { &(*Arc::as_ptr(&bytes)).0 })
+        });
+        range
+    }
+
+    /// Under loom: the object that stands at `offset`, which `make` makes if there is none yet.
+    #[cfg(loom)]
+    pub fn stands_for<T: std::any::Any + Send + Sync>(
+        &self,
+        offset: usize,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        self.model.get(offset, make)
+    }
+
+    /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
+        self.range(offset, 0)?;
+        // `model` keeps the object as long as the mapping lives.
+        let at = NonNull::from(&*self.stands_for(offset, T::default));
+        Some(Shared { at, _mapping: Arc::clone(self) })
     }
 
     /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside, aligned.
+    #[cfg(not(loom))]
     #[must_use]
     pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
         let at = self.range(offset, size_of::<T>())?.cast::<T>();
@@ -110,7 +196,12 @@ impl Drop for Mapping {
 ///
 /// # Safety
 /// The implementor keeps exactly that: then a shared reference to memory that other processes change is sound.
+#[cfg(not(loom))]
 pub unsafe trait SharedAtomics {}
+
+/// The same, of which a model makes objects.
+#[cfg(loom)]
+pub unsafe trait SharedAtomics: Default + Send + Sync + 'static {}
 
 /// A `T` in a mapping, which it keeps alive.
 #[derive(Debug)]

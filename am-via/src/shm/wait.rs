@@ -9,6 +9,7 @@
 //! What then is missed lies in a store buffer, which empties by itself within microseconds. So who relies on the barrier looks a
 //! second time, some time later: a sleeper after a first, short sleep; the others after [`SETTLE`].
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use crate::shm::atomics::{AtomicU32, Ordering, fence, spin_loop};
@@ -34,7 +35,8 @@ const SETTLE: Duration = Duration::from_micros(20);
 /// The first sleep's limit, after which the sleeper looks again: the same, without burning a processor.
 const FIRST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Which side of the sleep handshake pays for the fence. All tasks of a job use the same.
+/// Which side of the sleep handshake pays for the fence, and of that of region hazards. The launcher decides, and writes it into the job
+/// file: with two tasks of which one relies on a barrier that the other cannot receive, both handshakes would fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepBarrier {
     /// The sleeper runs a barrier on all processors; senders pay nothing.
@@ -44,10 +46,36 @@ pub enum SleepBarrier {
 }
 
 impl SleepBarrier {
-    /// What this machine offers; registers the process. Called once at start.
+    /// What this machine offers: for the launcher, and tests.
     #[must_use]
     pub fn probe() -> Self {
-        if cfg!(not(loom)) && membarrier::register() { Self::Membarrier } else { Self::SenderFence }
+        if cfg!(not(loom)) && membarrier::register().is_ok() { Self::Membarrier } else { Self::SenderFence }
+    }
+
+    /// Prepares this process for what its job uses. Called once at start.
+    ///
+    /// # Errors
+    /// The system refuses: this process cannot be a task of the job.
+    pub fn join(self) -> io::Result<()> {
+        match self {
+            Self::Membarrier => membarrier::register(),
+            Self::SenderFence => Ok(()),
+        }
+    }
+
+    /// The choice as the job file has it; never 0.
+    #[must_use]
+    pub fn to_word(self) -> u32 {
+        match self {
+            Self::Membarrier => 1,
+            Self::SenderFence => 2,
+        }
+    }
+
+    /// The choice that [`to_word`](Self::to_word) made into this word.
+    #[must_use]
+    pub fn from_word(word: u32) -> Option<Self> {
+        [Self::Membarrier, Self::SenderFence].into_iter().find(|barrier| barrier.to_word() == word)
     }
 
     /// The sender's half, between its store of a line and its look at a flag of the receiver.
@@ -57,6 +85,7 @@ impl SleepBarrier {
             // The processor's reordering is undone by the sleeper's barrier; only the compiler must be held.
             #[cfg(not(loom))]
             Self::Membarrier => crate::shm::atomics::compiler_fence(Ordering::SeqCst),
+            // The other side's barrier is a full fence here, wherever this side is: so it is one here.
             #[cfg(loom)]
             Self::Membarrier => fence(Ordering::SeqCst),
             Self::SenderFence => fence(Ordering::SeqCst),
@@ -67,7 +96,7 @@ impl SleepBarrier {
     /// some microseconds.
     pub fn before_look(self) {
         self.before_first_look();
-        if self == Self::Membarrier {
+        if self == Self::Membarrier && cfg!(not(loom)) {
             // The second look, which the barrier's hole asks for, is the only one here.
             let begun = Instant::now();
             while begun.elapsed() < SETTLE {

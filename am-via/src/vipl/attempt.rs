@@ -59,14 +59,7 @@ impl<D: Device> UserAgent<D> {
             let needed = "idle: disconnect it first";
             return Err(VipError::InvalidState { call, needed, state: found.state });
         }
-        if to.host.task >= num_tasks {
-            return Err(VipError::InvalidParameter {
-                what: "the task to connect to",
-                given: u64::from(to.host.task),
-                least: 0,
-                most: u64::from(num_tasks.saturating_sub(1)),
-            });
-        }
+        to.host.check(num_tasks)?;
         found.state = ViState::ConnectPending;
         found.peer = Some(to.host);
         found.attempt =

@@ -257,19 +257,24 @@ fn registration_return(fault: &RegistrationFault) -> VipReturn {
 
 fn device_return(error: &DeviceError) -> VipReturn {
     match error {
-        DeviceError::UnknownTask { .. } | DeviceError::Refused(_) => VipReturn::InvalidParameter,
+        DeviceError::UnknownTask { .. } | DeviceError::UnknownContext { .. } | DeviceError::Refused(_) => {
+            VipReturn::InvalidParameter
+        }
         DeviceError::NotConnected(_) | DeviceError::Closed(_) | DeviceError::PeerClosed(_) => {
             VipReturn::InvalidState
         }
-        DeviceError::Exhausted { .. } | DeviceError::Damaged { .. } | DeviceError::System { .. } => {
-            VipReturn::ErrorResource
-        }
+        DeviceError::ContextOpen { .. }
+        | DeviceError::Exhausted { .. }
+        | DeviceError::Damaged { .. }
+        | DeviceError::System { .. } => VipReturn::ErrorResource,
     }
 }
 
 fn device_fault(error: &DeviceError) -> Fault {
     match error {
-        DeviceError::UnknownTask { .. } => Fault::Caller,
+        DeviceError::UnknownTask { .. }
+        | DeviceError::UnknownContext { .. }
+        | DeviceError::ContextOpen { .. } => Fault::Caller,
         DeviceError::Exhausted { .. } => Fault::Resource,
         DeviceError::System { .. } => Fault::System,
         _ => Fault::Peer,

@@ -1,7 +1,7 @@
 //! Protection tags and memory registration (`VipCreatePtag`, `VipRegisterMem` and their like), and the ranges that data
 //! segments name.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use smallvec::SmallVec;
 
@@ -33,7 +33,7 @@ impl<D: Device> UserAgent<D> {
     ///
     /// # Errors
     /// No memory left.
-    pub fn alloc(&mut self, len: usize) -> Result<Arc<Memory>, VipError> {
+    pub fn alloc(&mut self, len: usize) -> Result<Rc<Memory>, VipError> {
         Ok(Memory::new(self.device.alloc(len)?))
     }
 
@@ -41,7 +41,7 @@ impl<D: Device> UserAgent<D> {
     ///
     /// # Errors
     /// No memory left.
-    pub fn alloc_private(&mut self, len: usize) -> Result<Arc<Memory>, VipError> {
+    pub fn alloc_private(&mut self, len: usize) -> Result<Rc<Memory>, VipError> {
         HeapBlock::private(len).map(Memory::new).ok_or(VipError::ErrorResource {
             resource: "bytes of memory",
             available: 0,
@@ -56,7 +56,7 @@ impl<D: Device> UserAgent<D> {
     /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
     pub fn register_mem(
         &mut self,
-        memory: &Arc<Memory>,
+        memory: &Rc<Memory>,
         (offset, len): (usize, usize),
         tag: PTag,
         rights: MemAttributes,

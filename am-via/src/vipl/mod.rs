@@ -44,8 +44,9 @@ pub use user_agent::UserAgent;
 pub use vi::{Reliability, ViAttributes, ViHandle, ViId, ViInfo, ViState};
 pub use work_queue::Queue;
 
+pub(crate) use crate::device::Device;
 pub use crate::device::{
-    AtomicTransfer, ClaimFault, Device, DeviceAttributes, DeviceError, HeapBlock, HeapOwner, MemAttributes,
-    MemHandle, NodeAddress, Posted, RemoteMemory, Transfer, WordUpdate,
+    AtomicTransfer, ClaimFault, DeviceAttributes, DeviceError, HeapBlock, Mapping, MemAttributes, MemHandle,
+    NodeAddress, Posted, RemoteMemory, SharedFileName, Transfer, WordUpdate,
 };
 pub use crate::provider::{Memory, NicLimits, PTag};

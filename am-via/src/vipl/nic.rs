@@ -1,12 +1,13 @@
 //! The NIC as its user sees it: the door to everything else (`VipOpenNic`).
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::{
-    AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock,
-    MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, Transfer, Waker,
-    WordUpdate,
+    AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Mapping,
+    MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
+    Transfer, Waker, WordUpdate,
 };
 use crate::shm::copy::CheckedRange;
 use crate::vipl::vi::{Vi, ViId, ViState};
@@ -51,6 +52,8 @@ pub enum ViplEvent {
     Disconnected(ViId),
     /// The task at the other end of some VIs has died.
     TaskFailed(u32),
+    /// A peer has rung ([`Nic::ring`]).
+    Rung,
     /// The task at the other end of a VI has closed its NIC.
     PeerClosed(NodeAddress),
 }
@@ -64,13 +67,13 @@ impl<D: Device> Nic<D> {
 
     /// The NIC's address.
     #[must_use]
-    pub fn address(&self) -> NodeAddress {
+    pub(crate) fn address(&self) -> NodeAddress {
         self.device.address()
     }
 
     /// The limits (`VipQueryNic`).
     #[must_use]
-    pub fn attributes(&self) -> DeviceAttributes {
+    pub(crate) fn attributes(&self) -> DeviceAttributes {
         self.device.attributes()
     }
 
@@ -79,7 +82,7 @@ impl<D: Device> Nic<D> {
     ///
     /// # Errors
     /// An unknown peer, no VI left, or the system's word.
-    pub fn connect_peer(&mut self, to: NodeAddress) -> Result<Option<ViId>, DeviceError> {
+    pub(crate) fn connect_peer(&mut self, to: NodeAddress) -> Result<Option<ViId>, DeviceError> {
         let Some(number) = self.device.connect(to)? else { return Ok(None) };
         self.insert(ViId(number), to);
         Ok(Some(ViId(number)))
@@ -93,15 +96,9 @@ impl<D: Device> Nic<D> {
         self.vis[index].get_or_insert(Vi { state: ViState::Connected, peer });
     }
 
-    /// The state of a VI (`VipQueryVi`).
-    #[must_use]
-    pub fn state(&self, vi: ViId) -> ViState {
-        self.vis.get(vi.0.0 as usize).and_then(Option::as_ref).map_or(ViState::Idle, |vi| vi.state)
-    }
-
     /// Whom a VI is connected to.
     #[must_use]
-    pub fn peer(&self, vi: ViId) -> Option<NodeAddress> {
+    pub(crate) fn peer(&self, vi: ViId) -> Option<NodeAddress> {
         self.vis.get(vi.0.0 as usize).and_then(Option::as_ref).map(|vi| vi.peer)
     }
 
@@ -110,7 +107,7 @@ impl<D: Device> Nic<D> {
     /// # Errors
     /// The VI is not connected.
     #[inline(always)]
-    pub fn post_inline(
+    pub(crate) fn post_inline(
         &mut self,
         vi: ViId,
         immediate: u32,
@@ -127,7 +124,7 @@ impl<D: Device> Nic<D> {
     /// # Errors
     /// The VI is not connected.
     #[inline(always)]
-    pub fn post_rdma_write_area(
+    pub(crate) fn post_rdma_write_area(
         &mut self,
         vi: ViId,
         immediate: u32,
@@ -140,7 +137,7 @@ impl<D: Device> Nic<D> {
 
     /// The next event; the bytes of an inline message are copied to `payload`. Never blocks.
     #[inline(always)]
-    pub fn poll(&mut self, payload: &mut Payload) -> Option<ViplEvent> {
+    pub(crate) fn poll(&mut self, payload: &mut Payload) -> Option<ViplEvent> {
         match self.device.poll(payload)? {
             News::Entry(completion) => self.entry(&completion),
             news => self.rare(Box::new(news)).map(|event| *event),
@@ -196,6 +193,7 @@ impl<D: Device> Nic<D> {
                 }
                 ViplEvent::TaskFailed(task)
             }
+            News::Rung => ViplEvent::Rung,
             News::PeerClosed(peer) => {
                 for vi in self.vis.iter_mut().flatten().filter(|vi| vi.peer == peer) {
                     vi.state = ViState::Error;
@@ -210,13 +208,13 @@ impl<D: Device> Nic<D> {
     /// The bytes of a received area message.
     #[inline(always)]
     #[must_use]
-    pub fn area(&self, vi: ViId, slot: u32, length: u32) -> CheckedRange<'_> {
+    pub(crate) fn area(&self, vi: ViId, slot: u32, length: u32) -> CheckedRange<'_> {
         self.device.area(vi.0, slot, length)
     }
 
     /// Posts the standing receive of the oldest received message again: its slot belongs to the peer from now on.
     #[inline(always)]
-    pub fn release(&mut self, vi: ViId) {
+    pub(crate) fn release(&mut self, vi: ViId) {
         self.device.release(vi.0);
     }
 
@@ -224,21 +222,56 @@ impl<D: Device> Nic<D> {
     ///
     /// # Errors
     /// No memory left.
-    pub fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError> {
+    pub(crate) fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError> {
         self.device.alloc(len)
     }
 
     /// Whether `len` bytes from `at` on lie in memory of [`alloc`](Self::alloc), which is registered whole when the NIC is opened.
     #[must_use]
-    pub fn is_job_memory(&self, at: NonNull<u8>, len: usize) -> bool {
+    pub(crate) fn is_job_memory(&self, at: NonNull<u8>, len: usize) -> bool {
         self.device.is_job_memory(at, len)
+    }
+
+    /// Makes a memory file that other tasks can map as well; `None` if the device has none such.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn make_shared_file(
+        &mut self,
+        len: usize,
+    ) -> Result<Option<(SharedFileName, Arc<Mapping>)>, DeviceError> {
+        self.device.make_shared_file(len)
+    }
+
+    /// Maps a memory file that another task has made.
+    ///
+    /// # Errors
+    /// The system's; it is not there.
+    pub fn open_shared_file(&mut self, name: SharedFileName) -> Result<Arc<Mapping>, DeviceError> {
+        self.device.open_shared_file(name)
+    }
+
+    /// All tasks have opened the file.
+    pub fn close_shared_file(&mut self, inode: u64) {
+        self.device.close_shared_file(inode);
+    }
+
+    /// Registrations name this file no more.
+    pub fn forget_shared_file(&mut self, inode: u64) {
+        self.device.forget_shared_file(inode);
+    }
+
+    /// Whether the system has to be asked for `len` bytes from `at` on when peers reach them: they lie in no memory file.
+    #[must_use]
+    pub fn is_private(&self, at: NonNull<u8>, len: usize) -> bool {
+        !self.device.is_job_memory(at, len) && !self.device.is_in_shared_file(at, len)
     }
 
     /// Registers memory (`VipRegisterMem`). The caller keeps it alive until it is deregistered.
     ///
     /// # Errors
     /// No registration left.
-    pub fn register_mem(
+    pub(crate) fn register_mem(
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
@@ -252,7 +285,11 @@ impl<D: Device> Nic<D> {
     ///
     /// # Errors
     /// No such registration.
-    pub fn deregister_mem(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError> {
+    pub(crate) fn deregister_mem(
+        &mut self,
+        handle: MemHandle,
+        finished: bool,
+    ) -> Result<Posted, DeviceError> {
         self.device.deregister(handle, finished)
     }
 
@@ -261,7 +298,7 @@ impl<D: Device> Nic<D> {
     /// # Errors
     /// No such registration, not that much of it, or not that right.
     #[inline(always)]
-    pub fn registered(
+    pub(crate) fn registered(
         &self,
         handle: MemHandle,
         offset: u64,
@@ -275,7 +312,7 @@ impl<D: Device> Nic<D> {
     ///
     /// # Errors
     /// A protection error.
-    pub fn rdma_write(
+    pub(crate) fn rdma_write(
         &mut self,
         to: RemoteMemory,
         from: CheckedRange<'_>,
@@ -288,7 +325,7 @@ impl<D: Device> Nic<D> {
     ///
     /// # Errors
     /// A protection error.
-    pub fn rdma_read(
+    pub(crate) fn rdma_read(
         &mut self,
         from: RemoteMemory,
         to: CheckedRange<'_>,
@@ -301,7 +338,7 @@ impl<D: Device> Nic<D> {
     ///
     /// # Errors
     /// A protection error.
-    pub fn atomic(
+    pub(crate) fn atomic(
         &mut self,
         at: RemoteMemory,
         bytes: u64,
@@ -313,24 +350,38 @@ impl<D: Device> Nic<D> {
 
     /// Between two polls that brought nothing.
     #[inline(always)]
-    pub fn wait(&mut self, polls: u32, limit: Duration) {
+    pub(crate) fn wait(&mut self, polls: u32, limit: Duration) {
         self.device.wait(polls, limit);
     }
 
     /// How a task has died, if it has.
     #[must_use]
-    pub fn failure(&self, task: u32) -> Option<String> {
+    pub(crate) fn failure(&self, task: u32) -> Option<String> {
         self.device.failure(task)
     }
 
+    /// Whether the process of a task has certainly ended.
+    #[must_use]
+    pub fn has_ended(&self, task: u32) -> bool {
+        self.device.has_ended(task)
+    }
+
+    /// Ends the wait of a peer, or the next one that it begins.
+    ///
+    /// # Errors
+    /// No such task.
+    pub fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
+        self.device.ring(to)
+    }
+
     /// Marks this task as failed.
-    pub fn fail(&mut self, why: &str) {
+    pub(crate) fn fail(&mut self, why: &str) {
         self.device.fail(why);
     }
 
     /// Wakes the NIC's user from another thread.
     #[must_use]
-    pub fn waker(&self) -> Waker {
+    pub(crate) fn waker(&self) -> Waker {
         self.device.waker()
     }
 }

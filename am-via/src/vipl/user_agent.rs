@@ -156,6 +156,7 @@ impl<D: Device> UserAgent<D> {
             News::Connected(number, peer) => self.open_channel(number, peer),
             News::Ended { id, result } => self.handle_ended(id, result),
             News::TaskFailed(task) => self.handle_failure(task),
+            News::Rung => {}
             // Its user agent has said goodbye on each VI.
             News::PeerClosed(_) => {}
         }

@@ -1,7 +1,8 @@
 //! A NIC has one user: a context, or a program written to VIA.
 
+use am_core::error::Fault;
 use am_via::Task;
-use am_via::vipl::VipReturn;
+use am_via::vipl::{Fault as VipFault, VipReturn};
 
 use crate::hostile_support::alone;
 
@@ -21,4 +22,37 @@ fn a_nic_is_opened_by_name_or_by_a_context_and_once() {
     let refusal = task.open_nic("shm3").unwrap_err();
     assert_eq!(refusal.vip_return(), VipReturn::ErrorResource, "{refusal}");
     assert!(task.fabric(99).is_err(), "there is no such context");
+}
+
+/// Two devices of one context would share the line by which a copier names what it copies.
+#[test]
+fn a_context_is_open_once_at_a_time_in_its_process() {
+    let _alone = alone();
+    let task = Task::join().unwrap();
+    let first = task.fabric(5).unwrap();
+    for again in [task.clone(), Task::join().unwrap()] {
+        let refusal = again.fabric(5).unwrap_err();
+        assert_eq!(refusal.fault(), Fault::Caller, "{refusal}");
+        assert!(refusal.to_string().contains("context 5 is open in this process"), "{refusal}");
+        let refusal = again.open_nic("shm5").unwrap_err();
+        assert_eq!(
+            (refusal.vip_return(), refusal.fault()),
+            (VipReturn::ErrorResource, VipFault::Caller),
+            "{refusal}"
+        );
+    }
+    let others = [again_after(&task, 6), again_after(&task, 7)];
+    drop(first);
+    drop(task.fabric(5).expect("it was closed"));
+    drop(others);
+
+    let named = task.open_nic("shm8").unwrap();
+    let joined = Task::join().unwrap();
+    assert!(joined.open_nic("shm8").is_err() && joined.fabric(8).is_err(), "it is open");
+    drop(named);
+    assert!(joined.open_nic("shm8").is_err(), "its peers know it as closed");
+}
+
+fn again_after(task: &Task, number: u32) -> am_via::ShmFabric {
+    task.fabric(number).expect("another context is open, not this one")
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Fallible;
+use crate::constants::{Constant, Kind};
 use crate::fortran::Routine;
 
 /// Names of C that Fortran has otherwise, or not at all.
@@ -39,46 +40,18 @@ const FUNCTIONS: [&str; 13] = [
     "MPI_CONVERSION_FN_NULL",
 ];
 
-/// The constants of the header that are integers in Fortran, in its order. Lengths of strings do not count a final zero.
-fn constants(header: &str) -> Fallible<Vec<(String, i64)>> {
-    let mut found: Vec<(String, i64)> = Vec::new();
-    for line in header.lines() {
-        let line = line.split("/*").next().unwrap_or(line).trim();
-        let Some((name, value)) = (match line.strip_prefix("#define ") {
-            Some(rest) => rest.split_once(char::is_whitespace),
-            None => line.trim_end_matches(',').split_once(" = "),
-        }) else {
-            continue;
-        };
-        let (name, value) = (name.trim(), value.trim());
-        let is_constant = name.starts_with("MPI_")
-            && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-            && !NOT_IN_FORTRAN.iter().any(|front| name.starts_with(front));
-        if !is_constant || value.contains('*') || name == "MPI_DISPLACEMENT_CURRENT" {
-            continue;
-        }
-        // Either a number, a number in a pointer's clothes, or another constant's name.
-        let number = match value.rsplit_once(')') {
-            Some((front, "")) => front.rsplit_once(')').map_or(value, |(_, number)| number),
-            _ => value,
-        };
-        let number = match number.strip_prefix("0x") {
-            Some(digits) => i64::from_str_radix(digits, 16).ok(),
-            None => number.parse().ok(),
-        };
-        let other = || found.iter().find(|(other, _)| other == value).map(|&(_, number)| number);
-        let number = number.or_else(other).ok_or_else(|| format!("mpi.h: what is {name}, {value}?"))?;
-        let is_length = name.starts_with("MPI_MAX_");
-        found.push((name.to_owned(), if is_length { number - 1 } else { number }));
-    }
-    if found.len() < 250 {
-        return Err(format!("mpi.h has {} constants for Fortran only", found.len()).into());
-    }
-    Ok(found)
+/// The constants that are integers in Fortran. Lengths of strings do not count a final zero.
+fn integers(constants: &[Constant]) -> impl Iterator<Item = (&str, i64)> {
+    let is_one = |constant: &&Constant| {
+        !NOT_IN_FORTRAN.iter().any(|front| constant.name.starts_with(front))
+            && !matches!(constant.kind, Kind::Pointer | Kind::Offset)
+    };
+    let value = |constant: &Constant| constant.value - i64::from(constant.kind == Kind::Size);
+    constants.iter().filter(is_one).map(move |constant| (constant.name.as_str(), value(constant)))
 }
 
 /// `mpif.h`, valid in both source forms.
-pub(crate) fn mpif(header: &str) -> Fallible<String> {
+pub(crate) fn mpif(constants: &[Constant]) -> Fallible<String> {
     let mut text = String::from(
         "! mpif.h: the constants of MPI 5.0 for Fortran programs, in fixed and in free source form.\n\
          ! Made from mpi.h: the numbers are those of C.\n",
@@ -100,8 +73,8 @@ pub(crate) fn mpif(header: &str) -> Fallible<String> {
     for (name, value) in fixed {
         constant("INTEGER", name, value)?;
     }
-    for (name, value) in constants(header)? {
-        constant("INTEGER", &name, &value.to_string())?;
+    for (name, value) in integers(constants) {
+        constant("INTEGER", name, &value.to_string())?;
     }
     constant("INTEGER(KIND=8)", "MPI_DISPLACEMENT_CURRENT", "-1")?;
     constant("LOGICAL", "MPI_SUBARRAYS_SUPPORTED", ".FALSE.")?;

@@ -4,7 +4,8 @@
  * program that was built with this header runs with any library of the standard's binary interface, and one that was built
  * with the header of another such library runs with this one.
  *
- * The build script of the library reads the prototypes below: one a statement, from "prototypes begin" to "prototypes end".
+ * The build script of the library reads the prototypes below: one a statement, from "prototypes begin" to "prototypes end",
+ * and from "removed prototypes begin" to "removed prototypes end".
  */
 #ifndef MPI_H_INCLUDED
 #define MPI_H_INCLUDED
@@ -2392,33 +2393,32 @@ int PMPI_T_event_get_source(MPI_T_event_instance event_instance, int *source_ind
 
 /* Names of MPI-1 that the standard has removed and old programs still call. */
 typedef MPI_Comm_errhandler_function MPI_Handler_function;
-#define MPI_Address(location, address) MPI_Get_address((location), (address))
-#define MPI_Errhandler_create(function, handler) MPI_Comm_create_errhandler((function), (handler))
-#define MPI_Errhandler_get(comm, handler) MPI_Comm_get_errhandler((comm), (handler))
-#define MPI_Errhandler_set(comm, handler) MPI_Comm_set_errhandler((comm), (handler))
-#define MPI_Type_hindexed(count, lengths, displacements, oldtype, newtype) \
-    MPI_Type_create_hindexed((count), (lengths), (displacements), (oldtype), (newtype))
-#define MPI_Type_hvector(count, length, stride, oldtype, newtype) \
-    MPI_Type_create_hvector((count), (length), (stride), (oldtype), (newtype))
-#define MPI_Type_struct(count, lengths, displacements, types, newtype) \
-    MPI_Type_create_struct((count), (lengths), (displacements), (types), (newtype))
-static inline int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent)
-{
-    MPI_Aint lb;
-    return MPI_Type_get_extent(datatype, &lb, extent);
-}
-static inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *lb)
-{
-    MPI_Aint extent;
-    return MPI_Type_get_extent(datatype, lb, &extent);
-}
-static inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *ub)
-{
-    MPI_Aint lb, extent;
-    int code = MPI_Type_get_extent(datatype, &lb, &extent);
-    *ub = lb + extent;
-    return code;
-}
+/* removed prototypes begin */
+int MPI_Address(void *location, MPI_Aint *address);
+int MPI_Errhandler_create(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler);
+int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler);
+int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler);
+int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent);
+int MPI_Type_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+    MPI_Datatype oldtype, MPI_Datatype *newtype);
+int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement);
+int MPI_Type_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+    const MPI_Datatype array_of_types[], MPI_Datatype *newtype);
+int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement);
+/* removed prototypes end */
+int PMPI_Address(void *location, MPI_Aint *address);
+int PMPI_Errhandler_create(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler);
+int PMPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler);
+int PMPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler);
+int PMPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent);
+int PMPI_Type_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+    MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement);
+int PMPI_Type_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+    const MPI_Datatype array_of_types[], MPI_Datatype *newtype);
+int PMPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement);
 
 #ifdef __cplusplus
 }

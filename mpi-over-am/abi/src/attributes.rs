@@ -7,28 +7,32 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute};
+use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute, WeakKeyval};
 use mpi_over_am::{Communicator, Error, ErrorClass, TAG_UB};
 
-use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
+use crate::constants::{
+    MPI_ANY_SOURCE, MPI_APPNUM, MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID,
+    MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
+};
+use crate::errors::{Failure, Outcome, call_program, on_communicator, on_process, place};
 use crate::state::Mpi;
-use crate::types::{Callback, MPI_ANY_SOURCE, MPI_Comm, MPI_PROC_NULL, MPI_SUCCESS};
+use crate::types::{Callback, MPI_Comm};
 
 /// Copy functions of all kinds of objects: they differ only in whose handle comes first.
 type CopyAttribute =
-    unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
-type DeleteAttribute = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+    unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type DeleteAttribute = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
 /// `MPI_COMM_DUP_FN` and its like.
-const DUPLICATE: Callback = 1;
+const DUPLICATE: Callback = MPI_COMM_DUP_FN;
 /// `MPI_COMM_NULL_COPY_FN` and `MPI_COMM_NULL_DELETE_FN` and their like.
-const NOTHING: Callback = 0;
-/// `MPI_KEYVAL_INVALID`.
-const NO_KEYVAL: c_int = 0;
+const NOTHING: Callback = MPI_COMM_NULL_COPY_FN;
 /// The program's keyvals begin here, above the predefined ones.
 const KEYVALS_FROM: usize = 0x3000_0000;
 
-fn called(call: &'static str, code: c_int) -> mpi_over_am::Result<()> {
+/// Runs a function of the program that returns a code.
+fn run(call: &'static str, function: impl FnOnce() -> c_int) -> mpi_over_am::Result<()> {
+    let code = call_program(call, function);
     if code == MPI_SUCCESS { Ok(()) } else { Err(Error::Callback { call, code }) }
 }
 
@@ -59,7 +63,7 @@ pub(crate) fn create_keyval(
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
             let out = (&raw mut copied).cast();
-            called("a copy function of attributes", unsafe {
+            run("a copy function of attributes", || unsafe {
                 function(object as usize, number, extra, value, out, &raw mut flag)
             })?;
             Ok((flag != 0).then_some(copied))
@@ -71,33 +75,51 @@ pub(crate) fn create_keyval(
             let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
-            called("a delete function of attributes", unsafe {
+            run("a delete function of attributes", || unsafe {
                 function(object as usize, number, value, extra)
             })
         },
     );
-    keyvals.push(Some(keyval));
+    keyvals.push(KnownKeyval::InUse(keyval));
     unsafe { *at = number };
     Ok(())
+}
+
+/// A key that the program has made. Attributes outlive the freeing of their key, and programs delete them by a number that they have
+/// kept (MPI 5.0 section 7.7.2).
+#[derive(Debug)]
+pub(crate) enum KnownKeyval {
+    InUse(Keyval),
+    /// Usable as long as an attribute has it.
+    Freed(WeakKeyval),
+}
+
+impl KnownKeyval {
+    fn usable(&self) -> Option<Keyval> {
+        match self {
+            Self::InUse(keyval) => Some(keyval.clone()),
+            Self::Freed(keyval) => keyval.upgrade(),
+        }
+    }
 }
 
 /// The key with this number.
 ///
 /// # Errors
-/// There is none: it was freed, is one of the library's, or never was. One for another kind of object is found by the object.
+/// There is none: it was freed and no attribute has it, is one of the library's, or never was. One for another kind of object is found by the object.
 pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
     let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(KEYVALS_FROM));
     let keyvals = mpi.keyvals.borrow();
-    index.and_then(|index| keyvals.get(index).cloned().flatten()).ok_or_else(|| {
+    index.and_then(|index| keyvals.get(index)?.usable()).ok_or_else(|| {
         let what = match number {
-            NO_KEYVAL => "the key is MPI_KEYVAL_INVALID".to_owned(),
+            MPI_KEYVAL_INVALID => "the key is MPI_KEYVAL_INVALID".to_owned(),
             _ => format!("{number} is no key of attributes that the program can use here"),
         };
         Failure::new(ErrorClass::Keyval, what)
     })
 }
 
-/// Frees a key. Attributes that have it stay.
+/// Frees a key. Attributes that have it stay, and until the last of them goes, its number is good, also to be freed again.
 ///
 /// # Errors
 /// There is none, or it is for another kind of object.
@@ -109,9 +131,8 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
         let what = format!("{number} is a key of another kind of object");
         return Err(Failure::new(ErrorClass::Keyval, what));
     }
-    keyval.free()?;
-    mpi.keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = None;
-    unsafe { *at = NO_KEYVAL };
+    mpi.keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = KnownKeyval::Freed(keyval.downgrade());
+    unsafe { *at = MPI_KEYVAL_INVALID };
     Ok(())
 }
 
@@ -183,18 +204,18 @@ fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize
         communicator.predefined_attribute(attribute).map(|value| c_int::try_from(value).unwrap_or(c_int::MAX))
     };
     let value = match keyval {
-        501 => Some(TAG_UB),
+        MPI_TAG_UB => Some(TAG_UB),
         // Everybody can do input and output.
-        502 => Some(MPI_ANY_SOURCE),
-        503 => Some(MPI_PROC_NULL),
-        504 => known(PredefinedAttribute::WtimeIsGlobal),
-        505 => crate::tools::starter::program_of_task().or_else(|| known(PredefinedAttribute::AppNum)),
-        506 => Some(crate::error_codes::last_used()),
-        507 => known(PredefinedAttribute::UniverseSize),
+        MPI_IO => Some(MPI_ANY_SOURCE),
+        MPI_HOST => Some(MPI_PROC_NULL),
+        MPI_WTIME_IS_GLOBAL => known(PredefinedAttribute::WtimeIsGlobal),
+        MPI_APPNUM => crate::tools::starter::program_of_task().or_else(|| known(PredefinedAttribute::AppNum)),
+        MPI_LASTUSEDCODE => Some(crate::error_codes::last_used()),
+        MPI_UNIVERSE_SIZE => known(PredefinedAttribute::UniverseSize),
         _ => return None,
     };
     Some(value.map(|value| {
-        let kept = &VALUES[(keyval - 501) as usize];
+        let kept = &VALUES[(keyval - MPI_TAG_UB) as usize];
         kept.store(value, Ordering::Relaxed);
         kept.as_ptr().expose_provenance()
     }))

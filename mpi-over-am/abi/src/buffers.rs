@@ -8,14 +8,12 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::{BufferOwner, Environment, ErrorClass, LentMemory, RequestId, SendBuffer};
 
+use crate::constants::{MPI_BUFFER_AUTOMATIC, MPI_COMM_WORLD};
 use crate::errors::{Failure, Outcome, on_communicator, on_process};
 use crate::requests::keep_request;
 use crate::sessions::on_session;
 use crate::state::Mpi;
-use crate::types::{MPI_COMM_WORLD, MPI_Comm, MPI_Request, MPI_Session};
-
-/// The address that means "as much as is needed, from the library" (`MPI_BUFFER_AUTOMATIC`).
-const AUTOMATIC: usize = 2;
+use crate::types::{MPI_Comm, MPI_Request, MPI_Session};
 
 /// Runs a call of the environment.
 ///
@@ -32,7 +30,7 @@ pub(crate) fn with_environment<T>(
 }
 
 unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> Outcome<()> {
-    let automatic = at.addr() == AUTOMATIC;
+    let automatic = at.addr() == MPI_BUFFER_AUTOMATIC;
     let buffer = if automatic {
         SendBuffer::Automatic
     } else {
@@ -45,7 +43,7 @@ unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> O
         unsafe { LentMemory::from_raw(at.cast(), len) }.into()
     };
     with_environment(mpi, |environment| environment.attach_buffer_for(owner, buffer))?;
-    let given = if automatic { (AUTOMATIC, 0) } else { (at.expose_provenance(), size) };
+    let given = if automatic { (MPI_BUFFER_AUTOMATIC, 0) } else { (at.expose_provenance(), size) };
     mpi.lent.borrow_mut().insert(owner, given);
     Ok(())
 }

@@ -11,15 +11,13 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::topology::Topology;
 use mpi_over_am::{Collective, Error, ErrorClass, Neighbours, Parts, RecvData, SendData};
 
-use crate::data::{count_of, datatype_of, to_receive, to_send};
+use crate::constants::{MPI_DATATYPE_NULL, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT};
+use crate::data::{count_of, datatype_for, to_receive, to_send};
 use crate::errors::{Failure, Outcome, on_communicator};
 use crate::operations::op_of;
-use crate::requests::{keep_request, wait_for};
+use crate::requests::keep_request;
 use crate::state::{CommunicatorObject, Mpi};
-use crate::types::{IN_PLACE, Ints, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_PROC_NULL, MPI_Request};
-
-/// `MPI_ROOT`: this task is the root, in the other group.
-const MPI_ROOT: c_int = -4;
+use crate::types::{Ints, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
 
 /// What a call is made of besides its arguments.
 struct Call<'a> {
@@ -62,7 +60,7 @@ impl Call<'_> {
         count: i64,
         datatype: MPI_Datatype,
     ) -> Outcome<Option<SendData>> {
-        if at.addr() == IN_PLACE {
+        if at.addr() == MPI_IN_PLACE {
             return Ok(None);
         }
         unsafe { to_send(self.mpi, at, count, datatype) }.map(Some)
@@ -94,6 +92,12 @@ impl Call<'_> {
         Ok(Parts::Equal { all, count: count_of(count)? })
     }
 
+    /// What displacements are counted in. Where all counts are 0 the type may be none.
+    fn extent_of(&self, datatype: MPI_Datatype) -> Outcome<i64> {
+        datatype_for(self.mpi, datatype, i64::from(datatype != MPI_DATATYPE_NULL))
+            .map(|datatype| datatype.extent())
+    }
+
     /// Parts at displacements, counted in extents of the type.
     unsafe fn listed_send(
         &self,
@@ -103,7 +107,7 @@ impl Call<'_> {
         parts: u64,
     ) -> Outcome<Parts<SendData>> {
         check_arrays(parts, counts.is_null() || displacements.is_null())?;
-        let extent = datatype_of(self.mpi, datatype)?.extent();
+        let extent = self.extent_of(datatype)?;
         let part = |index: usize| unsafe {
             let by = displacements.at(index).wrapping_mul(extent) as isize;
             to_send(self.mpi, at.wrapping_byte_offset(by), counts.at(index), datatype)
@@ -119,7 +123,7 @@ impl Call<'_> {
         parts: u64,
     ) -> Outcome<Parts<RecvData>> {
         check_arrays(parts, counts.is_null() || displacements.is_null())?;
-        let extent = datatype_of(self.mpi, datatype)?.extent();
+        let extent = self.extent_of(datatype)?;
         let part = |index: usize| unsafe {
             let by = displacements.at(index).wrapping_mul(extent) as isize;
             to_receive(self.mpi, at.wrapping_byte_offset(by), counts.at(index), datatype)
@@ -187,8 +191,7 @@ fn all_of(count: i64, parts: u64) -> Outcome<i64> {
 
 fn carry_out(mpi: &Mpi, object: &CommunicatorObject, collective: &Collective) -> Outcome<()> {
     if mpi.is_shared() {
-        let id = object.communicator.begin_collective_data(collective)?;
-        return wait_for(mpi, &object.communicator, id).map(|_| ());
+        return Ok(object.communicator.collective_data_in_turns(collective)?);
     }
     Ok(object.communicator.collective_data(collective)?)
 }
@@ -284,7 +287,7 @@ collectives! {
         let is_root = call.is_root(root);
         Collective::Scatter {
             send: if is_root { Some(call.equal_send(sendbuf, sendcount, sendtype, call.ranks())?) } else { None },
-            recv: if recvbuf.addr() == IN_PLACE || root == MPI_ROOT {
+            recv: if recvbuf.addr() == MPI_IN_PLACE || root == MPI_ROOT {
                 None
             } else {
                 Some(call.recv(recvbuf, recvcount, recvtype)?)
@@ -305,7 +308,7 @@ collectives! {
             } else {
                 None
             },
-            recv: if recvbuf.addr() == IN_PLACE || root == MPI_ROOT {
+            recv: if recvbuf.addr() == MPI_IN_PLACE || root == MPI_ROOT {
                 None
             } else {
                 Some(call.recv(recvbuf, recvcount, recvtype)?)
@@ -337,7 +340,7 @@ collectives! {
     (sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: i64,
      recvtype: MPI_Datatype)
     |call| Collective::Alltoall {
-        send: if sendbuf.addr() == IN_PLACE {
+        send: if sendbuf.addr() == MPI_IN_PLACE {
             None
         } else {
             Some(call.equal_send(sendbuf, sendcount, sendtype, call.ranks())?)
@@ -350,7 +353,7 @@ collectives! {
     (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtype: MPI_Datatype, recvbuf: *mut c_void,
      recvcounts: Ints, rdispls: Ints, recvtype: MPI_Datatype)
     |call| Collective::Alltoall {
-        send: if sendbuf.addr() == IN_PLACE {
+        send: if sendbuf.addr() == MPI_IN_PLACE {
             None
         } else {
             Some(call.listed_send(sendbuf, (sendcounts, sdispls), sendtype, call.ranks())?)
@@ -363,7 +366,7 @@ collectives! {
     (sendbuf: *const c_void, sendcounts: Ints, sdispls: Ints, sendtypes: *const MPI_Datatype, recvbuf: *mut c_void,
      recvcounts: Ints, rdispls: Ints, recvtypes: *const MPI_Datatype)
     |call| Collective::Alltoall {
-        send: if sendbuf.addr() == IN_PLACE {
+        send: if sendbuf.addr() == MPI_IN_PLACE {
             None
         } else {
             Some(call.typed_send(sendbuf, (sendcounts, sdispls), sendtypes, call.ranks())?)

@@ -9,6 +9,10 @@ use std::rc::Rc;
 
 use mpi_over_am::{Communicator, ErrorClass, PendingCommunicator, SplitType};
 
+use crate::constants::{
+    MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED,
+    MPI_COMM_TYPE_SHARED, MPI_INFO_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED,
+};
 use crate::data::dest_of;
 use crate::environment::give_string;
 use crate::errhandlers::KeptErrhandler;
@@ -17,12 +21,10 @@ use crate::groups::{code_of_comparison, group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::requests::keep_request;
 use crate::state::{CommunicatorObject, Mpi};
-use crate::types::{
-    MPI_COMM_NULL, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request, MPI_SUCCESS, MPI_UNDEFINED,
-};
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 
 /// Bytes of an object's name, with its final zero (`MPI_MAX_OBJECT_NAME`).
-pub(crate) const NAME_ROOM: usize = 128;
+pub(crate) const NAME_ROOM: usize = MPI_MAX_OBJECT_NAME;
 
 /// A handle for a new communicator; `MPI_COMM_NULL` if this task has none.
 ///
@@ -159,7 +161,7 @@ fn start_duplicate(
 }
 
 pub(crate) unsafe fn mpi_comm_idup(comm: MPI_Comm, new: *mut MPI_Comm, request: *mut MPI_Request) -> c_int {
-    start_duplicate("MPI_Comm_idup", comm, crate::types::MPI_INFO_NULL, new, request)
+    start_duplicate("MPI_Comm_idup", comm, MPI_INFO_NULL, new, request)
 }
 
 pub(crate) unsafe fn mpi_comm_idup_with_info(
@@ -201,10 +203,10 @@ pub(crate) unsafe fn mpi_comm_split_type(
 ) -> c_int {
     make("MPI_Comm_split_type", comm, new, |_, communicator| {
         let split_type = match split_type {
-            221 => Some(SplitType::Shared),
-            222 => Some(SplitType::HardwareUnguided),
-            223 => Some(SplitType::HardwareGuided),
-            224 => Some(SplitType::ResourceGuided),
+            MPI_COMM_TYPE_SHARED => Some(SplitType::Shared),
+            MPI_COMM_TYPE_HW_UNGUIDED => Some(SplitType::HardwareUnguided),
+            MPI_COMM_TYPE_HW_GUIDED => Some(SplitType::HardwareGuided),
+            MPI_COMM_TYPE_RESOURCE_GUIDED => Some(SplitType::ResourceGuided),
             MPI_UNDEFINED => None,
             other => {
                 let what = format!("{other} is none of MPI_COMM_TYPE_SHARED and its like");

@@ -9,9 +9,10 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{ErrorClass, PROC_NULL, RecvData, SendData, Source, Tag};
 
+use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_DATATYPE_NULL, MPI_PROC_NULL};
 use crate::errors::{Failure, Outcome};
 use crate::state::Mpi;
-use crate::types::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Datatype, MPI_PROC_NULL};
+use crate::types::MPI_Datatype;
 
 /// What elements in one piece are sent as.
 static BYTE: Datatype = Datatype::predefined(Predefined::Byte);
@@ -51,11 +52,20 @@ pub(crate) fn any_datatype_of(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Dataty
 
 #[cold]
 fn no_datatype(handle: MPI_Datatype) -> Failure {
-    let what = match handle.0 {
-        0x200 => "the datatype is MPI_DATATYPE_NULL".to_owned(),
-        other => format!("0x{other:x} is no datatype: it was freed, or never was one"),
+    let what = match handle {
+        MPI_DATATYPE_NULL => "the datatype is MPI_DATATYPE_NULL".to_owned(),
+        MPI_Datatype(other) => format!("0x{other:x} is no datatype: it was freed, or never was one"),
     };
     Failure::new(ErrorClass::Type, what)
+}
+
+/// The datatype of so many elements, fit for communication: of none, `MPI_DATATYPE_NULL` is as good as any.
+///
+/// # Errors
+/// As for [`datatype_of`].
+#[inline(always)]
+pub(crate) fn datatype_for(mpi: &Mpi, handle: MPI_Datatype, count: i64) -> Outcome<Datatype> {
+    if handle == MPI_DATATYPE_NULL && count == 0 { Ok(BYTE.clone()) } else { datatype_of(mpi, handle) }
 }
 
 /// What a send takes.
@@ -72,8 +82,8 @@ pub(crate) unsafe fn to_send(
     count: i64,
     datatype: MPI_Datatype,
 ) -> Outcome<SendData> {
+    let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
-    let datatype = datatype_of(mpi, datatype)?;
     check_buffer(at, count, &datatype)?;
     Ok(unsafe { SendData::new(at.cast(), count, &datatype) })
 }
@@ -92,8 +102,8 @@ pub(crate) unsafe fn to_receive(
     count: i64,
     datatype: MPI_Datatype,
 ) -> Outcome<RecvData> {
+    let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
-    let datatype = datatype_of(mpi, datatype)?;
     check_buffer(at, count, &datatype)?;
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
@@ -138,12 +148,23 @@ pub(crate) unsafe fn message_to_receive(
     }
 }
 
-/// Null is `MPI_BOTTOM`: good for datatypes with absolute addresses, and for nothing at all.
+#[cold]
+fn too_many(count: u64, step: u64) -> Failure {
+    let what =
+        format!("no memory has {count} elements of {step} bytes: the count is wrong, or the datatype is");
+    Failure::new(ErrorClass::Count, what)
+}
+
+/// No memory is longer than `isize` says, and no pointer goes further. Null is `MPI_BOTTOM`: good for datatypes with absolute addresses, and for nothing at all.
 ///
 /// # Errors
-/// Null for elements that lie at displacement 0.
+/// More elements than any memory has; null for elements that lie at displacement 0.
 #[inline(always)]
 fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<()> {
+    let step = datatype.extent().unsigned_abs().max(datatype.size());
+    if count.checked_mul(step).is_none_or(|bytes| bytes > isize::MAX as u64) {
+        return Err(too_many(count, step));
+    }
     if at.is_null()
         && count > 0
         && datatype.is_dense()

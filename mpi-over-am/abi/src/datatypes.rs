@@ -9,10 +9,14 @@ use std::ffi::c_int;
 use mpi_over_am::ErrorClass;
 use mpi_over_am::datatype::{Datatype, Distribution, Order};
 
+use crate::constants::{
+    MPI_DATATYPE_NULL, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG,
+    MPI_DISTRIBUTE_NONE,
+};
 use crate::data::{any_datatype_of, count_of};
-use crate::errors::{Failure, Outcome, on_process, place};
+use crate::errors::{Failure, Outcome, elements, on_process, place};
 use crate::state::Mpi;
-use crate::types::{Ints, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::types::{Ints, MPI_Datatype};
 
 /// One of the two forms of a constructor: counts are `int`, or 64 bits. A type remembers by which it was made, because that is
 /// how it tells its contents.
@@ -95,19 +99,19 @@ fn order_of(order: c_int) -> Outcome<Order> {
 }
 
 /// How a dimension is distributed, from the standard's constants.
-fn distribution_of(constant: i64, argument: i64) -> Outcome<Distribution> {
-    let len = if argument == Distribution::DEFAULT_ARGUMENT { None } else { Some(argument) };
+fn distribution_of(constant: c_int, argument: c_int) -> Outcome<Distribution> {
+    let len = if argument == MPI_DISTRIBUTE_DFLT_DARG { None } else { Some(argument) };
     let len = match len {
         None => None,
-        Some(len) if constant != 16 && len <= 0 => {
+        Some(len) if constant != MPI_DISTRIBUTE_NONE && len <= 0 => {
             return Err(refused(format!("the argument of a distribution is {len}, below one")));
         }
-        Some(len) => Some(len.unsigned_abs()),
+        Some(len) => Some(u64::from(len.unsigned_abs())),
     };
     match constant {
-        16 => Ok(Distribution::None),
-        17 => Ok(Distribution::Block(len)),
-        18 => Ok(Distribution::Cyclic(len)),
+        MPI_DISTRIBUTE_NONE => Ok(Distribution::None),
+        MPI_DISTRIBUTE_BLOCK => Ok(Distribution::Block(len)),
+        MPI_DISTRIBUTE_CYCLIC => Ok(Distribution::Cyclic(len)),
         other => Err(refused(format!("{other} is no distribution (MPI_DISTRIBUTE_BLOCK and its like)"))),
     }
 }
@@ -226,11 +230,11 @@ constructors! {
         let (array, grid) =
             unsafe { (lengths(lengths_of_array, dimensions)?, lengths(grid.into(), dimensions)?) };
         let [distributions, arguments] =
-            [distributions, arguments].map(|constants| unsafe { list(constants.into(), dimensions) });
+            [distributions, arguments].map(|constants| unsafe { elements(constants, dimensions as c_int) });
         let distributions: Vec<_> = distributions?
-            .into_iter()
+            .iter()
             .zip(arguments?)
-            .map(|(constant, argument)| distribution_of(constant, argument))
+            .map(|(&constant, &argument)| distribution_of(constant, argument))
             .collect::<Outcome<_>>()?;
         Ok(Datatype::darray(of, &array, &distributions, &grid, order_of(order)?, &old)?)
     }

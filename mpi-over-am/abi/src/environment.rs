@@ -8,22 +8,26 @@ use std::ffi::{c_char, c_int, c_void};
 
 use mpi_over_am::ErrorClass;
 
+use crate::constants::{
+    MPI_ERR_OTHER, MPI_ERR_UNKNOWN, MPI_MAX_ERROR_STRING, MPI_MAX_LIBRARY_VERSION_STRING,
+    MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_SUCCESS, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE,
+    MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE, MPI_VERSION,
+};
 use crate::errhandlers::{last_said, raise};
 use crate::error_codes::meaning;
 use crate::errors::{self, Failure, on_process};
 use crate::state::{self, Mpi};
-use crate::types::{
-    MPI_Comm, MPI_SUCCESS, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,
-};
+use crate::types::MPI_Comm;
 
 fn start(function: &str, required: c_int) -> c_int {
+    let _starting = crate::sessions::starting();
     if !state::is_finalized() && crate::sessions::adopt() {
         return MPI_SUCCESS;
     }
     let (started, _) = state::stage();
     if started {
         eprintln!("{function} was called, but MPI has been started before");
-        std::process::exit(16);
+        std::process::exit(MPI_ERR_OTHER);
     }
     let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
     match Mpi::start(level) {
@@ -33,7 +37,7 @@ fn start(function: &str, required: c_int) -> c_int {
         }
         Err(error) => {
             eprintln!("{function}: {error}");
-            std::process::exit(16)
+            std::process::exit(MPI_ERR_OTHER)
         }
     }
 }
@@ -118,7 +122,7 @@ pub(crate) unsafe fn mpi_abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-    unsafe { (*version, *subversion) = (5, 0) };
+    unsafe { (*version, *subversion) = (MPI_VERSION, MPI_SUBVERSION) };
     MPI_SUCCESS
 }
 
@@ -158,17 +162,17 @@ pub(crate) unsafe fn mpi_get_library_version(version: *mut c_char, len: *mut c_i
         env!("MPI_FUNCTIONS"),
         " functions"
     );
-    unsafe { give_string(text, version, 8192, len) };
+    unsafe { give_string(text, version, MPI_MAX_LIBRARY_VERSION_STRING, len) };
     MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_get_processor_name(name: *mut c_char, len: *mut c_int) -> c_int {
-    let mut host = [0u8; 256];
+    let mut host = [0u8; MPI_MAX_PROCESSOR_NAME];
     let known = unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) } == 0;
     let end = host.iter().position(|&byte| byte == 0).unwrap_or(0);
     let text =
         if known { String::from_utf8_lossy(&host[..end]).into_owned() } else { "localhost".to_owned() };
-    unsafe { give_string(&text, name, 256, len) };
+    unsafe { give_string(&text, name, MPI_MAX_PROCESSOR_NAME, len) };
     MPI_SUCCESS
 }
 
@@ -219,7 +223,7 @@ pub(crate) unsafe fn mpi_get_address(location: *const c_void, address: *mut i64)
 
 pub(crate) unsafe fn mpi_error_class(code: c_int, class: *mut c_int) -> c_int {
     // A number that is no code has no class; it is an error of whoever made it.
-    unsafe { *class = crate::error_codes::class_of(code).unwrap_or(14) };
+    unsafe { *class = crate::error_codes::class_of(code).unwrap_or(MPI_ERR_UNKNOWN) };
     MPI_SUCCESS
 }
 
@@ -227,6 +231,6 @@ pub(crate) unsafe fn mpi_error_string(code: c_int, text: *mut c_char, len: *mut 
     // Of its own codes a program hears just what it has given them.
     let last = last_said(code).filter(|_| crate::error_codes::text_of(code).is_none());
     let said = last.map_or_else(|| meaning(code), |said| format!("{}; {said}", meaning(code)));
-    unsafe { give_string(&said, text, 512, len) };
+    unsafe { give_string(&said, text, MPI_MAX_ERROR_STRING, len) };
     MPI_SUCCESS
 }

@@ -13,19 +13,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mpi_over_am::ErrorClass;
 
 use crate::communicators::with_pending;
+use crate::constants::{
+    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL,
+    MPI_ERRORS_RETURN, MPI_FILE_NULL, MPI_SESSION_NULL, MPI_SUCCESS,
+};
 use crate::error_codes::{finish, meaning};
-use crate::errors::{Failure, Outcome, no_communicator, on_communicator, place};
+use crate::errors::{Failure, Outcome, call_program, no_communicator, on_communicator, place};
 use crate::handles::{Handles, ObjectKind};
 use crate::sessions::on_session;
 use crate::state::{CommunicatorObject, enter};
-use crate::types::{
-    Callback, MPI_Comm, MPI_ERRHANDLER_NULL, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
-    MPI_File, MPI_SUCCESS, MPI_Session, MPI_Win,
-};
+use crate::types::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
 /// An error handler of the program: `void f(Handle *, int *, ...)`.
-type ErrorFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+type ErrorFunction = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
 
 /// What an error handler may be set on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,10 +117,10 @@ impl Drop for KeptErrhandler {
 /// # Errors
 /// As said.
 pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
-    let what = match handle.0 {
-        0x141..=0x143 => return Ok(()),
-        0x140 => "the error handler is MPI_ERRHANDLER_NULL".to_owned(),
-        other => match errhandlers().get(other).filter(|object| object.by_program > 0) {
+    let what = match handle {
+        MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => return Ok(()),
+        MPI_ERRHANDLER_NULL => "the error handler is MPI_ERRHANDLER_NULL".to_owned(),
+        MPI_Errhandler(other) => match errhandlers().get(other).filter(|object| object.by_program > 0) {
             Some(object) if object.on == on => return Ok(()),
             Some(object) => {
                 format!("the error handler 0x{other:x} was made for another kind of object: {:?}", object.on)
@@ -137,7 +138,7 @@ pub(crate) const INITIAL: &str = "MPI_INITIAL_ERRHANDLER";
 /// The words that it may be, and their handlers.
 pub(crate) const INITIAL_WORDS: [(&str, MPI_Errhandler); 3] = [
     ("mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL),
-    ("mpi_errors_abort", MPI_Errhandler(0x142)),
+    ("mpi_errors_abort", MPI_ERRORS_ABORT),
     ("mpi_errors_return", MPI_ERRORS_RETURN),
 ];
 
@@ -151,9 +152,18 @@ pub(crate) fn initial() -> MPI_Errhandler {
 /// Runs the initial error handler, where MPI is not running; the code that the call returns, if it does.
 #[cold]
 pub(crate) fn raise_initial(function: &str, failure: &Failure) -> c_int {
-    // What the launcher tells a task. A program started without one is alone.
-    let rank = std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0u32);
-    raise_through(initial(), 0x102, || format!("rank {rank} of the job"), function, failure)
+    raise_through(
+        initial(),
+        MPI_COMM_SELF.0,
+        || format!("rank {} of the job", rank_in_job()),
+        function,
+        failure,
+    )
+}
+
+/// What the launcher tells a task, also where MPI is not running. A program started without one is alone.
+fn rank_in_job() -> u32 {
+    std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0)
 }
 
 /// Runs the error handler of a communicator; the code that the call returns, if it does.
@@ -161,7 +171,7 @@ pub(crate) fn raise_initial(function: &str, failure: &Failure) -> c_int {
 #[inline(never)]
 pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {
     let handler = object.map_or_else(initial, |object| object.errhandler.get());
-    let handle = object.map_or(0x101, |object| object.communicator.handle() as usize);
+    let handle = object.map_or(MPI_COMM_WORLD.0, |object| object.communicator.handle() as usize);
     let of = || {
         object.map_or("MPI".to_owned(), |object| {
             let name = object.communicator.name();
@@ -193,7 +203,7 @@ pub(crate) fn raise_through(
         // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ
         // only in what the first pointer is to, a handle (MPI 5.0 section 9.3).
         let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
-        unsafe { function(&raw mut number, &raw mut code) };
+        call_program("an error handler", || unsafe { function(&raw mut number, &raw mut code) });
         return code;
     }
     if handler != MPI_ERRORS_RETURN {
@@ -201,6 +211,20 @@ pub(crate) fn raise_through(
         std::process::exit(*code);
     }
     *code
+}
+
+/// Runs the error handler that an object which is to be made was given; a handler that is none cannot hear of it.
+#[cold]
+pub(crate) fn raise_for_made(on: On, handler: MPI_Errhandler, function: &str, failure: Failure) -> c_int {
+    if let Err(other) = check_errhandler(on, handler) {
+        return finish(function, Err(other));
+    }
+    let (handle, made) = match on {
+        On::Session => (MPI_SESSION_NULL.0, "a session"),
+        _ => (MPI_COMM_SELF.0, "a communicator"),
+    };
+    let of = || format!("rank {} of the job for {made} to be made", rank_in_job());
+    raise_through(handler, handle, of, function, &failure)
 }
 
 thread_local! {
@@ -251,7 +275,7 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
         let at = place(handler)?;
         let handle = unsafe { *at };
         // Predefined ones come out of the inquiries as others do, so they may be freed as others are.
-        if !matches!(handle.0, 0x141..=0x143) {
+        if !matches!(handle, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN) {
             if errhandlers().get(handle.0).is_none_or(|object| object.by_program == 0) {
                 let what = format!("0x{:x} is no error handler: it was freed, or never was one", handle.0);
                 return Err(Failure::new(ErrorClass::ErrorHandler, what));
@@ -333,9 +357,6 @@ pub(crate) unsafe fn mpi_session_call_errhandler(session: MPI_Session, code: c_i
     })
 }
 
-/// `MPI_FILE_NULL`: there is no other file.
-const NO_FILE: MPI_File = MPI_File(0x118);
-
 /// The error handler of `MPI_FILE_NULL`.
 static FILES: KeptErrhandler = KeptErrhandler(AtomicUsize::new(MPI_ERRORS_RETURN.0));
 
@@ -343,7 +364,7 @@ static FILES: KeptErrhandler = KeptErrhandler(AtomicUsize::new(MPI_ERRORS_RETURN
 #[cold]
 fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
     let handler = FILES.get();
-    raise_through(handler, NO_FILE.0, || "MPI_FILE_NULL".to_owned(), function, failure)
+    raise_through(handler, MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
 }
 
 /// What a function about files returns.
@@ -354,7 +375,7 @@ pub(crate) fn no_files(function: &str) -> c_int {
 }
 
 fn on_no_file(function: &str, file: MPI_File, call: impl FnOnce(&KeptErrhandler) -> Outcome<()>) -> c_int {
-    let outcome = if file == NO_FILE {
+    let outcome = if file == MPI_FILE_NULL {
         call(&FILES)
     } else {
         Err(Failure::new(ErrorClass::File, format!("0x{:x} is no file: this library has none", file.0)))

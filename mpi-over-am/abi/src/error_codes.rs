@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::ErrorClass;
 
+use crate::constants::{MPI_ERR_LASTCODE, MPI_SUCCESS};
 use crate::errors::{Failure, MEANINGS, Outcome, finish_alone, place};
 use crate::state::enter;
-use crate::types::MPI_SUCCESS;
 
 /// The first number that programs get: above all that the binary interface keeps for itself.
-const OWN_FROM: c_int = 0x4000;
+const OWN_FROM: c_int = MPI_ERR_LASTCODE + 1;
 
 /// A class or a code of the program's.
 #[derive(Clone, Debug)]

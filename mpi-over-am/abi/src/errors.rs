@@ -4,75 +4,90 @@ use std::ffi::c_int;
 
 use mpi_over_am::{Error, ErrorClass};
 
+use crate::constants::{
+    MPI_COMM_NULL, MPI_COMM_WORLD, MPI_ERR_ABI, MPI_ERR_ACCESS, MPI_ERR_AMODE, MPI_ERR_ARG, MPI_ERR_ASSERT,
+    MPI_ERR_BAD_FILE, MPI_ERR_BASE, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_CONVERSION, MPI_ERR_COUNT,
+    MPI_ERR_DIMS, MPI_ERR_DISP, MPI_ERR_DUP_DATAREP, MPI_ERR_ERRHANDLER, MPI_ERR_FILE, MPI_ERR_FILE_EXISTS,
+    MPI_ERR_FILE_IN_USE, MPI_ERR_GROUP, MPI_ERR_IN_STATUS, MPI_ERR_INFO, MPI_ERR_INFO_KEY,
+    MPI_ERR_INFO_NOKEY, MPI_ERR_INFO_VALUE, MPI_ERR_INTERN, MPI_ERR_IO, MPI_ERR_KEYVAL, MPI_ERR_LOCKTYPE,
+    MPI_ERR_NAME, MPI_ERR_NO_MEM, MPI_ERR_NO_SPACE, MPI_ERR_NO_SUCH_FILE, MPI_ERR_NOT_SAME, MPI_ERR_OP,
+    MPI_ERR_OTHER, MPI_ERR_PENDING, MPI_ERR_PORT, MPI_ERR_PROC_ABORTED, MPI_ERR_QUOTA, MPI_ERR_RANK,
+    MPI_ERR_READ_ONLY, MPI_ERR_REQUEST, MPI_ERR_RMA_ATTACH, MPI_ERR_RMA_CONFLICT, MPI_ERR_RMA_FLAVOR,
+    MPI_ERR_RMA_RANGE, MPI_ERR_RMA_SHARED, MPI_ERR_RMA_SYNC, MPI_ERR_ROOT, MPI_ERR_SERVICE, MPI_ERR_SESSION,
+    MPI_ERR_SIZE, MPI_ERR_SPAWN, MPI_ERR_TAG, MPI_ERR_TOPOLOGY, MPI_ERR_TRUNCATE, MPI_ERR_TYPE,
+    MPI_ERR_UNKNOWN, MPI_ERR_UNSUPPORTED_DATAREP, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERR_VALUE_TOO_LARGE,
+    MPI_ERR_WIN, MPI_SUCCESS,
+};
+use crate::errhandlers::On;
 use crate::state::{CommunicatorObject, Mpi, enter};
-use crate::types::{MPI_COMM_WORLD, MPI_Comm, MPI_Info, MPI_SUCCESS, MPI_Session, MPI_Win};
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Info, MPI_Session, MPI_Win};
 
 /// The standard's numbers of the error classes (include/mpi.h).
 pub(crate) fn code_of(class: ErrorClass) -> c_int {
     use ErrorClass as C;
     match class {
-        C::Buffer => 1,
-        C::Count => 2,
-        C::Type => 3,
-        C::Tag => 4,
-        C::Communicator => 5,
-        C::Rank => 6,
-        C::Request => 7,
-        C::Root => 8,
-        C::Group => 9,
-        C::Operation => 10,
-        C::Topology => 11,
-        C::Dimensions => 12,
-        C::Argument => 13,
-        C::Unknown => 14,
-        C::Truncate => 15,
-        C::Other => 16,
-        C::Intern => 17,
-        C::Pending => 18,
-        C::InStatus => 19,
-        C::Access => 20,
-        C::AccessMode => 21,
-        C::Assertion => 22,
-        C::BadFile => 23,
-        C::Base => 24,
-        C::Conversion => 25,
-        C::Displacement => 26,
-        C::DuplicateDatarep => 27,
-        C::FileExists => 28,
-        C::FileInUse => 29,
-        C::File => 30,
-        C::InfoKey => 31,
-        C::InfoNoKey => 32,
-        C::InfoValue => 33,
-        C::Info => 34,
-        C::Io => 35,
-        C::Keyval => 36,
-        C::LockType => 37,
-        C::Name => 38,
-        C::NoMemory => 39,
-        C::NotSame => 40,
-        C::NoSpace => 41,
-        C::NoSuchFile => 42,
-        C::Port => 43,
-        C::Quota => 44,
-        C::ReadOnly => 45,
-        C::RmaAttach => 46,
-        C::RmaConflict => 47,
-        C::RmaRange => 48,
-        C::RmaShared => 49,
-        C::RmaSync => 50,
-        C::Service => 51,
-        C::Size => 52,
-        C::Spawn => 53,
-        C::UnsupportedDatarep => 54,
-        C::UnsupportedOperation => 55,
-        C::Window => 56,
-        C::RmaFlavor => 57,
-        C::ProcessAborted => 58,
-        C::ValueTooLarge => 59,
-        C::Session => 60,
-        C::ErrorHandler => 61,
-        C::Abi => 62,
+        C::Buffer => MPI_ERR_BUFFER,
+        C::Count => MPI_ERR_COUNT,
+        C::Type => MPI_ERR_TYPE,
+        C::Tag => MPI_ERR_TAG,
+        C::Communicator => MPI_ERR_COMM,
+        C::Rank => MPI_ERR_RANK,
+        C::Request => MPI_ERR_REQUEST,
+        C::Root => MPI_ERR_ROOT,
+        C::Group => MPI_ERR_GROUP,
+        C::Operation => MPI_ERR_OP,
+        C::Topology => MPI_ERR_TOPOLOGY,
+        C::Dimensions => MPI_ERR_DIMS,
+        C::Argument => MPI_ERR_ARG,
+        C::Unknown => MPI_ERR_UNKNOWN,
+        C::Truncate => MPI_ERR_TRUNCATE,
+        C::Other => MPI_ERR_OTHER,
+        C::Intern => MPI_ERR_INTERN,
+        C::Pending => MPI_ERR_PENDING,
+        C::InStatus => MPI_ERR_IN_STATUS,
+        C::Access => MPI_ERR_ACCESS,
+        C::AccessMode => MPI_ERR_AMODE,
+        C::Assertion => MPI_ERR_ASSERT,
+        C::BadFile => MPI_ERR_BAD_FILE,
+        C::Base => MPI_ERR_BASE,
+        C::Conversion => MPI_ERR_CONVERSION,
+        C::Displacement => MPI_ERR_DISP,
+        C::DuplicateDatarep => MPI_ERR_DUP_DATAREP,
+        C::FileExists => MPI_ERR_FILE_EXISTS,
+        C::FileInUse => MPI_ERR_FILE_IN_USE,
+        C::File => MPI_ERR_FILE,
+        C::InfoKey => MPI_ERR_INFO_KEY,
+        C::InfoNoKey => MPI_ERR_INFO_NOKEY,
+        C::InfoValue => MPI_ERR_INFO_VALUE,
+        C::Info => MPI_ERR_INFO,
+        C::Io => MPI_ERR_IO,
+        C::Keyval => MPI_ERR_KEYVAL,
+        C::LockType => MPI_ERR_LOCKTYPE,
+        C::Name => MPI_ERR_NAME,
+        C::NoMemory => MPI_ERR_NO_MEM,
+        C::NotSame => MPI_ERR_NOT_SAME,
+        C::NoSpace => MPI_ERR_NO_SPACE,
+        C::NoSuchFile => MPI_ERR_NO_SUCH_FILE,
+        C::Port => MPI_ERR_PORT,
+        C::Quota => MPI_ERR_QUOTA,
+        C::ReadOnly => MPI_ERR_READ_ONLY,
+        C::RmaAttach => MPI_ERR_RMA_ATTACH,
+        C::RmaConflict => MPI_ERR_RMA_CONFLICT,
+        C::RmaRange => MPI_ERR_RMA_RANGE,
+        C::RmaShared => MPI_ERR_RMA_SHARED,
+        C::RmaSync => MPI_ERR_RMA_SYNC,
+        C::Service => MPI_ERR_SERVICE,
+        C::Size => MPI_ERR_SIZE,
+        C::Spawn => MPI_ERR_SPAWN,
+        C::UnsupportedDatarep => MPI_ERR_UNSUPPORTED_DATAREP,
+        C::UnsupportedOperation => MPI_ERR_UNSUPPORTED_OPERATION,
+        C::Window => MPI_ERR_WIN,
+        C::RmaFlavor => MPI_ERR_RMA_FLAVOR,
+        C::ProcessAborted => MPI_ERR_PROC_ABORTED,
+        C::ValueTooLarge => MPI_ERR_VALUE_TOO_LARGE,
+        C::Session => MPI_ERR_SESSION,
+        C::ErrorHandler => MPI_ERR_ERRHANDLER,
+        C::Abi => MPI_ERR_ABI,
     }
 }
 
@@ -183,11 +198,34 @@ fn no_place() -> Failure {
     Failure::new(ErrorClass::Argument, "an address that the call needs is null")
 }
 
+/// Calls a function of the program. An exception that leaves one ends the process, and says so: nothing unwinds through the library,
+/// whose state would be half changed, nor through its C functions, which other languages call.
+pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
+    struct Unwound<'a>(&'a str);
+
+    impl Drop for Unwound<'_> {
+        fn drop(&mut self) {
+            let what = self.0;
+            eprintln!(
+                "{what} of this program has thrown an exception, which cannot pass through MPI: catch it in the function, and return"
+            );
+            std::process::abort();
+        }
+    }
+
+    let unwound = Unwound(what);
+    let result = call();
+    std::mem::forget(unwound);
+    result
+}
+
 /// What a call is about: whose error handler hears of it.
 pub(crate) enum Of {
     MPI_Comm(MPI_Comm),
     MPI_Win(MPI_Win),
     MPI_Session(MPI_Session),
+    /// An object that is to be made, with this error handler; no other one is asked if it is good.
+    Made(On, MPI_Errhandler),
     Process,
 }
 
@@ -197,6 +235,7 @@ fn refuse(function: &str, of: &Of, failure: Failure) -> c_int {
         Of::MPI_Comm(comm) => on_communicator(function, comm, |_, _| Err(failure)),
         Of::MPI_Win(win) => crate::windows::on_window(function, win, |_, _| Err(failure)),
         Of::MPI_Session(session) => crate::sessions::on_session(function, session, |_, _| Err(failure)),
+        Of::Made(on, handler) => crate::errhandlers::raise_for_made(on, handler, function, failure),
         Of::Process => crate::error_codes::finish(function, Err(failure)),
     }
 }
@@ -287,7 +326,7 @@ pub(crate) fn on_process(function: &str, call: impl FnOnce(&Mpi) -> Outcome<()>)
 
 #[cold]
 pub(crate) fn no_communicator(handle: MPI_Comm) -> Failure {
-    let what = if handle == crate::types::MPI_COMM_NULL {
+    let what = if handle == MPI_COMM_NULL {
         "the communicator is MPI_COMM_NULL".to_owned()
     } else {
         format!("0x{:x} is no communicator: it was freed, never was one, or is still being made", handle.0)

@@ -8,15 +8,16 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::{ErrorClass, Status};
 
-use crate::errors::{Failure, Outcome, on_process, place};
+use crate::constants::{MPI_COMM_SELF, MPI_SUCCESS};
+use crate::errors::{Failure, Outcome, call_program, on_process, place};
 use crate::requests::{find, on_requests};
 use crate::state::{Mpi, RequestObject};
 use crate::statuses::store_empty;
-use crate::types::{Callback, MPI_COMM_SELF, MPI_Request, MPI_SUCCESS, MPI_Status};
+use crate::types::{Callback, MPI_Request, MPI_Status};
 
-type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
-type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
-type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+type Query = unsafe extern "C-unwind" fn(*mut c_void, *mut MPI_Status) -> c_int;
+type Free = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+type Cancel = unsafe extern "C-unwind" fn(*mut c_void, c_int) -> c_int;
 
 /// The functions of the program.
 #[derive(Clone, Copy, Debug)]
@@ -42,22 +43,24 @@ impl Generalized {
         let query: Query = unsafe { std::mem::transmute(self.query) };
         unsafe {
             store_empty(status);
-            outcome("the query function", query(self.extra_state(), status))
+            run("a query function", || query(self.extra_state(), status))
         }
     }
 
     fn free(&self) -> Outcome<()> {
         let free: Free = unsafe { std::mem::transmute(self.free) };
-        outcome("the free function", unsafe { free(self.extra_state()) })
+        run("a free function", || unsafe { free(self.extra_state()) })
     }
 
     fn cancel(&self, is_over: bool) -> Outcome<()> {
         let cancel: Cancel = unsafe { std::mem::transmute(self.cancel) };
-        outcome("the cancel function", unsafe { cancel(self.extra_state(), c_int::from(is_over)) })
+        run("a cancel function", || unsafe { cancel(self.extra_state(), c_int::from(is_over)) })
     }
 }
 
-fn outcome(function: &str, code: c_int) -> Outcome<()> {
+/// Runs a function of the program.
+fn run(function: &str, call: impl FnOnce() -> c_int) -> Outcome<()> {
+    let code = call_program(function, call);
     if code == MPI_SUCCESS {
         return Ok(());
     }

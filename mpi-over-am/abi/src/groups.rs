@@ -8,10 +8,14 @@ use std::ffi::c_int;
 
 use mpi_over_am::{Comparison, ErrorClass, Group, PROC_NULL, RankRange};
 
+use crate::constants::{
+    MPI_CONGRUENT, MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED,
+    MPI_UNEQUAL,
+};
 use crate::data::dest_of;
 use crate::errors::{Failure, Outcome, elements, on_process, place};
 use crate::state::Mpi;
-use crate::types::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group, MPI_PROC_NULL, MPI_UNDEFINED};
+use crate::types::MPI_Group;
 
 /// The group of a handle.
 ///
@@ -45,10 +49,10 @@ pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
 /// `MPI_IDENT` and its like.
 pub(crate) fn code_of_comparison(comparison: Comparison) -> c_int {
     match comparison {
-        Comparison::Identical => 201,
-        Comparison::Congruent => 202,
-        Comparison::Similar => 203,
-        Comparison::Unequal => 204,
+        Comparison::Identical => MPI_IDENT,
+        Comparison::Congruent => MPI_CONGRUENT,
+        Comparison::Similar => MPI_SIMILAR,
+        Comparison::Unequal => MPI_UNEQUAL,
     }
 }
 

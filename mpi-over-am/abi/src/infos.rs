@@ -9,14 +9,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::{Environment, ErrorClass, Info};
 
+use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY};
 use crate::environment::give_string;
 use crate::error_codes::finish;
 use crate::errors::{Failure, Outcome, elements, place};
 use crate::handles::{Handles, ObjectKind};
-use crate::types::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_Info};
+use crate::types::MPI_Info;
 
 /// Bytes of a key, with its final zero (`MPI_MAX_INFO_KEY`).
-const KEY_ROOM: usize = 256;
+const KEY_ROOM: usize = MPI_MAX_INFO_KEY;
 
 static INFOS: Mutex<Handles<Info>> = Mutex::new(Handles::new(ObjectKind::Info));
 

@@ -9,11 +9,17 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{ErrorClass, Info};
 
+use crate::constants::{
+    MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32, MPI_DOUBLE_COMPLEX, MPI_DOUBLE_PRECISION,
+    MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16, MPI_LOGICAL,
+    MPI_LOGICAL1, MPI_LOGICAL2, MPI_LOGICAL4, MPI_LOGICAL8, MPI_LOGICAL16, MPI_REAL, MPI_REAL2, MPI_REAL4,
+    MPI_REAL8, MPI_REAL16, MPI_SUCCESS,
+};
 use crate::error_codes::finish;
 use crate::errors::{Failure, Outcome, place};
 use crate::infos::{info_of, keep_info};
 use crate::state::NUMBERS;
-use crate::types::{MPI_Info, MPI_SUCCESS};
+use crate::types::{MPI_Datatype, MPI_Info};
 
 pub(crate) unsafe fn mpi_abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
     if !major.is_null() && !minor.is_null() {
@@ -46,37 +52,37 @@ pub(crate) unsafe fn mpi_abi_get_info(info: *mut MPI_Info) -> c_int {
 }
 
 /// The numbers of Fortran's basic types (include/mpi.h), and what their sizes are called.
-const BASIC: [(usize, &str); 4] = [
-    (0x218, "mpi_logical_size"),
-    (0x219, "mpi_integer_size"),
-    (0x21a, "mpi_real_size"),
-    (0x21c, "mpi_double_precision_size"),
+const BASIC: [(MPI_Datatype, &str); 4] = [
+    (MPI_LOGICAL, "mpi_logical_size"),
+    (MPI_INTEGER, "mpi_integer_size"),
+    (MPI_REAL, "mpi_real_size"),
+    (MPI_DOUBLE_PRECISION, "mpi_double_precision_size"),
 ];
 
 /// Those of its types with a size in their names.
-const SIZED: [(usize, &str); 19] = [
-    (0x2c0, "mpi_logical1_supported"),
-    (0x2c8, "mpi_logical2_supported"),
-    (0x2d0, "mpi_logical4_supported"),
-    (0x2d8, "mpi_logical8_supported"),
-    (0x2e0, "mpi_logical16_supported"),
-    (0x2c1, "mpi_integer1_supported"),
-    (0x2c9, "mpi_integer2_supported"),
-    (0x2d1, "mpi_integer4_supported"),
-    (0x2d9, "mpi_integer8_supported"),
-    (0x2e1, "mpi_integer16_supported"),
-    (0x2ca, "mpi_real2_supported"),
-    (0x2d2, "mpi_real4_supported"),
-    (0x2da, "mpi_real8_supported"),
-    (0x2e2, "mpi_real16_supported"),
-    (0x2d3, "mpi_complex4_supported"),
-    (0x2db, "mpi_complex8_supported"),
-    (0x2e3, "mpi_complex16_supported"),
-    (0x2eb, "mpi_complex32_supported"),
-    (0x21d, "mpi_double_complex_supported"),
+const SIZED: [(MPI_Datatype, &str); 19] = [
+    (MPI_LOGICAL1, "mpi_logical1_supported"),
+    (MPI_LOGICAL2, "mpi_logical2_supported"),
+    (MPI_LOGICAL4, "mpi_logical4_supported"),
+    (MPI_LOGICAL8, "mpi_logical8_supported"),
+    (MPI_LOGICAL16, "mpi_logical16_supported"),
+    (MPI_INTEGER1, "mpi_integer1_supported"),
+    (MPI_INTEGER2, "mpi_integer2_supported"),
+    (MPI_INTEGER4, "mpi_integer4_supported"),
+    (MPI_INTEGER8, "mpi_integer8_supported"),
+    (MPI_INTEGER16, "mpi_integer16_supported"),
+    (MPI_REAL2, "mpi_real2_supported"),
+    (MPI_REAL4, "mpi_real4_supported"),
+    (MPI_REAL8, "mpi_real8_supported"),
+    (MPI_REAL16, "mpi_real16_supported"),
+    (MPI_COMPLEX4, "mpi_complex4_supported"),
+    (MPI_COMPLEX8, "mpi_complex8_supported"),
+    (MPI_COMPLEX16, "mpi_complex16_supported"),
+    (MPI_COMPLEX32, "mpi_complex32_supported"),
+    (MPI_DOUBLE_COMPLEX, "mpi_double_complex_supported"),
 ];
 
-fn size_of_number(number: usize) -> Option<u64> {
+fn size_of_number(number: MPI_Datatype) -> Option<u64> {
     let index = NUMBERS.iter().position(|&known| known == number)?;
     Some(Datatype::predefined(Predefined::ALL[index]).size())
 }

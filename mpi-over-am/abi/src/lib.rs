@@ -93,6 +93,36 @@ mod implementation {
     pub(crate) use crate::windows::*;
 }
 
+/// The header's constants by their names in C, made by the build script. No other file of the library writes their numbers.
+mod constants {
+    #![allow(dead_code, reason = "the header has more than the library names")]
+    use std::ffi::c_int;
+
+    use mpi_over_am::datatype::{Distribution, Order};
+    use mpi_over_am::{
+        ANY_TAG, BSEND_OVERHEAD_BYTES, INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, NAME_BYTES_MAX,
+    };
+
+    use crate::types::*;
+
+    include!(concat!(env!("OUT_DIR"), "/constants.rs"));
+
+    // What mpi-over-am has in C's numbers, since a program of either language sees it.
+    const _: () = {
+        assert!(ANY_TAG == MPI_ANY_TAG);
+        assert!(BSEND_OVERHEAD_BYTES <= MPI_BSEND_OVERHEAD as usize);
+        assert!(INFO_KEY_BYTES_MAX + 1 == MPI_MAX_INFO_KEY && INFO_VALUE_BYTES_MAX + 1 == MPI_MAX_INFO_VAL);
+        assert!(NAME_BYTES_MAX + 1 == MPI_MAX_OBJECT_NAME);
+        assert!(Order::C.constant() == MPI_ORDER_C as i64);
+        assert!(Order::Fortran.constant() == MPI_ORDER_FORTRAN as i64);
+        assert!(Distribution::None.constant() == MPI_DISTRIBUTE_NONE as i64);
+        assert!(Distribution::Block(None).constant() == MPI_DISTRIBUTE_BLOCK as i64);
+        assert!(Distribution::Cyclic(None).constant() == MPI_DISTRIBUTE_CYCLIC as i64);
+        assert!(Distribution::DEFAULT_ARGUMENT == MPI_DISTRIBUTE_DFLT_DARG as i64);
+        assert!(mpi_over_am::datatype::UNDEFINED == MPI_UNDEFINED as i64);
+    };
+}
+
 /// The exported functions, made by the build script.
 mod exports {
     #![expect(unreachable_pub, reason = "C reaches them")]

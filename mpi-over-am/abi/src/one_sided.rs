@@ -9,24 +9,24 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::window::{Assertion, Lock, TargetData};
 use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
 
-use crate::data::{count_of, datatype_of, dest_of, to_receive, to_send};
+use crate::constants::{
+    MPI_BYTE, MPI_COMM_WORLD, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE,
+    MPI_MODE_NOPUT, MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_NO_OP,
+};
+use crate::data::{count_of, datatype_for, datatype_of, dest_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome};
 use crate::groups::group_of;
 use crate::operations::op_of;
 use crate::requests::keep_request;
-use crate::state::{Mpi, waiting};
-use crate::types::{MPI_COMM_WORLD, MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
+use crate::state::Mpi;
+use crate::types::{MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
 use crate::windows::on_window;
-
-const NO_OP: MPI_Op = MPI_Op(0x3d);
 
 /// A request that is over: what a transfer of nothing to nobody has.
 fn over(mpi: &Mpi) -> Outcome<RequestId> {
-    let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_Datatype(BYTE)) }?;
+    let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_BYTE) }?;
     Ok(mpi.world.communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?)
 }
-
-const BYTE: usize = 0x247;
 
 unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<()> {
     unsafe { *request = keep_request(mpi, MPI_COMM_WORLD, id, false)? };
@@ -45,7 +45,7 @@ pub(crate) unsafe fn mpi_put_c(
 ) -> c_int {
     on_window("MPI_Put", win, |mpi, object| {
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -71,7 +71,7 @@ pub(crate) unsafe fn mpi_get_c(
 ) -> c_int {
     on_window("MPI_Get", win, |mpi, object| {
         let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -99,7 +99,7 @@ pub(crate) unsafe fn mpi_accumulate_c(
     on_window("MPI_Accumulate", win, |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -151,14 +151,14 @@ unsafe fn get_accumulate(
 ) -> c_int {
     on_window(function, win, |mpi, object| {
         // With MPI_NO_OP nothing about the origin means anything.
-        let origin = if op == NO_OP {
+        let origin = if op == MPI_NO_OP {
             None
         } else {
             Some(unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?)
         };
         let op = op_of(mpi, op)?;
         let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -185,7 +185,7 @@ pub(crate) unsafe fn mpi_rput_c(
 ) -> c_int {
     on_window("MPI_Rput", win, |mpi, object| {
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -211,7 +211,7 @@ pub(crate) unsafe fn mpi_rget_c(
 ) -> c_int {
     on_window("MPI_Rget", win, |mpi, object| {
         let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -239,7 +239,7 @@ pub(crate) unsafe fn mpi_raccumulate_c(
     on_window("MPI_Raccumulate", win, |mpi, object| {
         let op = op_of(mpi, op)?;
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -272,14 +272,14 @@ pub(crate) unsafe fn mpi_rget_accumulate_c(
 ) -> c_int {
     on_window("MPI_Rget_accumulate", win, |mpi, object| {
         // With MPI_NO_OP nothing about the origin means anything.
-        let origin = if op == NO_OP {
+        let origin = if op == MPI_NO_OP {
             None
         } else {
             Some(unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?)
         };
         let op = op_of(mpi, op)?;
         let result = unsafe { to_receive(mpi, result_addr, result_count, result_datatype) }?;
-        let kind = datatype_of(mpi, target_datatype)?;
+        let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
             rank: dest_of(target_rank)?,
             displacement: target_disp,
@@ -341,18 +341,18 @@ pub(crate) unsafe fn mpi_compare_and_swap(
 }
 
 pub(crate) unsafe fn mpi_win_fence(assert: c_int, win: MPI_Win) -> c_int {
-    on_window("MPI_Win_fence", win, |_, object| Ok(object.window.fence(Assertion::from_bits(assert)?)?))
+    on_window("MPI_Win_fence", win, |_, object| Ok(object.window.fence(assertion_of(assert)?)?))
 }
 
 pub(crate) unsafe fn mpi_win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
     on_window("MPI_Win_start", win, |mpi, object| {
-        Ok(object.window.start(&group_of(mpi, group)?, Assertion::from_bits(assert)?)?)
+        Ok(object.window.start(&group_of(mpi, group)?, assertion_of(assert)?)?)
     })
 }
 
 pub(crate) unsafe fn mpi_win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
     on_window("MPI_Win_post", win, |mpi, object| {
-        Ok(object.window.post(&group_of(mpi, group)?, Assertion::from_bits(assert)?)?)
+        Ok(object.window.post(&group_of(mpi, group)?, assertion_of(assert)?)?)
     })
 }
 
@@ -361,10 +361,7 @@ pub(crate) unsafe fn mpi_win_complete(win: MPI_Win) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_win_wait(win: MPI_Win) -> c_int {
-    on_window("MPI_Win_wait", win, |mpi, object| {
-        let look = || object.window.test().map(|over| over.then_some(())).transpose();
-        Ok(waiting(mpi, || object.window.wait(), look)?)
-    })
+    on_window("MPI_Win_wait", win, |_, object| Ok(object.window.wait()?))
 }
 
 pub(crate) unsafe fn mpi_win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
@@ -372,6 +369,27 @@ pub(crate) unsafe fn mpi_win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
         unsafe { *flag = c_int::from(object.window.test()?) };
         Ok(())
     })
+}
+
+/// What an assertion of the program promises.
+///
+/// # Errors
+/// A number that is none.
+fn assertion_of(assert: c_int) -> Outcome<Assertion> {
+    let known = [
+        (MPI_MODE_NOCHECK, Assertion::NO_CHECK),
+        (MPI_MODE_NOSTORE, Assertion::NO_STORE),
+        (MPI_MODE_NOPUT, Assertion::NO_PUT),
+        (MPI_MODE_NOPRECEDE, Assertion::NO_PRECEDE),
+        (MPI_MODE_NOSUCCEED, Assertion::NO_SUCCEED),
+    ];
+    let all = known.iter().fold(0, |all, &(bit, _)| all | bit);
+    if assert & !all != 0 {
+        let what = format!("{assert} is no assertion: MPI_MODE_NOCHECK and its like, joined by |");
+        return Err(Failure::new(ErrorClass::Assertion, what));
+    }
+    let promised = known.into_iter().filter(|&(bit, _)| assert & bit != 0);
+    Ok(promised.fold(Assertion::NONE, |all, (_, promise)| all | promise))
 }
 
 /// A rank of a window; `None` for `MPI_PROC_NULL`, to which there is nothing to do.
@@ -382,14 +400,14 @@ fn rank_of(rank: c_int) -> Outcome<Option<u32>> {
 pub(crate) unsafe fn mpi_win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> c_int {
     on_window("MPI_Win_lock", win, |_, object| {
         let lock = match lock_type {
-            301 => Lock::Exclusive,
-            302 => Lock::Shared,
+            MPI_LOCK_EXCLUSIVE => Lock::Exclusive,
+            MPI_LOCK_SHARED => Lock::Shared,
             other => {
                 let what = format!("{other} is neither MPI_LOCK_SHARED nor MPI_LOCK_EXCLUSIVE");
                 return Err(Failure::new(ErrorClass::LockType, what));
             }
         };
-        let promise = Assertion::from_bits(assert)?;
+        let promise = assertion_of(assert)?;
         match rank_of(rank)? {
             Some(rank) => Ok(object.window.lock(lock, rank, promise)?),
             None => Ok(()),
@@ -398,9 +416,7 @@ pub(crate) unsafe fn mpi_win_lock(lock_type: c_int, rank: c_int, assert: c_int, 
 }
 
 pub(crate) unsafe fn mpi_win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
-    on_window("MPI_Win_lock_all", win, |_, object| {
-        Ok(object.window.lock_all(Assertion::from_bits(assert)?)?)
-    })
+    on_window("MPI_Win_lock_all", win, |_, object| Ok(object.window.lock_all(assertion_of(assert)?)?))
 }
 
 pub(crate) unsafe fn mpi_win_unlock_all(win: MPI_Win) -> c_int {

@@ -11,27 +11,31 @@ use mpi_over_am::ErrorClass;
 use mpi_over_am::datatype::Datatype;
 use mpi_over_am::op::{Op, PredefinedOp};
 
+use crate::constants::{
+    MPI_BAND, MPI_BOR, MPI_BXOR, MPI_DATATYPE_NULL, MPI_IN_PLACE, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MAX,
+    MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD, MPI_REPLACE, MPI_SUM,
+};
 use crate::data::{datatype_of, to_receive, to_send};
-use crate::errors::{Failure, Outcome, on_process, place};
+use crate::errors::{Failure, Outcome, call_program, on_process, place};
 use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
 
 /// The predefined operations by their numbers (include/mpi.h).
-const PREDEFINED: [(usize, PredefinedOp); 14] = [
-    (0x21, PredefinedOp::Sum),
-    (0x22, PredefinedOp::Min),
-    (0x23, PredefinedOp::Max),
-    (0x24, PredefinedOp::Product),
-    (0x28, PredefinedOp::BitwiseAnd),
-    (0x29, PredefinedOp::BitwiseOr),
-    (0x2a, PredefinedOp::BitwiseXor),
-    (0x30, PredefinedOp::LogicalAnd),
-    (0x31, PredefinedOp::LogicalOr),
-    (0x32, PredefinedOp::LogicalXor),
-    (0x38, PredefinedOp::MinLocation),
-    (0x39, PredefinedOp::MaxLocation),
-    (0x3c, PredefinedOp::Replace),
-    (0x3d, PredefinedOp::NoOp),
+const PREDEFINED: [(MPI_Op, PredefinedOp); 14] = [
+    (MPI_SUM, PredefinedOp::Sum),
+    (MPI_MIN, PredefinedOp::Min),
+    (MPI_MAX, PredefinedOp::Max),
+    (MPI_PROD, PredefinedOp::Product),
+    (MPI_BAND, PredefinedOp::BitwiseAnd),
+    (MPI_BOR, PredefinedOp::BitwiseOr),
+    (MPI_BXOR, PredefinedOp::BitwiseXor),
+    (MPI_LAND, PredefinedOp::LogicalAnd),
+    (MPI_LOR, PredefinedOp::LogicalOr),
+    (MPI_LXOR, PredefinedOp::LogicalXor),
+    (MPI_MINLOC, PredefinedOp::MinLocation),
+    (MPI_MAXLOC, PredefinedOp::MaxLocation),
+    (MPI_REPLACE, PredefinedOp::Replace),
+    (MPI_NO_OP, PredefinedOp::NoOp),
 ];
 
 /// The operation of a handle.
@@ -39,19 +43,19 @@ const PREDEFINED: [(usize, PredefinedOp); 14] = [
 /// # Errors
 /// A handle of none.
 pub(crate) fn op_of(mpi: &Mpi, handle: MPI_Op) -> Outcome<Op> {
-    let predefined = PREDEFINED.iter().find(|(number, _)| *number == handle.0);
+    let predefined = PREDEFINED.iter().find(|(known, _)| *known == handle);
     let found = predefined.map(|&(_, op)| Op::predefined(op)).or_else(|| mpi.operations.get(handle.0));
     found.ok_or_else(|| {
-        let what = match handle.0 {
-            0x20 => "the operation is MPI_OP_NULL".to_owned(),
-            other => format!("0x{other:x} is no operation: it was freed, or never was one"),
+        let what = match handle {
+            MPI_OP_NULL => "the operation is MPI_OP_NULL".to_owned(),
+            MPI_Op(other) => format!("0x{other:x} is no operation: it was freed, or never was one"),
         };
         Failure::new(ErrorClass::Operation, what)
     })
 }
 
-type Small = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
-type Large = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut i64, *mut MPI_Datatype);
+type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
+type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut i64, *mut MPI_Datatype);
 
 /// The handle of a datatype that a function of the program's is given: its own if it has one, else a new one for the call.
 fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
@@ -60,7 +64,7 @@ fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
         Some(handle) => call(handle),
         None => {
             let handle = mpi.datatypes.insert(datatype.clone());
-            call(MPI_Datatype(handle.unwrap_or(0x200)));
+            call(handle.map_or(MPI_DATATYPE_NULL, MPI_Datatype));
             if let Some(handle) = handle {
                 mpi.datatypes.remove(handle);
             }
@@ -98,7 +102,9 @@ pub(crate) unsafe fn mpi_op_create(function: Callback, commute: c_int, op: *mut 
                 let mut len = c_int::try_from(count - done).unwrap_or(c_int::MAX);
                 let offset = (done as i64).wrapping_mul(datatype.extent()) as isize;
                 let (from, to) = (earlier.wrapping_offset(offset), later.wrapping_offset(offset));
-                unsafe { function(from.cast_mut().cast(), to.cast(), &raw mut len, &raw mut handle) };
+                call_program("an operation", || unsafe {
+                    function(from.cast_mut().cast(), to.cast(), &raw mut len, &raw mut handle);
+                });
                 done += step as u64;
             }
         });
@@ -114,7 +120,9 @@ pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mu
     let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
         with_handle(datatype, |mut handle| {
             let mut len = count as i64;
-            unsafe { function(earlier.cast_mut().cast(), later.cast(), &raw mut len, &raw mut handle) };
+            call_program("an operation", || unsafe {
+                function(earlier.cast_mut().cast(), later.cast(), &raw mut len, &raw mut handle);
+            });
         });
     };
     create("MPI_Op_create", Op::user(Arc::new(run), commute != 0), op)
@@ -128,7 +136,7 @@ pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
             let what = format!("operation 0x{:x} is predefined and cannot be freed", handle.0);
             return Err(Failure::new(ErrorClass::Operation, what));
         }
-        unsafe { *op = MPI_Op(0x20) };
+        unsafe { *op = MPI_OP_NULL };
         Ok(())
     })
 }
@@ -148,6 +156,11 @@ pub(crate) unsafe fn mpi_reduce_local_c(
     op: MPI_Op,
 ) -> c_int {
     on_process("MPI_Reduce_local", |mpi| {
+        if inbuf.addr() == MPI_IN_PLACE || inoutbuf.addr() == MPI_IN_PLACE {
+            let what =
+                "MPI_IN_PLACE means nothing here: the second buffer is the one that is changed in place";
+            return Err(Failure::new(ErrorClass::Buffer, what));
+        }
         let op = op_of(mpi, op)?;
         op.check(&datatype_of(mpi, datatype)?)?;
         let (earlier, later) =

@@ -10,23 +10,15 @@ use std::sync::{Mutex, PoisonError};
 
 use mpi_over_am::{Counts, Environment};
 
+use crate::constants::{
+    MPI_COUNT, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_HANDLE,
+    MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_NOT_ACCESSIBLE, MPI_T_ERR_PVAR_NO_STARTSTOP,
+    MPI_T_ERR_PVAR_NO_WRITE, MPI_T_PVAR_ALL_HANDLES, MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL,
+    MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
+};
 use crate::state::{self, Mpi};
 use crate::types::{MPI_Datatype, MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
-use crate::variables::{
-    COUNT, INVALID, INVALID_HANDLE, NO_ENUM, NO_OBJECT, NOT_ACCESSIBLE, TUNER_DETAIL, Tool, USER_BASIC,
-    in_tool, index_of, indexed, put, put_string,
-};
-
-const INVALID_SESSION: c_int = 1009;
-const NO_WRITE: c_int = 1016;
-const NO_START_OR_STOP: c_int = 1017;
-
-/// All handles of a session (`MPI_T_PVAR_ALL_HANDLES`).
-const ALL_HANDLES: MPI_T_pvar_handle = MPI_T_pvar_handle(1);
-
-/// Classes of variables.
-pub(crate) const LEVEL: c_int = 2;
-pub(crate) const COUNTER: c_int = 7;
+use crate::variables::{Tool, in_tool, index_of, indexed, put, put_string};
 
 /// A performance variable.
 pub(crate) struct Variable {
@@ -51,17 +43,17 @@ macro_rules! variables {
 }
 
 pub(crate) static VARIABLES: [Variable; 11] = variables! {
-    LEVEL false posted_receives |counts| vec![counts.posted_receives], "Receives that wait for their message";
-    LEVEL false early_messages |counts| vec![counts.early_messages], "Messages that wait for their receive";
-    LEVEL false operations_under_way |counts| vec![counts.operations_under_way], "Non-blocking operations that are not over";
-    COUNTER true packets_sent |counts| counts.packets_sent.clone(), "Packets sent to each task of the job";
-    COUNTER true packets_received |counts| counts.packets_received.clone(), "Packets that came from each task of the job, and were handled";
-    COUNTER false long_messages_received |counts| vec![counts.long_messages_received], "Messages that needed more than one packet, or a place first, and are whole";
-    COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes that those have brought";
-    COUNTER false operations_ended |counts| vec![counts.operations_ended], "Operations that took longer than their call and have ended";
-    COUNTER false retries |counts| vec![counts.retries], "Times that something found no room, and was put off";
-    COUNTER false pieces_sent |counts| vec![counts.pieces_sent], "Pieces of data sent as packets";
-    COUNTER false pieces_received |counts| vec![counts.pieces_received], "Pieces of data that came as packets";
+    MPI_T_PVAR_CLASS_LEVEL false posted_receives |counts| vec![counts.posted_receives], "Receives that wait for their message";
+    MPI_T_PVAR_CLASS_LEVEL false early_messages |counts| vec![counts.early_messages], "Messages that wait for their receive";
+    MPI_T_PVAR_CLASS_LEVEL false operations_under_way |counts| vec![counts.operations_under_way], "Non-blocking operations that are not over";
+    MPI_T_PVAR_CLASS_COUNTER true packets_sent |counts| counts.packets_sent.clone(), "Packets sent to each task of the job";
+    MPI_T_PVAR_CLASS_COUNTER true packets_received |counts| counts.packets_received.clone(), "Packets that came from each task of the job, and were handled";
+    MPI_T_PVAR_CLASS_COUNTER false long_messages_received |counts| vec![counts.long_messages_received], "Messages that needed more than one packet, or a place first, and are whole";
+    MPI_T_PVAR_CLASS_COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes that those have brought";
+    MPI_T_PVAR_CLASS_COUNTER false operations_ended |counts| vec![counts.operations_ended], "Operations that took longer than their call and have ended";
+    MPI_T_PVAR_CLASS_COUNTER false retries |counts| vec![counts.retries], "Times that something found no room, and was put off";
+    MPI_T_PVAR_CLASS_COUNTER false pieces_sent |counts| vec![counts.pieces_sent], "Pieces of data sent as packets";
+    MPI_T_PVAR_CLASS_COUNTER false pieces_received |counts| vec![counts.pieces_received], "Pieces of data that came as packets";
 };
 
 /// The counts when MPI ended.
@@ -81,7 +73,7 @@ fn counts() -> Result<Counts, c_int> {
         let mpi = state::enter("MPI_T_pvar_read")?;
         let ask = |mpi: &Mpi| Some(mpi.environment.borrow().as_ref()?.counts());
         if let Some(counts) = ask(&mpi) {
-            return counts.map_err(|_| NOT_ACCESSIBLE);
+            return counts.map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE);
         }
     }
     Ok(LAST.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default())
@@ -118,7 +110,7 @@ impl Handle {
     }
 
     fn value(&self, now: &Counts) -> Vec<u64> {
-        if self.variable().class == LEVEL {
+        if self.variable().class == MPI_T_PVAR_CLASS_LEVEL {
             return self.raw(now);
         }
         let Some(since) = &self.since else { return self.kept.clone() };
@@ -128,8 +120,8 @@ impl Handle {
 
     /// Counts from `kept` on.
     fn begin_with(&mut self, kept: Vec<u64>, now: &Counts) -> Result<(), c_int> {
-        if self.variable().class == LEVEL {
-            return Err(NO_WRITE);
+        if self.variable().class == MPI_T_PVAR_CLASS_LEVEL {
+            return Err(MPI_T_ERR_PVAR_NO_WRITE);
         }
         if self.since.is_some() {
             self.since = Some(self.raw(now));
@@ -139,8 +131,8 @@ impl Handle {
     }
 
     fn start(&mut self, now: &Counts) -> Result<(), c_int> {
-        if self.variable().class == LEVEL {
-            return Err(NO_START_OR_STOP);
+        if self.variable().class == MPI_T_PVAR_CLASS_LEVEL {
+            return Err(MPI_T_ERR_PVAR_NO_STARTSTOP);
         }
         if self.since.is_none() {
             self.since = Some(self.raw(now));
@@ -149,8 +141,8 @@ impl Handle {
     }
 
     fn stop(&mut self, now: &Counts) -> Result<(), c_int> {
-        if self.variable().class == LEVEL {
-            return Err(NO_START_OR_STOP);
+        if self.variable().class == MPI_T_PVAR_CLASS_LEVEL {
+            return Err(MPI_T_ERR_PVAR_NO_STARTSTOP);
         }
         self.kept = self.value(now);
         self.since = None;
@@ -182,15 +174,15 @@ pub(crate) unsafe fn mpi_t_pvar_get_info(
 ) -> c_int {
     in_tool(|_| {
         let variable = indexed(&VARIABLES, pvar_index)?;
-        let is_level = variable.class == LEVEL;
+        let is_level = variable.class == MPI_T_PVAR_CLASS_LEVEL;
         unsafe {
             put_string(variable.name, name, name_len);
             put_string(variable.about, desc, desc_len);
-            put(verbosity, if is_level { USER_BASIC } else { TUNER_DETAIL });
+            put(verbosity, if is_level { MPI_T_VERBOSITY_USER_BASIC } else { MPI_T_VERBOSITY_TUNER_DETAIL });
             put(var_class, variable.class);
-            put(datatype, COUNT);
-            put(enumtype, NO_ENUM);
-            put(bind, NO_OBJECT);
+            put(datatype, MPI_COUNT);
+            put(enumtype, MPI_T_ENUM_NULL);
+            put(bind, MPI_T_BIND_NO_OBJECT);
             put(readonly, c_int::from(is_level));
             put(continuous, c_int::from(is_level));
             put(atomic, c_int::from(!is_level));
@@ -216,7 +208,7 @@ pub(crate) unsafe fn mpi_t_pvar_get_index(
 pub(crate) unsafe fn mpi_t_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
     in_tool(|tool| {
         if session.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
         let number = tool.new_handle();
         tool.sessions.insert(number, Session::default());
@@ -228,9 +220,9 @@ pub(crate) unsafe fn mpi_t_pvar_session_create(session: *mut MPI_T_pvar_session)
 pub(crate) unsafe fn mpi_t_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
     in_tool(|tool| {
         if session.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
-        tool.sessions.remove(&unsafe { *session }.0).ok_or(INVALID_SESSION)?;
+        tool.sessions.remove(&unsafe { *session }.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         unsafe { *session = MPI_T_pvar_session(0) };
         Ok(())
     })
@@ -245,15 +237,15 @@ pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
 ) -> c_int {
     with_counts(|tool, now| {
         let number = tool.new_handle();
-        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         let variable = indexed(&VARIABLES, pvar_index)?;
         if handle.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
         // How many tasks there are is known from MPI_Init on.
         let values = if variable.per_task { (variable.values)(now).len() } else { 1 };
         if values == 0 {
-            return Err(NOT_ACCESSIBLE);
+            return Err(MPI_T_ERR_NOT_ACCESSIBLE);
         }
         let new = Handle { variable: pvar_index as usize, count: values, kept: vec![0; values], since: None };
         session.handles.insert(number, new);
@@ -270,11 +262,11 @@ pub(crate) unsafe fn mpi_t_pvar_handle_free(
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
     in_tool(|tool| {
-        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         if handle.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
-        session.handles.remove(&unsafe { *handle }.0).ok_or(INVALID_HANDLE)?;
+        session.handles.remove(&unsafe { *handle }.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
         unsafe { *handle = MPI_T_pvar_handle(0) };
         Ok(())
     })
@@ -292,8 +284,8 @@ fn with_handle(
     call: impl FnOnce(&mut Handle, &Counts) -> Result<(), c_int>,
 ) -> c_int {
     with_counts(|tool, now| {
-        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
-        call(session.handles.get_mut(&handle.0).ok_or(INVALID_HANDLE)?, now)
+        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+        call(session.handles.get_mut(&handle.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?, now)
     })
 }
 
@@ -303,11 +295,11 @@ fn with_handles(
     handle: MPI_T_pvar_handle,
     call: impl Fn(&mut Handle, &Counts) -> Result<(), c_int>,
 ) -> c_int {
-    if handle != ALL_HANDLES {
+    if handle != MPI_T_PVAR_ALL_HANDLES {
         return with_handle(session, handle, call);
     }
     with_counts(|tool, now| {
-        let session = tool.sessions.get_mut(&session.0).ok_or(INVALID_SESSION)?;
+        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         for handle in session.handles.values_mut() {
             // Those that cannot be started, stopped or written stay as they are (MPI 5.0 section 15.3.7).
             let _ = call(handle, now);
@@ -331,7 +323,7 @@ pub(crate) unsafe fn mpi_t_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T
 /// Stores the values of a handle.
 unsafe fn read(handle: &Handle, now: &Counts, buf: *mut c_void) -> Result<(), c_int> {
     if buf.is_null() {
-        return Err(INVALID);
+        return Err(MPI_T_ERR_INVALID);
     }
     for (at, value) in handle.value(now).into_iter().enumerate() {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
@@ -354,8 +346,8 @@ pub(crate) unsafe fn mpi_t_pvar_readreset(
     buf: *mut c_void,
 ) -> c_int {
     with_handle(session, handle, |handle, now| {
-        if handle.variable().class == LEVEL {
-            return Err(NO_WRITE);
+        if handle.variable().class == MPI_T_PVAR_CLASS_LEVEL {
+            return Err(MPI_T_ERR_PVAR_NO_WRITE);
         }
         unsafe { read(handle, now, buf) }?;
         handle.begin_with(vec![0; handle.count], now)
@@ -369,10 +361,10 @@ pub(crate) unsafe fn mpi_t_pvar_write(
 ) -> c_int {
     with_handle(session, handle, |handle, now| {
         if buf.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
         let values = (0..handle.count).map(|at| unsafe { buf.cast::<i64>().add(at).read_unaligned() });
         let values: Option<Vec<u64>> = values.map(|value| u64::try_from(value).ok()).collect();
-        handle.begin_with(values.ok_or(INVALID)?, now)
+        handle.begin_with(values.ok_or(MPI_T_ERR_INVALID)?, now)
     })
 }

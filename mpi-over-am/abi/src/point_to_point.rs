@@ -8,15 +8,13 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
 
+use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL};
 use crate::data::{dest_of, message_to_receive, message_to_send, source_of, tag_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome, on_communicator};
 use crate::requests::{keep_request, on_requests, wait_for};
 use crate::state::{MessageObject, Mpi, waiting};
 use crate::statuses::store;
-use crate::types::{
-    MPI_Comm, MPI_Datatype, MPI_Info, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_PROC_NULL,
-    MPI_Request, MPI_Status,
-};
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, MPI_Status};
 
 /// Stores a request's handle.
 ///
@@ -215,9 +213,13 @@ pub(crate) unsafe fn mpi_sendrecv_c(
         let (dest, source, recvtag) = (dest_of(dest)?, source_of(source)?, tag_of(recvtag));
         let communicator = &object.communicator;
         let received = if mpi.is_shared() {
+            communicator.check_exchange((dest, sendtag), (source, recvtag))?;
             let receive = communicator.irecv_data(&data, source, recvtag)?;
-            let send = communicator.isend_data(Mode::Standard, &out, dest, sendtag)?;
-            wait_for(mpi, communicator, send)?;
+            let sent = communicator.isend_data(Mode::Standard, &out, dest, sendtag);
+            // The buffer is the program's again when this returns, also with an error of the other half.
+            sent.map_err(Failure::from)
+                .and_then(|send| wait_for(mpi, communicator, send))
+                .inspect_err(|_| communicator.abandon(receive))?;
             wait_for(mpi, communicator, receive)?
         } else {
             communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag))?

@@ -9,12 +9,11 @@ use std::ffi::c_int;
 use mpi_over_am::{Communicator, Error, ErrorClass, RequestId, Status};
 use smallvec::SmallVec;
 
+use crate::constants::{MPI_COMM_SELF, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::errors::{Failure, Outcome, code_of, elements, place};
 use crate::state::{Mpi, RequestObject, waiting};
 use crate::statuses::{store, store_cancelled, store_empty};
-use crate::types::{
-    MPI_COMM_SELF, MPI_Comm, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
-};
+use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
 
 /// A handle for a request.
 ///
@@ -35,16 +34,24 @@ pub(crate) fn keep_request(
     };
     match kept {
         Some(handle) => Ok(MPI_Request(handle)),
-        None => Err(Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some")),
+        None => Err(no_more_requests(mpi, id)),
     }
 }
 
-/// Waits for an operation that no handle names.
+/// An operation that has been started and cannot be named does not go on: its buffer is the program's when the call returns.
+#[cold]
+fn no_more_requests(mpi: &Mpi, id: RequestId) -> Failure {
+    mpi.world.communicator.abandon(id);
+    Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some")
+}
+
+/// Waits for an operation that no handle names. Nothing uses its memory when this returns, also with an error.
 ///
 /// # Errors
-/// Its own.
+/// Its own; what progress reports.
 pub(crate) fn wait_for(mpi: &Mpi, communicator: &Communicator, id: RequestId) -> Outcome<Status> {
-    Ok(waiting(mpi, || communicator.wait(id), || communicator.test(id).transpose())?)
+    let result = waiting(mpi, || communicator.wait(id), || communicator.test(id).transpose());
+    Ok(result.inspect_err(|_| communicator.abandon(id))?)
 }
 
 /// The request of a handle.

@@ -13,22 +13,21 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::{Communicator, Environment, ErrorClass, ErrorHandler, Group, Session};
 
 use crate::buffers::with_environment;
 use crate::communicators::keep_communicator;
+use crate::constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_THREAD_MULTIPLE};
 use crate::environment::give_string;
-use crate::errhandlers::{KeptErrhandler, On, check_errhandler, raise_through};
+use crate::errhandlers::{KeptErrhandler, On, check_errhandler, raise_for_made, raise_through};
 use crate::error_codes::finish;
 use crate::errors::{Failure, Outcome, finish_alone, place};
 use crate::groups::{group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::state::{self, Mpi, enter};
-use crate::types::{
-    MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL,
-    MPI_SUCCESS, MPI_Session, MPI_THREAD_MULTIPLE,
-};
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 
 /// A session, and what C's handle of it needs besides.
 #[derive(Debug)]
@@ -40,6 +39,15 @@ pub(crate) struct SessionObject {
 
 /// MPI runs for sessions alone: `MPI_Init` has not been called.
 static ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Held by a thread that starts MPI, or finds it started: the first calls of `MPI_Init` and `MPI_Session_init` may come from
+/// several threads at once.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// Keeps other threads from starting MPI.
+pub(crate) fn starting() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether MPI runs for sessions alone.
 pub(crate) fn alone() -> bool {
@@ -102,20 +110,37 @@ pub(crate) fn on_session(
     }
 }
 
+/// Refuses a level of threads that is none. Each one gets `MPI_THREAD_MULTIPLE`, which includes it.
+fn check_level(info: &mpi_over_am::Info) -> Outcome<()> {
+    const LEVELS: [&str; 4] =
+        ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
+    match info.get("thread_level")? {
+        Some(level) if !LEVELS.contains(&level) => {
+            let what = format!("thread_level is {level}: it can be one of {}", LEVELS.join(", "));
+            Err(Failure::new(ErrorClass::InfoValue, what))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(crate) unsafe fn mpi_session_init(
     info: MPI_Info,
     errhandler: MPI_Errhandler,
     session: *mut MPI_Session,
 ) -> c_int {
     const CALL: &str = "MPI_Session_init";
-    let raise =
-        |failure| raise_through(errhandler, MPI_SESSION_NULL.0, || "a session".into(), CALL, &failure);
-    let checked =
-        check_errhandler(On::Session, errhandler).and_then(|()| Ok((place(session)?, info_of(info)?)));
-    let (session, info) = match checked {
-        Ok(checked) => checked,
-        Err(failure) => return finish(CALL, Err(failure)),
+    let raise = |failure| raise_for_made(On::Session, errhandler, CALL, failure);
+    let checked = || {
+        check_errhandler(On::Session, errhandler)?;
+        let info = info_of(info)?;
+        check_level(&info)?;
+        Ok((place(session)?, info))
     };
+    let (session, info) = match checked() {
+        Ok(checked) => checked,
+        Err(failure) => return raise(failure),
+    };
+    let starting = starting();
     if !state::is_running() {
         match Mpi::start(MPI_THREAD_MULTIPLE) {
             Ok(mpi) => state::begin(mpi),
@@ -123,6 +148,7 @@ pub(crate) unsafe fn mpi_session_init(
         }
         go_on_alone();
     }
+    drop(starting);
     let mpi = match enter(CALL) {
         Ok(mpi) => mpi,
         Err(code) => return code,
@@ -251,10 +277,8 @@ impl FromGroups {
             Ok(mpi) => mpi,
             Err(code) => return code,
         };
-        if let Err(failure) = check_errhandler(On::Communicator, self.errhandler) {
-            return finish_alone(&mpi, function, Err(failure));
-        }
         let create = || {
+            check_errhandler(On::Communicator, self.errhandler)?;
             let (at, info, tag) = (place(self.at)?, info_of(self.info)?, unsafe { text_of(self.tag)? });
             unsafe { *at = MPI_COMM_NULL };
             let session =
@@ -263,10 +287,7 @@ impl FromGroups {
             unsafe { *at = keep_communicator(&mpi, made, self.errhandler)? };
             Ok(())
         };
-        let raise = |failure| {
-            let of = || format!("rank {} for a communicator to be made", mpi.world.communicator.rank());
-            raise_through(self.errhandler, MPI_COMM_SELF.0, of, function, &failure)
-        };
+        let raise = |failure| raise_for_made(On::Communicator, self.errhandler, function, failure);
         create().map_or_else(raise, |()| MPI_SUCCESS)
     }
 }

@@ -1,6 +1,6 @@
-//! Job memory for the program's own large blocks: those of `MPI_Alloc_mem`, and under `mpiexec --shared-malloc` all that `malloc`
-//! hands out. The latter is done by `libmpi_malloc.so` (the package `malloc` beside this one), which is preloaded then; here it
-//! gets its memory.
+//! Job memory for the program's own blocks: those of `MPI_Alloc_mem`, and under `mpiexec --shared-malloc` all large ones that `malloc`
+//! hands out. The latter is done by `libmpi_malloc.so` (the package `malloc` beside this one), which is preloaded then; here it gets
+//! its memory.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -79,7 +79,7 @@ extern "C" fn give_back(at: *mut u8, len: usize) {
     let _known = unsafe { BLOCKS.give_back_block(at, len) };
 }
 
-/// Memory for `MPI_Alloc_mem`, good for any type: job memory, if it is large and there is some. Null if there is no memory at all.
+/// Memory for `MPI_Alloc_mem`, good for any type: job memory, if there is some, where windows on it need nothing of their target. Null if there is no memory at all.
 pub(crate) fn allocate(size: usize) -> *mut c_void {
     let Some(block) = BLOCKS.take_block(size) else {
         return unsafe { libc::memalign(64, size.max(1)) };

@@ -1,9 +1,9 @@
 //! The one MPI of this process, and who may use it when.
 //!
 //! mpi-over-am belongs to one thread at a time. Below `MPI_THREAD_MULTIPLE` the program sees to that, and nothing is locked. At
-//! that level each call takes one lock, which a wait gives back between two looks ([`waiting`]) when another thread wants it, so
-//! that a thread that waits does not hold up the one it waits for. Where nobody wants it the thread sleeps with the lock, and who
-//! comes then wakes it.
+//! that level each call takes one lock, which every wait for another task gives back between two looks ([`waiting`], and [`give_turn`] for
+//! the waits of mpi-over-am) when another thread wants it, so that a thread that waits does not hold up the one it waits for. If no
+//! other thread wants it the thread sleeps with the lock, and the next thread that wants it wakes the sleeper.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -17,19 +17,33 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mpi_over_am::attribute::Keyval;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::Op;
 use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, MessageId, RequestId};
 
+use crate::attributes::KnownKeyval;
 use crate::communicators::PendingObject;
+use crate::constants::{
+    MPI_2DOUBLE_PRECISION, MPI_2INT, MPI_2INTEGER, MPI_2REAL, MPI_AINT, MPI_BYTE, MPI_C_BOOL,
+    MPI_C_DOUBLE_COMPLEX, MPI_C_FLOAT_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX, MPI_CHAR, MPI_CHARACTER,
+    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_COMPLEX, MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32,
+    MPI_COUNT, MPI_CXX_BOOL, MPI_CXX_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX, MPI_CXX_LONG_DOUBLE_COMPLEX,
+    MPI_DATATYPE_NULL, MPI_DOUBLE, MPI_DOUBLE_COMPLEX, MPI_DOUBLE_INT, MPI_DOUBLE_PRECISION, MPI_FLOAT,
+    MPI_FLOAT_INT, MPI_INT, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_INTEGER, MPI_INTEGER1,
+    MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16, MPI_LOGICAL, MPI_LOGICAL1, MPI_LOGICAL2,
+    MPI_LOGICAL4, MPI_LOGICAL8, MPI_LOGICAL16, MPI_LONG, MPI_LONG_DOUBLE, MPI_LONG_DOUBLE_INT, MPI_LONG_INT,
+    MPI_LONG_LONG, MPI_OFFSET, MPI_PACKED, MPI_REAL, MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16, MPI_SHORT,
+    MPI_SHORT_INT, MPI_SIGNED_CHAR, MPI_THREAD_MULTIPLE, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T,
+    MPI_UINT64_T, MPI_UNSIGNED, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG,
+    MPI_UNSIGNED_SHORT, MPI_WCHAR,
+};
 use crate::errhandlers::{KeptErrhandler, initial};
 use crate::errors;
 use crate::generalized::Generalized;
 use crate::handles::{Handles, ObjectKind};
 use crate::sessions::SessionObject;
 use crate::type_objects::TypeObjects;
-use crate::types::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_THREAD_MULTIPLE};
+use crate::types::{MPI_Comm, MPI_Datatype};
 use crate::windows::WindowObject;
 
 /// Ends the sleep of the thread that has the lock.
@@ -87,7 +101,7 @@ pub(crate) struct Mpi {
     pub(crate) windows: Handles<Rc<WindowObject>>,
     pub(crate) sessions: Handles<Rc<SessionObject>>,
     /// The keys of attributes, by number.
-    pub(crate) keyvals: RefCell<Vec<Option<Keyval>>>,
+    pub(crate) keyvals: RefCell<Vec<KnownKeyval>>,
     /// Memory that the program lent for buffered sends: where it begins, and its bytes.
     pub(crate) lent: RefCell<BTreeMap<BufferOwner, (usize, i64)>>,
     pub(crate) level: c_int,
@@ -114,7 +128,7 @@ impl Mpi {
         let world = object(environment.world(), MPI_COMM_WORLD);
         let alone = object(environment.alone(), MPI_COMM_SELF);
         let (mut predefined, mut dense_bytes) = (vec![None; 512], [0; 512]);
-        for (number, kind) in NUMBERS.into_iter().zip(Predefined::ALL) {
+        for (MPI_Datatype(number), kind) in NUMBERS.into_iter().zip(Predefined::ALL) {
             let datatype = Datatype::predefined(kind);
             dense_bytes[number & 511] = if datatype.is_dense() { datatype.size() as u8 } else { 0 };
             predefined[number & 511] = Some(datatype);
@@ -163,18 +177,26 @@ impl Mpi {
     }
 
     /// Bytes of so many elements of a predefined datatype that lie side by side; `None` for all else, and for counts that are
-    /// wrong.
+    /// wrong: negative, or of more bytes than any memory has.
     #[inline(always)]
     pub(crate) fn dense_len(&self, handle: MPI_Datatype, count: i64) -> Option<usize> {
-        let size = if handle.0 & !511 == 0x200 { self.dense_bytes[handle.0 & 511] } else { 0 };
-        if size == 0 { None } else { usize::try_from(count).ok()?.checked_mul(size.into()) }
+        let size = if handle.0 & !511 == MPI_DATATYPE_NULL.0 { self.dense_bytes[handle.0 & 511] } else { 0 };
+        if size == 0 {
+            return None;
+        }
+        // As a signed number it is at most what any memory has.
+        usize::try_from(count.checked_mul(size.into())?).ok()
     }
 
     /// The datatype of a handle.
     #[inline]
     pub(crate) fn datatype(&self, handle: MPI_Datatype) -> Option<Datatype> {
-        if handle.0 < 0x400 {
-            return if handle.0 < 0x200 { None } else { self.predefined[handle.0 & 511].clone() };
+        if handle.0 < MPI_DATATYPE_NULL.0 + 512 {
+            return if handle.0 < MPI_DATATYPE_NULL.0 {
+                None
+            } else {
+                self.predefined[handle.0 & 511].clone()
+            };
         }
         self.datatypes.get(handle.0)
     }
@@ -187,17 +209,82 @@ impl Mpi {
             return self.datatypes.find(|known| known == datatype).map(MPI_Datatype);
         };
         let place = Predefined::ALL.into_iter().position(|other| other == kind)?;
-        Some(MPI_Datatype(NUMBERS[place]))
+        Some(NUMBERS[place])
     }
 }
 
 /// The numbers of the predefined datatypes (include/mpi.h), in the order of [`Predefined::ALL`].
-pub(crate) const NUMBERS: [usize; 70] = [
-    0x201, 0x202, 0x203, 0x207, 0x208, 0x209, 0x20a, 0x20b, 0x20c, 0x20d, 0x20e, 0x20f, 0x210, 0x212, 0x213,
-    0x214, 0x216, 0x217, 0x218, 0x219, 0x21a, 0x21b, 0x21c, 0x21d, 0x21e, 0x220, 0x224, 0x225, 0x228, 0x229,
-    0x22a, 0x22b, 0x22c, 0x22d, 0x230, 0x231, 0x232, 0x238, 0x239, 0x23c, 0x240, 0x241, 0x243, 0x244, 0x245,
-    0x247, 0x248, 0x249, 0x250, 0x251, 0x258, 0x259, 0x2c0, 0x2c1, 0x2c8, 0x2c9, 0x2ca, 0x2d0, 0x2d1, 0x2d2,
-    0x2d3, 0x2d8, 0x2d9, 0x2da, 0x2db, 0x2e0, 0x2e1, 0x2e2, 0x2e3, 0x2eb,
+pub(crate) const NUMBERS: [MPI_Datatype; 70] = [
+    MPI_AINT,
+    MPI_COUNT,
+    MPI_OFFSET,
+    MPI_PACKED,
+    MPI_SHORT,
+    MPI_INT,
+    MPI_LONG,
+    MPI_LONG_LONG,
+    MPI_UNSIGNED_SHORT,
+    MPI_UNSIGNED,
+    MPI_UNSIGNED_LONG,
+    MPI_UNSIGNED_LONG_LONG,
+    MPI_FLOAT,
+    MPI_C_FLOAT_COMPLEX,
+    MPI_CXX_FLOAT_COMPLEX,
+    MPI_DOUBLE,
+    MPI_C_DOUBLE_COMPLEX,
+    MPI_CXX_DOUBLE_COMPLEX,
+    MPI_LOGICAL,
+    MPI_INTEGER,
+    MPI_REAL,
+    MPI_COMPLEX,
+    MPI_DOUBLE_PRECISION,
+    MPI_DOUBLE_COMPLEX,
+    MPI_CHARACTER,
+    MPI_LONG_DOUBLE,
+    MPI_C_LONG_DOUBLE_COMPLEX,
+    MPI_CXX_LONG_DOUBLE_COMPLEX,
+    MPI_FLOAT_INT,
+    MPI_DOUBLE_INT,
+    MPI_LONG_INT,
+    MPI_2INT,
+    MPI_SHORT_INT,
+    MPI_LONG_DOUBLE_INT,
+    MPI_2REAL,
+    MPI_2DOUBLE_PRECISION,
+    MPI_2INTEGER,
+    MPI_C_BOOL,
+    MPI_CXX_BOOL,
+    MPI_WCHAR,
+    MPI_INT8_T,
+    MPI_UINT8_T,
+    MPI_CHAR,
+    MPI_SIGNED_CHAR,
+    MPI_UNSIGNED_CHAR,
+    MPI_BYTE,
+    MPI_INT16_T,
+    MPI_UINT16_T,
+    MPI_INT32_T,
+    MPI_UINT32_T,
+    MPI_INT64_T,
+    MPI_UINT64_T,
+    MPI_LOGICAL1,
+    MPI_INTEGER1,
+    MPI_LOGICAL2,
+    MPI_INTEGER2,
+    MPI_REAL2,
+    MPI_LOGICAL4,
+    MPI_INTEGER4,
+    MPI_REAL4,
+    MPI_COMPLEX4,
+    MPI_LOGICAL8,
+    MPI_INTEGER8,
+    MPI_REAL8,
+    MPI_COMPLEX8,
+    MPI_LOGICAL16,
+    MPI_INTEGER16,
+    MPI_REAL16,
+    MPI_COMPLEX16,
+    MPI_COMPLEX32,
 ];
 
 /// How far this process has come.

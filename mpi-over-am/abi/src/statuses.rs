@@ -8,9 +8,10 @@ use std::ffi::c_int;
 
 use mpi_over_am::{ANY_SOURCE, ErrorClass, PROC_NULL, Status};
 
+use crate::constants::{MPI_ANY_SOURCE, MPI_PROC_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::data::any_datatype_of;
 use crate::errors::{Failure, on_process, place};
-use crate::types::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED};
+use crate::types::{MPI_Datatype, MPI_Status};
 
 /// Where in the internal part it says that the operation was cancelled.
 const CANCELLED: usize = 2;

@@ -10,15 +10,13 @@ use mpi_over_am::ErrorClass;
 use mpi_over_am::topology::{Topology, Weights, dimensions};
 
 use crate::communicators::make;
+use crate::constants::{
+    MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY,
+};
 use crate::data::dest_of;
 use crate::errors::{Failure, Outcome, elements, on_communicator, on_process, place};
 use crate::infos::info_of;
-use crate::types::{MPI_Comm, MPI_Info, MPI_PROC_NULL, MPI_UNDEFINED};
-
-/// The address that means "no weights" (`MPI_UNWEIGHTED`).
-const UNWEIGHTED: usize = 10;
-/// The address that means "weights of no edge" (`MPI_WEIGHTS_EMPTY`).
-const WEIGHTS_EMPTY: usize = 11;
+use crate::types::{MPI_Comm, MPI_Info};
 
 /// Numbers that are 0 or more.
 fn naturals(numbers: &[c_int], class: ErrorClass, what: &str) -> Outcome<Vec<u32>> {
@@ -263,10 +261,10 @@ pub(crate) unsafe fn mpi_graph_neighbors(
 
 /// The weights of so many edges.
 unsafe fn weights_of(at: *const c_int, edges: usize) -> Outcome<Weights> {
-    if at.addr() == UNWEIGHTED {
+    if at.addr() == MPI_UNWEIGHTED {
         return Ok(Weights::Unweighted);
     }
-    if edges > 0 && at.addr() == WEIGHTS_EMPTY {
+    if edges > 0 && at.addr() == MPI_WEIGHTS_EMPTY {
         let what = format!("MPI_WEIGHTS_EMPTY was given for {edges} edges");
         return Err(Failure::new(ErrorClass::Argument, what));
     }
@@ -348,7 +346,7 @@ pub(crate) unsafe fn mpi_dist_graph_neighbors_count(
 /// Stores weights, where there are some and the program wants them.
 unsafe fn give_weights(weights: &Weights, room: c_int, at: *mut c_int) -> Outcome<()> {
     match weights {
-        Weights::Each(weights) if at.addr() != UNWEIGHTED && at.addr() != WEIGHTS_EMPTY => unsafe {
+        Weights::Each(weights) if at.addr() != MPI_UNWEIGHTED && at.addr() != MPI_WEIGHTS_EMPTY => unsafe {
             give(weights.iter().copied(), room, at)
         },
         _ => Ok(()),
@@ -378,9 +376,9 @@ pub(crate) unsafe fn mpi_dist_graph_neighbors(
 pub(crate) unsafe fn mpi_topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
     on_communicator("MPI_Topo_test", comm, |_, object| {
         let kind = match object.communicator.topology() {
-            Some(Topology::Cartesian(_)) => 211,
-            Some(Topology::Graph(_)) => 212,
-            Some(Topology::DistributedGraph(_)) => 213,
+            Some(Topology::Cartesian(_)) => MPI_CART,
+            Some(Topology::Graph(_)) => MPI_GRAPH,
+            Some(Topology::DistributedGraph(_)) => MPI_DIST_GRAPH,
             None => MPI_UNDEFINED,
         };
         unsafe { *place(status)? = kind };

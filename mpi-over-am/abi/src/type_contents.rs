@@ -10,31 +10,38 @@ use std::ffi::c_int;
 use mpi_over_am::ErrorClass;
 use mpi_over_am::datatype::{Combiner, Contents, Datatype, Predefined, TypeClass};
 
+use crate::constants::{
+    MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DARRAY, MPI_COMBINER_DUP, MPI_COMBINER_F90_COMPLEX,
+    MPI_COMBINER_F90_INTEGER, MPI_COMBINER_F90_REAL, MPI_COMBINER_HINDEXED, MPI_COMBINER_HINDEXED_BLOCK,
+    MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED, MPI_COMBINER_INDEXED_BLOCK, MPI_COMBINER_NAMED,
+    MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_SUBARRAY, MPI_COMBINER_VECTOR, MPI_DATATYPE_NULL,
+    MPI_TYPECLASS_COMPLEX, MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL, MPI_UNDEFINED,
+};
 use crate::data::any_datatype_of;
 use crate::datatypes::keep_datatype;
 use crate::errors::{Failure, Outcome, on_process, place};
 use crate::state::Mpi;
-use crate::types::{MPI_DATATYPE_NULL, MPI_Datatype, MPI_UNDEFINED};
+use crate::types::MPI_Datatype;
 
 /// The standard's numbers of the combiners (include/mpi.h).
 fn number_of(combiner: Combiner) -> c_int {
     match combiner {
-        Combiner::Named => 101,
-        Combiner::Dup => 102,
-        Combiner::Contiguous => 103,
-        Combiner::Vector => 104,
-        Combiner::Hvector => 105,
-        Combiner::Indexed => 106,
-        Combiner::Hindexed => 107,
-        Combiner::IndexedBlock => 108,
-        Combiner::HindexedBlock => 109,
-        Combiner::Struct => 110,
-        Combiner::Subarray => 111,
-        Combiner::Darray => 112,
-        Combiner::F90Real => 113,
-        Combiner::F90Complex => 114,
-        Combiner::F90Integer => 115,
-        Combiner::Resized => 116,
+        Combiner::Named => MPI_COMBINER_NAMED,
+        Combiner::Dup => MPI_COMBINER_DUP,
+        Combiner::Contiguous => MPI_COMBINER_CONTIGUOUS,
+        Combiner::Vector => MPI_COMBINER_VECTOR,
+        Combiner::Hvector => MPI_COMBINER_HVECTOR,
+        Combiner::Indexed => MPI_COMBINER_INDEXED,
+        Combiner::Hindexed => MPI_COMBINER_HINDEXED,
+        Combiner::IndexedBlock => MPI_COMBINER_INDEXED_BLOCK,
+        Combiner::HindexedBlock => MPI_COMBINER_HINDEXED_BLOCK,
+        Combiner::Struct => MPI_COMBINER_STRUCT,
+        Combiner::Subarray => MPI_COMBINER_SUBARRAY,
+        Combiner::Darray => MPI_COMBINER_DARRAY,
+        Combiner::F90Real => MPI_COMBINER_F90_REAL,
+        Combiner::F90Complex => MPI_COMBINER_F90_COMPLEX,
+        Combiner::F90Integer => MPI_COMBINER_F90_INTEGER,
+        Combiner::Resized => MPI_COMBINER_RESIZED,
     }
 }
 
@@ -234,9 +241,9 @@ pub(crate) unsafe fn mpi_type_match_size(
     on_process("MPI_Type_match_size", |mpi| {
         let refused = |what| Failure::new(ErrorClass::Argument, what);
         let class = match typeclass {
-            192 => TypeClass::Integer,
-            193 => TypeClass::Real,
-            194 => TypeClass::Complex,
+            MPI_TYPECLASS_INTEGER => TypeClass::Integer,
+            MPI_TYPECLASS_REAL => TypeClass::Real,
+            MPI_TYPECLASS_COMPLEX => TypeClass::Complex,
             other => return Err(refused(format!("{other} is no class of types (MPI_TYPECLASS_REAL)"))),
         };
         let bytes = u64::try_from(size).unwrap_or(0);

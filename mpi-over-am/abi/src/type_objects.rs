@@ -11,11 +11,12 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use mpi_over_am::attribute::{Attributes, ObjectKind};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
+use crate::constants::{MPI_DATATYPE_NULL, MPI_MAX_OBJECT_NAME};
 use crate::data::any_datatype_of;
 use crate::environment::give_string;
 use crate::errors::{Outcome, on_process, place};
 use crate::state::Mpi;
-use crate::types::{Callback, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::types::{Callback, MPI_Datatype};
 
 /// What programs hang onto datatypes, by handle: a datatype does not know it, and most have none.
 #[derive(Debug, Default)]
@@ -27,7 +28,7 @@ pub(crate) struct TypeObjects {
 }
 
 /// A name has room for its final zero in `MPI_MAX_OBJECT_NAME` bytes.
-const NAME_BYTES: usize = 128;
+const NAME_BYTES: usize = MPI_MAX_OBJECT_NAME;
 
 fn attributes_of(mpi: &Mpi, handle: MPI_Datatype) -> Attributes {
     mpi.types.attributes.borrow().get(&handle.0).cloned().unwrap_or_default()

@@ -6,6 +6,8 @@
 
 use std::ffi::c_int;
 
+use crate::constants::MPI_UNDEFINED;
+
 macro_rules! handle_types {
     ($($name:ident)*) => { $(
         #[doc = concat!("The handle `", stringify!($name), "`: a number in a pointer's clothes.")]
@@ -36,37 +38,6 @@ pub(crate) struct MPI_Status {
     /// Bytes received, as two halves; whether it was cancelled; the rest unused.
     pub(crate) internal: [c_int; 5],
 }
-
-pub(crate) const MPI_SUCCESS: c_int = 0;
-pub(crate) const MPI_UNDEFINED: c_int = -32766;
-pub(crate) const MPI_ANY_SOURCE: c_int = -1;
-pub(crate) const MPI_ANY_TAG: c_int = -2;
-pub(crate) const MPI_PROC_NULL: c_int = -3;
-
-pub(crate) const MPI_THREAD_SINGLE: c_int = 0;
-pub(crate) const MPI_THREAD_FUNNELED: c_int = 1024;
-pub(crate) const MPI_THREAD_SERIALIZED: c_int = 2048;
-pub(crate) const MPI_THREAD_MULTIPLE: c_int = 4096;
-
-pub(crate) const MPI_DATATYPE_NULL: MPI_Datatype = MPI_Datatype(0x200);
-pub(crate) const MPI_COMM_NULL: MPI_Comm = MPI_Comm(0x100);
-pub(crate) const MPI_COMM_WORLD: MPI_Comm = MPI_Comm(0x101);
-pub(crate) const MPI_COMM_SELF: MPI_Comm = MPI_Comm(0x102);
-pub(crate) const MPI_MESSAGE_NULL: MPI_Message = MPI_Message(0x128);
-pub(crate) const MPI_MESSAGE_NO_PROC: MPI_Message = MPI_Message(0x129);
-pub(crate) const MPI_ERRHANDLER_NULL: MPI_Errhandler = MPI_Errhandler(0x140);
-pub(crate) const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x141);
-pub(crate) const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x143);
-pub(crate) const MPI_GROUP_NULL: MPI_Group = MPI_Group(0x108);
-pub(crate) const MPI_GROUP_EMPTY: MPI_Group = MPI_Group(0x109);
-pub(crate) const MPI_WIN_NULL: MPI_Win = MPI_Win(0x110);
-pub(crate) const MPI_SESSION_NULL: MPI_Session = MPI_Session(0x120);
-pub(crate) const MPI_INFO_NULL: MPI_Info = MPI_Info(0x130);
-pub(crate) const MPI_INFO_ENV: MPI_Info = MPI_Info(0x131);
-pub(crate) const MPI_REQUEST_NULL: MPI_Request = MPI_Request(0x180);
-
-/// The address that means "the buffer is the other one".
-pub(crate) const IN_PLACE: usize = 1;
 
 /// An array of integers of the program's: of `int`, or of 64 bits.
 #[derive(Clone, Copy, Debug)]

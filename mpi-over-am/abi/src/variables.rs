@@ -14,36 +14,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::{COLLECTIVE_SETTINGS, Environment, JOB_SETTINGS, JobSettings, MPI_SETTINGS, Setting};
 
+use crate::constants::{
+    MPI_COUNT, MPI_INT, MPI_SUCCESS, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_CVAR_SET_NEVER,
+    MPI_T_ERR_CVAR_SET_NOT_NOW, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_INDEX,
+    MPI_T_ERR_INVALID_ITEM, MPI_T_ERR_INVALID_NAME, MPI_T_ERR_NOT_ACCESSIBLE, MPI_T_ERR_NOT_INITIALIZED,
+    MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL, MPI_T_SCOPE_ALL_EQ, MPI_T_SCOPE_CONSTANT,
+    MPI_T_SCOPE_LOCAL, MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
+    MPI_T_VERBOSITY_USER_DETAIL, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
+    MPI_THREAD_SINGLE,
+};
 use crate::performance::{Session, VARIABLES};
 use crate::state;
-use crate::types::{
-    MPI_Datatype, MPI_SUCCESS, MPI_T_cvar_handle, MPI_T_enum, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE,
-    MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,
-};
-
-pub(crate) const NOT_ACCESSIBLE: c_int = 1002;
-const NOT_INITIALIZED: c_int = 1003;
-pub(crate) const INVALID: c_int = 1006;
-pub(crate) const INVALID_INDEX: c_int = 1007;
-const INVALID_ITEM: c_int = 1008;
-pub(crate) const INVALID_HANDLE: c_int = 1010;
-pub(crate) const INVALID_NAME: c_int = 1011;
-const SET_NOT_NOW: c_int = 1014;
-const SET_NEVER: c_int = 1015;
-
-pub(crate) const INT: MPI_Datatype = MPI_Datatype(0x209);
-pub(crate) const COUNT: MPI_Datatype = MPI_Datatype(0x202);
-pub(crate) const NO_ENUM: MPI_T_enum = MPI_T_enum(0);
-pub(crate) const NO_OBJECT: c_int = 1;
-/// Scopes of control variables.
-const CONSTANT: c_int = 1;
-const LOCAL: c_int = 3;
-const ALL_EQUAL: c_int = 7;
-/// Whom a variable is for.
-pub(crate) const USER_BASIC: c_int = 9;
-const USER_DETAIL: c_int = 10;
-const TUNER_BASIC: c_int = 17;
-pub(crate) const TUNER_DETAIL: c_int = 18;
+use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
 
 /// Handles of enumerations and of variables start here.
 const HANDLES_FROM: usize = 0x1000;
@@ -85,7 +67,7 @@ fn tool() -> MutexGuard<'static, Tool> {
 pub(crate) fn in_tool(call: impl FnOnce(&mut Tool) -> Result<(), c_int>) -> c_int {
     let mut tool = tool();
     if tool.started == 0 {
-        return NOT_INITIALIZED;
+        return MPI_T_ERR_NOT_INITIALIZED;
     }
     call(&mut tool).err().unwrap_or(MPI_SUCCESS)
 }
@@ -122,7 +104,7 @@ pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
 
 /// An element of a table by its index.
 pub(crate) fn indexed<T>(table: &[T], index: c_int) -> Result<&T, c_int> {
-    usize::try_from(index).ok().and_then(|index| table.get(index)).ok_or(INVALID_INDEX)
+    usize::try_from(index).ok().and_then(|index| table.get(index)).ok_or(MPI_T_ERR_INVALID_INDEX)
 }
 
 /// The place of a name in a table.
@@ -134,10 +116,10 @@ pub(crate) unsafe fn index_of<'a>(
     mut names: impl Iterator<Item = &'a str>,
 ) -> Result<c_int, c_int> {
     if name.is_null() {
-        return Err(INVALID);
+        return Err(MPI_T_ERR_INVALID);
     }
     let name = unsafe { CStr::from_ptr(name) };
-    let place = names.position(|known| known.as_bytes() == name.to_bytes()).ok_or(INVALID_NAME)?;
+    let place = names.position(|known| known.as_bytes() == name.to_bytes()).ok_or(MPI_T_ERR_INVALID_NAME)?;
     Ok(place as c_int)
 }
 
@@ -151,7 +133,7 @@ pub(crate) unsafe fn mpi_t_init_thread(required: c_int, provided: *mut c_int) ->
 
 pub(crate) unsafe fn mpi_t_finalize() -> c_int {
     let mut tool = tool();
-    let Some(left) = tool.started.checked_sub(1) else { return NOT_INITIALIZED };
+    let Some(left) = tool.started.checked_sub(1) else { return MPI_T_ERR_NOT_INITIALIZED };
     tool.started = left;
     if left == 0 {
         tool.controls.clear();
@@ -178,10 +160,10 @@ pub(crate) fn start_environment(context: u32) -> mpi_over_am::Result<Environment
 
 /// The settings as they are now: the job's, and what was written.
 fn settings(tool: &Tool) -> Result<JobSettings, c_int> {
-    let mut settings = Environment::job_settings().map_err(|_| NOT_ACCESSIBLE)?;
+    let mut settings = Environment::job_settings().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
     for setting in JOB_SETTINGS {
         if let Some(text) = tool.written.get(setting.name) {
-            setting.store(&mut settings, text).map_err(|_| INVALID)?;
+            setting.store(&mut settings, text).map_err(|_| MPI_T_ERR_INVALID)?;
         }
     }
     Ok(settings)
@@ -189,12 +171,12 @@ fn settings(tool: &Tool) -> Result<JobSettings, c_int> {
 
 /// The enumeration of a setting that is a word.
 fn enum_of(setting: &Setting, index: c_int) -> MPI_T_enum {
-    if setting.choices.is_empty() { NO_ENUM } else { MPI_T_enum(HANDLES_FROM + index as usize) }
+    if setting.choices.is_empty() { MPI_T_ENUM_NULL } else { MPI_T_enum(HANDLES_FROM + index as usize) }
 }
 
 fn setting_of_enum(handle: MPI_T_enum) -> Result<&'static Setting, c_int> {
     let setting = handle.0.checked_sub(HANDLES_FROM).and_then(|index| JOB_SETTINGS.get(index));
-    setting.filter(|setting| !setting.choices.is_empty()).ok_or(INVALID_HANDLE)
+    setting.filter(|setting| !setting.choices.is_empty()).ok_or(MPI_T_ERR_INVALID_HANDLE)
 }
 
 pub(crate) unsafe fn mpi_t_enum_get_info(
@@ -221,7 +203,7 @@ pub(crate) unsafe fn mpi_t_enum_get_item(
     name_len: *mut c_int,
 ) -> c_int {
     in_tool(|_| {
-        let choice = indexed(setting_of_enum(enumtype)?.choices, indx).map_err(|_| INVALID_ITEM)?;
+        let choice = indexed(setting_of_enum(enumtype)?.choices, indx).map_err(|_| MPI_T_ERR_INVALID_ITEM)?;
         unsafe {
             put(value, indx);
             put_string(choice, name, name_len);
@@ -240,11 +222,11 @@ pub(crate) unsafe fn mpi_t_cvar_get_num(num_cvar: *mut c_int) -> c_int {
 /// Whom a setting is for, and who has to set it alike.
 fn rank_of(setting: &Setting) -> (c_int, c_int) {
     match setting.name {
-        "debug" | "dump_queues" => (USER_BASIC, LOCAL),
-        name if COLLECTIVE_SETTINGS.contains(&name) => (TUNER_DETAIL, ALL_EQUAL),
-        "posted_receives_max" | "long_sends_max" => (TUNER_BASIC, LOCAL),
-        name if MPI_SETTINGS.contains(&name) => (TUNER_BASIC, ALL_EQUAL),
-        _ => (USER_DETAIL, CONSTANT),
+        "debug" | "dump_queues" => (MPI_T_VERBOSITY_USER_BASIC, MPI_T_SCOPE_LOCAL),
+        name if COLLECTIVE_SETTINGS.contains(&name) => (MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_SCOPE_ALL_EQ),
+        "posted_receives_max" | "long_sends_max" => (MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_SCOPE_LOCAL),
+        name if MPI_SETTINGS.contains(&name) => (MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_SCOPE_ALL_EQ),
+        _ => (MPI_T_VERBOSITY_USER_DETAIL, MPI_T_SCOPE_CONSTANT),
     }
 }
 
@@ -269,9 +251,9 @@ pub(crate) unsafe fn mpi_t_cvar_get_info(
             put_string(setting.name, name, name_len);
             put_string(&text, desc, desc_len);
             put(verbosity, for_whom);
-            put(datatype, if setting.choices.is_empty() { COUNT } else { INT });
+            put(datatype, if setting.choices.is_empty() { MPI_COUNT } else { MPI_INT });
             put(enumtype, enum_of(setting, cvar_index));
-            put(bind, NO_OBJECT);
+            put(bind, MPI_T_BIND_NO_OBJECT);
             put(scope, alike);
         }
         Ok(())
@@ -295,7 +277,7 @@ pub(crate) unsafe fn mpi_t_cvar_handle_alloc(
     in_tool(|tool| {
         indexed(JOB_SETTINGS, cvar_index)?;
         if handle.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
         let number = tool.new_handle();
         tool.controls.insert(number, cvar_index as usize);
@@ -310,23 +292,23 @@ pub(crate) unsafe fn mpi_t_cvar_handle_alloc(
 pub(crate) unsafe fn mpi_t_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
     in_tool(|tool| {
         if handle.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
-        tool.controls.remove(&unsafe { *handle }.0).ok_or(INVALID_HANDLE)?;
+        tool.controls.remove(&unsafe { *handle }.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
         unsafe { *handle = MPI_T_cvar_handle(0) };
         Ok(())
     })
 }
 
 fn setting_of(tool: &Tool, handle: MPI_T_cvar_handle) -> Result<&'static Setting, c_int> {
-    tool.controls.get(&handle.0).map(|&index| &JOB_SETTINGS[index]).ok_or(INVALID_HANDLE)
+    tool.controls.get(&handle.0).map(|&index| &JOB_SETTINGS[index]).ok_or(MPI_T_ERR_INVALID_HANDLE)
 }
 
 pub(crate) unsafe fn mpi_t_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
     in_tool(|tool| {
         let setting = setting_of(tool, handle)?;
         if buf.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
         let text = setting.plain_value(&settings(tool)?);
         if setting.choices.is_empty() {
@@ -334,7 +316,8 @@ pub(crate) unsafe fn mpi_t_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void
             let number = text.parse::<u64>().map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX));
             unsafe { buf.cast::<i64>().write_unaligned(number) };
         } else {
-            let place = setting.choices.iter().position(|&choice| choice == text).ok_or(NOT_ACCESSIBLE)?;
+            let place =
+                setting.choices.iter().position(|&choice| choice == text).ok_or(MPI_T_ERR_NOT_ACCESSIBLE)?;
             unsafe { buf.cast::<c_int>().write_unaligned(place as c_int) };
         }
         Ok(())
@@ -345,13 +328,13 @@ pub(crate) unsafe fn mpi_t_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_v
     in_tool(|tool| {
         let setting = setting_of(tool, handle)?;
         if !MPI_SETTINGS.contains(&setting.name) && !COLLECTIVE_SETTINGS.contains(&setting.name) {
-            return Err(SET_NEVER);
+            return Err(MPI_T_ERR_CVAR_SET_NEVER);
         }
         if state::stage().0 {
-            return Err(SET_NOT_NOW);
+            return Err(MPI_T_ERR_CVAR_SET_NOT_NOW);
         }
         if buf.is_null() {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
         let text = if setting.choices.is_empty() {
             match unsafe { buf.cast::<i64>().read_unaligned() } {
@@ -360,9 +343,9 @@ pub(crate) unsafe fn mpi_t_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_v
             }
         } else {
             let place = unsafe { buf.cast::<c_int>().read_unaligned() };
-            (*indexed(setting.choices, place).map_err(|_| INVALID)?).to_owned()
+            (*indexed(setting.choices, place).map_err(|_| MPI_T_ERR_INVALID)?).to_owned()
         };
-        setting.store(&mut settings(tool)?, &text).map_err(|_| INVALID)?;
+        setting.store(&mut settings(tool)?, &text).map_err(|_| MPI_T_ERR_INVALID)?;
         tool.written.insert(setting.name, text);
         Ok(())
     })
@@ -404,14 +387,14 @@ const CATEGORIES: [Category; 5] = [
         name: "queues",
         about: "What waits in this task now",
         has_control: |_| false,
-        has_performance: |class| class == crate::performance::LEVEL,
+        has_performance: |class| class == MPI_T_PVAR_CLASS_LEVEL,
         inside: &[],
     },
     Category {
         name: "traffic",
         about: "What this task has done since MPI started",
         has_control: |_| false,
-        has_performance: |class| class == crate::performance::COUNTER,
+        has_performance: |class| class == MPI_T_PVAR_CLASS_COUNTER,
         inside: &[],
     },
 ];
@@ -478,9 +461,9 @@ unsafe fn members(
 ) -> c_int {
     in_tool(|_| {
         let members = members(indexed(&CATEGORIES, cat_index)?);
-        let count = members.len().min(usize::try_from(len).map_err(|_| INVALID)?);
+        let count = members.len().min(usize::try_from(len).map_err(|_| MPI_T_ERR_INVALID)?);
         if to.is_null() && count > 0 {
-            return Err(INVALID);
+            return Err(MPI_T_ERR_INVALID);
         }
         for (at, &member) in members[..count].iter().enumerate() {
             unsafe { *to.add(at) = member };
@@ -543,14 +526,14 @@ pub(crate) unsafe fn mpi_t_category_changed(update: *mut c_int) -> c_int {
 pub(crate) fn no_such_thing(function: &str) -> c_int {
     in_tool(|_| {
         Err(if function.ends_with("_get_index") {
-            INVALID_NAME
+            MPI_T_ERR_INVALID_NAME
         } else if function.contains("_source_")
             || function.ends_with("_event_get_info")
             || function.ends_with("_event_handle_alloc")
         {
-            INVALID_INDEX
+            MPI_T_ERR_INVALID_INDEX
         } else {
-            INVALID_HANDLE
+            MPI_T_ERR_INVALID_HANDLE
         })
     })
 }

@@ -14,16 +14,18 @@ use mpi_over_am::{ErrorClass, WindowMemory};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::communicators::NAME_ROOM;
+use crate::constants::{
+    MPI_ERRORS_ARE_FATAL, MPI_SUCCESS, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
+    MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
+    MPI_WIN_MODEL, MPI_WIN_NULL, MPI_WIN_SIZE, MPI_WIN_UNIFIED,
+};
 use crate::environment::give_string;
 use crate::errhandlers::{KeptErrhandler, raise_through};
 use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process, place};
 use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
-use crate::shared_windows::SharedMemory;
 use crate::state::{Mpi, enter};
-use crate::types::{
-    Callback, MPI_Comm, MPI_ERRORS_ARE_FATAL, MPI_Group, MPI_Info, MPI_SUCCESS, MPI_WIN_NULL, MPI_Win,
-};
+use crate::types::{Callback, MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
 
 /// A window, and what C's handle of it needs besides: attributes have addresses.
 #[derive(Debug)]
@@ -31,17 +33,13 @@ pub(crate) struct WindowObject {
     pub(crate) window: Window,
     pub(crate) errhandler: KeptErrhandler,
     pub(crate) handle: Cell<MPI_Win>,
+    /// The address that `MPI_WIN_BASE` is.
+    base: usize,
     size: i64,
     unit: c_int,
     flavor: c_int,
     model: c_int,
-    /// What the window lies in, if all tasks share it. It goes after the window.
-    pub(crate) shared: Option<SharedMemory>,
 }
-
-/// `MPI_WIN_FLAVOR_SHARED`.
-pub(crate) const SHARED: c_int = 314;
-const UNIFIED: c_int = 321;
 
 /// What a failure about a window does: its error handler runs.
 #[cold]
@@ -84,36 +82,26 @@ pub(crate) fn on_window(
     }
 }
 
-fn keep(mpi: &Mpi, window: Window, at: *mut MPI_Win) -> Outcome<()> {
-    let flavor = match window.flavor() {
-        Flavor::Created => 311,
-        Flavor::Allocated => 312,
-        Flavor::Dynamic => 313,
-        Flavor::Shared => SHARED,
-    };
-    keep_as(mpi, window, flavor, None, at)
-}
-
 /// A handle for a window.
 ///
 /// # Errors
 /// There are a million.
-pub(crate) fn keep_as(
-    mpi: &Mpi,
-    window: Window,
-    flavor: c_int,
-    shared: Option<SharedMemory>,
-    at: *mut MPI_Win,
-) -> Outcome<()> {
+pub(crate) fn keep(mpi: &Mpi, window: Window, base: usize, at: *mut MPI_Win) -> Outcome<()> {
+    let flavor = match window.flavor() {
+        Flavor::Created => MPI_WIN_FLAVOR_CREATE,
+        Flavor::Allocated => MPI_WIN_FLAVOR_ALLOCATE,
+        Flavor::Dynamic => MPI_WIN_FLAVOR_DYNAMIC,
+        Flavor::Shared => MPI_WIN_FLAVOR_SHARED,
+    };
     let object = Rc::new(WindowObject {
+        base,
         size: window.size() as i64,
         unit: window.unit() as c_int,
         window,
         errhandler: KeptErrhandler::new(MPI_ERRORS_ARE_FATAL),
         handle: Cell::new(MPI_WIN_NULL),
         flavor,
-        model: UNIFIED,
-        shared,
+        model: MPI_WIN_UNIFIED,
     });
     let handle = mpi.windows.insert(Rc::clone(&object));
     let handle = handle.ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million windows exist"))?;
@@ -157,7 +145,8 @@ pub(crate) unsafe fn mpi_win_create_c(
         }
         let memory = unsafe { WindowMemory::from_raw(base.cast(), size) };
         place(win)?;
-        keep(mpi, object.communicator.create_window(memory, unit, &info)?, win)
+        // The program's own address, also of no byte.
+        keep(mpi, object.communicator.create_window(memory, unit, &info)?, base.expose_provenance(), win)
     })
 }
 
@@ -174,14 +163,16 @@ pub(crate) unsafe fn mpi_win_allocate_c(
         let (_, baseptr) = (place(win)?, place(baseptr)?);
         let window = object.communicator.allocate_window(size, unit, &info)?;
         unsafe { *baseptr.cast::<*mut u8>() = window.base() };
-        keep(mpi, window, win)
+        let base = window.base().expose_provenance();
+        keep(mpi, window, base, win)
     })
 }
 
 pub(crate) unsafe fn mpi_win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
     on_communicator("MPI_Win_create_dynamic", comm, |mpi, object| {
         place(win)?;
-        keep(mpi, object.communicator.create_dynamic_window(&info_of(info)?)?, win)
+        // MPI_BOTTOM, from which its addresses count.
+        keep(mpi, object.communicator.create_dynamic_window(&info_of(info)?)?, 0, win)
     })
 }
 
@@ -307,11 +298,11 @@ pub(crate) unsafe fn mpi_win_get_attr(
 ) -> c_int {
     on_window("MPI_Win_get_attr", win, |mpi, object| {
         let found = match keyval {
-            601 => Some(object.window.base().expose_provenance()),
-            602 => Some((&raw const object.unit).expose_provenance()),
-            603 => Some((&raw const object.size).expose_provenance()),
-            604 => Some((&raw const object.flavor).expose_provenance()),
-            605 => Some((&raw const object.model).expose_provenance()),
+            MPI_WIN_BASE => Some(object.base),
+            MPI_WIN_DISP_UNIT => Some((&raw const object.unit).expose_provenance()),
+            MPI_WIN_SIZE => Some((&raw const object.size).expose_provenance()),
+            MPI_WIN_CREATE_FLAVOR => Some((&raw const object.flavor).expose_provenance()),
+            MPI_WIN_MODEL => Some((&raw const object.model).expose_provenance()),
             other => object.window.attribute(&keyval_of(mpi, other)?)?.map(|value| value as usize),
         };
         unsafe { give_attribute(found, value, flag) }

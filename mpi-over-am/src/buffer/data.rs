@@ -103,19 +103,14 @@ impl Elements {
         let base = Base(self.base.0.wrapping_add_signed(by as isize));
         Self { base, count, datatype: self.datatype.clone() }
     }
-
-    fn retyped(&self, by: i64, count: u64, datatype: &Datatype) -> Self {
-        let base = Base(self.base.0.wrapping_add_signed(by as isize));
-        Self { base, count, datatype: datatype.clone() }
-    }
 }
 
 impl SendData {
     /// `count` elements of `datatype`, with the displacements counted from `at` (null for addresses as displacements).
     ///
     /// # Safety
-    /// All bytes of the elements are readable, and nobody writes them, until the operation that gets the value (or a part or
-    /// clone of it) has ended.
+    /// All bytes of the elements are readable, and nobody writes them, until the last operation that gets the value or a clone of it has
+    /// ended. Each call that takes the value is one.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: *const u8, count: u64, datatype: &Datatype) -> Self {
@@ -164,7 +159,7 @@ impl SendData {
 
     /// `count` elements, the first one `first` extents further on. Its memory must be promised as well.
     #[must_use]
-    pub fn part(&self, first: i64, count: u64) -> Self {
+    pub(crate) fn part(&self, first: i64, count: u64) -> Self {
         Self(self.0.part(first, count))
     }
 
@@ -184,8 +179,8 @@ impl RecvData {
     /// As [`SendData::new`].
     ///
     /// # Safety
-    /// All bytes of the elements are writable, no two are the same, and nobody else reads or writes them, until the operation
-    /// that gets the value (or a part or clone of it) has ended.
+    /// All bytes of the elements are writable, no two are the same, and nobody else reads or writes them, until the last operation
+    /// that gets the value or a clone of it has ended. Each call that takes the value is one.
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: *mut u8, count: u64, datatype: &Datatype) -> Self {
@@ -234,19 +229,13 @@ impl RecvData {
 
     /// `count` elements, the first one `first` extents further on. Its memory must be promised as well.
     #[must_use]
-    pub fn part(&self, first: i64, count: u64) -> Self {
+    pub(crate) fn part(&self, first: i64, count: u64) -> Self {
         Self(self.0.part(first, count))
-    }
-
-    /// `count` elements of another type, `by` bytes further on. Their memory must be promised as well.
-    #[must_use]
-    pub fn retyped(&self, by: i64, count: u64, datatype: &Datatype) -> Self {
-        Self(self.0.retyped(by, count, datatype))
     }
 
     /// The same memory, to be read.
     #[must_use]
-    pub fn as_send(&self) -> SendData {
+    pub(crate) fn as_send(&self) -> SendData {
         SendData(self.0.clone())
     }
 
@@ -277,14 +266,8 @@ impl RecvData {
 }
 
 impl SendData {
-    /// `count` elements of another type, `by` bytes further on. Their memory must be promised as well.
-    #[must_use]
-    pub fn retyped(&self, by: i64, count: u64, datatype: &Datatype) -> Self {
-        Self(self.0.retyped(by, count, datatype))
-    }
-
     /// Copies the elements to others, which do not overlap them, as many bytes as fit; how many that were.
-    pub fn copy_to(&self, to: &RecvData) -> u64 {
+    pub(crate) fn copy_to(&self, to: &RecvData) -> u64 {
         let len = self.packed_len().min(to.packed_len());
         if let (Some(from), Some(to)) = (self.as_bytes(), to.as_buffer()) {
             from.copy_to_buffer(to);
@@ -370,19 +353,19 @@ impl Gatherer for Gather {
         self.layout.size()
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room) {
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
         let end = offset.saturating_add(len as u64).min(self.layout.size());
         self.layout.visit(offset.min(end), end, &mut Writing { base: self.base, room });
     }
 }
 
 /// Copies pieces into a NIC's buffer.
-struct Writing<'a> {
+struct Writing<'a, 'r> {
     base: Base,
-    room: &'a mut Room,
+    room: &'a mut Room<'r>,
 }
 
-impl Visit for Writing<'_> {
+impl Visit for Writing<'_, '_> {
     #[inline(always)]
     fn block(&mut self, at: i64, len: u64) {
         // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.

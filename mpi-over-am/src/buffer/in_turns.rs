@@ -1,14 +1,11 @@
 //! What belongs to one thread at a time, for several threads that take turns.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use am_core::fabric::Fabric;
+use am_core::turns::{self, Turns};
 
 use crate::shared::Inside;
-
-/// How often a thread looks whether its turn has come before it rings again: the sleeper may just have lain down.
-const LOOKS_BETWEEN_RINGS: u32 = 50;
 
 /// What may go from thread to thread as a whole, though its parts may not one by one.
 ///
@@ -26,9 +23,7 @@ unsafe impl<F: Fabric + Send> Isolated for Inside<F> {}
 /// A value for one thread at a time, whichever that is.
 #[derive(Debug)]
 pub(crate) struct InTurns<T> {
-    value: Mutex<Whole<T>>,
-    /// Threads that wait for their turn.
-    wanting: AtomicUsize,
+    turns: Turns<Whole<T>>,
     /// Which thread has its turn; 0: none.
     owner: AtomicUsize,
 }
@@ -43,15 +38,14 @@ unsafe impl<T: Isolated> Send for Whole<T> {}
 /// A thread's turn. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<'a, T> {
-    guard: MutexGuard<'a, Whole<T>>,
+    turn: turns::Turn<'a, Whole<T>>,
     owner: &'a AtomicUsize,
 }
 
 impl<T> InTurns<T> {
     /// Nobody's turn yet.
     pub(crate) fn new(value: T) -> Self {
-        let value = Mutex::new(Whole(value));
-        Self { value, wanting: AtomicUsize::new(0), owner: AtomicUsize::new(0) }
+        Self { turns: Turns::new(Whole(value)), owner: AtomicUsize::new(0) }
     }
 
     /// The calling thread's turn; `None` if it has one already. `wake` wakes a thread that sleeps during its turn.
@@ -60,57 +54,26 @@ impl<T> InTurns<T> {
         if self.owner.load(Ordering::Relaxed) == this_thread() {
             return None;
         }
-        let guard = self.try_lock().unwrap_or_else(|| self.wait_for_turn(wake));
+        let turn = self.turns.enter(wake);
         self.owner.store(this_thread(), Ordering::Relaxed);
-        Some(Turn { guard, owner: &self.owner })
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wait_for_turn(&self, wake: impl Fn()) -> MutexGuard<'_, Whole<T>> {
-        // SeqCst, with the load of `is_wanted`: who is about to sleep sees this, or is woken after it lies down.
-        self.wanting.fetch_add(1, Ordering::SeqCst);
-        let guard = loop {
-            wake();
-            let mut looks = 0..LOOKS_BETWEEN_RINGS;
-            let found = looks.find_map(|_| {
-                std::thread::yield_now();
-                self.try_lock()
-            });
-            if let Some(guard) = found {
-                break guard;
-            }
-        };
-        self.wanting.fetch_sub(1, Ordering::SeqCst);
-        guard
+        Some(Turn { turn, owner: &self.owner })
     }
 
     /// Whether a thread waits for its turn.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wanting.load(Ordering::SeqCst) > 0
+        self.turns.is_wanted()
     }
 
     /// Lets those have their turn who wait for it. The caller has none.
     pub(crate) fn give_way(&self) {
-        while self.is_wanted() {
-            std::thread::yield_now();
-        }
-    }
-
-    fn try_lock(&self) -> Option<MutexGuard<'_, Whole<T>>> {
-        match self.value.try_lock() {
-            Ok(guard) => Some(guard),
-            // A thread that panicked during its turn has left the value whole: its own calls undo or finish what they began.
-            Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.turns.give_way();
     }
 }
 
 impl<T> Turn<'_, T> {
     /// The value, during the turn.
     pub(crate) fn value(&mut self) -> &mut T {
-        &mut self.guard.0
+        &mut self.turn.0
     }
 }
 

@@ -24,7 +24,7 @@ impl WindowMemory {
         #[derive(Debug)]
         struct TheProgram;
         impl BlockOwner for TheProgram {
-            fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+            unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
         }
         match NonNull::new(at) {
             // SAFETY: the caller's promise; the owner takes nothing back, so the program frees its memory itself.

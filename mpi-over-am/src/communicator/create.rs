@@ -417,7 +417,8 @@ impl<F: Fabric> Communicator<F> {
         all
     }
 
-    /// What each task of this side has to say, by rank. All give equally many words.
+    /// What each task of this side has to say, by rank; all give equally many words, and at least one. Threads that take turns have
+    /// theirs while it waits.
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let mut all = local.placed_words(own);

@@ -44,16 +44,21 @@ impl Distribution {
     /// What stands for no argument in the contents of a type (`MPI_DISTRIBUTE_DFLT_DARG`).
     pub const DEFAULT_ARGUMENT: i64 = 19;
 
-    /// The constants of the C interface: the distribution and its argument, `MPI_DISTRIBUTE_DFLT_DARG` for none.
-    const fn constants(self) -> (i64, i64) {
-        let (constant, len) = match self {
-            Self::Block(len) => (17, len),
-            Self::Cyclic(len) => (18, len),
-            Self::None => (16, None),
-        };
-        match len {
-            Some(len) => (constant, len.cast_signed()),
-            None => (constant, Self::DEFAULT_ARGUMENT),
+    /// The constant of the C interface, as a type's contents hold it.
+    #[must_use]
+    pub const fn constant(self) -> i64 {
+        match self {
+            Self::None => 16,
+            Self::Block(_) => 17,
+            Self::Cyclic(_) => 18,
+        }
+    }
+
+    /// The argument of the C interface: `MPI_DISTRIBUTE_DFLT_DARG` for none.
+    const fn argument(self) -> i64 {
+        match self {
+            Self::Block(Some(len)) | Self::Cyclic(Some(len)) => len.cast_signed(),
+            _ => Self::DEFAULT_ARGUMENT,
         }
     }
 }
@@ -133,7 +138,8 @@ impl Datatype {
             let coordinate = rank / tasks_behind % tasks;
             taken.push(share(dimension, whole, distribution, tasks, coordinate)?);
         }
-        let constants = distributions.iter().map(|distribution| distribution.constants());
+        let constants =
+            distributions.iter().map(|distribution| (distribution.constant(), distribution.argument()));
         let contents = Contents::new(Combiner::Darray)
             .integers([size, rank, lengths.len() as u64])
             .integers(lengths.iter().copied())

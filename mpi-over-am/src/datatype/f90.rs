@@ -92,8 +92,8 @@ impl Datatype {
     }
 }
 
-/// `MPI_UNDEFINED`.
-const UNDEFINED: i64 = -32766;
+/// What stands for a number that the program has not said, in the contents of a type (`MPI_UNDEFINED`).
+pub const UNDEFINED: i64 = -32766;
 
 fn real(call: &'static str, precision: Option<u32>, range: Option<u32>) -> Result<(Predefined, Predefined)> {
     if precision.is_none() && range.is_none() {

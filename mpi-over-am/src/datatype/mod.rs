@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use arrays::{Distribution, Order};
 pub use contents::{Combiner, Contents, LargeContents};
-pub use f90::TypeClass;
+pub use f90::{TypeClass, UNDEFINED};
 pub(crate) use layout::{Layout, Visit};
 pub use predefined::{Kind, Predefined};
 use signature::Signature;

@@ -160,6 +160,12 @@ impl<M> EarlyArrivalQueue<M> {
         self.short.remove(position).map(|entry| (entry.key, entry.payload))
     }
 
+    /// Takes out the earliest message that is wanted; `None` if there is none. Looks at each message.
+    pub fn remove_if(&mut self, is_wanted: impl Fn(&M) -> bool) -> Option<(Envelope, M)> {
+        let found = self.iter().find(|(_, _, message)| is_wanted(message)).map(|(handle, ..)| handle);
+        found.and_then(|handle| self.remove(handle))
+    }
+
     /// The messages that wait, in the order in which they arrived.
     pub fn iter(&self) -> impl Iterator<Item = (EarlyHandle, &Envelope, &M)> {
         let short = self.short.iter().map(|entry| {

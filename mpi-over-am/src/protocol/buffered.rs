@@ -12,7 +12,7 @@ use super::{Mode, Route, start_send};
 use crate::buffer::{LentMemory, OwnedMemory, SendData, bytes_to_keep};
 use crate::error::{Error, Result};
 use crate::request::RequestId;
-use crate::state::State;
+use crate::state::{State, is_over};
 
 /// What a message takes in the attached buffer beside its data, at most (`MPI_BSEND_OVERHEAD`).
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
@@ -296,6 +296,11 @@ pub(crate) fn flush<F: Fabric>(state: &mut State<F>, owner: BufferOwner) -> Resu
 pub(crate) fn messages_in<F: Fabric>(state: &State<F>, owner: BufferOwner) -> Vec<RequestId> {
     let attached = state.buffers.by_owner.get(&owner);
     attached.map_or(Vec::new(), |attached| attached.in_use.iter().map(|segment| segment.request).collect())
+}
+
+/// The oldest message in a buffer that has not gone.
+pub(crate) fn first_under_way<F: Fabric>(state: &mut State<F>, owner: BufferOwner) -> Option<RequestId> {
+    messages_in(state, owner).into_iter().find(|&message| !is_over(&mut state.context, message))
 }
 
 /// Waits until all messages have gone from a buffer, and gives its memory back; `None` if there is none.

@@ -33,7 +33,9 @@ use crate::state::State;
 
 pub use buffered::BSEND_OVERHEAD_BYTES;
 pub use buffered::{BufferOwner, SendBuffer};
-pub(crate) use buffered::{Buffers, detach, flush, messages_in, send_buffered, send_buffered_data};
+pub(crate) use buffered::{
+    Buffers, detach, first_under_way, flush, messages_in, send_buffered, send_buffered_data,
+};
 pub(crate) use eager::goes_now;
 pub(crate) use receive::{
     Receive, Room, end, receive, receive_data, receive_data_as, receive_data_by, receive_window_as,

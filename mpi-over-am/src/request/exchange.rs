@@ -100,9 +100,16 @@ impl<F: Fabric> Communicator<F> {
         Ok(join(&mut state, vec![receive, send]))
     }
 
-    /// What the caller got wrong is found before either half starts: a receive takes a message that is here already at once, and
-    /// could not give it back.
-    fn check_exchange(&self, (dest, send_tag): (u32, i32), (source, recv_tag): (Source, Tag)) -> Result<()> {
+    /// Checks the arguments of a send and a receive that are to be started together, before either half starts: a receive takes a
+    /// message that is here already at once, and could not give it back.
+    ///
+    /// # Errors
+    /// As [`isend_data`](Self::isend_data) and [`irecv_data`](Self::irecv_data) for a rank or a tag that does not exist.
+    pub fn check_exchange(
+        &self,
+        (dest, send_tag): (u32, i32),
+        (source, recv_tag): (Source, Tag),
+    ) -> Result<()> {
         if let Err(error) = self.route(Space::PointToPoint, dest, send_tag) {
             to_nobody(dest, send_tag, error)?;
         }

@@ -51,19 +51,41 @@ impl<F: Fabric> Communicator<F> {
         }
     }
 
-    /// Withdraws a receive that has not met its message (`MPI_Cancel`): it is over then, with
-    /// [`Error::Cancelled`](crate::Error::Cancelled). Anything else goes on. Whether it was withdrawn.
+    /// Withdraws an operation that has not met its other half (`MPI_Cancel`): it ends with
+    /// [`Error::Cancelled`](crate::Error::Cancelled). Returns whether it is certain now that it was withdrawn, as of a receive. A
+    /// send whose message has been announced is given up; its wait tells whether its receiver had matched it before, and takes as
+    /// long as the receiver takes to look at what has arrived. A collective or partitioned operation goes on.
     ///
     /// # Errors
     /// A request that does not exist.
     pub fn cancel(&self, request: RequestId) -> Result<bool> {
         let mut state = self.state()?;
         state.handlers().requests.check(request)?;
-        let is_posted = matches!(state.handlers().requests.phase(request), Phase::Posted(_));
-        if is_posted {
-            protocol::end(&mut state, request);
+        match state.handlers().requests.phase(request) {
+            Phase::Posted(_) => protocol::end(&mut state, request),
+            Phase::Moving if !state.handlers().requests.is_receive(request) => {
+                state.context.give_up(request.number());
+            }
+            _ => {}
         }
-        Ok(is_posted)
+        Ok(state.handlers().requests.was_cancelled(request))
+    }
+
+    /// Ends an operation that no request names any more, whatever its state: what has met no other half is withdrawn, and bytes in
+    /// motion are waited for. Nothing uses its memory when this returns. Nothing happens if it is over and its result was taken.
+    pub fn abandon(&self, request: RequestId) {
+        let Some(mut state) = self.state_to_end() else { return };
+        if state.handlers().requests.check(request).is_err() {
+            return;
+        }
+        match state.handlers().requests.phase(request) {
+            Phase::Inactive => free(&mut state, request),
+            _ => {
+                protocol::end(&mut state, request);
+                // The caller has the error for which it gives the operation up.
+                let _ = state.handlers().requests.take(request);
+            }
+        }
     }
 
     /// Ends an operation whose memory goes back to its owner: nothing uses it any more when this returns.

@@ -35,11 +35,13 @@ pub struct Scope<'scope, 'env: 'scope, F: Fabric> {
 }
 
 /// An operation of a scope. What becomes of this value does not matter to memory: the scope knows of the operation.
+///
+/// Its lifetime is invariant, so that only the scope that started the operation can wait for it.
 #[must_use = "an operation is over only after a wait, by itself or at the end of its scope"]
 #[derive(Debug)]
 pub struct Request<'scope> {
     id: RequestId,
-    _scope: PhantomData<&'scope ()>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
 }
 
 /// What [`Scope::test`] finds.

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use am_core::error::Refusal;
 use am_core::handler::{Delivered, Place};
 
 use super::persistent::Recipe;
@@ -135,6 +136,11 @@ impl Default for Requests {
     }
 }
 
+/// Whether a message ended because its sender gave it up, and its receiver had not matched it.
+fn is_withdrawn(error: &am_core::error::Error) -> bool {
+    matches!(error, am_core::error::Error::Refused { why: Refusal::Withdrawn, .. })
+}
+
 impl Requests {
     /// A new request for a scope (0: none).
     pub(crate) fn insert(&mut self, is_receive: bool, scope: u32) -> RequestId {
@@ -233,6 +239,7 @@ impl Requests {
         let Some(record) = self.get_mut(id) else { return };
         let placed = placed.min(record.room);
         record.failure = match outcome {
+            Err(error) if is_withdrawn(&error) && !record.is_receive => Some(Box::new(Error::Cancelled)),
             Err(error) => Some(Box::new(Error::Core(*error))),
             Ok(()) if record.is_receive && placed != len => Some(Box::new(Error::Truncated {
                 source_rank: record.status.source,

@@ -10,7 +10,7 @@ use crate::environment::JobFabric;
 use crate::error::{Error, Result};
 use crate::info::Info;
 use crate::op::PredefinedOp;
-use crate::window::{Assertion, Flavor, Number, Sized};
+use crate::window::{Assertion, Flavor, Number};
 
 /// Elements of each task of a communicator that all threads of all of them load and store: as
 /// [`SharedWindow`](crate::window::SharedWindow). Clones are handles on the same ones.
@@ -36,7 +36,7 @@ impl<F: Fabric> SharedCommunicator<F> {
         let too_large = || Error::TooLarge { call: "allocate_shared_window" };
         let bytes = count.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
         let unit = u32::try_from(size_of::<T>()).map_err(|_| too_large())?;
-        let memory = |inside: &crate::communicator::Communicator<F>| Sized::alloc(inside, bytes).map(Some);
+        let memory = |own: &Self| own.share_part(bytes, info).map(Some);
         let window = self.new_window(Flavor::Shared, memory, unit, info)?;
         window.with(crate::window::Window::check_units)?;
         window.lock_all(Assertion::NO_CHECK)?;

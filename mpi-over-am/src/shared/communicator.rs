@@ -151,7 +151,10 @@ impl<F: Fabric> SharedCommunicator<F> {
         // Both operations have ended when their `carry_out` returns or unwinds.
         lend_to_receive(buffer, |room| {
             let room = RecvData::from_buffer(room);
-            let receive = |inside: &Communicator<F>| inside.irecv_data(&room, source, recv_tag);
+            let receive = |inside: &Communicator<F>| {
+                inside.check_exchange((dest, send_tag), (source, recv_tag))?;
+                inside.irecv_data(&room, source, recv_tag)
+            };
             shared.inner.carry_out_beside(*number, receive, || self.send(data, dest, send_tag))
         })
     }

@@ -58,8 +58,9 @@ impl<T: Send + 'static, F: Fabric> SharedRequest<T, F> {
         requests.into_iter().map(Self::wait).collect()
     }
 
-    /// Withdraws a receive that has not met its message (`MPI_Cancel`): the wait then gives
-    /// [`Error::Cancelled`](crate::Error::Cancelled). Anything else goes on. Whether it was withdrawn.
+    /// Withdraws an operation that has not met its other half (`MPI_Cancel`): the wait then gives
+    /// [`Error::Cancelled`](crate::Error::Cancelled). Returns whether it is certain now that it was withdrawn; of a send the wait
+    /// tells. See [`Communicator::cancel`](crate::Communicator::cancel).
     ///
     /// # Errors
     /// An error that an earlier call has left.

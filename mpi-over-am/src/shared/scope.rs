@@ -39,11 +39,13 @@ pub struct SharedScope<'scope, 'env: 'scope, F: Fabric> {
 }
 
 /// An operation of a [`SharedScope`]. What becomes of this value does not matter to memory: the scope knows of the operation.
+///
+/// As for [`Request`](crate::Request), only the scope that started the operation can wait for it.
 #[must_use = "an operation is over only after a wait, by itself or at the end of its scope"]
 #[derive(Debug)]
 pub struct ScopedRequest<'scope> {
     id: RequestId,
-    _scope: PhantomData<&'scope ()>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
 }
 
 impl<F: Fabric> SharedCommunicator<F> {

@@ -3,11 +3,9 @@
 use am_core::fabric::Fabric;
 
 use super::{Inner, SharedEnvironment, WORLD, Waiting};
-use crate::communicator::Communicator;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::protocol::{self, BufferOwner};
-use crate::request::RequestId;
 use crate::state::is_over;
 
 impl<F: Fabric> SharedEnvironment<F> {
@@ -50,7 +48,10 @@ impl<F: Fabric> Inner<F> {
         loop {
             let first = {
                 let mut turn = self.enter()?;
-                let under_way = first_under_way(turn.value().communicator(WORLD)?)?;
+                let under_way = {
+                    let world = turn.value().communicator(WORLD)?;
+                    protocol::first_under_way(&mut *world.state()?, BufferOwner::Process)
+                };
                 match under_way {
                     None => return call(turn.value().environment.as_ref().ok_or(Error::Finalized)?),
                     Some(request) => request,
@@ -61,11 +62,4 @@ impl<F: Fabric> Inner<F> {
                 .map_err(Waiting::into_error)?;
         }
     }
-}
-
-/// The oldest message in the process's buffer that has not gone.
-fn first_under_way<F: Fabric>(world: &Communicator<F>) -> Result<Option<RequestId>> {
-    let mut state = world.state()?;
-    let messages = protocol::messages_in(&state, BufferOwner::Process);
-    Ok(messages.into_iter().find(|&message| !is_over(&mut state.context, message)))
 }

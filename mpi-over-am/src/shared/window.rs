@@ -19,18 +19,18 @@ use crate::buffer::{
     WindowMemory, buffer_to_keep, bytes_of, bytes_to_keep, lend_elements, lend_elements_mut, lend_to_receive,
     lend_to_send,
 };
-use crate::collective::slices;
 use crate::communicator::Communicator;
 use crate::datatype::{Datatype, Predefined};
 use crate::environment::JobFabric;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::info::Info;
-use crate::op::{self, Op, PredefinedOp};
+use crate::op::{Op, PredefinedOp};
 use crate::request::RequestId;
 use crate::state::is_over;
 use crate::window::{
-    Flavor, NewWindow, Number, Sized, Started, TargetData, Window, check_new, end_started, packed,
+    CommonMemory, Flavor, NewWindow, Number, Sized, Started, Step, TargetData, Window, check_new,
+    end_started, packed,
 };
 
 /// A window that any thread may use at any time. Clones are handles on the same one.
@@ -105,7 +105,7 @@ impl<F: Fabric> SharedCommunicator<F> {
     /// # Errors
     /// As there.
     pub fn allocate_window(&self, bytes: usize, unit: u32, info: &Info) -> Result<ThreadedWindow<F>> {
-        self.new_window(Flavor::Allocated, |inside| Sized::alloc(inside, bytes).map(Some), unit, info)
+        self.new_window(Flavor::Allocated, |own| own.alloc_part(bytes).map(Some), unit, info)
     }
 
     /// As [`Communicator::create_dynamic_window`].
@@ -119,24 +119,23 @@ impl<F: Fabric> SharedCommunicator<F> {
     pub(super) fn new_window(
         &self,
         flavor: Flavor,
-        memory: impl FnOnce(&Communicator<F>) -> Result<Option<Sized>>,
+        memory: impl FnOnce(&Self) -> Result<Option<Sized>>,
         unit: u32,
         info: &Info,
     ) -> Result<ThreadedWindow<F>> {
         let Handle { shared, number } = &*self.handle;
         shared.inner.with(*number, |inside| check_new(inside, unit))?;
         let own = self.dup()?;
+        let memory = memory(&own)?;
         let Handle { number, .. } = &*own.handle;
         // The same steps as those of a task of one thread.
         let (mut words, place) = {
             let mut turn = shared.inner.enter()?;
             let inside = turn.value().communicator(*number)?.clone();
-            let memory = memory(&inside)?;
             let new = NewWindow::begin(inside, flavor, memory, unit, info)?;
             (new.words(), turn.value().keep_new_window(new))
         };
-        let told = slices::allreduce_in_place(&mut words, Op::from_operation::<u64>(op::BitwiseOr))
-            .and_then(|words| shared.inner.carry_out(*number, |inside| inside.icollective_data(&words)));
+        let told = own.combine(&mut words);
         let number = {
             let mut turn = shared.inner.enter()?;
             let new = turn.value().take_new_window(place);
@@ -144,6 +143,26 @@ impl<F: Fabric> SharedCommunicator<F> {
             turn.value().keep_window(new.end_with(&words))
         };
         Ok(ThreadedWindow { handle: own.handle, number })
+    }
+
+    fn alloc_part(&self, bytes: usize) -> Result<Sized> {
+        let Handle { shared, number } = &*self.handle;
+        shared.inner.with(*number, |inside| Sized::alloc(inside, bytes))
+    }
+
+    /// This task's part of memory that all tasks have mapped, or that only this one has, where the fabric knows no such memory.
+    pub(super) fn share_part(&self, bytes: usize, info: &Info) -> Result<Sized> {
+        let Handle { shared, number } = &*self.handle;
+        let gather = |own: &[u64]| {
+            let mut words = shared.inner.with(*number, |inside| Ok(inside.placed_words(own)))?;
+            self.combine(&mut words)?;
+            Ok(words.chunks(own.len()).map(<[u64]>::to_vec).collect())
+        };
+        let take = |step: Step<'_>| shared.inner.with(*number, |inside| step.carry_out(inside));
+        match CommonMemory::agree((bytes, self.rank(), info), gather, take)? {
+            Some(common) => Ok(Sized::Common(common)),
+            None => self.alloc_part(bytes),
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// Fills the dimensions that are 0, so that all together make `tasks`, as close to each other as possible and not increasing
-/// (`MPI_Dims_create`). The others stay.
+/// Fills the dimensions that are 0, so that all together make `tasks`: not increasing, with the least difference between the
+/// largest and the smallest, and of several such, with the largest smallest one (`MPI_Dims_create`). The others stay.
 ///
 /// # Errors
 /// A task count that the given dimensions do not divide, or no dimension to fill.
@@ -36,55 +36,120 @@ pub fn dimensions(tasks: u32, given: &mut [u32]) -> Result<()> {
     Ok(())
 }
 
-/// `parts` factors of `number`, the largest first, the largest as small as possible; of equally good ones, those whose smallest
-/// is larger.
+/// `parts` factors of `number`, the largest first: those of the least difference between the largest and the smallest, and of
+/// several such, those with the largest smallest one.
 fn balanced(number: u32, parts: usize) -> Vec<u32> {
-    fn search(
-        left: u32,
-        parts: usize,
-        largest: u32,
-        divisors: &[u32],
-        chosen: &mut Vec<u32>,
-        best: &mut Option<Vec<u32>>,
-    ) {
-        if parts == 1 {
-            chosen.push(left);
-            let spread = |factors: &[u32]| factors.iter().map(|&f| u64::from(f)).sum::<u64>();
-            let is_better = left <= largest
-                && best.as_ref().is_none_or(|best| (chosen[0], spread(chosen)) < (best[0], spread(best)));
-            if is_better {
-                *best = Some(chosen.clone());
-            }
-            chosen.pop();
-            return;
+    let primes = primes_of(number);
+    let mut search = Search {
+        divisors: &divisors_of(number),
+        primes: &primes,
+        chosen: Vec::with_capacity(parts),
+        best: None,
+    };
+    search.choose_smallest(number, parts);
+    let mut found = search.best.expect("the number itself and ones are a choice");
+    found.reverse();
+    found
+}
+
+/// The prime factors, each as often as it divides, ascending.
+fn primes_of(mut number: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut prime = 2;
+    while u64::from(prime) * u64::from(prime) <= u64::from(number) {
+        while number.is_multiple_of(prime) {
+            found.push(prime);
+            number /= prime;
         }
-        for &factor in divisors.iter().filter(|&&divisor| divisor <= largest && left.is_multiple_of(divisor))
-        {
-            // The rest must fit under this factor.
-            let fits =
-                factor.checked_pow(u32::try_from(parts).unwrap_or(u32::MAX)).is_none_or(|all| all >= left);
-            if !fits || best.as_ref().is_some_and(|best| chosen.is_empty() && factor > best[0]) {
-                continue;
+        prime += 1;
+    }
+    found.extend((number > 1).then_some(number));
+    found
+}
+
+fn divisors_of(number: u32) -> Vec<u32> {
+    let small = (1..).take_while(|&d| u64::from(d) * u64::from(d) <= u64::from(number));
+    let mut found: Vec<u32> =
+        small.filter(|&d| number.is_multiple_of(d)).flat_map(|d| [d, number / d]).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Whether `factor` to the power of `parts` is at most `number`.
+fn fits(factor: u32, parts: usize, number: u32) -> bool {
+    u32::try_from(parts).ok().and_then(|parts| factor.checked_pow(parts)).is_some_and(|all| all <= number)
+}
+
+/// The search for balanced factors: the smallest one first, each as large as it can be, so that a good choice comes early. What
+/// cannot become better than the best one so far is left out, which leaves little of numbers with many factors.
+struct Search<'a> {
+    divisors: &'a [u32],
+    primes: &'a [u32],
+    /// Ascending.
+    chosen: Vec<u32>,
+    best: Option<Vec<u32>>,
+}
+
+impl Search<'_> {
+    /// The difference to beat.
+    fn difference(&self) -> Option<u32> {
+        self.best.as_ref().map(|best| best[best.len() - 1] - best[0])
+    }
+
+    fn choose_smallest(&mut self, number: u32, parts: usize) {
+        for &smallest in self.divisors.iter().rev().filter(|&&divisor| fits(divisor, parts, number)) {
+            // The largest one is not below the root: with a smaller smallest one the difference only grows.
+            if self.difference().is_some_and(|best| fits(smallest.saturating_add(best), parts, number)) {
+                return;
             }
-            chosen.push(factor);
-            search(left / factor, parts - 1, factor, divisors, chosen, best);
-            chosen.pop();
+            self.with(smallest, number, parts);
         }
     }
-    let small: Vec<u32> = (1..)
-        .take_while(|d| u64::from(*d) * u64::from(*d) <= u64::from(number))
-        .filter(|d| number.is_multiple_of(*d))
-        .collect();
-    let mut divisors: Vec<u32> = small.iter().flat_map(|&d| [d, number / d]).collect();
-    divisors.sort_unstable();
-    divisors.dedup();
-    let mut best = None;
-    search(number, parts, number, &divisors, &mut Vec::new(), &mut best);
-    best.expect("the number itself and ones are a choice")
+
+    /// Takes `factor` as the next one of `parts` that make `left`.
+    fn with(&mut self, factor: u32, left: u32, parts: usize) {
+        self.chosen.push(factor);
+        let (left, parts) = (left / factor, parts - 1);
+        if parts == 0 {
+            if left == 1 && self.difference().is_none_or(|best| factor - self.chosen[0] < best) {
+                self.best = Some(self.chosen.clone());
+            }
+        } else if self.can_be_better(factor, left, parts) {
+            for &next in self.divisors.iter().rev() {
+                if next < factor {
+                    break;
+                }
+                // The last one is what is left.
+                let is_next = if parts == 1 { next == left } else { fits(next, parts, left) };
+                if is_next && left.is_multiple_of(next) {
+                    self.with(next, left, parts);
+                }
+            }
+        }
+        self.chosen.pop();
+    }
+
+    /// Whether `parts` factors from `factor` on, none so large that the difference would be no less, may make `left`.
+    fn can_be_better(&self, factor: u32, left: u32, parts: usize) -> bool {
+        let enough_primes =
+            || self.primes.iter().filter(|&&prime| left.is_multiple_of(prime)).count() >= parts;
+        if factor > 1 && !enough_primes() {
+            return false;
+        }
+        let Some(best) = self.difference() else { return true };
+        // The largest one that would be better; a sum beyond u32 bounds nothing.
+        let Some(largest) = (self.chosen[0]).checked_add(best).map(|above| above - 1) else { return true };
+        let largest_prime = self.primes.iter().rev().find(|&&prime| left.is_multiple_of(prime));
+        let reaches = u32::try_from(parts).ok().and_then(|parts| largest.checked_pow(parts));
+        reaches.is_none_or(|all| all >= left) && largest_prime.is_none_or(|&prime| prime <= largest)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+
     use super::*;
 
     fn filled<const N: usize>(tasks: u32, mut given: [u32; N]) -> Result<[u32; N]> {
@@ -112,6 +177,54 @@ mod tests {
             assert_eq!(result.unwrap_err().class(), ErrorClass::Dimensions);
         }
         assert_eq!(filled::<0>(2, []).unwrap_err().class(), ErrorClass::Dimensions);
+    }
+
+    /// The least difference of `parts` ascending factors from `from` on, with the smallest factor, by looking at all.
+    fn by_force(left: u32, parts: usize, from: u32, smallest: Option<u32>) -> Option<(u32, Reverse<u32>)> {
+        if parts == 1 {
+            let smallest = smallest.unwrap_or(left);
+            return (left >= from).then(|| (left - smallest, Reverse(smallest)));
+        }
+        let factors = (from..=left).filter(|&factor| left.is_multiple_of(factor));
+        factors
+            .filter_map(|factor| by_force(left / factor, parts - 1, factor, Some(smallest.unwrap_or(factor))))
+            .min()
+    }
+
+    #[test]
+    fn no_other_grid_is_more_balanced() {
+        let numbers = (1..=700).chain([720, 1001, 1024, 1260, 1680, 2520, 3600, 5040, 7488]);
+        for (number, parts) in numbers.flat_map(|number| (1..=5).map(move |parts| (number, parts))) {
+            let found = balanced(number, parts);
+            let (largest, smallest) = (found[0], found[parts - 1]);
+            let best = by_force(number, parts, 1, None).unwrap();
+            assert_eq!((largest - smallest, Reverse(smallest)), best, "{number} in {parts}: {found:?}");
+        }
+        assert_eq!(filled(34425, [0, 0, 0]).unwrap(), [51, 27, 25]);
+        assert_eq!(filled(7488, [0, 0, 0]).unwrap(), [26, 18, 16]);
+        assert_eq!(filled(5040, [0, 0, 0]).unwrap(), [21, 16, 15]);
+    }
+
+    /// Numbers with more factors than any below them, powers, products of the first primes, and one prime.
+    #[test]
+    fn large_numbers_are_no_trouble() {
+        let numbers = [
+            1 << 31,
+            3_486_784_401,
+            4_294_967_291,
+            223_092_870,
+            3_234_846_615,
+            3_491_888_400,
+            2_205_403_200,
+            735_134_400,
+        ];
+        for (number, parts) in
+            numbers.into_iter().flat_map(|number| (1..=24).map(move |parts| (number, parts)))
+        {
+            let found = balanced(number, parts);
+            assert_eq!(found.iter().map(|&factor| u64::from(factor)).product::<u64>(), u64::from(number));
+            assert!(found.is_sorted_by(|a, b| a >= b), "{found:?}");
+        }
     }
 
     #[test]

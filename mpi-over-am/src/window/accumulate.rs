@@ -1,14 +1,18 @@
 //! Updates of a task's window (MPI 5.0 sections 12.3.4 and 12.3.5).
 //!
-//! Each element is updated in one piece, whoever else updates it. Which way that goes depends on the element alone, its type and
-//! its place, so that all tasks go the same:
+//! Each element is updated in one piece, whichever other tasks update it. Which way that goes depends on the element alone, its type
+//! and its place, so that all tasks go the same ([`Update::width`], [`word_at`]):
 //!
-//! - numbers and truth values of 4 and 8 bytes that lie at a multiple of their size: by an atomic operation on the word, which
-//!   for the rarer operations is tried until nobody came between;
-//! - all others: under a lock of the target's window, which keeps other updates out: read, combined here, written back.
+//! - elements of 1, 2, 4 and 8 bytes that are one number, truth value, character or byte, at an address that is a multiple of their
+//!   size: by an atomic operation on the word, which for the rarer operations is tried until no other task came between;
+//! - all others: under a word of the target's window that names the task which updates: read, combined here, written back. If that
+//!   task dies meanwhile, the next one takes the word over when the process has ended.
+//!
+//! Memory that all tasks have mapped needs nothing of its owner for either. In other memory the owner carries the operations on words
+//! out, for every task, itself included.
 
 use am_core::fabric::{AtomicOp, Fabric, Width};
-use am_core::{Accumulation, Context, GetOptions, PutOptions};
+use am_core::{Accumulation, Context, PutOptions, RmwHandle};
 use bytemuck::NoUninit;
 
 use super::transfer::{Piece, Pieces, packed};
@@ -52,15 +56,22 @@ impl Update<'_> {
     /// The width of the word that an element is, if it is one.
     fn width(&self) -> Option<Width> {
         match (self.basic.kind(), self.basic.size()) {
-            (Kind::Signed | Kind::Unsigned | Kind::Float | Kind::Logical, 4) => Some(Width::Bits32),
-            (Kind::Signed | Kind::Unsigned | Kind::Float | Kind::Logical, 8) => Some(Width::Bits64),
+            (Kind::Complex | Kind::Pair, _) => None,
+            (_, 1) => Some(Width::Bits8),
+            (_, 2) => Some(Width::Bits16),
+            (_, 4) => Some(Width::Bits32),
+            (_, 8) => Some(Width::Bits64),
             _ => None,
         }
     }
 
     /// The operation on a word that does the same.
     fn on_words(&self) -> Option<AtomicOp> {
-        Some(match (self.op, self.basic.kind()) {
+        let kind = self.basic.kind();
+        // Of these the processor knows no operation at all.
+        let is_half = kind == Kind::Float && self.basic.size() == 2;
+        Some(match (self.op, kind) {
+            (PredefinedOp::Sum | PredefinedOp::Max | PredefinedOp::Min, _) if is_half => return None,
             (PredefinedOp::Replace, _) => AtomicOp::Swap(0),
             // Nothing is added, and the old value comes back.
             (PredefinedOp::NoOp, _) => AtomicOp::FetchOr(0),
@@ -266,11 +277,14 @@ impl<F: Fabric> Window<F> {
         let mut before = 0;
         let mut rest = pieces.as_slice();
         while let [piece, others @ ..] = rest {
-            let width = update.width().filter(|width| piece.address.is_multiple_of(width.bytes()));
-            // A run of pieces that go the same way; words go piece by piece, others all at once: a pair is two pieces.
+            let width = word_at(update, piece);
+            // A run of pieces that go the same way; words go piece by piece, others as many as there are: a pair is two pieces.
             let (run, after) = match width {
                 Some(_) => (std::slice::from_ref(piece), others),
-                None => (rest, &[][..]),
+                None => {
+                    let words = others.iter().position(|piece| word_at(update, piece).is_some());
+                    rest.split_at(words.map_or(rest.len(), |words| words + 1))
+                }
             };
             let len: usize = run.iter().map(|piece| piece.len).sum();
             let mut old = vec![0; if result.is_some() || width.is_none() { len } else { 0 }];
@@ -296,12 +310,12 @@ impl<F: Fabric> Window<F> {
         before: usize,
         old: &mut [u8],
     ) -> Result<()> {
-        let size = usize::try_from(width.bytes()).expect("4 or 8");
-        let context = &mut self.communicator.state()?.context;
+        let size = usize::try_from(width.bytes()).expect("8 at most");
+        let rmw = |to, operation| self.communicator.rmw_in_turns(to, width, operation);
         let values = update.values.get(before..before + piece.len);
         if let (true, Some(how), Some(values)) =
             (old.is_empty() && piece.len > size, update.on_arrays(), values)
-            && accumulate(context, piece, update.basic, values, how)?
+            && self.on_array(piece, update.basic, values, how)?
         {
             return Ok(());
         }
@@ -311,17 +325,17 @@ impl<F: Fabric> Window<F> {
             let found = match (update.expected, update.on_words()) {
                 (Some(expected), _) => {
                     let operation = AtomicOp::CompareSwap { expected: word(expected), new: value };
-                    context.rmw(to, width, operation)?
+                    rmw(to, operation)?
                 }
-                (None, Some(operation)) => context.rmw(to, width, operation.with_operand(value))?,
+                (None, Some(operation)) => rmw(to, operation.with_operand(value))?,
                 (None, None) => {
-                    let mut found = context.rmw(to, width, AtomicOp::FetchOr(0))?;
+                    let mut found = rmw(to, AtomicOp::FetchOr(0))?;
                     loop {
                         let mut new = found.to_le_bytes();
                         update.combine(before + at, &mut new[..size])?;
                         let new = u64::from_le_bytes(new);
                         let operation = AtomicOp::CompareSwap { expected: found, new };
-                        let seen = context.rmw(to, width, operation)?;
+                        let seen = rmw(to, operation)?;
                         if seen == found {
                             break found;
                         }
@@ -344,12 +358,32 @@ impl<F: Fabric> Window<F> {
         before: usize,
         old: &mut [u8],
     ) -> Result<()> {
-        while self.on_control(rank, UPDATING, AtomicOp::CompareSwap { expected: 0, new: 1 })? != 0 {
-            std::thread::yield_now();
-        }
+        self.take_updating(rank)?;
         let updated = self.read_and_write(update, run, before, old);
         let given = self.on_control(rank, UPDATING, AtomicOp::Swap(0));
         updated.and(given.map(|_| ()))
+    }
+
+    /// Becomes the task that updates at a rank.
+    fn take_updating(&self, rank: u32) -> Result<()> {
+        let own = u64::from(self.rank()) + 1;
+        let mut expected = 0;
+        // The task that updates needs no other one for it, and rings nobody when it is done.
+        self.communicator.try_in_turns(|| {
+            let found = self.on_control(rank, UPDATING, AtomicOp::CompareSwap { expected, new: own })?;
+            if found == expected {
+                return Ok(Some(()));
+            }
+            // The word is a claim; one that names no task is as good as free.
+            let holder =
+                found.checked_sub(1).and_then(|holder| self.endpoints.get(usize::try_from(holder).ok()?));
+            let has_ended = match holder {
+                Some(holder) => self.communicator.state()?.context.has_ended(holder.task),
+                None => true,
+            };
+            expected = if has_ended { found } else { 0 };
+            Ok(None)
+        })
     }
 
     fn read_and_write(
@@ -359,28 +393,23 @@ impl<F: Fabric> Window<F> {
         before: usize,
         old: &mut [u8],
     ) -> Result<()> {
-        let mut state = self.communicator.state()?;
-        let mut rest = &mut *old;
-        for piece in run {
-            let (part, others) = rest.split_at_mut(piece.len);
-            state.context.get(piece.to, part, GetOptions::default())?;
-            rest = others;
-        }
+        self.get_slice(old, run)?;
         if update.op == PredefinedOp::NoOp {
             return Ok(());
         }
         let mut new = old.to_vec();
         update.combine(before, &mut new)?;
-        let mut rest = new.as_slice();
-        for piece in run {
-            let (part, others) = rest.split_at(piece.len);
-            let options = PutOptions { completion: Some(self.puts.counter()), ..PutOptions::default() };
-            state.context.put(piece.to, part, options)?;
-            self.puts.add();
-            rest = others;
-        }
-        drop(state);
+        self.put_slice(&new, run)?;
         self.flush_puts()
+    }
+
+    /// Updates an array at once, if am-core knows the type: whether it does.
+    fn on_array(&self, piece: &Piece, basic: Predefined, values: &[u8], how: Accumulation) -> Result<bool> {
+        let begun = match accumulate(&mut self.communicator.state()?.context, piece, basic, values, how)? {
+            None => return Ok(false),
+            Some(begun) => begun,
+        };
+        begun.map_or(Ok(0), |begun| self.communicator.wait_for_rmw(begun)).map(|_| true)
     }
 
     /// Combines numbers of a task's window with others, from a displacement in its units on.
@@ -456,6 +485,11 @@ impl<F: Fabric> Window<F> {
     }
 }
 
+/// The width of the elements of a piece, if they are words where atomic operations reach them.
+fn word_at(update: &Update<'_>, piece: &Piece) -> Option<Width> {
+    update.width().filter(|width| piece.address.is_multiple_of(width.bytes()))
+}
+
 fn lend<T: Number, R>(values: &[T], send: impl FnOnce(SendData) -> Result<R>) -> Result<R> {
     let datatype = Datatype::predefined(T::DATATYPE);
     crate::buffer::lend_elements(values, (values.len() as u64, &datatype), send)
@@ -467,32 +501,33 @@ fn lend_mut<T: Number, R>(room: &mut [T], receive: impl FnOnce(RecvData) -> Resu
     crate::buffer::lend_elements_mut(room, (count, &datatype), receive)
 }
 
-/// Updates an array at once, if am-core knows the type: whether it does.
+/// Begins to update an array at once, if am-core knows the type.
+#[expect(clippy::option_option, reason = "whether it knows the type, and what goes on")]
 fn accumulate<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
     piece: &Piece,
     basic: Predefined,
     values: &[u8],
     how: Accumulation,
-) -> Result<bool> {
+) -> Result<Option<Option<RmwHandle>>> {
     let (to, options) = (piece.to, PutOptions::default());
-    match (basic.kind(), basic.size()) {
-        (Kind::Signed, 4) => context.accumulate::<i32>(to, &elements(values), how, options),
-        (Kind::Signed, 8) => context.accumulate::<i64>(to, &elements(values), how, options),
-        (Kind::Unsigned, 4) => context.accumulate::<u32>(to, &elements(values), how, options),
-        (Kind::Unsigned, 8) => context.accumulate::<u64>(to, &elements(values), how, options),
-        (Kind::Float, 4) => context.accumulate::<f32>(to, &elements(values), how, options),
-        (Kind::Float, 8) => context.accumulate::<f64>(to, &elements(values), how, options),
-        _ => return Ok(false),
+    let begun = match (basic.kind(), basic.size()) {
+        (Kind::Signed, 4) => context.accumulate_nonblocking::<i32>(to, &elements(values), how, options),
+        (Kind::Signed, 8) => context.accumulate_nonblocking::<i64>(to, &elements(values), how, options),
+        (Kind::Unsigned, 4) => context.accumulate_nonblocking::<u32>(to, &elements(values), how, options),
+        (Kind::Unsigned, 8) => context.accumulate_nonblocking::<u64>(to, &elements(values), how, options),
+        (Kind::Float, 4) => context.accumulate_nonblocking::<f32>(to, &elements(values), how, options),
+        (Kind::Float, 8) => context.accumulate_nonblocking::<f64>(to, &elements(values), how, options),
+        _ => return Ok(None),
     }?;
-    Ok(true)
+    Ok(Some(begun))
 }
 
 fn elements<T: Number>(bytes: &[u8]) -> Vec<T> {
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
-/// A word of 4 or 8 bytes.
+/// A word of up to 8 bytes.
 fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);

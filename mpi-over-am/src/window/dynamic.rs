@@ -4,10 +4,10 @@
 //! The directory has a version, odd while it changes. A task that uses the window reads the version of the target, and the
 //! directory again if that is a new one.
 
-use am_core::GetOptions;
 use am_core::buffer::{Access, Exposed, Grant, RemoteAddress};
 use am_core::fabric::Fabric;
 
+use super::transfer::Piece;
 use super::{Flavor, Window};
 use crate::buffer::WindowMemory;
 use crate::error::{Error, ErrorClass, Result};
@@ -127,50 +127,71 @@ impl<F: Fabric> Window<F> {
         Ok(())
     }
 
-    /// Where an address of a task is.
-    pub(super) fn find(&self, rank: u32, address: i64, len: u64) -> Result<RemoteAddress> {
-        let peer = self.peers[rank as usize];
-        let directory = &mut self.directories.borrow_mut()[rank as usize];
-        let outside =
-            Error::OutsideWindow { rank, offset: address, len, size: directory.entries.len() as u64 };
-        let Ok(address) = u64::try_from(address) else { return Err(outside) };
-        self.refresh(peer.control, directory)?;
-        let entry = directory.entries.iter().find(|entry| {
-            address
-                .checked_sub(entry.at)
-                .and_then(|offset| offset.checked_add(len))
-                .is_some_and(|end| end <= entry.len)
-        });
-        let entry = entry.ok_or(outside)?;
-        Ok(RemoteAddress { grant: entry.grant, offset: address - entry.at, ..peer.control })
+    /// Where bytes of a task are, by their address there: in one attached piece, or in several that touch each other. `each` hears of
+    /// them in order, with their numbers of bytes.
+    ///
+    /// # Errors
+    /// A byte that no attached piece has.
+    pub(super) fn find(
+        &self,
+        rank: u32,
+        address: i64,
+        len: u64,
+        mut each: impl FnMut(RemoteAddress, u64) -> Result<()>,
+    ) -> Result<()> {
+        self.refresh(rank)?;
+        let control = self.peers[rank as usize].control;
+        let directory = &self.directories.borrow()[rank as usize];
+        let outside = || Error::NotAttached { rank, address, len, pieces: directory.entries.len() as u64 };
+        let mut at = u64::try_from(address).map_err(|_| outside())?;
+        let end = at.checked_add(len).ok_or_else(outside)?;
+        loop {
+            let holds = |entry: &&Entry| at.checked_sub(entry.at).is_some_and(|offset| offset < entry.len);
+            // Nothing is anywhere behind what is attached, too.
+            let Some(entry) = directory.entries.iter().find(holds) else {
+                return if len == 0 { Ok(()) } else { Err(outside()) };
+            };
+            let offset = at - entry.at;
+            let here = (end - at).min(entry.len - offset);
+            each(RemoteAddress { grant: entry.grant, offset, ..control }, here)?;
+            at += here;
+            if at == end {
+                return Ok(());
+            }
+        }
     }
 
-    fn refresh(&self, control: RemoteAddress, directory: &mut Directory) -> Result<()> {
-        let mut state = self.communicator.state()?;
-        let mut read = |offset: u64, words: &mut [u64]| {
-            state.context.get(control.plus(offset), bytemuck::cast_slice_mut(words), GetOptions::default())
-        };
+    /// Reads a task's directory, if it has changed.
+    fn refresh(&self, rank: u32) -> Result<()> {
         loop {
             let mut head = [0; 2];
-            read(VERSION, &mut head)?;
+            self.read_control(rank, VERSION, &mut head)?;
             let [version, count] = head;
-            if version == directory.version {
+            if version == self.directories.borrow()[rank as usize].version {
                 return Ok(());
             }
             let count = usize::try_from(count).unwrap_or(usize::MAX).min(ENTRIES_MAX);
             let mut words = vec![0; count * ENTRY_WORDS];
             if count > 0 {
-                read(ENTRIES, &mut words)?;
+                self.read_control(rank, ENTRIES, &mut words)?;
             }
             let mut again = [0];
-            read(VERSION, &mut again)?;
+            self.read_control(rank, VERSION, &mut again)?;
             if version.is_multiple_of(2) && again[0] == version {
-                directory.version = version;
-                directory.entries = words.chunks_exact(ENTRY_WORDS).map(entry).collect();
+                let entries = words.chunks_exact(ENTRY_WORDS).map(entry).collect();
+                self.directories.borrow_mut()[rank as usize] = Directory { version, entries };
                 return Ok(());
             }
             std::thread::yield_now();
         }
+    }
+
+    /// Reads words of a task's control memory. Makes progress.
+    fn read_control(&self, rank: u32, offset: u64, words: &mut [u64]) -> Result<()> {
+        let to = self.peers[rank as usize].control.plus(offset);
+        let piece = Piece { to, len: size_of_val(words), address: offset };
+        self.get_slice(words, std::slice::from_ref(&piece))?;
+        self.communicator.state()?.probe().map(drop)
     }
 }
 

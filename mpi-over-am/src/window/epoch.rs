@@ -17,25 +17,15 @@ impl Assertion {
     /// None.
     pub const NONE: Self = Self(0);
     /// Nobody holds a lock that conflicts, or: the matching call of the other side has been made (`MPI_MODE_NOCHECK`).
-    pub const NO_CHECK: Self = Self(1024);
+    pub const NO_CHECK: Self = Self(1);
     /// This task has not stored into its part (`MPI_MODE_NOSTORE`).
-    pub const NO_STORE: Self = Self(2048);
+    pub const NO_STORE: Self = Self(2);
     /// Nobody puts into this task's part until the next fence or wait (`MPI_MODE_NOPUT`).
-    pub const NO_PUT: Self = Self(4096);
+    pub const NO_PUT: Self = Self(4);
     /// The fence ends no epoch (`MPI_MODE_NOPRECEDE`).
-    pub const NO_PRECEDE: Self = Self(8192);
+    pub const NO_PRECEDE: Self = Self(8);
     /// The fence begins no epoch (`MPI_MODE_NOSUCCEED`).
-    pub const NO_SUCCEED: Self = Self(16384);
-
-    /// Promises by the numbers of the C interface.
-    ///
-    /// # Errors
-    /// A number that is none.
-    pub fn from_bits(bits: i32) -> Result<Self> {
-        let all = Self::NO_CHECK | Self::NO_STORE | Self::NO_PUT | Self::NO_PRECEDE | Self::NO_SUCCEED;
-        let known = u32::try_from(bits).ok().filter(|bits| bits & !all.0 == 0);
-        known.map(Self).ok_or_else(|| unknown("Assertion::from_bits", i64::from(bits)))
-    }
+    pub const NO_SUCCEED: Self = Self(16);
 
     /// Whether all of `other` are promised.
     #[must_use]
@@ -165,7 +155,7 @@ impl<F: Fabric> Window<F> {
     pub fn fence(&self, promise: Assertion) -> Result<()> {
         self.check_fence(promise)?;
         self.flush_puts()?;
-        self.communicator.barrier()?;
+        self.communicator.barrier_in_turns()?;
         self.end_fence(promise);
         Ok(())
     }
@@ -314,8 +304,9 @@ impl<F: Fabric> Window<F> {
     }
 
     fn receive_notes(&self, notes: Vec<Key>) -> Result<()> {
-        let mut state = self.communicator.state()?;
-        notes.into_iter().try_for_each(|key| notes::receive(&mut state, key).map(|_| ()))
+        notes.into_iter().try_for_each(|key| {
+            self.communicator.wait_in_turns(|context| context.handlers_mut().notes.take(key).is_some())
+        })
     }
 
     fn key(&self, tag: i32, rank: u32) -> Result<Key> {
@@ -332,10 +323,13 @@ impl<F: Fabric> Window<F> {
         Ok(())
     }
 
-    /// Waits until all puts are in place.
+    /// Waits until all puts are in place that were begun before.
     pub(super) fn flush_puts(&self) -> Result<()> {
-        let mut state = self.communicator.state()?;
-        Ok(state.context.wait_until(|context| Ok(self.puts.are_placed(context)))?)
+        if self.puts.are_placed(&self.communicator.state()?.context) {
+            return Ok(());
+        }
+        let batches = self.close_puts()?;
+        self.communicator.wait_in_turns(|context| batches.iter().all(|batch| batch.is_placed(context)))
     }
 
     /// The puts that a flush waits for, in turns with threads that go on to put.

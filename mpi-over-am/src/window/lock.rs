@@ -1,12 +1,13 @@
-//! Passive targets: locks and flushes (MPI 5.0 section 12.5.3). A lock is a word in the target's memory, taken by atomic
-//! operations; the target takes no part.
+//! Passive targets: locks and flushes (MPI 5.0 section 12.5.3). A lock is a queue in the target's memory ([`LockQueue`]); the target
+//! takes no part.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use am_core::fabric::{AtomicOp, Fabric, Width};
 
 use super::epoch::{Held, refused};
-use super::{Assertion, LOCK, Window};
+use super::{Assertion, LockQueue, LockRequest, Window};
 use crate::error::{Error, Result};
 use crate::rank::PROC_NULL;
 
@@ -19,17 +20,15 @@ pub enum Lock {
     Exclusive,
 }
 
-/// Beside it stands how many share the lock.
-const EXCLUSIVE: u64 = 1 << 63;
-
 impl<F: Fabric> Window<F> {
-    /// Begins to use the window of `rank` (`MPI_Win_lock`). Waits until no lock is in the way.
+    /// Begins to use the window of `rank` (`MPI_Win_lock`). Waits until no lock is in the way; locks are granted in the order in which
+    /// tasks ask for them, and those that share one together. What a task that has died held or waited for is no lock any more.
     ///
     /// # Errors
     /// It is locked by this task, or another epoch is open; an unknown rank or promise; the death of a task.
     pub fn lock(&self, lock: Lock, rank: u32, promise: Assertion) -> Result<()> {
         self.begin_lock(rank, promise)?;
-        let taken = if promise.has(Assertion::NO_CHECK) { Ok(()) } else { self.take_lock(lock, rank) };
+        let taken = if needs_lock(rank, promise) { self.take_lock(lock, rank) } else { Ok(()) };
         self.end_lock(rank, taken.is_ok().then_some((lock, promise)));
         taken
     }
@@ -64,7 +63,7 @@ impl<F: Fabric> Window<F> {
     pub fn unlock(&self, rank: u32) -> Result<()> {
         let held = self.begin_unlock(rank)?;
         self.flush_puts()?;
-        held.map_or(Ok(()), |lock| self.give_lock(lock, rank))
+        held.map_or(Ok(()), |_| self.give_lock(rank))
     }
 
     /// The beginning of [`unlock`](Self::unlock): the lock that is to be given back, if one is.
@@ -114,7 +113,7 @@ impl<F: Fabric> Window<F> {
     pub fn unlock_all(&self) -> Result<()> {
         let mut ranks = self.begin_unlock_all()?;
         self.flush_puts()?;
-        ranks.try_for_each(|rank| self.give_lock(Lock::Shared, rank))
+        ranks.try_for_each(|rank| self.give_lock(rank))
     }
 
     /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks are to be given back.
@@ -191,44 +190,43 @@ impl<F: Fabric> Window<F> {
     }
 
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        while !self.try_lock(lock, rank)? {
-            std::thread::yield_now();
-        }
-        Ok(())
+        let mut request = self.request_lock(lock, rank)?;
+        let waited = self.communicator.wait_in_turns(|context| request.look(context));
+        self.end_request(request, waited)
     }
 
-    /// Takes the lock of a rank, if nothing is in the way. Makes progress.
-    pub(crate) fn try_lock(&self, lock: Lock, rank: u32) -> Result<bool> {
-        if rank == PROC_NULL {
-            return Ok(true);
-        }
-        if lock == Lock::Exclusive {
-            let take = AtomicOp::CompareSwap { expected: 0, new: EXCLUSIVE };
-            return Ok(self.on_control(rank, LOCK, take)? == 0);
-        }
-        let found = self.on_control(rank, LOCK, AtomicOp::FetchAdd(1))?;
-        let is_free = found & EXCLUSIVE == 0;
-        if !is_free {
-            self.on_control(rank, LOCK, AtomicOp::FetchAdd(1u64.wrapping_neg()))?;
-        }
-        Ok(is_free)
+    /// Enters the queue for the lock of a rank.
+    pub(crate) fn request_lock(&self, lock: Lock, rank: u32) -> Result<LockRequest> {
+        self.queue(rank).arrive(&mut self.communicator.state()?.context, lock)
+    }
+
+    /// Ends the wait for a lock: it is taken, or the queue left.
+    pub(crate) fn end_request(&self, request: LockRequest, waited: Result<()>) -> Result<()> {
+        // Not by `state`: what another call has left must not keep this one from leaving the queue.
+        let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
+        request.end(&mut state.context, waited)
     }
 
     /// Gives the lock of a rank back.
-    pub(crate) fn give_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        // Somebody who tries to share may have counted up meanwhile: only what was added is taken away.
-        let held = match lock {
-            Lock::Exclusive => EXCLUSIVE,
-            Lock::Shared => 1,
-        };
-        self.on_control(rank, LOCK, AtomicOp::FetchAdd(held.wrapping_neg())).map(|_| ())
+    pub(crate) fn give_lock(&self, rank: u32) -> Result<()> {
+        self.queue(rank).leave(&mut self.communicator.state()?.context)
+    }
+
+    fn queue(&self, rank: u32) -> LockQueue {
+        let at = self.peers[rank as usize].control.plus(super::control_bytes(self.flavor) as u64);
+        LockQueue { at, own: self.rank(), tasks: Arc::clone(&self.endpoints) }
     }
 
     /// An atomic operation on a word of a task's control memory. Makes progress.
     pub(super) fn on_control(&self, rank: u32, offset: u64, operation: AtomicOp) -> Result<u64> {
         let at = self.peers[rank as usize].control.plus(offset);
-        Ok(self.communicator.state()?.context.rmw(at, Width::Bits64, operation)?)
+        self.communicator.rmw_in_turns(at, Width::Bits64, operation)
     }
+}
+
+/// Whether there is a lock to be taken.
+pub(crate) fn needs_lock(rank: u32, promise: Assertion) -> bool {
+    rank != PROC_NULL && !promise.has(Assertion::NO_CHECK)
 }
 
 /// A lock that is here.

@@ -5,18 +5,22 @@
 //! Updates ([`Window::accumulate_data`] and its like) are done when they return.
 
 mod accumulate;
+mod common_memory;
 mod dynamic;
 mod epoch;
 mod lock;
 mod puts;
+mod queue;
 mod shared;
 mod transfer;
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use am_core::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
 use am_core::counter::Counter;
 use am_core::fabric::Fabric;
+use am_core::task::Endpoint;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use crate::attribute::{Attributes, Keyval, ObjectKind};
@@ -30,15 +34,20 @@ use crate::info::Info;
 use crate::remote::{from_words, to_words};
 
 pub use accumulate::Number;
+pub(crate) use common_memory::{CommonMemory, Step};
 pub use epoch::Assertion;
 use epoch::Epochs;
 pub use lock::Lock;
+pub(crate) use lock::needs_lock;
 pub(crate) use puts::Batch;
 use puts::Puts;
+use queue::LockQueue;
+pub(crate) use queue::LockRequest;
 pub use shared::SharedWindow;
 pub use transfer::TargetData;
 pub(crate) use transfer::{Started, end_started, packed};
 
+use common_memory::Part;
 use dynamic::{Attached, Directory};
 
 /// How the memory of a window came to be (`MPI_WIN_CREATE_FLAVOR`).
@@ -62,10 +71,14 @@ pub struct Window<F: Fabric = JobFabric> {
     communicator: Communicator<F>,
     flavor: Flavor,
     memory: Option<Exposed>,
+    /// The memory of all parts, if this task has mapped it.
+    common: Option<CommonMemory>,
     /// Where the memory begins, for the layer above.
     base: *mut u8,
     control: Exposed,
     peers: Vec<Peer>,
+    /// Its tasks, by rank.
+    endpoints: Arc<[Endpoint]>,
     puts: Puts,
     epochs: RefCell<Epochs>,
     attached: RefCell<Vec<Attached>>,
@@ -88,10 +101,10 @@ struct Peer {
     skew: u64,
 }
 
-/// The words of a window's control memory, by offset.
-const LOCK: u64 = 0;
-/// Held by whoever updates elements that are no words.
-const UPDATING: u64 = 8;
+/// The words of a window's control memory, by offset. Behind those of its flavor come the words of its lock ([`LockQueue`]).
+///
+/// Held by the task that updates elements that are no words: its rank and 1; 0 if there is none.
+const UPDATING: u64 = 0;
 const CONTROL_BYTES: usize = 16;
 
 /// Memory for an allocated part, even for one of no byte.
@@ -109,7 +122,8 @@ impl<F: Fabric> Communicator<F> {
         unit: u32,
         info: &Info,
     ) -> Result<Window<F>> {
-        Window::new(self, Flavor::Created, Some(memory.into().into()), unit, info)
+        let memory: Sized = memory.into().into();
+        Window::new(self, Flavor::Created, |_| Ok(Some(memory)), unit, info)
     }
 
     /// A window on `bytes` bytes of new, zeroed memory of each task, where peers reach it the fastest way there is
@@ -118,7 +132,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`create_window`](Self::create_window); the job's memory is used up.
     pub fn allocate_window(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F>> {
-        Window::new(self, Flavor::Allocated, Some(Sized::alloc(self, bytes)?), unit, info)
+        Window::new(self, Flavor::Allocated, |own| Sized::alloc(own, bytes).map(Some), unit, info)
     }
 
     /// A window without memory at first (`MPI_Win_create_dynamic`): see [`Window::attach`]. Displacements are addresses, in bytes.
@@ -127,15 +141,17 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`create_window`](Self::create_window).
     pub fn create_dynamic_window(&self, info: &Info) -> Result<Window<F>> {
-        Window::new(self, Flavor::Dynamic, None, 1, info)
+        Window::new(self, Flavor::Dynamic, |_| Ok(None), 1, info)
     }
 }
 
-/// Memory of which fewer bytes are the window's.
+/// A task's part of a window.
 #[derive(Debug)]
-pub(crate) struct Sized {
-    memory: JobBuffer,
-    bytes: usize,
+pub(crate) enum Sized {
+    /// Memory of its own, of which fewer bytes may be the window's.
+    Own { memory: JobBuffer, bytes: usize },
+    /// The part of this task in memory that all have mapped.
+    Common(CommonMemory),
 }
 
 impl Sized {
@@ -145,14 +161,14 @@ impl Sized {
     /// The job's memory is used up.
     pub(crate) fn alloc<F: Fabric>(communicator: &Communicator<F>, bytes: usize) -> Result<Self> {
         let memory = communicator.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
-        Ok(Self { memory, bytes })
+        Ok(Self::Own { memory, bytes })
     }
 }
 
 impl From<WindowMemory> for Sized {
     fn from(WindowMemory(memory): WindowMemory) -> Self {
         let bytes = memory.len();
-        Self { memory, bytes }
+        Self::Own { memory, bytes }
     }
 }
 
@@ -174,6 +190,7 @@ pub(crate) struct NewWindow<F: Fabric> {
     communicator: Communicator<F>,
     flavor: Flavor,
     memory: Option<Exposed>,
+    common: Option<CommonMemory>,
     base: *mut u8,
     control: Exposed,
     placed: Counter,
@@ -194,20 +211,27 @@ impl<F: Fabric> NewWindow<F> {
         unit: u32,
         info: &Info,
     ) -> Result<Self> {
-        let bytes = memory.as_ref().map_or(0, |memory| memory.bytes as u64);
-        let mut base = std::ptr::null_mut();
         let mut state = communicator.state()?;
-        let exposed = match memory {
-            None => None,
-            Some(Sized { memory, .. }) => {
+        let (exposed, base, bytes, common) = match memory {
+            None => (None, std::ptr::null_mut(), 0, None),
+            Some(Sized::Own { memory, bytes }) => {
                 let mut memory =
                     if memory.is_empty() { state.context.alloc(MEMORY_BYTES_MIN)? } else { memory };
-                base = memory.as_mut_ptr();
-                Some(state.context.expose(memory, Access::READ_WRITE)?)
+                // Of nothing the program has no address: the memory is there for those alone that reach for it.
+                let base = if bytes == 0 { std::ptr::null_mut() } else { memory.as_mut_ptr() };
+                let exposed = state.context.expose(memory, Access::READ_WRITE)?;
+                (Some(exposed), base, bytes as u64, None)
+            }
+            Some(Sized::Common(common)) => {
+                let part = common.parts[communicator.rank() as usize];
+                let Part { offset, size } = part;
+                let exposed =
+                    state.context.expose_shared(&common.memory, offset, size, Access::READ_WRITE)?;
+                (Some(exposed), common.base_of(part), size, Some(common))
             }
         };
-        let control_bytes = if flavor == Flavor::Dynamic { dynamic::CONTROL_BYTES } else { CONTROL_BYTES };
-        let control = state.context.alloc(control_bytes)?;
+        let lock_bytes = LockQueue::bytes(communicator.size());
+        let control = state.context.alloc(control_bytes(flavor) + lock_bytes)?;
         let control = state.context.expose(control, Access::READ_WRITE)?;
         let placed = state.context.counter()?;
         drop(state);
@@ -218,7 +242,8 @@ impl<F: Fabric> NewWindow<F> {
             &[bytes, u64::from(unit), base.addr() as u64 % 8],
         ]
         .concat();
-        Ok(Self { communicator, flavor, memory: exposed, base, control, placed, info: info.clone(), own })
+        let info = info.clone();
+        Ok(Self { communicator, flavor, memory: exposed, common, base, control, placed, info, own })
     }
 
     /// This task's words, at their place among those of all, which are 0: to be combined by "or".
@@ -241,14 +266,17 @@ impl<F: Fabric> NewWindow<F> {
             skew: words[8],
         };
         let peers: Vec<Peer> = words.map(peer).collect();
+        let endpoints = peers.iter().map(|peer| peer.control.owner()).collect();
         let directories = peers.iter().map(|_| Directory::default()).collect();
         Window {
             communicator: self.communicator,
             flavor: self.flavor,
             memory: self.memory,
+            common: self.common,
             base: self.base,
             control: self.control,
             peers,
+            endpoints,
             puts: Puts::new(self.placed),
             epochs: RefCell::default(),
             attached: RefCell::default(),
@@ -262,16 +290,23 @@ impl<F: Fabric> NewWindow<F> {
     }
 }
 
+/// Bytes of the control memory before the lock.
+fn control_bytes(flavor: Flavor) -> usize {
+    if flavor == Flavor::Dynamic { dynamic::CONTROL_BYTES } else { CONTROL_BYTES }
+}
+
 impl<F: Fabric> Window<F> {
     fn new(
         parent: &Communicator<F>,
         flavor: Flavor,
-        memory: Option<Sized>,
+        memory: impl FnOnce(&Communicator<F>) -> Result<Option<Sized>>,
         unit: u32,
         info: &Info,
     ) -> Result<Self> {
         check_new(parent, unit)?;
-        let new = NewWindow::begin(parent.dup()?, flavor, memory, unit, info)?;
+        let own = parent.dup()?;
+        let memory = memory(&own)?;
+        let new = NewWindow::begin(own, flavor, memory, unit, info)?;
         let words = new.communicator.gather_words(&new.own)?;
         Ok(new.end(words.iter().map(Vec::as_slice)))
     }
@@ -306,10 +341,27 @@ impl<F: Fabric> Window<F> {
         self.own().unit
     }
 
-    /// Where this task's part begins (`MPI_WIN_BASE`), for layers that have promises of their own; null for a dynamic window.
+    /// Where this task's part begins (`MPI_WIN_BASE`), for layers that have promises of their own; null for a dynamic window, and
+    /// for a part of no byte.
     #[must_use]
     pub fn base(&self) -> *mut u8 {
         self.base
+    }
+
+    /// Where this task has mapped the part of a rank, how many bytes that has, and its unit; `None` if this task cannot load and store
+    /// there (`MPI_Win_shared_query`). Its own part it always can. For layers that have promises of their own.
+    ///
+    /// # Errors
+    /// An unknown rank.
+    pub fn mapped_part(&self, rank: u32) -> Result<Option<(*mut u8, u64, u64)>> {
+        self.check_rank(rank)?;
+        let Peer { size, unit, .. } = self.peers[rank as usize];
+        let base = match &self.common {
+            Some(common) => common.base_of(common.parts[rank as usize]),
+            None if rank == self.rank() => self.base,
+            None => return Ok(None),
+        };
+        Ok(Some((base, size, unit)))
     }
 
     /// Its tasks among themselves.
@@ -361,7 +413,7 @@ impl<F: Fabric> Window<F> {
         let deleted = self.begin_free();
         self.check_free()?;
         self.flush_puts()?;
-        self.communicator.barrier()?;
+        self.communicator.barrier_in_turns()?;
         let memory = self.end_free()?;
         deleted.map(|()| memory)
     }
@@ -380,7 +432,9 @@ impl<F: Fabric> Window<F> {
         }
         let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
         self.puts.remove(&mut state.context);
-        Ok(memory)
+        let Some(common) = self.common else { return Ok(memory) };
+        state.context.unshare(common.memory);
+        Ok(None)
     }
 
     /// What [`free`](Self::free) does first: refuses while an epoch is open, and deletes the attributes. For a layer above whose

@@ -1,13 +1,14 @@
-//! Shared windows (`MPI_Win_allocate_shared`), as arrays of elements: one for each task, and every task loads and stores in all.
+//! Shared windows (`MPI_Win_allocate_shared`): memory of all tasks in one file that each has mapped ([`CommonMemory`]); and the same as
+//! arrays of elements, one for each task, where every task loads and stores in all.
 //!
-//! Other tasks write this memory at any time, so it is never behind `&` or `&mut`: each access copies. Where the memory of tasks is
-//! mapped that is one copy by the task that asks, with no call of the other one; where it is not, the same calls go by messages.
+//! Other tasks write this memory at any time, so it is never behind `&` or `&mut`: each access copies. That is one copy by the task
+//! that asks, with no call of the other one. Where tasks cannot map each other's memory, the same calls go by messages.
 
 use std::marker::PhantomData;
 
 use am_core::fabric::Fabric;
 
-use super::{Assertion, Flavor, Number, Sized, Window};
+use super::{Assertion, CommonMemory, Flavor, Number, Sized, Window};
 use crate::buffer::Datum;
 use crate::communicator::Communicator;
 use crate::environment::JobFabric;
@@ -36,10 +37,25 @@ impl<F: Fabric> Communicator<F> {
         let too_large = || Error::TooLarge { call: "allocate_shared_window" };
         let bytes = count.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
         let unit = u32::try_from(size_of::<T>()).map_err(|_| too_large())?;
-        let window = Window::new(self, Flavor::Shared, Some(Sized::alloc(self, bytes)?), unit, info)?;
+        let window = self.allocate_shared_bytes(bytes, unit, info)?;
         window.check_units()?;
         window.lock_all(Assertion::NO_CHECK)?;
         Ok(SharedWindow { window, _elements: PhantomData })
+    }
+
+    /// A window on `bytes` bytes of new, zeroed memory of each task, with displacements in units of `unit` bytes, side by side in memory
+    /// that all have mapped ([`Window::mapped_part`]); with the hint `alloc_shared_noncontig`, each on pages of its own. Where the tasks
+    /// of this fabric cannot map one memory, each has its own. Collective.
+    ///
+    /// # Errors
+    /// As for [`create_window`](Self::create_window); the memory cannot be made or mapped.
+    pub fn allocate_shared_bytes(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F>> {
+        let memory = |own: &Self| {
+            let gather = |words: &[u64]| own.gather_words(words);
+            let agreed = CommonMemory::agree((bytes, own.rank(), info), gather, |step| step.carry_out(own))?;
+            agreed.map_or_else(|| Sized::alloc(own, bytes), |common| Ok(Sized::Common(common))).map(Some)
+        };
+        Window::new(self, Flavor::Shared, memory, unit, info)
     }
 }
 
@@ -134,7 +150,7 @@ impl<T: Datum, F: Fabric> SharedWindow<T, F> {
     /// The death of a task.
     pub fn barrier(&self) -> Result<()> {
         self.sync()?;
-        self.window.communicator.barrier()?;
+        self.window.communicator.barrier_in_turns()?;
         self.window.sync()
     }
 

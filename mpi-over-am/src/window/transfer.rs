@@ -36,11 +36,24 @@ pub struct TargetData<'a> {
 pub(super) struct Piece {
     pub(super) to: RemoteAddress,
     pub(super) len: usize,
-    /// The address in its task, modulo 8.
+    /// The address in its task, modulo 8; [`NO_WORD`] for a part of an element, whose other part lies in another piece.
     pub(super) address: u64,
 }
 
+/// An address at which no word of more than a byte lies.
+const NO_WORD: u64 = 1;
+
+/// Bytes of a run from byte `before` of its elements on: the rest of an element, whole elements, the beginning of one.
+fn parts(before: u64, len: u64, element: u64) -> [u64; 3] {
+    let rest = ((element - before % element) % element).min(len);
+    let beginning = (len - rest) % element;
+    [rest, len - rest - beginning, beginning]
+}
+
 pub(super) type Pieces = SmallVec<[Piece; 4]>;
+
+/// Pieces that are put or got at once: a round of progress looks at each that is under way.
+const UNDER_WAY_MAX: usize = 64;
 
 /// The pieces of a layout.
 #[derive(Default)]
@@ -61,6 +74,12 @@ impl<F: Fabric> Window<F> {
     /// target's elements have; the death of a task.
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
         let Some(pieces) = self.pieces("Window::put", origin.packed_len(), target)? else { return Ok(()) };
+        if self.communicator.takes_turns()? {
+            return match origin.as_bytes() {
+                Some(bytes) => self.put_pieces(bytes, &pieces),
+                None => self.put_slice(&packed(origin)?, &pieces),
+            };
+        }
         let mut state = self.communicator.state()?;
         let put = |state: &mut State<F>, mut bytes: &[u8]| {
             for &Piece { to, len, .. } in &pieces {
@@ -84,27 +103,13 @@ impl<F: Fabric> Window<F> {
     /// As for [`put_data`](Self::put_data).
     pub fn get_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<()> {
         let Some(pieces) = self.pieces("Window::get", origin.packed_len(), target)? else { return Ok(()) };
-        let mut state = self.communicator.state()?;
-        match origin.as_buffer() {
-            Some(into) => {
-                let mut offset = 0;
-                for &Piece { to: from, len, .. } in &pieces {
-                    let part = into.part(offset, len).expect("the lengths were compared");
-                    fetch(&mut state, from, part)?;
-                    offset += len;
-                }
-            }
-            None => {
-                let mut scratch = Vec::new();
-                let mut offset = 0;
-                for &Piece { to: from, len, .. } in &pieces {
-                    scratch.resize(len, 0);
-                    state.context.get(from, &mut scratch, am_core::GetOptions::default())?;
-                    origin.unpack(offset, &scratch);
-                    offset += len as u64;
-                }
-            }
+        if let Some(into) = origin.as_buffer() {
+            return self.get_pieces(into, &pieces);
         }
+        let len = usize::try_from(origin.packed_len()).map_err(|_| Error::TooLarge { call: "a get" })?;
+        let mut bytes = vec![0; len];
+        self.get_slice(&mut bytes, &pieces)?;
+        origin.unpack(0, &bytes);
         Ok(())
     }
 
@@ -192,10 +197,15 @@ impl<F: Fabric> Window<F> {
         target: TargetData<'_>,
         started: &mut Vec<Started>,
     ) -> Result<()> {
-        let Some(pieces) = self.pieces("Window::put", bytes.len() as u64, target)? else { return Ok(()) };
+        let pieces = self.pieces("Window::put", bytes.len() as u64, target)?;
+        pieces.map_or(Ok(()), |pieces| self.start_puts(bytes, &pieces, started))
+    }
+
+    /// Starts puts of bytes to pieces that have as many.
+    fn start_puts(&self, bytes: RawBytes, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
-        for &Piece { to, len, .. } in &pieces {
+        for &Piece { to, len, .. } in pieces {
             let part = bytes.part(offset, len).expect("the lengths were compared");
             let placed = self.puts.counter();
             let options = PutOptions { completion: Some(placed), ..PutOptions::default() };
@@ -218,15 +228,75 @@ impl<F: Fabric> Window<F> {
         target: TargetData<'_>,
         started: &mut Vec<Started>,
     ) -> Result<()> {
-        let Some(pieces) = self.pieces("Window::get", into.len() as u64, target)? else { return Ok(()) };
+        let pieces = self.pieces("Window::get", into.len() as u64, target)?;
+        pieces.map_or(Ok(()), |pieces| self.start_gets(into, &pieces, started))
+    }
+
+    /// Starts gets from pieces into memory of as many bytes.
+    fn start_gets(&self, into: RawBuffer, pieces: &[Piece], started: &mut Vec<Started>) -> Result<()> {
         let mut state = self.communicator.state()?;
         let mut offset = 0;
-        for &Piece { to: from, len, .. } in &pieces {
+        for &Piece { to: from, len, .. } in pieces {
             let part = into.part(offset, len).expect("the lengths were compared");
             start(&mut state, started, None, |context, request| buffer::get(context, from, part, request))?;
             offset += len;
         }
         Ok(())
+    }
+
+    /// Copies bytes to pieces that have as many; threads that take turns have theirs meanwhile. When this returns, nothing uses the
+    /// bytes any more.
+    fn put_pieces(&self, bytes: RawBytes, pieces: &[Piece]) -> Result<()> {
+        let mut offset = 0;
+        pieces.chunks(UNDER_WAY_MAX).try_for_each(|pieces| {
+            let len = pieces.iter().map(|piece| piece.len).sum();
+            let part = bytes.part(offset, len).expect("the lengths were compared");
+            offset += len;
+            self.transfer(|started| self.start_puts(part, pieces, started))
+        })
+    }
+
+    /// As [`put_pieces`](Self::put_pieces), for a slice.
+    pub(super) fn put_slice(&self, bytes: &[u8], pieces: &[Piece]) -> Result<()> {
+        buffer::lend_to_send(bytes, |data| {
+            self.put_pieces(data.as_bytes().expect("bytes are in one piece"), pieces)
+        })
+    }
+
+    /// Copies pieces into memory that has as many bytes; as [`put_pieces`](Self::put_pieces).
+    fn get_pieces(&self, into: RawBuffer, pieces: &[Piece]) -> Result<()> {
+        let mut offset = 0;
+        pieces.chunks(UNDER_WAY_MAX).try_for_each(|pieces| {
+            let len = pieces.iter().map(|piece| piece.len).sum();
+            let part = into.part(offset, len).expect("the lengths were compared");
+            offset += len;
+            self.transfer(|started| self.start_gets(part, pieces, started))
+        })
+    }
+
+    /// As [`get_pieces`](Self::get_pieces), into a slice.
+    pub(super) fn get_slice<T: AnyBitPattern>(&self, into: &mut [T], pieces: &[Piece]) -> Result<()> {
+        buffer::lend_to_receive(into, |into| self.get_pieces(into, pieces))
+    }
+
+    /// Starts puts or gets and waits for them; nothing uses their memory any more when this returns.
+    fn transfer(&self, start: impl FnOnce(&mut Vec<Started>) -> Result<()>) -> Result<()> {
+        let mut under_way = Vec::new();
+        let mut result = start(&mut under_way);
+        for started in under_way {
+            if result.is_ok() {
+                result = self.communicator.wait_over_in_turns(started.request);
+            }
+            // If this fails the program ends, as it must: memory that is lent no longer would stay in use.
+            let state = self.communicator.state_to_end();
+            let mut state = state.expect("no call of this environment is under way where one ends");
+            if result.is_err() {
+                protocol::end(&mut state, started.request);
+            }
+            let ended = end_started(&mut state, started);
+            result = result.and(ended);
+        }
+        result
     }
 
     /// The pieces that elements of a window are, after all checks; `None` where there is nothing to do.
@@ -248,27 +318,55 @@ impl<F: Fabric> Window<F> {
         }
         let mut blocks = Collected::default();
         target.datatype.layout(target.count).visit(0, wanted, &mut blocks);
-        let place = |(at, len)| {
-            let (to, address) = self.place(target.rank, target.displacement, at, len)?;
-            let len = usize::try_from(len).map_err(|_| Error::TooLarge { call })?;
-            Ok(Piece { to, len, address })
-        };
-        blocks.0.into_iter().map(place).collect::<Result<Pieces>>().map(Some)
+        let element = target.datatype.basic().map_or(1, |basic| basic.size());
+        let mut pieces = Pieces::new();
+        for (at, block) in blocks.0 {
+            let mut before = 0;
+            self.place(target.rank, target.displacement, at, block, |to, len, address| {
+                // In one piece of memory, as nearly always; or elements, and parts of such that lie in the next piece too.
+                let parts = if len == block { [0, len, 0] } else { parts(before, len, element) };
+                let mut offset = 0;
+                for (part, is_whole) in parts.into_iter().zip([false, true, false]) {
+                    if part > 0 {
+                        let address = if is_whole { (address + offset) % 8 } else { NO_WORD };
+                        let len = usize::try_from(part).map_err(|_| Error::TooLarge { call })?;
+                        pieces.push(Piece { to: to.plus(offset), len, address });
+                        offset += part;
+                    }
+                }
+                before += len;
+                Ok(())
+            })?;
+        }
+        Ok(Some(pieces))
     }
 
-    /// Where bytes of a task's window are; and their address there, modulo 8.
-    fn place(&self, rank: u32, displacement: i64, at: i64, len: u64) -> Result<(RemoteAddress, u64)> {
+    /// Where bytes of a task's window are: `each` hears of those in one piece, with their number and their address there, modulo 8.
+    fn place(
+        &self,
+        rank: u32,
+        displacement: i64,
+        at: i64,
+        len: u64,
+        mut each: impl FnMut(RemoteAddress, u64, u64) -> Result<()>,
+    ) -> Result<()> {
         let peer = self.peers[rank as usize];
         let offset = i128::from(displacement) * i128::from(peer.unit) + i128::from(at);
         let clamped = i64::try_from(offset).unwrap_or(if offset < 0 { i64::MIN } else { i64::MAX });
         if self.flavor == Flavor::Dynamic {
-            return Ok((self.find(rank, clamped, len)?, clamped.cast_unsigned() % 8));
+            let mut address = clamped.cast_unsigned();
+            return self.find(rank, clamped, len, |to, len| {
+                each(to, len, address % 8)?;
+                address += len;
+                Ok(())
+            });
         }
         let inside = u64::try_from(offset)
             .ok()
             .filter(|offset| offset.checked_add(len).is_some_and(|end| end <= peer.size));
         let outside = Error::OutsideWindow { rank, offset: clamped, len, size: peer.size };
-        inside.map(|offset| (peer.data.plus(offset), (peer.skew + offset % 8) % 8)).ok_or(outside)
+        let offset = inside.ok_or(outside)?;
+        each(peer.data.plus(offset), len, (peer.skew + offset % 8) % 8)
     }
 }
 
@@ -319,17 +417,4 @@ pub(crate) fn end_started<F: Fabric>(
         state.context.set_counter(counter, value + 1)?;
     }
     ended.map(|_| ())
-}
-
-/// Copies bytes from a task's window. When this returns, nothing uses the memory any more.
-fn fetch<F: Fabric>(state: &mut State<F>, from: RemoteAddress, to: RawBuffer) -> Result<()> {
-    let mut started = Vec::new();
-    start(state, &mut started, None, |context, request| buffer::get(context, from, to, request))?;
-    let Some(Started { request, .. }) = started.pop() else { return Ok(()) };
-    let waited = state.wait_over(request);
-    if waited.is_err() {
-        protocol::end(state, request);
-    }
-    let ended = state.handlers().requests.take(request);
-    waited.and(ended.map(|_| ()))
 }

@@ -312,8 +312,6 @@ fn attributes_follow_their_callbacks() {
         assert_eq!(*log.lock().unwrap(), expected);
         // After the failed duplicate the next one finds its partners.
         talk(&world.dup().unwrap(), &(0..world.size()).collect::<Vec<_>>());
-        keyval.free().unwrap();
-        assert_eq!(class(world.set_attribute(&keyval, 1)), ErrorClass::Keyval);
         assert_eq!(class(world.attribute(&Keyval::private(ObjectKind::Window))), ErrorClass::Keyval);
         let predefined = |attribute| world.predefined_attribute(attribute);
         assert_eq!(predefined(PredefinedAttribute::TagUb), Some(i64::from(TAG_UB)));

@@ -17,6 +17,7 @@ mod threads;
 mod threads_communicators;
 mod threads_persistent;
 mod threads_scopes;
+mod threads_wait;
 mod threads_windows;
 mod topologies;
 mod windows;

@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::common::{everywhere, job, job_without_finalize, networks, pattern};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{BSEND_OVERHEAD_BYTES, Error, ErrorClass, RecvData, Settings, Source, Status, Tag, Tested};
+use mpi_over_am::{
+    BSEND_OVERHEAD_BYTES, Error, ErrorClass, RecvData, SendData, Settings, Source, Status, Tag, Tested,
+};
 
 #[test]
 fn requests_are_waited_for_one_by_one_any_or_all() {
@@ -105,6 +107,32 @@ fn a_scope_that_fails_withdraws_what_has_not_met_its_other_half() {
             let mut got = [0u8; 4];
             world.sendrecv((&[1, 2, 3, 4u8], other, 3), (&mut got, other, 3)).unwrap();
             assert_eq!((never, got), ([7; 4], [1, 2, 3, 4]));
+        });
+    }
+}
+
+#[test]
+fn an_inner_scope_leaves_no_receive_behind() {
+    for config in networks(1) {
+        job(config, Settings::default(), |environment, world| {
+            let posted = || environment.counts().unwrap().posted_receives;
+            let (mut outer, mut inner) = ([0u8; 4], [7u8; 4]);
+            world
+                .scope(|s| {
+                    let arriving = s.irecv(&mut outer, 0, 1)?;
+                    let failed = world.scope(|inside| {
+                        let _ = inside.irecv(&mut inner, 0, 2)?;
+                        let sent = inside.isend(&[1, 2, 3, 4u8], 0, 1)?;
+                        inside.wait(sent)?;
+                        Err::<(), _>(Error::Cancelled)
+                    });
+                    assert!(matches!(failed, Err(Error::Cancelled)));
+                    // That of the outer scope may have met its message.
+                    assert!(posted() <= 1);
+                    s.wait(arriving).map(|_| ())
+                })
+                .unwrap();
+            assert_eq!((posted(), outer, inner), (0, [1, 2, 3, 4], [7; 4]));
         });
     }
 }
@@ -350,7 +378,8 @@ fn an_exchange_is_over_when_both_halves_are() {
     everywhere(2, |_, world| {
         let other = 1 - world.rank();
         let data = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
-        let (out, from) = (data.as_send(), (Source::Rank(other), Tag::Is(3)));
+        let out = SendData::from_bytes(am_core::buffer::RawBytes::EMPTY);
+        let from = (Source::Rank(other), Tag::Is(3));
         let request = world.isendrecv_replace_data(&data, (other, 3), from).unwrap();
         let status = world.wait(request).unwrap();
         assert_eq!((status.source(), status.tag(), status.len()), (other, 3, 0));

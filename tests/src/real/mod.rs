@@ -2,7 +2,7 @@
 //! `target/real-programs`, run under its launcher, and listed in a table.
 //!
 //! One file a program. What a machine lacks is named in the table: nothing is left out silently. A failure that is known has its reason
-//! in [`known`]; any other makes the command fail.
+//! in [`known`]; any other makes the command fail, and so does a known one that does not fail any more.
 
 use std::process::ExitCode;
 

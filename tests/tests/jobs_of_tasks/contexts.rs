@@ -1,12 +1,14 @@
 //! Several contexts a process, each with a thread of its own: nothing of one is another's, and a message, a put or a question goes
 //! to the context that it names.
 
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use am_core::buffer::{Access, Executor, JobBuffer};
-use am_core::error::Error;
+use am_core::error::{Error, Fault, RangeFault};
 use am_core::handler::{Answer, Completion, Delivered, Message};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::conformance;
@@ -111,6 +113,189 @@ fn a_closed_context_is_seen_as_gone() {
         is_about(first.fence_ops(Some(unknown)), unknown);
         first.gfence().expect("the contexts of the number 0 are open");
     });
+}
+
+/// What a context number stands for in shared memory is computed from it: of one that no task can have that would be other words of
+/// the victim, such as its table of regions.
+#[test]
+fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() {
+    job("a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target").tasks(2).run(|| {
+        let task = Task::join().expect("the launcher made a job");
+        let mut context = task.context().expect("the job has memory");
+        let handler = context.register_handler(|_| Answer::discard()).expect("register");
+        let regions: Vec<_> = (0..7)
+            .map(|_| {
+                let memory = context.alloc(64).expect("job memory");
+                context.expose(memory, Access::READ).expect("a region")
+            })
+            .collect();
+        let mut victims = Vec::new();
+        for region in &regions {
+            victims.push(context.address_init(region.address(0)).expect("all are there")[0]);
+        }
+        if task.number() == 1 {
+            for number in 16..=u8::MAX {
+                let nowhere = Endpoint::new(TaskId(0), ContextNumber(number));
+                let sent = context.amsend(nowhere, handler, &[], &[1], AmOptions::default());
+                match sent {
+                    Err(error @ Error::UnknownContext { endpoint, contexts_max: 16 }) => {
+                        assert_eq!((endpoint, error.fault()), (nowhere, Fault::Caller));
+                    }
+                    other => panic!("not about the context: {other:?}"),
+                }
+            }
+            for &victim in &victims {
+                let put = context.put(victim, &[1; 8], PutOptions::default());
+                assert!(matches!(put, Err(Error::RemoteRange { .. })), "it was exposed to be read: {put:?}");
+            }
+        }
+        context.gfence().expect("both are there");
+        for region in regions {
+            assert!(context.unexpose(region).expect("it is this context's").iter().all(|&byte| byte == 0));
+        }
+    });
+}
+
+/// Of what a context has exposed nothing is left to name when it is opened again.
+#[test]
+fn an_address_of_a_closed_context_is_stale_when_it_is_open_again() {
+    job("an_address_of_a_closed_context_is_stale_when_it_is_open_again").tasks(2).run(|| {
+        let task = Task::join().expect("the launcher made a job");
+        let mut first = task.context().expect("the job has memory");
+        let exposed = |task: &Task| {
+            let mut context = Context::new(task.fabric(1).expect("nobody else has it open"));
+            let memory = context.alloc(64).expect("job memory");
+            let region = context.expose(memory, Access::READ_WRITE).expect("a region");
+            (context, region)
+        };
+        let (context, region) = exposed(&task);
+        let old = first.address_init(region.address(0)).expect("all are there")[1];
+        if task.number() == 1 {
+            drop((region, context));
+        }
+        first.gfence().expect("the old one is closed");
+        if task.number() == 0 {
+            let put = first.put(old, &[7; 8], PutOptions::default());
+            assert!(put.is_ok() || is_stale(&put), "nothing is wrong but the address: {put:?}");
+        }
+        first.gfence().expect("nothing is open");
+        let again = (task.number() == 1).then(|| exposed(&task));
+        let now = again.as_ref().map_or(old, |(_, region)| region.address(0));
+        let new = first.address_init(now).expect("the new one is open")[1];
+        assert_ne!(old, new, "a name is given once");
+        if task.number() == 0 {
+            let put = first.put(old, &[7; 8], PutOptions::default());
+            assert!(is_stale(&put), "an old address: {put:?}");
+            first.put(new, &[1; 8], PutOptions::default()).expect("the new one");
+        }
+        first.gfence().expect("all is in place");
+        if let Some((_, region)) = again {
+            assert_eq!(region.load_u64(0).expect("a word"), u64::from_ne_bytes([1; 8]));
+        }
+    });
+}
+
+fn is_stale(ended: &Result<(), Error>) -> bool {
+    matches!(ended, Err(Error::RemoteRange { why: RangeFault::Stale, .. }))
+}
+
+/// A task that becomes another program: what its peers know of its memory names nothing of the new one's, which may join.
+#[test]
+fn an_address_of_the_program_before_an_exec_is_stale() {
+    job("an_address_of_the_program_before_an_exec_is_stale").tasks(2).run(|| {
+        let task = Task::join().expect("the launcher made a job, and it is this task still");
+        let is_new = std::env::var_os("IS_NEW").is_some();
+        if task.number() == 1 && !is_new {
+            let mut before = task.context().expect("the job has memory");
+            let mut memory = before.alloc(1 << 20).expect("job memory");
+            memory.fill(0xEE);
+            let of_job = before.expose(memory, Access::READ_WRITE).expect("a region");
+            let private = before.register(vec![0xEE; 1 << 20], Access::READ_WRITE).expect("a region");
+            before.address_init(of_job.address(0)).expect("the other is there");
+            before.address_init(private.address(0)).expect("the other is there");
+            before.gfence().expect("the other has them");
+            let mut args = std::env::args_os();
+            let own = args.next().expect("a name");
+            let error = std::process::Command::new(own).args(args).env("IS_NEW", "1").exec();
+            panic!("this task could not become another program: {error}");
+        }
+        let mut old = Vec::new();
+        let mut before = None;
+        if task.number() == 0 {
+            let mut context = task.context().expect("the job has memory");
+            for _ in 0..2 {
+                let memory = context.alloc(64).expect("job memory");
+                let region = context.expose(memory, Access::READ).expect("a region");
+                old.push(context.address_init(region.address(0)).expect("the other is there")[1]);
+            }
+            context.gfence().expect("the other has what it needs");
+            before = Some(context);
+        }
+        let mut after = Context::new(task.fabric(1).expect("it was never open"));
+        let memory = after.alloc(1 << 20).expect("job memory");
+        assert!(memory.iter().all(|&byte| byte == 0), "memory of the program before");
+        let region = after.expose(memory, Access::READ_WRITE).expect("a region");
+        after.gfence().expect("the new program is there");
+        if let Some(context) = &mut before {
+            for &old in &old {
+                let put = context.put(old, &[7; 8], PutOptions::default());
+                assert!(is_stale(&put), "an old address: {put:?}");
+            }
+        }
+        after.gfence().expect("the new program is there");
+        let memory = after.unexpose(region).expect("it is its own");
+        assert!(memory.iter().all(|&byte| byte == 0), "nobody has named it");
+    });
+}
+
+/// The global allocator counts on it: memory that was used is zeroed when it is handed out again.
+#[test]
+fn memory_is_zero_after_all_is_dropped_and_joined_again() {
+    job("memory_is_zero_after_all_is_dropped_and_joined_again").run(|| {
+        for byte in 1..4 {
+            let task = Task::join().expect("the launcher made a job");
+            let mut context = task.context().expect("the job has memory");
+            for len in [64, 64 << 10, 4 << 20] {
+                let mut memory = context.alloc(len).expect("job memory");
+                assert!(memory.iter().all(|&byte| byte == 0), "{len} bytes are not zero");
+                memory.fill(byte);
+            }
+        }
+    });
+}
+
+/// The job's file is every task's to write: what it says of a length is not believed.
+#[test]
+fn a_length_that_another_task_has_written_maps_nothing_beyond_the_file() {
+    const HEAP: usize = 64 << 20;
+    let mib = (HEAP >> 20).to_string() + "MiB";
+    job("a_length_that_another_task_has_written_maps_nothing_beyond_the_file").env("AM_HEAP_BYTES", mib).run(
+        || {
+            let own = |name: &str| {
+                let files = std::fs::read_dir("/proc/self/fd").expect("Linux").filter_map(Result::ok);
+                let found = files.map(|entry| entry.path()).find(|path| {
+                    std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains(name))
+                });
+                let path = found.expect("a task inherits the job's files");
+                std::fs::File::options().read(true).write(true).open(path).expect("it is this user's")
+            };
+            let len = own("am-heap").metadata().expect("a file").len();
+            let job_file = own("am-job");
+            let mut head = vec![0; 4096];
+            job_file.read_exact_at(&mut head, 0).expect("a file");
+            for at in (0..head.len()).step_by(8) {
+                if head[at..at + 8] == len.to_ne_bytes() {
+                    job_file.write_all_at(&(16 * len).to_ne_bytes(), at as u64).expect("a file");
+                }
+            }
+            let task = Task::join().expect("the launcher made a job");
+            let mut context = task.context().expect("the job has memory");
+            let refused = context.alloc(2 * HEAP).map(|mut memory| memory.fill(1));
+            let error = refused.expect_err("the file is shorter");
+            assert_eq!(error.fault(), Fault::Resource, "{error}");
+            context.alloc(HEAP / 2).expect("the file holds this").fill(1);
+        },
+    );
 }
 
 fn is_about(ended: Result<(), Error>, closed: Endpoint) {

@@ -68,6 +68,10 @@ fn run() {
             assert!(held.iter().all(|&byte| byte == 7), "as it was at the fork");
             held.fill(9);
             is_refused(&mut context, at, handler);
+            // A thread that the copy starts is in the copy too.
+            std::thread::scope(|threads| {
+                threads.spawn(|| is_refused(&mut context, at, handler)).join().expect("it is refused there");
+            });
             // Neither gives the buffer's pages back nor closes what its task has open.
             drop(held);
             drop(context);

@@ -224,20 +224,31 @@ fn an_address_space_that_is_too_small_is_named() {
     a_limit_is_named("an_address_space_that_is_too_small_is_named", command, "RLIMIT_AS", "AM_HEAP_BYTES");
 }
 
-/// A limit that only the tasks have: the launcher could not know.
-#[test]
-fn an_address_space_that_is_too_small_in_a_task_is_named() {
+/// A limit that only the tasks have: the launcher could not know. What a task says under it.
+fn says_under_a_limit_of_its_own(test: &'static str, kibibytes: u32, expected: &'static [&'static str]) {
     let body = || match Task::join().and_then(|task| task.context().map(|_| ())) {
-        Ok(()) => println!("\nit was enough"),
+        Ok(()) => println!("\nsaid: it was enough"),
         Err(error) => println!("\nsaid: {error}"),
     };
-    let test = "an_address_space_that_is_too_small_in_a_task_is_named";
-    job(test).tasks(2).after("ulimit -v 2097152").run_and_judge(body, |outcome| {
+    job(test).tasks(2).after(format!("ulimit -v {kibibytes}")).run_and_judge(body, |outcome| {
         for task in &outcome.tasks {
-            let line = task.stdout.lines().find(|line| line.starts_with("said: ")).expect("an error");
-            assert!(line.contains("RLIMIT_AS"), "{line}");
+            let line = task.stdout.lines().find(|line| line.starts_with("said: ")).expect("a line");
+            assert!(expected.iter().all(|words| line.contains(words)), "{line}");
         }
     });
+}
+
+#[test]
+fn an_address_space_that_is_too_small_in_a_task_is_named() {
+    let test = "an_address_space_that_is_too_small_in_a_task_is_named";
+    says_under_a_limit_of_its_own(test, 200 << 10, &["RLIMIT_AS"]);
+}
+
+/// Less than the heaps that the launcher has made: the task maps a part of each.
+#[test]
+fn an_address_space_that_holds_a_part_of_the_heaps_is_enough() {
+    let test = "an_address_space_that_holds_a_part_of_the_heaps_is_enough";
+    says_under_a_limit_of_its_own(test, 2 << 20, &["it was enough"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod conformance_shm;
 mod contexts;
 mod copies;
+mod dead_copiers;
 mod handler_panics;
 mod harness;
 mod jobs;
@@ -11,5 +12,7 @@ mod mpi_objects;
 mod mpi_processes;
 mod mpi_settings;
 mod mpi_threads;
+mod mpi_windows;
 mod purge;
 mod shared_contexts;
+mod wrapped;

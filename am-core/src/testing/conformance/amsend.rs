@@ -139,7 +139,7 @@ impl Gatherer for EverySecond {
         self.bytes.len() as u64 / 2
     }
 
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room) {
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
         let from = 2 * offset as usize;
         let chosen = every_second(&self.bytes[from..from + 2 * len]);
         assert_eq!(room.put_slice(&chosen), len, "room for what was asked");

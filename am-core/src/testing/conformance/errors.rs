@@ -1,23 +1,26 @@
 //! Bad input: an error that says who is at fault, with the values; nothing hangs, and the context goes on.
 
 use super::Check;
-use super::common::{Shared, new_counter, next, previous, register, until};
-use crate::buffer::{Access, Executor, Grant, RemoteAddress};
+use super::common::{Shared, UNTOUCHED, new_counter, next, pattern, previous, register, until};
+use crate::buffer::{Access, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
 use crate::context::Context;
 use crate::error::{Error, Fault, RangeFault, Refusal};
 use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::handler::{Answer, HandlerId, Place, Ticket};
+use crate::handler::{Answer, Completion, HandlerId, Place, Ticket};
 use crate::task::{ContextNumber, Endpoint, TaskId};
-use crate::{AmOptions, GetOptions, PutOptions};
+use crate::vector::{Layout, Pieces, PiecesMut};
+use crate::{Accumulation, AmOptions, GetOptions, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
         ("errors_unknown_task", unknown_task),
+        ("errors_unknown_context", unknown_context),
         ("errors_unknown_handler", unknown_handler),
         ("errors_kept_come_with_the_fence", kept_come_with_the_fence),
         ("errors_unknown_counter", unknown_counter),
         ("errors_remote_ranges", remote_ranges),
         ("errors_rights", rights),
+        ("errors_loans_are_no_places", loans_are_no_places),
         ("errors_user_header_too_long", user_header_too_long),
         ("errors_in_handler", in_handler),
         ("errors_tickets", tickets),
@@ -42,6 +45,15 @@ pub(super) fn early_or_next<F: Fabric>(early: &mut Option<Error>, context: &mut 
 pub(super) fn drain<F: Fabric>(context: &mut Context<F>) {
     while let Err(error) = context.probe() {
         is_about_a_range(&error);
+    }
+}
+
+/// Makes progress until `done` holds, past errors about ranges.
+fn quiet_until<F: Fabric>(context: &mut Context<F>, done: impl Fn() -> bool) {
+    let mut polls = 0;
+    while !done() {
+        context.rest(&mut polls).expect("no handler is running");
+        drain(context);
     }
 }
 
@@ -95,6 +107,62 @@ fn unknown_task<F: Fabric>(context: &mut Context<F>) {
         }
         context.remove_counter(completion);
     }
+}
+
+/// A context number that no task can have is refused by each operation that takes one, whatever the task, and leaves no trace that
+/// a later fence would wait for.
+fn unknown_context<F: Fabric>(context: &mut Context<F>) {
+    let handler = register(context, |_| Answer::discard());
+    let contexts_max = context.limits().contexts_max;
+    let task = next(context).task;
+    let long = vec![0; context.limits().packet_bytes_max];
+    let completion = new_counter(context);
+    for number in [contexts_max, contexts_max + 16, 93, u8::MAX] {
+        let unknown = Endpoint::new(task, ContextNumber(number));
+        let address = RemoteAddress {
+            task,
+            context: unknown.context,
+            executor: Executor::Anyone,
+            grant: Grant { region: 0, generation: 0 },
+            offset: 0,
+        };
+        let announced = AmOptions { announce: true, ..AmOptions::default() };
+        let target = Some(completion.name());
+        let there = Layout::contiguous(0, 1).expect("a layout");
+        let mut back = [0];
+        let results = [
+            context.amsend(unknown, handler, &[], &[], AmOptions::default()),
+            context.amsend(unknown, handler, &[], &[0; 100], AmOptions::default()),
+            context.amsend(unknown, handler, &[], &long, AmOptions::default()),
+            context.amsend(unknown, handler, &[], &[1], announced),
+            context.put(address, &[1], PutOptions::default()),
+            context.put(address, &[1], PutOptions { target, ..PutOptions::default() }),
+            context.get(address, &mut [0], GetOptions::default()),
+            context.rmw(address, Width::Bits64, AtomicOp::Swap(1)).map(|_| ()),
+            context.fence_data(Some(unknown)),
+            context.fence_ops(Some(unknown)),
+            context.amsendv(unknown, handler, &[], Pieces::Slices(&[&[1]]), AmOptions::default()),
+            context.putv(address, &there, Pieces::Slices(&[&[1]]), PutOptions::default()),
+            context.getv(address, &there, PiecesMut::Slices(&mut [&mut back]), GetOptions::default()),
+            context.accumulate(address, &[1_u64], Accumulation::Add, PutOptions::default()),
+            context.purge_totask(unknown),
+            context.resume_totask(unknown),
+            context.peer_statistics(unknown).map(|_| ()),
+        ];
+        for result in results {
+            let error = result.expect_err("no task has this context");
+            assert_eq!(error.fault(), Fault::Caller);
+            match error {
+                Error::UnknownContext { endpoint, contexts_max: most } => {
+                    assert_eq!((endpoint, most), (unknown, contexts_max));
+                }
+                other => panic!("not about the context: {other}"),
+            }
+        }
+    }
+    context.remove_counter(completion);
+    context.fence_ops(None).expect("nothing was sent to what does not exist");
+    context.gfence().expect("gfence");
 }
 
 fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
@@ -245,6 +313,64 @@ fn remote_ranges<F: Fabric>(context: &mut Context<F>) {
     for region in regions {
         drop(context.unexpose(region).expect("unexpose"));
     }
+}
+
+/// Memory that an operation sends from is no place for data that arrive, though a header handler can name its grant: the numbers are
+/// those of a region that was exposed just before.
+fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
+    let (waiting, forged) = (Shared::<Option<Ticket>>::new(), Shared::<u32>::new());
+    let (in_later, in_forged) = (waiting.clone(), forged.clone());
+    let later = register(context, move |message| {
+        in_later.with(|ticket| *ticket = Some(message.ticket));
+        Answer::later()
+    });
+    let to_forged = register(context, move |message| {
+        in_forged.with(|count| *count += 1);
+        let word = |at: usize| u32::from_le_bytes(message.uhdr[at..at + 4].try_into().expect("4 bytes"));
+        let grant = Grant { region: word(0), generation: word(4) };
+        Answer::exposed(ExposedRange { grant, offset: 0, len: 8 }, Completion::None)
+    });
+    let expected = pattern(9, 1 << 20);
+    for in_job_memory in [false, true] {
+        let buffer = context.alloc(8).expect("alloc");
+        let before = context.expose(buffer, Access::READ_WRITE).expect("expose");
+        let Grant { region, generation } = before.grant();
+        drop(context.unexpose(before).expect("unexpose"));
+        let lent = if in_job_memory {
+            let mut memory = context.alloc(expected.len()).expect("alloc");
+            memory.copy_from_slice(&expected);
+            memory
+        } else {
+            JobBuffer::from(expected.clone())
+        };
+        let options = AmOptions { announce: true, ..AmOptions::default() };
+        let handle = context.amsend_owned(next(context), later, &[], lent, options).expect("amsend_owned");
+        quiet_until(context, || waiting.with(|ticket| ticket.is_some()));
+        for region in [region, region | Grant::OPERATION_BIT] {
+            for generation in generation..generation + 4 {
+                let uhdr = [region.to_le_bytes(), generation.to_le_bytes()].concat();
+                let (own, count) = (context.endpoint(), forged.with(|count| *count));
+                if let Err(error) =
+                    context.amsend(own, to_forged, &uhdr, &[UNTOUCHED; 8], AmOptions::default())
+                {
+                    is_about_a_range(&error);
+                }
+                quiet_until(context, || forged.with(|now| *now > count));
+            }
+        }
+        drain(context);
+        let (got, ticket) = (Shared::<Option<Vec<u8>>>::new(), waiting.take().expect("just seen"));
+        let in_completion = got.clone();
+        let completion = Completion::Call(Box::new(move |delivered| {
+            in_completion.with(|got| *got = delivered.buffer.map(|buffer| buffer.to_vec()));
+        }));
+        context.accept(ticket, Place::Owned(JobBuffer::zeroed(expected.len())), completion).expect("accept");
+        quiet_until(context, || got.with(|got| got.is_some()));
+        assert!(got.take().as_ref() == Some(&expected), "what was lent has changed");
+        context.wait_owned(handle).expect("a handle of this context").1.expect("sent");
+        quiet_gfence(context);
+    }
+    drain(context);
 }
 
 fn rights<F: Fabric>(context: &mut Context<F>) {

@@ -93,8 +93,34 @@ fn one_by_one<F: Fabric>(context: &mut Context<F>, at: RemoteAddress) {
     assert_eq!(rmw(AtomicOp::add_f32(-2.0)), u64::from(1.5_f32.to_bits()));
     assert_eq!(rmw(AtomicOp::FetchMinFloat(u64::from(9_f32.to_bits()))), u64::from((-0.5_f32).to_bits()));
     assert_eq!(rmw(AtomicOp::Swap(0)), u64::from((-0.5_f32).to_bits()));
+    short_words(context, at);
     let error = context.rmw(at.plus(2), Width::Bits32, AtomicOp::FetchAdd(1)).expect_err("misaligned");
     assert!(matches!(error, Error::Misaligned { offset: 14, size: 4 }), "{error}");
+}
+
+/// Words of 16 and of 8 bits: what does not belong to them stays.
+fn short_words<F: Fabric>(context: &mut Context<F>, at: RemoteAddress) {
+    for (place, width, max) in [(2, Width::Bits16, 0xFFFF), (1, Width::Bits8, 0xFF)] {
+        let mut rmw = |operation| context.rmw(at.plus(place), width, operation).expect("rmw");
+        assert_eq!(rmw(AtomicOp::Swap(u64::MAX)), 0);
+        assert_eq!(rmw(AtomicOp::FetchAdd(2)), max, "wraps inside its width");
+        assert_eq!(rmw(AtomicOp::CompareSwap { expected: 0, new: 7 }), 1);
+        assert_eq!(rmw(AtomicOp::CompareSwap { expected: 1 | 1 << 32, new: 3 }), 1, "the low bits count");
+        assert_eq!(rmw(AtomicOp::FetchXor(1)), 3);
+        assert_eq!(rmw(AtomicOp::FetchMinSigned(max)), 2);
+        assert_eq!(rmw(AtomicOp::FetchMaxSigned(1)), max, "-1 is less than 1");
+        assert_eq!(rmw(AtomicOp::FetchMax(max)), 1);
+        assert_eq!(rmw(AtomicOp::FetchMin(0x35)), max);
+        assert_eq!(rmw(AtomicOp::FetchAnd(0xF0)), 0x35);
+        assert_eq!(rmw(AtomicOp::FetchOr(4)), 0x30);
+        assert_eq!(rmw(AtomicOp::Swap(0)), 0x34);
+        let error =
+            context.rmw(at.plus(place), width, AtomicOp::FetchMinFloat(0)).expect_err("no such float");
+        assert!(matches!(error, Error::NoSuchOperation { .. }), "{error}");
+    }
+    assert_eq!(context.rmw(at, Width::Bits32, AtomicOp::FetchOr(0)).expect("rmw"), 0, "all are 0 again");
+    let error = context.rmw(at.plus(1), Width::Bits16, AtomicOp::FetchAdd(1)).expect_err("misaligned");
+    assert!(matches!(error, Error::Misaligned { offset: 13, size: 2 }), "{error}");
 }
 
 fn nonfetching<F: Fabric>(context: &mut Context<F>) {

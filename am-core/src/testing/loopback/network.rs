@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::memory::Regions;
-use super::{Config, Reach, endpoint, unknown};
+use super::{CONTEXTS_MAX, Config, Reach, endpoint};
 use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
 use crate::engine::packet::Kind;
 use crate::error::{Error, Outcome, Result};
@@ -197,10 +197,7 @@ impl Inner {
 
 impl State {
     fn check(&self, own: TaskId, to: Endpoint) -> Result<()> {
-        let num_tasks = self.config.tasks;
-        if to.task.0 >= num_tasks || to.context.0 != 0 {
-            return Err(unknown(to, num_tasks));
-        }
+        to.check(self.config.tasks, CONTEXTS_MAX)?;
         self.check_alive(own)?;
         self.check_alive(to.task)
     }

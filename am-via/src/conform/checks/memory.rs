@@ -1,6 +1,6 @@
 //! Protection tags and registered memory.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use crate::conform::pair::{Outcome, Pair, ensure, refused, same};
 use crate::conform::suite::table;
@@ -321,7 +321,7 @@ fn memory_is_not_freed_under_a_peer<D: Device>(pair: &mut Pair<D>) -> Outcome {
                 return ensure(status.contains(Status::RDMA_PROT_ERROR), "another error than of protection");
             }
         } else {
-            let watched = Arc::clone(&region.memory);
+            let watched = Rc::clone(&region.memory);
             // More and more into the middle of the copy.
             for _ in 0..round * 50 {
                 std::hint::spin_loop();

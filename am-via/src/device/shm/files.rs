@@ -159,22 +159,7 @@ impl Files {
         let low_head = self.head(peers, low.task)?;
         let offset = self.layout.pair_offset(low.context, high.task, high.context);
         let pair: Shared<PairWord> = within(low_head.atomics(offset), low.task)?;
-        let word = match pair.0.compare_exchange(0, PairWord::CLAIMED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => match self.make(peers, low, high) {
-                Ok(word) => {
-                    // Release: "pair published": the identities written before are seen by who sees the word.
-                    pair.0.store(word, Ordering::Release);
-                    word
-                }
-                Err(error) => {
-                    pair.0.store(0, Ordering::Release);
-                    return Err(error);
-                }
-            },
-            Err(PairWord::CLAIMED) => return Ok(None),
-            Err(word) => word,
-        };
-        let (low_vi, high_vi) = PairWord::vis(word);
+        let Some((low_vi, high_vi)) = pair.agree(|| self.make(peers, low, high))? else { return Ok(None) };
         let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
         let connection = self.open(peers, me, own_vi, to, their_vi, barrier)?;
         connection.raise_attention();
@@ -185,6 +170,23 @@ impl Files {
             return Err(DeviceError::PeerClosed(to));
         }
         Ok(Some(Made { vi: own_vi, connection }))
+    }
+
+    /// Ends the wait of a context, or the next one that it begins.
+    pub(super) fn ring(
+        &self,
+        peers: &mut Peers,
+        to: NodeAddress,
+        barrier: SleepBarrier,
+    ) -> Result<(), DeviceError> {
+        if to.context >= CONTEXTS_MAX {
+            return Err(DeviceError::Damaged { task: to.task, what: "a context that there can't be" });
+        }
+        let head = self.head(peers, to.task)?;
+        attention(head, to.context)?.raise_ring();
+        barrier.after_store();
+        doorbell(head, to.context)?.ring();
+        Ok(())
     }
 
     /// Whether a task has closed one of its contexts.
@@ -213,18 +215,19 @@ impl Files {
     }
 
     /// Takes a VI slot at both ends and writes who is who. A task's connection to itself has one slot for both ends.
-    fn make(&self, peers: &mut Peers, low: NodeAddress, high: NodeAddress) -> Result<u64, DeviceError> {
+    fn make(
+        &self,
+        peers: &mut Peers,
+        low: NodeAddress,
+        high: NodeAddress,
+    ) -> Result<(u32, u32), DeviceError> {
         let low_vi = self.take_vi(peers, low.task)?;
         let high_vi = if low == high { low_vi } else { self.take_vi(peers, high.task)? };
         for (own, own_vi, peer, peer_vi) in [(low, low_vi, high, high_vi), (high, high_vi, low, low_vi)] {
             let slot = self.slot(own.task, own_vi)?;
-            let identity = &slot.header().identity;
-            identity.own_context.store(own.context, Ordering::Relaxed);
-            identity.peer_task.store(peer.task, Ordering::Relaxed);
-            identity.peer_context.store(peer.context, Ordering::Relaxed);
-            identity.peer_vi.store(peer_vi, Ordering::Relaxed);
+            slot.header().identity.write([own.context, peer.task, peer.context, peer_vi]);
         }
-        Ok(PairWord::ready(low_vi, high_vi))
+        Ok((low_vi, high_vi))
     }
 
     fn take_vi(&self, peers: &mut Peers, task: u32) -> Result<u32, DeviceError> {
@@ -268,25 +271,23 @@ impl Files {
         barrier: SleepBarrier,
     ) -> Result<Option<(Connection, NodeAddress)>, DeviceError> {
         let slot = self.slot(me.task, vi)?;
-        let identity = &slot.header().identity;
-        if identity.own_context.load(Ordering::Acquire) != me.context {
+        let [own_context, task, context, their_vi] = slot.header().identity.read();
+        if own_context != me.context {
             return Ok(None);
         }
-        let task = identity.peer_task.load(Ordering::Relaxed);
-        let context = identity.peer_context.load(Ordering::Relaxed);
         let peer = NodeAddress { task, context };
-        if task >= self.layout.num_tasks || context >= CONTEXTS_MAX {
-            return Err(DeviceError::Damaged { task: me.task, what: "a VI whose peer does not exist" });
-        }
-        let connection = self.open(peers, me, vi, peer, identity.peer_vi.load(Ordering::Relaxed), barrier)?;
+        peer.check(self.layout.num_tasks)
+            .map_err(|_| DeviceError::Damaged { task: me.task, what: "a VI whose peer does not exist" })?;
+        let connection = self.open(peers, me, vi, peer, their_vi, barrier)?;
         Ok(Some((connection, peer)))
     }
 }
 
-/// The heap file of a task, mapped whole.
+/// The heap file of a task, mapped as far as this process maps heaps.
 pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
     let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
-    let bytes = usize::try_from(job.heap_bytes()).unwrap_or(usize::MAX);
+    let bytes = job.heap_bytes_mapped().map_err(|error| system("looking at a heap file", error))?;
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     Mapping::new(file.as_fd(), 0, bytes).map_err(|error| {
         match (error.kind(), limit(Resource::AddressSpace).soft) {
             (std::io::ErrorKind::OutOfMemory, Some(soft)) => DeviceError::Exhausted {
@@ -295,7 +296,7 @@ pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceErro
                 available: soft,
                 remedy: "raise the limit (ulimit -v), or ask for less with AM_HEAP_BYTES",
             },
-            _ => system("mapping a heap file", error),
+            _ => system("mapping a heap file (AM_HEAP_BYTES makes them smaller)", error),
         }
     })
 }
@@ -326,7 +327,10 @@ pub(super) fn nothing() -> CheckedRange<'static> {
     CheckedRange::empty()
 }
 
-fn system(doing: &'static str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DeviceError {
+pub(super) fn system(
+    doing: &'static str,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> DeviceError {
     DeviceError::System { doing, source: std::io::Error::other(error) }
 }
 

@@ -17,7 +17,7 @@ use crate::shm::os::fork;
 use crate::shm::os::memory::{self, PAGE_BYTES};
 use crate::shm::segment::Mapping;
 
-use super::files;
+use super::{files, left};
 
 /// Freed blocks from this size on give their pages back.
 const PUNCH_FROM_BYTES: usize = 1 << 20;
@@ -42,16 +42,30 @@ impl OwnHeap {
         if let Some(heap) = current.upgrade().filter(|heap| is_same(&heap.file, &file)) {
             return Ok(heap);
         }
+        left::close(job)?;
         let mapping = files::open_heap(job, job.task())?;
         if let Ok(file) = file.try_clone() {
             mapping.keep_in_copies_from(file);
         }
-        let ranges = Mutex::new(Heap::new(mapping.len().saturating_sub(MEASURE_BYTES) as u64));
+        let whole = job.heap_bytes().map_err(|error| files::system("looking at a heap file", error))?;
+        let usable = whole.saturating_sub(MEASURE_BYTES as u64);
+        let ranges = Mutex::new(Self::without_contents(&file, usable.min(mapping.len() as u64)));
         let heap = Arc::new(Self { mapping, file, ranges });
         *current = Arc::downgrade(&heap);
         let weak: Weak<dyn LargeBlocks> = Arc::downgrade(&heap) as Weak<dyn LargeBlocks>;
         allocator::offer(weak);
         Ok(heap)
+    }
+
+    /// A heap of `bytes` that reads as zero, whatever was in the file: whoever had it before may have filled it.
+    fn without_contents(file: &File, bytes: u64) -> Heap {
+        match memory::punch_hole(file.as_fd(), 0, bytes) {
+            Ok(()) => Heap::new(bytes),
+            Err(error) => {
+                tracing::warn!(%error, "job memory keeps the pages of an earlier use: each block is zeroed");
+                Heap::used(bytes)
+            }
+        }
     }
 
     fn take(&self, len: usize) -> Result<Block, u64> {

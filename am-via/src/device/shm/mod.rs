@@ -10,6 +10,7 @@
 
 mod files;
 mod heap;
+mod left;
 mod peers;
 
 use std::ptr::NonNull;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{
-    AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, MemAttributes,
-    MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, Transfer, ViNumber, Waker,
-    WordUpdate,
+    AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Mapping,
+    MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
+    Transfer, ViNumber, Waker, WordUpdate,
 };
-use crate::job::Job;
+use crate::job::{Job, OpenContext};
 use crate::shm::atomics::spin_loop;
 use crate::shm::connection::{Connection, TELL_AFTER, Written};
 use crate::shm::copy::CheckedRange;
@@ -29,11 +30,12 @@ use crate::shm::layout::{
     ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
     REGIONS_PER_CONTEXT, RING_LINES,
 };
-use crate::shm::os::sched;
+use crate::shm::os::{private_memory, sched};
 use crate::shm::regions::{
     self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Registration, Ways, is_quiet,
 };
 use crate::shm::segment::Shared;
+use crate::shm::shared_files::SharedFiles;
 use crate::shm::wait::{Doorbell, SleepBarrier, WaitPolicy};
 
 use files::Files;
@@ -94,9 +96,12 @@ pub struct Shm {
     /// VIs whose peers have closed, and when that is to be reported.
     closing: Vec<(u32, Instant)>,
     regions: OwnRegions,
+    shared: SharedFiles,
     heap: Arc<OwnHeap>,
     files: Files,
     peers: Peers,
+    /// Ends after all that the context has.
+    _open: OpenContext,
 }
 
 #[derive(Debug)]
@@ -110,24 +115,21 @@ impl Shm {
     /// Opens the device of this task's context `options.context`; `heap` is shared by the contexts of the task.
     ///
     /// # Errors
-    /// The job's files cannot be mapped, or they are of another layout.
+    /// The context is open in this process, or no task can have it. The job's files cannot be mapped, or they are of another layout.
     pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
-        if options.context >= CONTEXTS_MAX {
-            return Err(DeviceError::Exhausted {
-                resource: "contexts",
-                needed: u64::from(options.context) + 1,
-                available: u64::from(CONTEXTS_MAX),
-                remedy: "open at most 16 contexts a task",
-            });
+        let address = NodeAddress { task: job.task(), context: options.context };
+        address.check(job.num_tasks())?;
+        let context = address.context;
+        let open = job.open_context(context).ok_or(DeviceError::ContextOpen { context })?;
+        let barrier = job.barrier();
+        if let Some(launcher) = copier_by_kernel(options.ways, job.launcher_pid()) {
+            private_memory::allow_descendants_of(launcher);
         }
-        let barrier = SleepBarrier::probe();
-        crate::shm::os::private_memory::allow_all();
         let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes: options.packet_bytes };
         let files = Files::new(job, layout);
         let task = files.task();
         let own = files.open_head(task)?;
         let context = options.context as usize;
-        let address = NodeAddress { task, context: options.context };
         let mut peers = Peers::new(layout.num_tasks);
         files.set_closed(&mut peers, address, false)?;
         Ok(Self {
@@ -150,9 +152,11 @@ impl Shm {
             failures_due: Vec::new(),
             closing: Vec::new(),
             regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
+            shared: SharedFiles::default(),
             heap,
             peers,
             files,
+            _open: open,
         })
     }
 
@@ -202,6 +206,7 @@ impl Shm {
         }
         let mut named = Vec::new();
         self.attention.take(|vi| named.push(vi));
+        let is_rung = self.attention.take_ring();
         for vi in named {
             match self.vis.get(vi as usize) {
                 Some(Some(found)) => {
@@ -217,7 +222,8 @@ impl Shm {
                 _ => self.accept(vi),
             }
         }
-        self.next_rare()
+        // First, since it is noted nowhere: the others are found by the next poll.
+        if is_rung { Some(Box::new(News::Rung)) } else { self.next_rare() }
     }
 
     #[cold]
@@ -336,8 +342,15 @@ impl Shm {
     }
 
     fn claimer(&self) -> Claimer<'_> {
-        Claimer { task: self.address.task, hazard: &self.hazard, barrier: self.barrier, ways: self.ways }
+        let Self { address, ref hazard, barrier, ways, ref shared, .. } = *self;
+        Claimer { task: address.task, hazard, barrier, ways, shared }
     }
+}
+
+/// The process whose descendants may copy by the kernel from and to this one: the launcher, where that way is used, and none where a
+/// task has no peers that could.
+fn copier_by_kernel(ways: Ways, launcher: Option<u32>) -> Option<u32> {
+    launcher.filter(|_| ways.kernel)
 }
 
 impl Drop for Shm {
@@ -376,6 +389,7 @@ impl Device for Shm {
     fn attributes(&self) -> DeviceAttributes {
         DeviceAttributes {
             num_tasks: self.layout.num_tasks,
+            contexts_max: CONTEXTS_MAX,
             slot_bytes: self.layout.packet_bytes as usize,
             // What was read is told late: so many lines may be free and not known to be.
             ring_lines: RING_LINES - (TELL_AFTER - 1),
@@ -385,9 +399,7 @@ impl Device for Shm {
     }
 
     fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
-        if to.task >= self.layout.num_tasks {
-            return Err(DeviceError::UnknownTask { task: to.task, num_tasks: self.layout.num_tasks });
-        }
+        to.check(self.layout.num_tasks)?;
         let Some(made) = self.files.connect(&mut self.peers, self.address, to, self.barrier)? else {
             return Ok(None);
         };
@@ -481,6 +493,31 @@ impl Device for Shm {
         self.heap.contains(at, len)
     }
 
+    fn make_shared_file(
+        &mut self,
+        len: usize,
+    ) -> Result<Option<(SharedFileName, Arc<Mapping>)>, DeviceError> {
+        let made = self.shared.make(len);
+        made.map(Some).map_err(|source| DeviceError::System { doing: "making a shared memory file", source })
+    }
+
+    fn open_shared_file(&mut self, name: SharedFileName) -> Result<Arc<Mapping>, DeviceError> {
+        let opened = self.shared.open(name);
+        opened.map_err(|source| DeviceError::System { doing: "opening a shared memory file", source })
+    }
+
+    fn close_shared_file(&mut self, inode: u64) {
+        self.shared.close_descriptor(inode);
+    }
+
+    fn forget_shared_file(&mut self, inode: u64) {
+        self.shared.remove(inode);
+    }
+
+    fn is_in_shared_file(&self, at: NonNull<u8>, len: usize) -> bool {
+        self.shared.place_of(at, len).is_some()
+    }
+
     fn register(
         &mut self,
         memory: CheckedRange<'_>,
@@ -488,7 +525,7 @@ impl Device for Shm {
         only: Option<u32>,
     ) -> Result<MemHandle, DeviceError> {
         let registration = Registration { access: access_bits(attributes), ptag: attributes.ptag, only };
-        let Some((region, generation)) = self.regions.insert(memory, registration) else {
+        let Some((region, generation)) = self.regions.insert(memory, registration, &self.shared) else {
             return Err(DeviceError::Exhausted {
                 resource: "registrations",
                 needed: u64::from(REGIONS_PER_CONTEXT) + 1,
@@ -544,7 +581,8 @@ impl Device for Shm {
         len: u64,
         need: MemAttributes,
     ) -> Result<CheckedRange<'_>, ClaimFault> {
-        let own = Claim { region: handle.region, generation: handle.generation, offset, len, ptag: 0 };
+        let own =
+            Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
         self.regions.memory(own, access_bits(need))
     }
 
@@ -602,6 +640,15 @@ impl Device for Shm {
         self.files.failure(task)
     }
 
+    fn has_ended(&self, task: u32) -> bool {
+        // The system is asked only about tasks that the launcher knows to have failed.
+        self.files.is_failed(task) && self.files.has_ended(task)
+    }
+
+    fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
+        self.files.ring(&mut self.peers, to, self.barrier)
+    }
+
     fn fail(&mut self, why: &str) {
         self.files.fail(why);
     }
@@ -609,5 +656,24 @@ impl Device for Shm {
     fn waker(&self) -> Waker {
         let doorbell = self.doorbell.clone();
         Arc::new(move || doorbell.ring_always())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_may_copy_by_the_kernel_where_that_way_is_not_used() {
+        for mapped in [true, false] {
+            let launcher = Some(4711);
+            assert_eq!(copier_by_kernel(Ways { mapped, kernel: true }, launcher), launcher);
+            assert_eq!(copier_by_kernel(Ways { mapped, kernel: false }, launcher), None);
+            assert_eq!(
+                copier_by_kernel(Ways { mapped, kernel: true }, None),
+                None,
+                "alone, or in another namespace"
+            );
+        }
     }
 }

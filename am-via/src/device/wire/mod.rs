@@ -22,7 +22,7 @@ use crate::device::{
     WordUpdate,
 };
 use crate::shm::copy::CheckedRange;
-use crate::shm::layout::{ACCESS_READ, ACCESS_WRITE};
+use crate::shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
 use crate::shm::os::sched;
 use crate::shm::private_region::{HeldRange, PrivateBytes};
 use crate::shm::regions::{Claim, Registration};
@@ -82,12 +82,9 @@ impl WireNetwork {
     /// Opens the NIC of a context of a task.
     ///
     /// # Errors
-    /// The task is not on this wire, or the NIC is open.
+    /// The wire can't have this address, or the NIC is open.
     pub fn open(&self, address: NodeAddress) -> Result<Wire, DeviceError> {
-        let num_tasks = self.0.options.num_tasks;
-        if address.task >= num_tasks {
-            return Err(DeviceError::UnknownTask { task: address.task, num_tasks });
-        }
+        address.check(self.0.options.num_tasks)?;
         let mut state = self.0.lock();
         let nic = state.nic(address);
         if std::mem::replace(&mut nic.open, true) {
@@ -184,6 +181,7 @@ impl Device for Wire {
         let options = &self.network.options;
         DeviceAttributes {
             num_tasks: options.num_tasks,
+            contexts_max: CONTEXTS_MAX,
             slot_bytes: options.slot_bytes as usize,
             ring_lines: options.ring_lines,
             vis_max: u32::MAX,
@@ -336,7 +334,8 @@ impl Device for Wire {
         need: MemAttributes,
     ) -> Result<CheckedRange<'_>, ClaimFault> {
         let state = self.network.lock();
-        let own = Claim { region: handle.region, generation: handle.generation, offset, len, ptag: 0 };
+        let own =
+            Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
         state.regions[self.address.task as usize].claim(own, registration(need, None).access, None)
     }
 
@@ -398,6 +397,10 @@ impl Device for Wire {
 
     fn failure(&self, task: u32) -> Option<String> {
         self.network.lock().failure(task).map(str::to_owned)
+    }
+
+    fn has_ended(&self, task: u32) -> bool {
+        self.failure(task).is_some()
     }
 
     fn fail(&mut self, why: &str) {

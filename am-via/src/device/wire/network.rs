@@ -190,9 +190,7 @@ impl State {
 
     /// Connects two NICs after a while; the VI of `me` once it is made.
     pub(super) fn connect(&mut self, me: NodeAddress, to: NodeAddress) -> Result<Option<u32>, DeviceError> {
-        if to.task >= self.options.num_tasks {
-            return Err(DeviceError::UnknownTask { task: to.task, num_tasks: self.options.num_tasks });
-        }
+        to.check(self.options.num_tasks)?;
         if self.failures[to.task as usize].is_some() {
             return Err(ClaimFault::PeerDead.into());
         }

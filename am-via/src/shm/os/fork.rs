@@ -34,9 +34,12 @@ pub fn is_copy() -> bool {
     IS_COPY.load(Ordering::Relaxed)
 }
 
+/// What a child calls. Its contract may be no more than that: a fork has just made the process, and this is its only thread.
+pub type Hook = unsafe fn();
+
 /// From now on forks are handled, and a child calls `hook` in the end. The hook may do little: other threads of the parent may
 /// have held any lock.
-pub fn install(hook: fn()) {
+pub fn install(hook: Hook) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the three functions are never unloaded. A failure (no memory) leaves forks as they were.
@@ -83,7 +86,7 @@ struct Noted {
 
 struct Table {
     mappings: Vec<Noted>,
-    hooks: Vec<fn()>,
+    hooks: Vec<Hook>,
     /// During a fork that copies contents: the child writes when it has.
     pipe: Option<(RawFd, RawFd)>,
 }
@@ -173,7 +176,8 @@ extern "C" fn in_child() {
         }
     }
     for hook in &table.hooks {
-        hook();
+        // SAFETY: a fork has just made this process, and this is its only thread, which is all that a hook may ask for (`install`).
+        unsafe { hook() };
     }
     TABLE.unlock();
 }

@@ -56,6 +56,12 @@ pub fn inherited(number: i32) -> io::Result<File> {
     duplicate(number, 0)
 }
 
+/// Closes file `number` in programs that this process starts from now on. Nothing happens if there is no such file.
+pub fn close_on_exec(number: i32) {
+    // SAFETY: F_SETFD takes integers; for a number that is not open it fails with EBADF.
+    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+}
+
 fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
     // SAFETY: F_DUPFD_CLOEXEC takes two integers; for a number that is not open it fails with EBADF.
     let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, number_min) };
@@ -66,12 +72,44 @@ fn duplicate(number: i32, number_min: i32) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
+/// Bytes of a file.
+///
+/// # Errors
+/// The system's error.
+pub fn len(file: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: stat is plain numbers, for which all zeroes is a value.
+    let mut found: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: fstat fills the structure that it is given, a live local.
+    if unsafe { libc::fstat(file.as_raw_fd(), &raw mut found) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    u64::try_from(found.st_size).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Checks that a file holds a range now and always. Numbers of files and of bytes come from memory that other tasks write: what is
+/// mapped beyond the end of its file ends the process when it is touched (SIGBUS).
+fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()> {
+    // SAFETY: F_GET_SEALS takes a descriptor, which is open as long as it is borrowed.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no memory file of a fixed length"));
+    }
+    let len = len(file)?;
+    if offset.checked_add(bytes as u64).is_some_and(|end| end <= len) {
+        return Ok(());
+    }
+    let what = format!("{bytes} bytes from byte {offset} on are not in it: it has {len}");
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
 /// Maps `bytes` of a memory file at `offset` (a multiple of [`PAGE_BYTES`]) for reading and writing, shared, and left out
 /// of core dumps (a dump would fill the holes).
 ///
 /// # Errors
-/// The system's error; where no address space is left and `RLIMIT_AS` limits it, the text says so.
+/// A file that could become shorter than the range, or is; the system's error. Where no address space is left and `RLIMIT_AS` limits
+/// it, the text says so.
 pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRaw> {
+    check_holds(file, offset, bytes)?;
     let options = MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().to_owned();
     let map = options.map_raw(&file.as_fd()).map_err(|error| named_limit(error, bytes))?;
     if let Some(at) = NonNull::new(map.as_mut_ptr()) {
@@ -79,6 +117,21 @@ pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRa
         unsafe { set_in_dumps(at, map.len(), false) };
     }
     Ok(map)
+}
+
+/// Whether this process has so many bytes of address space left in one piece.
+#[must_use]
+pub fn fits(bytes: u64) -> bool {
+    let Ok(bytes) = usize::try_from(bytes) else { return false };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: mmap without a file and without an address makes a new mapping, which may not be touched, or fails.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if at == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping was just made, of this length, and nobody else knows of it.
+    unsafe { libc::munmap(at, bytes) };
+    true
 }
 
 /// Says whether core dumps show a range; the pages that it touches are meant. A refusal (too many mappings) leaves it as it was.
@@ -115,4 +168,29 @@ pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<(
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn what_could_end_before_its_mapping_is_not_mapped() {
+        let page = usize::try_from(PAGE_BYTES).unwrap();
+        let file = create("am-test", 2 * PAGE_BYTES).unwrap();
+        assert_eq!(len(file.as_fd()).unwrap(), 2 * PAGE_BYTES);
+        assert!(map(file.as_fd(), PAGE_BYTES, page).is_ok());
+        for (offset, bytes) in
+            [(0, 2 * page + 1), (PAGE_BYTES, 2 * page), (4 * PAGE_BYTES, page), (u64::MAX, 2)]
+        {
+            let refused = map(file.as_fd(), offset, bytes).unwrap_err();
+            assert!(refused.to_string().contains("it has 8192"), "{refused}");
+        }
+        // As a task that writes another file's number into the job's file would have it.
+        let other = File::options().read(true).write(true).open("/dev/zero").unwrap();
+        assert!(map(other.as_fd(), 0, page).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 pub mod fork;
 pub mod futex;
 pub mod limits;
+pub mod lock;
 pub mod membarrier;
 pub mod memory;
 pub mod poll;
@@ -10,3 +11,4 @@ pub mod private_memory;
 pub mod process;
 pub mod sched;
 pub mod signal;
+pub mod standard_output;

@@ -1,15 +1,16 @@
 //! Copies between this process and another one's private memory, through the kernel (`process_vm_readv`/`writev`).
 //!
-//! Allowed where the kernel's ptrace rules allow it; [`allow_all`] says on this side that every process of the same user
-//! may. Where it is refused the caller goes another way: a refusal is an outcome here, not a panic.
+//! Allowed where the kernel's ptrace rules allow it; [`allow_descendants_of`] gives the consent of this side. Where it is refused the caller goes another way: a refusal is an outcome here, not a panic.
 
 use std::io;
 
-/// Lets every process of this user copy from and to this one where a ptrace policy (Yama) asks for consent. No effect and
-/// no harm where there is no such policy.
-pub fn allow_all() {
+/// Lets process `pid` and its descendants copy from and to this one (and trace it), where a ptrace policy asks for consent: Yama, which
+/// else lets only a process's ancestors. It takes one process for each that consents, the last one named, and all that descend from
+/// that one, so the narrowest consent to all tasks of a job is the one to their launcher. It ends with that process. No effect and no
+/// harm where there is no such policy, or no such process.
+pub fn allow_descendants_of(pid: u32) {
     // SAFETY: PR_SET_PTRACER takes an integer, no pointer.
-    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(pid), 0, 0, 0) };
 }
 
 /// Copies `bytes` from `remote` in process `pid` to `local`.

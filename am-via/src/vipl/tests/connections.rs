@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::device::wire::{Kill, WireFaults};
 use crate::test_aids::guarded;
-use crate::vipl::{AsyncCode, NetAddress, VipReturn};
+use crate::vipl::{AsyncCode, Fault, NetAddress, VipReturn};
 
 fn flushed(operation: Status) -> Status {
     Status::DONE | operation | Status::DESC_FLUSHED_ERROR
@@ -301,7 +301,16 @@ fn handles_of_another_nic_or_of_nothing_are_refused() {
     assert!(a.agent.resize_cq(ours, 2).is_err());
     assert!(matches!(a.ask(a.vi, task(2)), Err(VipError::InvalidState { .. })));
     let second = a.agent.create_vi(ViAttributes::new(a.tag), None, None).unwrap();
-    assert!(matches!(a.ask(second, task(2)), Err(VipError::InvalidParameter { given: 2, most: 1, .. })));
+    for host in [task(2), NodeAddress { task: 1, context: 16 }, NodeAddress { task: 1, context: u32::MAX }] {
+        let asked = a.ask(second, host).expect_err("no task has this NIC");
+        assert_eq!(
+            (asked.vip_return(), asked.fault()),
+            (VipReturn::InvalidParameter, Fault::Caller),
+            "{asked}"
+        );
+        let asked = a.agent.connect_request(second, Discriminator::default(), host, None);
+        assert_eq!(asked.expect_err("no task has this NIC").vip_return(), VipReturn::InvalidParameter);
+    }
     assert!(a.agent.host_by_name("task1", 0).is_err(), "the service is not started");
     a.agent.ns_init().unwrap();
     assert_eq!(a.agent.host_by_name("task1", 0).unwrap(), task(1));

@@ -7,6 +7,7 @@ mod hostile;
 mod moves;
 mod order;
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -35,7 +36,7 @@ struct End<D: Device> {
 
 /// Registered memory of a side.
 struct Region {
-    memory: Arc<Memory>,
+    memory: Rc<Memory>,
     handle: MemHandle,
 }
 
@@ -66,7 +67,7 @@ impl<D: Device> End<D> {
         self.register(memory)
     }
 
-    fn register(&mut self, memory: Arc<Memory>) -> Region {
+    fn register(&mut self, memory: Rc<Memory>) -> Region {
         let rights = MemAttributes { ptag: 0, rdma_write: true, rdma_read: true };
         let handle = self.agent.register_mem(&memory, (0, memory.len()), self.tag, rights).unwrap();
         Region { memory, handle }

@@ -141,6 +141,10 @@ impl Device for Late {
         self.inner.failure(task)
     }
 
+    fn has_ended(&self, task: u32) -> bool {
+        self.inner.has_ended(task)
+    }
+
     fn fail(&mut self, why: &str) {
         self.inner.fail(why);
     }

@@ -58,7 +58,7 @@ impl Attack {
             }
         };
         let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes };
-        let file = job.control_file(0).unwrap();
+        let [file, _] = job.files(0).unwrap();
         let map = |offset, len| Mapping::new(file.as_fd(), offset, len).unwrap();
         let slot = (0..layout.vis())
             .map(|vi| map(layout.vi_slot_offset(vi), layout.vi_slot_bytes()))

@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use crate::types::{Callback, MPI_Datatype, MPI_SUCCESS, MPI_Status};
+use crate::constants::{
+    MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE,
+    MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT, MPI_WIN_MODEL, MPI_WIN_SIZE,
+};
+use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
 /// What C carries for a Fortran program in the place of its extra state: that, and the program's functions. It is never freed: a
 /// key is in use as long as an attribute of it is, wherever that has been copied to. Programs make few.
@@ -37,12 +41,13 @@ pub(crate) fn keep(functions: [Callback; 3], state: i64) -> &'static Kept {
 }
 
 type Handle = usize;
-type Copy<A> = unsafe extern "C" fn(*mut c_int, *mut c_int, *const A, *mut A, *mut A, *mut c_int, *mut c_int);
-type Delete<A> = unsafe extern "C" fn(*mut c_int, *mut c_int, *mut A, *const A, *mut c_int);
+type Copy<A> =
+    unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *const A, *mut A, *mut A, *mut c_int, *mut c_int);
+type Delete<A> = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut A, *const A, *mut c_int);
 
 /// What stands for "copy nothing" and "copy the value" in C.
-const NULL_COPY: Callback = 0;
-const DUP: Callback = 1;
+const NULL_COPY: Callback = MPI_COMM_NULL_COPY_FN;
+const DUP: Callback = MPI_COMM_DUP_FN;
 
 macro_rules! attribute_functions {
     ($copy:ident $delete:ident $copy_in_c:ident $delete_in_c:ident $kind:ty, $state:ident,
@@ -63,7 +68,7 @@ macro_rules! attribute_functions {
             if $null_deletes.contains(&function) { 0 } else { $delete_in_c as *const () as usize }
         }
 
-        unsafe extern "C" fn $copy_in_c(
+        unsafe extern "C-unwind" fn $copy_in_c(
             handle: Handle,
             keyval: c_int,
             state: *mut c_void,
@@ -91,7 +96,7 @@ macro_rules! attribute_functions {
             }
         }
 
-        unsafe extern "C" fn $delete_in_c(
+        unsafe extern "C-unwind" fn $delete_in_c(
             handle: Handle,
             keyval: c_int,
             value: *mut c_void,
@@ -141,7 +146,7 @@ fn of_delete(functions: [Delete<i64>; 3]) -> [usize; 3] {
 macro_rules! predefined {
     ($kind:ty: $($null_copy:ident $dup:ident $null_delete:ident)*) => { $(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $null_copy(
+        unsafe extern "C-unwind" fn $null_copy(
             _handle: *mut c_int,
             _keyval: *mut c_int,
             _state: *const $kind,
@@ -154,7 +159,7 @@ macro_rules! predefined {
         }
 
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $dup(
+        unsafe extern "C-unwind" fn $dup(
             _handle: *mut c_int,
             _keyval: *mut c_int,
             _state: *const $kind,
@@ -167,7 +172,7 @@ macro_rules! predefined {
         }
 
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $null_delete(
+        unsafe extern "C-unwind" fn $null_delete(
             _handle: *mut c_int,
             _keyval: *mut c_int,
             _value: *mut $kind,
@@ -214,11 +219,12 @@ fn value_of(in_c: usize) -> i64 {
 
 /// The value of an attribute in Fortran: of the predefined ones, C has the address (include/mpi.h).
 pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
-    const WIN_SIZE: c_int = 603;
     let at = std::ptr::with_exposed_provenance::<c_int>(value);
     match keyval {
-        501..=507 | 602 | 604 | 605 => unsafe { i64::from(*at) },
-        WIN_SIZE => unsafe { *at.cast() },
+        MPI_TAG_UB..=MPI_UNIVERSE_SIZE | MPI_WIN_DISP_UNIT | MPI_WIN_CREATE_FLAVOR | MPI_WIN_MODEL => unsafe {
+            i64::from(*at)
+        },
+        MPI_WIN_SIZE => unsafe { *at.cast() },
         _ => value_of(value),
     }
 }
@@ -238,8 +244,8 @@ pub(crate) fn cancel() -> Callback {
     cancel_in_c as *const () as usize
 }
 
-unsafe extern "C" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> c_int {
-    type Query = unsafe extern "C" fn(*const i64, *mut MPI_Status, *mut c_int);
+unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> c_int {
+    type Query = unsafe extern "C-unwind" fn(*const i64, *mut MPI_Status, *mut c_int);
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Query = std::mem::transmute(kept.functions[0]);
@@ -248,8 +254,8 @@ unsafe extern "C" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> 
     }
 }
 
-unsafe extern "C" fn free_in_c(state: *mut c_void) -> c_int {
-    type Free = unsafe extern "C" fn(*const i64, *mut c_int);
+unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
+    type Free = unsafe extern "C-unwind" fn(*const i64, *mut c_int);
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Free = std::mem::transmute(kept.functions[1]);
@@ -258,8 +264,8 @@ unsafe extern "C" fn free_in_c(state: *mut c_void) -> c_int {
     }
 }
 
-unsafe extern "C" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_int {
-    type Cancel = unsafe extern "C" fn(*const i64, *const c_int, *mut c_int);
+unsafe extern "C-unwind" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_int {
+    type Cancel = unsafe extern "C-unwind" fn(*const i64, *const c_int, *mut c_int);
     unsafe {
         let (kept, is_complete, mut code) = (Kept::of(state), c_int::from(is_complete != 0), MPI_SUCCESS);
         let function: Cancel = std::mem::transmute(kept.functions[2]);
@@ -268,7 +274,7 @@ unsafe extern "C" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_in
     }
 }
 
-type Conversion = unsafe extern "C" fn(
+type Conversion = unsafe extern "C-unwind" fn(
     *mut c_void,
     *const c_int,
     *const c_int,
@@ -280,7 +286,7 @@ type Conversion = unsafe extern "C" fn(
 
 /// `MPI_CONVERSION_FN_NULL`: no conversion is needed. It is not there to be called.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn mpi_conversion_fn_null_(
+unsafe extern "C-unwind" fn mpi_conversion_fn_null_(
     _user: *mut c_void,
     _datatype: *const c_int,
     _count: *const c_int,
@@ -314,7 +320,7 @@ pub(crate) fn extent() -> Callback {
 
 macro_rules! conversions {
     ($($name:ident $place:literal)*) => { $(
-        unsafe extern "C" fn $name(
+        unsafe extern "C-unwind" fn $name(
             user: *mut c_void,
             datatype: MPI_Datatype,
             count: c_int,
@@ -342,8 +348,12 @@ macro_rules! conversions {
 
 conversions! { read_conversion_in_c 0 write_conversion_in_c 1 }
 
-unsafe extern "C" fn extent_in_c(datatype: MPI_Datatype, extent: *mut i64, state: *mut c_void) -> c_int {
-    type Extent = unsafe extern "C" fn(*const c_int, *mut i64, *const i64, *mut c_int);
+unsafe extern "C-unwind" fn extent_in_c(
+    datatype: MPI_Datatype,
+    extent: *mut i64,
+    state: *mut c_void,
+) -> c_int {
+    type Extent = unsafe extern "C-unwind" fn(*const c_int, *mut i64, *const i64, *mut c_int);
     unsafe {
         let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
         let function: Extent = std::mem::transmute(kept.functions[2]);

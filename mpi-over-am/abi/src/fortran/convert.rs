@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH, MPI_SUCCESS};
 use crate::exports::{
     PMPI_Cartdim_get, PMPI_Comm_rank, PMPI_Comm_remote_size, PMPI_Comm_size, PMPI_Comm_test_inter,
     PMPI_Dist_graph_neighbors_count, PMPI_Graph_neighbors_count, PMPI_Topo_test,
 };
-use crate::types::{MPI_Comm, MPI_SUCCESS};
+use crate::types::MPI_Comm;
 
 /// The C function of a name: that of a tool, if one stands in front of the library's.
 pub(crate) struct Found {
@@ -91,9 +92,6 @@ pub(crate) unsafe fn peers(comm: c_int) -> c_int {
 
 /// How many neighbors send to the calling task, and receive from it, by the topology of the communicator.
 pub(crate) unsafe fn neighbors(comm: c_int) -> (c_int, c_int) {
-    const GRAPH: c_int = 212;
-    const CART: c_int = 211;
-    const DIST_GRAPH: c_int = 213;
     let comm = MPI_Comm(comm as u32 as usize);
     let (mut topology, mut count, mut others, mut rank, mut weighted) = (0, 0, 0, 0, 0);
     unsafe {
@@ -101,12 +99,12 @@ pub(crate) unsafe fn neighbors(comm: c_int) -> (c_int, c_int) {
             return (0, 0);
         }
         match topology {
-            CART if PMPI_Cartdim_get(comm, &raw mut count) == MPI_SUCCESS => (2 * count, 2 * count),
-            GRAPH if PMPI_Comm_rank(comm, &raw mut rank) == MPI_SUCCESS => {
+            MPI_CART if PMPI_Cartdim_get(comm, &raw mut count) == MPI_SUCCESS => (2 * count, 2 * count),
+            MPI_GRAPH if PMPI_Comm_rank(comm, &raw mut rank) == MPI_SUCCESS => {
                 PMPI_Graph_neighbors_count(comm, rank, &raw mut count);
                 (count, count)
             }
-            DIST_GRAPH => {
+            MPI_DIST_GRAPH => {
                 PMPI_Dist_graph_neighbors_count(comm, &raw mut count, &raw mut others, &raw mut weighted);
                 (count, others)
             }

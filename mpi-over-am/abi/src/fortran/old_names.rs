@@ -9,11 +9,12 @@ use smallvec::SmallVec;
 
 use super::convert::{handles, report};
 use super::sentinels;
+use crate::constants::MPI_SUCCESS;
 use crate::exports::{
     PMPI_Comm_create_errhandler, PMPI_Comm_get_errhandler, PMPI_Comm_set_errhandler, PMPI_Get_address,
     PMPI_Type_create_hindexed, PMPI_Type_create_hvector, PMPI_Type_create_struct, PMPI_Type_get_extent,
 };
-use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_SUCCESS};
+use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler};
 
 /// Nothing: a call that the compiler cannot look into keeps it from moving accesses of the buffer across (MPI 5.0 section
 /// 19.1.8).

@@ -6,7 +6,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::types::{IN_PLACE, MPI_Status};
+use crate::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
+use crate::types::MPI_Status;
 
 /// Room of a common block; compilers align them for any type.
 #[derive(Debug)]
@@ -33,10 +34,6 @@ blocks! {
     mpi_fortran_argvs_null_ 1
 }
 
-const BUFFER_AUTOMATIC: usize = 2;
-const UNWEIGHTED: usize = 10;
-const WEIGHTS_EMPTY: usize = 11;
-
 macro_rules! is {
     ($at:expr, $block:ident) => {
         $at.addr() == (&raw const $block).addr()
@@ -47,11 +44,11 @@ macro_rules! is {
 #[inline(always)]
 pub(crate) fn buffer(at: *const c_void) -> *mut c_void {
     if is!(at, mpi_fortran_in_place_) {
-        std::ptr::without_provenance_mut(IN_PLACE)
+        std::ptr::without_provenance_mut(MPI_IN_PLACE)
     } else if is!(at, mpi_fortran_bottom_) {
         std::ptr::null_mut()
     } else if is!(at, mpi_fortran_buffer_automatic_) {
-        std::ptr::without_provenance_mut(BUFFER_AUTOMATIC)
+        std::ptr::without_provenance_mut(MPI_BUFFER_AUTOMATIC)
     } else {
         at.cast_mut()
     }
@@ -67,9 +64,9 @@ pub(crate) fn status(at: *const MPI_Status) -> *mut MPI_Status {
 /// Weights of the edges of a graph.
 pub(crate) fn weights(at: *const c_int) -> *mut c_int {
     if is!(at, mpi_fortran_unweighted_) {
-        std::ptr::without_provenance_mut(UNWEIGHTED)
+        std::ptr::without_provenance_mut(MPI_UNWEIGHTED)
     } else if is!(at, mpi_fortran_weights_empty_) {
-        std::ptr::without_provenance_mut(WEIGHTS_EMPTY)
+        std::ptr::without_provenance_mut(MPI_WEIGHTS_EMPTY)
     } else {
         at.cast_mut()
     }

@@ -5,10 +5,11 @@
 
 use std::ffi::{CString, c_char, c_int};
 
+use crate::constants::MPI_MAX_LIBRARY_VERSION_STRING;
 use crate::fortran::sentinels;
 
 /// Longer than any string that a call gives back (`MPI_MAX_LIBRARY_VERSION_STRING` is the longest).
-const ROOM: usize = 8192 + 1;
+const ROOM: usize = MPI_MAX_LIBRARY_VERSION_STRING + 1;
 
 unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
     if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(at.cast(), len) } }

@@ -2,6 +2,7 @@
 //! else can make. It is made at the first use and kept in a folder for caches.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
@@ -51,11 +52,11 @@ impl Compiler {
     /// The folder with `mpif.h` and the module for this compiler.
     ///
     /// # Errors
-    /// The folder cannot be made, or the compiler cannot compile the module: says what it said.
+    /// The folder cannot be made, or is not this user's alone; the compiler cannot compile the module: says what it said.
     pub fn folder(&self) -> io::Result<PathBuf> {
         let mut hasher = DefaultHasher::new();
         (&self.program, &self.version, MPIF, MODULE).hash(&mut hasher);
-        let folder = caches().join(format!("{:016x}", hasher.finish()));
+        let folder = caches()?.join(format!("{:016x}", hasher.finish()));
         if !folder.join("mpi.mod").exists() {
             self.make(&folder)?;
         }
@@ -92,11 +93,37 @@ impl Compiler {
     }
 }
 
-/// Where caches belong: XDG_CACHE_HOME, or the home folder's; where there is neither, the folder for temporary files.
-fn caches() -> PathBuf {
+/// Where caches belong: XDG_CACHE_HOME, or the home folder's; where there is neither, a folder of the user's own among those for
+/// temporary files.
+///
+/// # Errors
+/// That folder is not the user's alone: what another user has put there would be compiled into programs.
+fn caches() -> io::Result<PathBuf> {
     let named = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    named("XDG_CACHE_HOME")
-        .or_else(|| named("HOME").map(|home| home.join(".cache")))
-        .unwrap_or_else(env::temp_dir)
-        .join("mpi-over-am")
+    let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));
+    match cache {
+        Some(cache) => Ok(cache.join("mpi-over-am")),
+        None => private_folder(),
+    }
+}
+
+/// A folder that this user alone can write, whose path every user knows.
+fn private_folder() -> io::Result<PathBuf> {
+    // SAFETY: it takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let folder = env::temp_dir().join(format!("mpi-over-am-{user}"));
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    // Of the name itself, not of what a link leads to. What is found now stays: nobody else can rename another user's folder there.
+    let found = fs::symlink_metadata(&folder)?;
+    if found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0 {
+        return Ok(folder);
+    }
+    Err(io::Error::other(format!(
+        "{} must be a folder of this user that no other one can use (mode 700): remove it, or say by XDG_CACHE_HOME where to keep what \
+         Fortran compilers need",
+        folder.display()
+    )))
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-use super::fortran;
+use super::{fortran, standard_output};
 
 const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
@@ -43,10 +43,7 @@ pub fn run() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Ok(None) => {
-            println!("{HELP}");
-            ExitCode::SUCCESS
-        }
+        Ok(None) => standard_output::say("mpi-install", HELP),
         Err(what) => {
             eprintln!("mpi-install: {what}");
             ExitCode::from(2)

@@ -2,5 +2,6 @@
 
 pub mod fortran;
 pub mod install;
+pub mod standard_output;
 pub mod starter;
 pub mod wrapper;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
+use super::standard_output;
 use crate::errhandlers::{INITIAL, INITIAL_WORDS};
 
 /// What a person may ask for.
@@ -83,10 +84,7 @@ pub fn run(name: &str) -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Ok(Request::Say(text)) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(Request::Say(text)) => standard_output::say(name, &text),
         Err(what) => {
             eprintln!("{name}: {what}");
             ExitCode::from(2)
@@ -202,7 +200,7 @@ impl Plan {
         if !self.shares_malloc {
             return Ok(());
         }
-        let own = env::current_exe().map_err(|error| format!("where this program lies: {error}"))?;
+        let own = own_path()?;
         let library = malloc_library(&own)?;
         let with_ours = |others: &OsStr| {
             let mut all = library.as_os_str().to_owned();
@@ -228,6 +226,9 @@ impl Plan {
     fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
         let mut arguments = vec!["-n".into(), tasks.to_string().into()];
+        if standard_output::was_closed() {
+            arguments.push("--output-is-closed".into());
+        }
         arguments.extend(self.options.iter().cloned());
         match &*self.sections {
             [only] => {
@@ -301,12 +302,31 @@ fn check_hosts(option: &str, hosts: &str) -> Result<(), String> {
 }
 
 fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
-    let own = env::current_exe().unwrap_or_else(|_| name.into());
+    let own = match own_path() {
+        Ok(own) => own,
+        Err(what) => {
+            eprintln!("{name}: {what}");
+            return ExitCode::FAILURE;
+        }
+    };
     let amrun =
         Some(own.with_file_name("amrun")).filter(|amrun| amrun.exists()).unwrap_or_else(|| "amrun".into());
     let error = Command::new(&amrun).args(plan.launcher_arguments(&own)).exec();
     eprintln!("{name}: cannot run {}: {error}; it belongs beside this program", amrun.display());
     ExitCode::FAILURE
+}
+
+/// Where this program lies, or what is missing to find that out.
+fn own_path() -> Result<PathBuf, String> {
+    env::current_exe().map_err(|error| {
+        if Path::new("/proc/self").exists() {
+            format!("the system does not say where this program lies: {error}")
+        } else {
+            "/proc is not mounted here, and without it a job can be neither started nor watched; mount it \
+             (mount -t proc proc /proc), or start this where it is"
+                .to_owned()
+        }
+    })
 }
 
 /// Started as a task: finds its section by its number and becomes the section's program.

@@ -12,7 +12,7 @@ use crate::group::Group;
 use crate::handlers::MpiHandlers;
 use crate::notes::Key;
 use crate::shared::Waiting;
-use crate::window::{Assertion, Lock, Window};
+use crate::window::{Assertion, Lock, Window, needs_lock};
 
 impl<F: Fabric> ThreadedWindow<F> {
     /// Waits until all is in place that any thread has put before.
@@ -40,13 +40,11 @@ impl<F: Fabric> ThreadedWindow<F> {
         })
     }
 
-    /// Tries to take a lock, and lets others have their turns, until it is taken.
+    /// Waits until a lock is taken.
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        while !self.with(|window| window.try_lock(lock, rank))? {
-            self.inner().inside.give_way();
-            std::thread::yield_now();
-        }
-        Ok(())
+        let mut request = self.with(|window| window.request_lock(lock, rank))?;
+        let waited = self.inner().wait_until(self.handle.number, |context| request.look(context), |_| Ok(()));
+        self.with(|window| window.end_request(request, waited.map_err(Waiting::into_error)))
     }
 
     /// As [`Window::fence`]; one thread of each task calls it.
@@ -117,7 +115,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     /// As there; another thread has locked the rank, or is about to.
     pub fn lock(&self, lock: Lock, rank: u32, promise: Assertion) -> Result<()> {
         self.with(|window| window.begin_lock(rank, promise))?;
-        let taken = if promise.has(Assertion::NO_CHECK) { Ok(()) } else { self.take_lock(lock, rank) };
+        let taken = if needs_lock(rank, promise) { self.take_lock(lock, rank) } else { Ok(()) };
         self.with(|window| {
             window.end_lock(rank, taken.is_ok().then_some((lock, promise)));
             taken
@@ -131,7 +129,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     pub fn unlock(&self, rank: u32) -> Result<()> {
         let held = self.with(|window| window.begin_unlock(rank))?;
         self.flush_puts()?;
-        self.with(|window| held.map_or(Ok(()), |lock| window.give_lock(lock, rank)))
+        self.with(|window| held.map_or(Ok(()), |_| window.give_lock(rank)))
     }
 
     /// As [`Window::lock_all`].
@@ -154,7 +152,7 @@ impl<F: Fabric> ThreadedWindow<F> {
     pub fn unlock_all(&self) -> Result<()> {
         let mut ranks = self.with(Window::begin_unlock_all)?;
         self.flush_puts()?;
-        self.with(|window| ranks.try_for_each(|rank| window.give_lock(Lock::Shared, rank)))
+        self.with(|window| ranks.try_for_each(|rank| window.give_lock(rank)))
     }
 
     /// Waits until what any thread has put so far is in place (`MPI_Win_flush`), also what was put to other ranks.

@@ -1,0 +1,288 @@
+//! A value for one thread at a time: what [`SharedContext`](crate::shared::SharedContext), and MPI for several threads, rest on.
+//!
+//! A thread that waits for news polls, and sleeps, with the lock: it is the poller for all. Another thread that wants the lock says so
+//! and rings; the poller then lets it in before it polls again. A ring may come just before the poller lies down, so it is repeated
+//! until the lock is free. A thread may also wait for what pollers bring without polling itself
+//! ([`sleep`](Turns::sleep)).
+
+#[cfg(loom)]
+use loom::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    sync::{Condvar, Mutex, MutexGuard},
+    thread::yield_now,
+};
+
+#[cfg(loom)]
+use model::{Condvar, Mutex, MutexGuard};
+use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
+
+/// How often a thread looks whether the lock is free before it rings again. A model rings before each look.
+const LOOKS_BETWEEN_RINGS: u32 = if cfg!(loom) { 1 } else { 50 };
+
+/// A value, and the threads that want it.
+#[derive(Debug)]
+pub struct Turns<T> {
+    value: Mutex<T>,
+    /// Threads that want the lock and did not get it at once.
+    wanting: AtomicUsize,
+    /// Signalled after each round of a poller that moved something.
+    moved: Condvar,
+}
+
+/// A thread's turn with the value. It ends when this is dropped. A thread that panics during its turn leaves the value to the others:
+/// its own calls undo or finish what they began.
+pub type Turn<'a, T> = MutexGuard<'a, T>;
+
+impl<T> Turns<T> {
+    /// No thread has its turn yet.
+    pub fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
+    }
+
+    /// The calling thread's turn, as soon as no other thread has its own. `ring` wakes a thread that sleeps during its turn; it is
+    /// called again and again. A thread that has its turn waits for itself for ever.
+    pub fn enter(&self, ring: impl Fn()) -> Turn<'_, T> {
+        self.try_enter().unwrap_or_else(|| self.wait_for_turn(ring))
+    }
+
+    /// The calling thread's turn, if no other thread has its own.
+    pub fn try_enter(&self) -> Option<Turn<'_, T>> {
+        match self.value.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for_turn(&self, ring: impl Fn()) -> Turn<'_, T> {
+        // SeqCst, with the load of `is_wanted`: a poller that is about to sleep sees this, or is rung after it lies down.
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let turn = loop {
+            ring();
+            let mut looks = 0..LOOKS_BETWEEN_RINGS;
+            let found = looks.find_map(|_| {
+                yield_now();
+                self.try_enter()
+            });
+            if let Some(turn) = found {
+                break turn;
+            }
+        };
+        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        turn
+    }
+
+    /// Whether a thread waits for its turn: then the one that has it does not sleep.
+    pub fn is_wanted(&self) -> bool {
+        self.wanting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Lets the threads that wait for their turn have it. The caller has none.
+    pub fn give_way(&self) {
+        while self.is_wanted() {
+            yield_now();
+        }
+    }
+
+    /// Ends the turn of a poller that found nothing: it sleeps first, by `sleep`, unless another thread wants its turn, and lets the
+    /// others in after that.
+    pub fn rest(&self, mut turn: Turn<'_, T>, sleep: impl FnOnce(&mut T)) {
+        if !self.is_wanted() {
+            sleep(&mut turn);
+        }
+        drop(turn);
+        self.give_way();
+    }
+
+    /// Wakes the threads that [`sleep`](Self::sleep), after something has moved. Called during the caller's turn: so none that has found
+    /// nothing is missed.
+    pub fn tell_sleepers(&self) {
+        self.moved.notify_all();
+    }
+
+    /// Ends the turn until another thread has moved something, or `limit` is over; then it is the caller's turn again.
+    pub fn sleep<'a>(&'a self, turn: Turn<'a, T>, limit: Duration) -> Turn<'a, T> {
+        self.moved.wait_timeout(turn, limit).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// The lock as a model has it. Loom's own `try_lock` blocks where another thread takes the lock just before, so a flag stands in front
+/// of it.
+#[cfg(loom)]
+mod model {
+    use std::ops::{Deref, DerefMut};
+    use std::sync::{LockResult, TryLockError, TryLockResult};
+    use std::time::Duration;
+
+    use loom::sync::atomic::{AtomicBool, Ordering};
+    use loom::sync::{self, WaitTimeoutResult};
+
+    #[derive(Debug)]
+    pub(super) struct Mutex<T>(AtomicBool, sync::Mutex<T>);
+
+    #[derive(Debug)]
+    pub struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>, &'a Mutex<T>);
+
+    #[derive(Debug)]
+    pub(super) struct Condvar(sync::Condvar);
+
+    impl<T> Mutex<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(AtomicBool::new(false), sync::Mutex::new(value))
+        }
+
+        fn take_flag(&self) -> bool {
+            self.0.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        }
+
+        pub(super) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+            if !self.take_flag() {
+                return Err(TryLockError::WouldBlock);
+            }
+            Ok(MutexGuard(Some(self.1.lock().expect("loom poisons nothing")), self))
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("until it is dropped")
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("until it is dropped")
+        }
+    }
+
+    impl<T> Drop for MutexGuard<'_, T> {
+        fn drop(&mut self) {
+            if self.0.take().is_some() {
+                self.1.0.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    impl Condvar {
+        pub(super) fn new() -> Self {
+            Self(sync::Condvar::new())
+        }
+
+        pub(super) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+
+        pub(super) fn wait_timeout<'a, T>(
+            &self,
+            mut guard: MutexGuard<'a, T>,
+            limit: Duration,
+        ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+            let (inner, mutex) = (guard.0.take().expect("until it is dropped"), guard.1);
+            // Who takes the flag waits for the lock inside, which is free when this thread sleeps.
+            mutex.0.store(false, Ordering::Release);
+            let (inner, result) = self.0.wait_timeout(inner, limit).expect("loom poisons nothing");
+            while !mutex.take_flag() {
+                loom::thread::yield_now();
+            }
+            Ok((MutexGuard(Some(inner), mutex), result))
+        }
+    }
+}
+
+/// All interleavings. Where all threads of a model yield, loom goes on with the first: so a thread that waits for its turn is started
+/// before the poller that gives way to it.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use std::sync::Arc;
+
+    use loom::model::Builder;
+    use loom::sync::{Condvar, Mutex};
+    use loom::thread;
+
+    use super::{Duration, Turns};
+
+    /// What a fabric sleeps on.
+    #[derive(Debug)]
+    struct Doorbell(Mutex<u32>, Condvar);
+
+    impl Doorbell {
+        fn ring(&self) {
+            *self.0.lock().expect("loom poisons nothing") += 1;
+            self.1.notify_all();
+        }
+
+        /// Sleeps until rung. A ring before this is lost, as it is where the poller has not yet lain down.
+        fn sleep(&self) {
+            let mut rings = self.0.lock().expect("loom poisons nothing");
+            let seen = *rings;
+            while *rings == seen {
+                rings = self.1.wait(rings).expect("loom poisons nothing");
+            }
+        }
+    }
+
+    type Task = Arc<(Turns<u32>, Doorbell)>;
+
+    /// Runs threads of one task side by side. No thread is preempted more than three times.
+    fn model<const N: usize>(bodies: [fn(&Turns<u32>, &Doorbell); N]) {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let task = Task::new((Turns::new(0), Doorbell(Mutex::new(0), Condvar::new())));
+            let start = |body: fn(&Turns<u32>, &Doorbell)| {
+                let task = Task::clone(&task);
+                thread::spawn(move || body(&task.0, &task.1))
+            };
+            bodies.map(start).into_iter().for_each(|thread| thread.join().expect("it ends"));
+            assert!(!task.0.is_wanted());
+        });
+    }
+
+    /// Polls until the value is `wanted`, as `SharedContext::wait_for` does.
+    fn poll(turns: &Turns<u32>, doorbell: &Doorbell, wanted: u32) {
+        loop {
+            let turn = turns.enter(|| doorbell.ring());
+            if *turn == wanted {
+                return;
+            }
+            turns.rest(turn, |_| doorbell.sleep());
+        }
+    }
+
+    fn add(turns: &Turns<u32>, doorbell: &Doorbell) {
+        *turns.enter(|| doorbell.ring()) += 1;
+    }
+
+    /// A ring that comes before the poller lies down is lost, and repeated.
+    #[test]
+    fn loom_a_poller_that_sleeps_lets_another_thread_in() {
+        model([add, |turns, doorbell| poll(turns, doorbell, 1)]);
+    }
+
+    /// A thread that waits without polling is told of what moved, whenever it looked.
+    #[test]
+    fn loom_a_thread_that_does_not_poll_is_told() {
+        let sleeper = |turns: &Turns<u32>, doorbell: &Doorbell| {
+            let mut turn = turns.enter(|| doorbell.ring());
+            while *turn == 0 {
+                turn = turns.sleep(turn, Duration::MAX);
+            }
+        };
+        let mover = |turns: &Turns<u32>, doorbell: &Doorbell| {
+            let mut turn = turns.enter(|| doorbell.ring());
+            *turn = 1;
+            turns.tell_sleepers();
+        };
+        model([sleeper, mover]);
+    }
+}

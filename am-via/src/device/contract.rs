@@ -1,0 +1,157 @@
+//! What every device does. Its methods are given memory without a lifetime, or hand it out: programs can name neither the trait nor
+//! what it needs, so that only the layers above call it and only the devices here implement it.
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use super::*;
+
+/// An emulated NIC. One thread at a time.
+///
+/// # Errors
+/// Posting fails on a VI that is not connected, or whose peer is dead; set-up fails with the system's errors.
+pub trait Device: std::fmt::Debug {
+    /// The NIC's address.
+    fn address(&self) -> NodeAddress;
+
+    /// The limits.
+    fn attributes(&self) -> DeviceAttributes;
+
+    /// Connects to a peer's NIC, peer to peer: both may ask at once and get one connection. `None`: not yet, ask again.
+    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
+
+    /// Ends a connection. The peer's posts are refused from now on.
+    fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
+
+    /// Whether entries that are posted on this VI from now on may be lost, or come in another order: VIA's Unreliable level.
+    /// A device that loses none has nothing to do.
+    fn allow_loss(&mut self, _vi: ViNumber, _allowed: bool) {}
+
+    /// Posts an entry with what it carries. The sequence of entries on a VI is kept.
+    fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
+
+    /// Posts `entry`, whose bytes, at most `len`, `fill` writes into the peer's receive area (or where the device gathers
+    /// them); it returns how many it wrote, which becomes the entry's length. `fill` is not called for [`Posted::Retry`].
+    fn post_area(
+        &mut self,
+        vi: ViNumber,
+        entry: Entry,
+        len: usize,
+        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+    ) -> Result<Posted, DeviceError>;
+
+    /// The next piece of news; the payload of an entry is copied to `payload`. Never blocks.
+    fn poll(&mut self, payload: &mut Payload) -> Option<News>;
+
+    /// The bytes of an area entry, at most `len` (a claim, cut to the slot).
+    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
+
+    /// Gives the slots of the oldest taken entry of a VI back to its peer.
+    fn release(&mut self, vi: ViNumber);
+
+    /// Allocates `len` zeroed bytes of memory that peers reach the fastest way; the range, and what takes it back.
+    fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError>;
+
+    /// Whether `len` bytes from `at` on lie in memory of [`alloc`](Self::alloc) that all tasks map. A device without such memory says no.
+    fn is_job_memory(&self, _at: NonNull<u8>, _len: usize) -> bool {
+        false
+    }
+
+    /// Makes a memory file that other tasks can map as well; its name, and the mapping here. `None`: this device has none such.
+    fn make_shared_file(
+        &mut self,
+        _len: usize,
+    ) -> Result<Option<(SharedFileName, Arc<Mapping>)>, DeviceError> {
+        Ok(None)
+    }
+
+    /// Maps a memory file that another task has made.
+    fn open_shared_file(&mut self, _name: SharedFileName) -> Result<Arc<Mapping>, DeviceError> {
+        let source = std::io::Error::other("this device has none");
+        Err(DeviceError::System { doing: "opening a shared memory file", source })
+    }
+
+    /// Gives back what other tasks open a file by: all have opened it.
+    fn close_shared_file(&mut self, _inode: u64) {}
+
+    /// Registrations name this file no more. It stays mapped while its mapping is held.
+    fn forget_shared_file(&mut self, _inode: u64) {}
+
+    /// Whether `len` bytes from `at` on lie in a memory file that this task has made or opened.
+    fn is_in_shared_file(&self, _at: NonNull<u8>, _len: usize) -> bool {
+        false
+    }
+
+    /// Registers `memory` for peers; `only` may use it if given.
+    fn register(
+        &mut self,
+        memory: CheckedRange<'_>,
+        attributes: MemAttributes,
+        only: Option<u32>,
+    ) -> Result<MemHandle, DeviceError>;
+
+    /// Changes what a registration allows.
+    fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
+    -> Result<(), DeviceError>;
+
+    /// Ends a registration for new claims. [`Posted::Retry`]: a peer is still copying, ask again. With `finished`, the
+    /// caller knows that no peer is.
+    fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;
+
+    /// The memory of an own registration, if it has the protection tag of `need` and allows peers all that `need` names.
+    fn registered(
+        &self,
+        handle: MemHandle,
+        offset: u64,
+        len: u64,
+        need: MemAttributes,
+    ) -> Result<CheckedRange<'_>, ClaimFault>;
+
+    /// RDMA write: copies `from` into registered memory of a peer. The bytes are in place before any entry that is posted
+    /// later is seen there. Where the outcome is [`Transfer::Posted`], `from` stays alive and unchanged until
+    /// [`News::Ended`].
+    fn rdma_write(
+        &mut self,
+        to: RemoteMemory,
+        from: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<Transfer, DeviceError>;
+
+    /// RDMA read: copies registered memory of a peer to `to`. Where the outcome is [`Transfer::Posted`], `to` stays alive
+    /// and left to the device until [`News::Ended`].
+    fn rdma_read(
+        &mut self,
+        from: RemoteMemory,
+        to: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<Transfer, DeviceError>;
+
+    /// Updates a word of 1, 2, 4 or 8 `bytes` in registered memory of a peer atomically.
+    fn atomic(
+        &mut self,
+        at: RemoteMemory,
+        bytes: u64,
+        update: WordUpdate,
+        id: u64,
+    ) -> Result<AtomicTransfer, DeviceError>;
+
+    /// Between two polls that brought nothing: spins, yields or sleeps, at most `limit`.
+    fn wait(&mut self, polls: u32, limit: Duration);
+
+    /// Why a task is known to be dead, or `None` if it is not.
+    fn failure(&self, task: u32) -> Option<String>;
+
+    /// Whether the process of a task has certainly ended; `false` where that can't be known.
+    fn has_ended(&self, task: u32) -> bool;
+
+    /// Ends the wait of a peer, or the next one that it begins. A device that carries writes by entries has nothing to do.
+    fn ring(&mut self, _to: NodeAddress) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Marks this task as failed for all peers.
+    fn fail(&mut self, why: &str);
+
+    /// Wakes this device's owner from another thread.
+    fn waker(&self) -> Waker;
+}

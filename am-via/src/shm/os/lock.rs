@@ -1,0 +1,43 @@
+//! Locks on single bytes of a file that belong to an open file description (`fcntl(2)`, `F_OFD_SETLK`). The system ends one with
+//! the last reference to its description: with the last file number and the last mapping.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Locks byte `at` for the open file description of `file`, which must be open for writing; whether no other description holds it.
+/// The byte need not exist.
+///
+/// # Errors
+/// The system's error.
+pub fn try_lock(file: BorrowedFd<'_>, at: u32) -> io::Result<bool> {
+    match control(file, libc::F_OFD_SETLK, at) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether another description than that of `file` holds byte `at`.
+///
+/// # Errors
+/// The system's error.
+pub fn is_locked(file: BorrowedFd<'_>, at: u32) -> io::Result<bool> {
+    Ok(i32::from(control(file, libc::F_OFD_GETLK, at)?) != libc::F_UNLCK)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the constant is 1; a lock's field is shorter than it")]
+const WRITE: libc::c_short = libc::F_WRLCK as libc::c_short;
+
+/// The kind of lock that the system says stands in the way; after `F_OFD_SETLK` it says nothing.
+fn control(file: BorrowedFd<'_>, command: libc::c_int, at: u32) -> io::Result<libc::c_short> {
+    // SAFETY: flock is plain data, for which all zeroes is a value: an offset counts from the start of the file (SEEK_SET).
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = WRITE;
+    lock.l_start = libc::off_t::from(at);
+    lock.l_len = 1;
+    // SAFETY: both commands read and write one flock, a live local, and take a descriptor that `file` keeps open.
+    if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(lock.l_type)
+}

@@ -1,0 +1,149 @@
+//! MPI libraries: how a program is built for each and started, at its best settings for one machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use am_examples::Failure;
+
+/// The name of this library's rows: the one that the others are compared with.
+pub(crate) const OURS: &str = "am-via";
+/// The name of the rows of an older build of this library.
+pub(crate) const BEFORE: &str = "before";
+/// The peers that a mark is judged beside.
+pub(crate) const PEERS: [&str; 4] = ["mpich", "openmpi", "openmpi-ucx", "impi"];
+/// A run that takes longer hangs.
+const SECONDS_MAX: &str = "600";
+
+/// Where the tasks of a run may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Each on a core of its own.
+    Cores,
+    /// All on the first core.
+    OneCore,
+    /// Anywhere.
+    Free,
+}
+
+/// An MPI library.
+#[derive(Clone, Debug)]
+pub(crate) struct Library {
+    pub(crate) name: String,
+    compiler: PathBuf,
+    launcher: PathBuf,
+    /// Arguments of the launcher in all cases; where each task has a core; and where it has not.
+    arguments: [Vec<String>; 3],
+    /// Variables in all cases; and the one that binds to cores, with its values for yes and no.
+    variables: Vec<(String, String)>,
+    bind_variable: Option<&'static str>,
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+impl Library {
+    fn new(name: &str, compiler: PathBuf, launcher: PathBuf, arguments: [&str; 3]) -> Self {
+        let arguments = arguments.map(words);
+        let name = name.to_owned();
+        Self { name, compiler, launcher, arguments, variables: Vec::new(), bind_variable: None }
+    }
+
+    /// This library: in `folder`, or beside this program.
+    pub(crate) fn ours(name: &str, folder: Option<&Path>) -> Result<Self, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::Input(format!("this program cannot find its own file: {error}")))?;
+        let folder = folder.or(own.parent()).unwrap_or(Path::new("."));
+        let (compiler, launcher) = (folder.join("mpicc"), folder.join("mpiexec"));
+        if !compiler.exists() || !launcher.exists() {
+            return Err(Failure::Input(format!(
+                "mpicc and mpiexec are not in {}: first run cargo build --release there",
+                folder.display()
+            )));
+        }
+        Ok(Self::new(name, compiler, launcher, ["", "--bind-to core", "--bind-to none"]))
+    }
+
+    /// The command that builds `source` as `program`.
+    pub(crate) fn build(&self, source: &Path, program: &Path) -> Command {
+        let mut command = Command::new(&self.compiler);
+        command
+            .envs(self.variables.iter().cloned())
+            .arg("-O2")
+            .arg(source)
+            .arg("-o")
+            .arg(program)
+            .arg("-lpthread");
+        command
+    }
+
+    /// The command that runs `program`, to which the caller adds the program's arguments.
+    pub(crate) fn command(&self, tasks: u32, placement: Placement, program: &Path) -> Command {
+        let cores = placement == Placement::Cores;
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", SECONDS_MAX]);
+        if placement == Placement::OneCore {
+            command.args(["taskset", "-c", "0"]);
+        }
+        let [always, bound, free] = &self.arguments;
+        command.arg(&self.launcher).args(always).args(if cores { bound } else { free });
+        command.envs(self.variables.iter().cloned());
+        if let Some(variable) = self.bind_variable {
+            command.env(variable, if cores { "1" } else { "0" });
+        }
+        command.args(["-n", &tasks.to_string()]).arg(program);
+        command
+    }
+}
+
+/// The peers whose virtual environments are in `folder`; says which are not, and how they are made.
+pub(crate) fn peers(folder: &Path) -> Vec<Library> {
+    // The launchers look for their own files from where they stand.
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let mut peers = Vec::new();
+    for (name, packages) in [("mpich", "mpich"), ("openmpi", "openmpi"), ("impi", "impi-rt impi-devel")] {
+        let root = folder.join(name);
+        let bin = root.join("bin");
+        let (compiler, launcher) = (bin.join("mpicc"), bin.join("mpiexec"));
+        if !compiler.exists() || !launcher.exists() {
+            let root = root.display();
+            println!("{name} is left out: python3 -m venv {root} && {root}/bin/pip install {packages}");
+            continue;
+        }
+        let library =
+            |name: &str, arguments| Library::new(name, compiler.clone(), launcher.clone(), arguments);
+        match name {
+            "mpich" => peers.push(library(name, ["", "-bind-to core", "-bind-to none"])),
+            "openmpi" => {
+                let bind = ["--bind-to core", "--bind-to none --mca mpi_yield_when_idle 1"];
+                let sm = "--allow-run-as-root --oversubscribe --mca pml ob1 --mca btl self,sm";
+                let ucx = "--allow-run-as-root --oversubscribe --mca pml ucx --mca osc ucx --mca opal_common_ucx_tls any \
+                           --mca opal_common_ucx_devices any -x UCX_TLS=self,sm";
+                peers.push(library("openmpi", [sm, bind[0], bind[1]]));
+                peers.push(library("openmpi-ucx", [ucx, bind[0], bind[1]]));
+            }
+            _ => {
+                let mut impi = library(name, ["", "", ""]);
+                let root = root.display().to_string();
+                impi.variables =
+                    vec![("I_MPI_ROOT".to_owned(), root), ("I_MPI_FABRICS".to_owned(), "shm".to_owned())];
+                impi.bind_variable = Some("I_MPI_PIN");
+                peers.push(impi);
+            }
+        }
+    }
+    peers
+}
+
+/// What `--with` says.
+pub(crate) fn other(text: &str) -> Result<Library, String> {
+    let parts = text.split_once('=').and_then(|(name, rest)| Some((name, rest.split_once(',')?)));
+    let Some((name, (compiler, launcher))) = parts else {
+        return Err("write NAME=MPICC,MPIEXEC ARGS".to_owned());
+    };
+    let (launcher, arguments) = launcher.trim().split_once(' ').unwrap_or((launcher.trim(), ""));
+    if name.is_empty() || compiler.is_empty() || launcher.is_empty() {
+        return Err("name, compiler and launcher must not be empty".to_owned());
+    }
+    Ok(Library::new(name, compiler.into(), launcher.into(), [arguments, "", ""]))
+}

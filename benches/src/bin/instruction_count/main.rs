@@ -1,0 +1,234 @@
+//! Instructions that a message takes, sending and receiving apart: a number that no other program disturbs.
+//!
+//! ```text
+//! cargo build --release
+//! cargo run --release -p am-benches --bin instruction_count
+//! cargo run --release -p am-benches --bin instruction_count -- --check      # beside the counts that are kept; fails when one differs
+//! cargo run --release -p am-benches --bin instruction_count -- --write      # keeps these counts
+//! cargo run --release -p am-benches --bin instruction_count -- --only MPI_  # the rows whose name begins so
+//! ```
+//!
+//! Each row is a job of two tasks. Task 1 runs under valgrind's callgrind, which counts inside of the functions around the calls
+//! and nowhere else; task 0 is its peer. The two take turns by pipes, so that a message is in the ring before the call that takes
+//! it begins: that call polls once. What happens once in many messages, such as giving credits back, is in the count with
+//! its share; set-up is not.
+//!
+//! A count depends on the compiler, so those that are kept (`benches/instruction_counts.txt`) name theirs, and are compared only
+//! where `rustc --version` says the same. A count that has become smaller by more than the tolerance fails `--check` too: keep it
+//! with `--write`, or the next change may lose it again unseen.
+
+mod kept;
+mod paths;
+mod turns;
+
+use std::path::{Path as FilePath, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use am_examples::Failure;
+use am_examples::failure::exit_code;
+use clap::Parser;
+use clap::ValueEnum as _;
+
+use crate::kept::{Comparison, Kept};
+use crate::paths::Path;
+use crate::turns::Pipes;
+
+/// Instructions that a message takes, sending and receiving apart.
+#[derive(Parser)]
+#[command(name = PROGRAM)]
+struct Arguments {
+    /// Also write the rows to this file, as a JSON array.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Only the rows whose name begins with this.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Fail when a count differs from the one that is kept by more than the tolerance.
+    #[arg(long, conflicts_with = "write")]
+    check: bool,
+    /// Keep these counts.
+    #[arg(long, conflicts_with = "only")]
+    write: bool,
+    /// Messages that are counted.
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    messages: u32,
+    /// Only runs this path, as a task of a job: what the program calls itself with.
+    #[arg(long, value_enum, hide = true, requires = "turns")]
+    path: Option<Path>,
+    /// Bytes of a message of that path.
+    #[arg(long, hide = true, default_value_t = 8)]
+    bytes: usize,
+    /// The pipes of that path.
+    #[arg(long, hide = true)]
+    turns: Option<PathBuf>,
+}
+
+const PROGRAM: &str = "instruction_count";
+const SOURCE: &str = include_str!("../../../c/count.c");
+
+/// The program that a row runs, with the name of its path there.
+#[derive(Clone, Copy)]
+enum Counted {
+    C(&'static str),
+    Rust(Path),
+}
+
+/// What is counted: a name for the reader, and a path. 64 requests wait together in a window.
+const ROWS: [(&str, Counted, &[usize]); 10] = [
+    ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
+    ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
+    ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
+    ("MPI_Irecv+Waitall/64", Counted::C("irecv"), &[8]),
+    ("send", Counted::Rust(Path::Send), &[8]),
+    ("recv", Counted::Rust(Path::Receive), &[8]),
+    ("amsend", Counted::Rust(Path::Amsend), &[8]),
+    ("amsend_target", Counted::Rust(Path::AmsendTarget), &[8]),
+    ("put", Counted::Rust(Path::Put), &[8]),
+    ("put_target", Counted::Rust(Path::PutTarget), &[8]),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match (arguments.path, &arguments.turns) {
+        (Some(path), Some(turns)) => paths::run(path, arguments.bytes, arguments.messages, turns),
+        _ => count_all(&arguments),
+    };
+    exit_code(PROGRAM, &result)
+}
+
+fn count_all(arguments: &Arguments) -> Result<(), Failure> {
+    let programs = Programs::find()?;
+    let kept = Kept::read()?;
+    let mut counts = Kept::of_this_compiler()?;
+    let comparable = kept.is_comparable_with(&counts);
+    println!("{:<22} {:>6} {:>23} {:>9}", "", "bytes", "instructions a message", "kept");
+    let mut differ = Vec::new();
+    for (name, counted, lengths) in ROWS {
+        if arguments.only.as_ref().is_some_and(|only| !name.starts_with(only.as_str())) {
+            continue;
+        }
+        for &bytes in lengths {
+            let count = programs.count(counted, bytes, arguments.messages)?;
+            let comparison = kept.compare(name, bytes, count);
+            println!("{name:<22} {bytes:>6} {count:>23.1} {comparison}");
+            if matches!(comparison, Comparison::Differs { .. } | Comparison::Missing) {
+                differ.push(format!("{name} of {bytes} bytes"));
+            }
+            counts.keep(name, bytes, count);
+        }
+    }
+    if counts.is_empty() {
+        return Err(Failure::Input("no row has a name that begins so".to_owned()));
+    }
+    if !comparable {
+        println!(
+            "not comparable: the counts that are kept are of {}, this is {}",
+            kept.compiler(),
+            counts.compiler()
+        );
+    }
+    if let Some(file) = &arguments.json {
+        write(file, &format!("{:#}\n", counts.json()))?;
+    }
+    if arguments.write {
+        return write(FilePath::new(kept::FILE), &counts.to_string());
+    }
+    if arguments.check && comparable && !differ.is_empty() {
+        return Err(Failure::Wrong(format!(
+            "{} differ from {} by more than {} %; if that is wanted, keep the new ones with --write, in a commit that says why",
+            differ.join(", "),
+            kept::FILE,
+            kept::TOLERANCE_PERCENT
+        )));
+    }
+    Ok(())
+}
+
+fn write(file: &FilePath, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).map_err(|error| {
+        let file = file.display();
+        Failure::Input(format!("cannot write {file}: {error}; name a file in a folder that exists"))
+    })
+}
+
+/// The programs that a count needs, and the pipes of the tasks.
+struct Programs {
+    own: PathBuf,
+    launcher: PathBuf,
+    c: PathBuf,
+    pipes: Pipes,
+}
+
+impl Programs {
+    fn find() -> Result<Self, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::Input(format!("this program cannot find its own file: {error}")))?;
+        let (compiler, launcher) = (own.with_file_name("mpicc"), own.with_file_name("mpiexec"));
+        if !compiler.exists() || !launcher.exists() {
+            let folder = own.parent().unwrap_or(&own).display();
+            return Err(Failure::Input(format!(
+                "mpicc and mpiexec are not in {folder}: first run cargo build --release"
+            )));
+        }
+        let pipes = Pipes::make()?;
+        let (source, c) = (pipes.beside("count.c"), pipes.beside("count"));
+        write(&source, SOURCE)?;
+        said(Command::new(&compiler).arg("-O2").arg(&source).arg("-o").arg(&c), "mpicc")?;
+        Ok(Self { own, launcher, c, pipes })
+    }
+
+    /// Instructions that a message takes in the counted task.
+    fn count(&self, counted: Counted, bytes: usize, messages: u32) -> Result<f64, Failure> {
+        let turns = self.pipes.name();
+        let (program, arguments) = match counted {
+            Counted::C(path) => (&self.c, vec![path.to_owned(), bytes.to_string(), messages.to_string()]),
+            Counted::Rust(path) => {
+                let path = path.to_possible_value().expect("each path has a name on the command line");
+                let path = format!("--path={}", path.get_name());
+                (
+                    &self.own,
+                    vec![
+                        path,
+                        format!("--bytes={bytes}"),
+                        format!("--messages={messages}"),
+                        "--turns".to_owned(),
+                    ],
+                )
+            }
+        };
+        let log = self.pipes.beside("callgrind");
+        let mut command = Command::new(&self.launcher);
+        command.args(["--timeout", "300", "-n", "1"]).arg(program).args(&arguments).arg(&turns);
+        command.args([":", "-n", "1", "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command.args(["--collect-atstart=no", "--toggle-collect=*counted_*"]);
+        command.arg(format!("--log-file={}", log.display())).arg(program).args(&arguments).arg(&turns);
+        // valgrind has not much address space to give.
+        command.env("AM_HEAP_BYTES", "64M");
+        said(&mut command, "mpiexec")?;
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        let collected = log
+            .lines()
+            .find_map(|line| line.split_once("Collected :"))
+            .and_then(|(_, counts)| counts.split_whitespace().next()?.parse::<u64>().ok())
+            .filter(|&instructions| instructions > 0);
+        match collected {
+            Some(instructions) => Ok(instructions as f64 / f64::from(messages)),
+            None => Err(Failure::Wrong(format!("valgrind counted nothing; it said:\n{log}"))),
+        }
+    }
+}
+
+/// Runs a command to its end, and reports what it said when it fails.
+fn said(command: &mut Command, name: &str) -> Result<(), Failure> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+        Failure::Input(format!("cannot run {name}: {error}; is it installed, and on the PATH?"))
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::Wrong(format!(
+        "{name} ended with {}; it said:\n{errors}\n(callgrind is needed; Debian: apt-get install valgrind; Fedora: dnf install valgrind)",
+        output.status
+    )))
+}

@@ -1,0 +1,129 @@
+//! Memory that all tasks of a window have mapped as one: how they agree on it.
+//!
+//! Each says how much it wants. The first rank makes one memory file for all parts and says its name, the others open it, and the file
+//! is used if all have done so. Then every task reaches every part as its own memory, and needs nothing of its owner.
+
+use am_core::buffer::{SharedMemory, SharedName};
+use am_core::fabric::Fabric;
+
+use crate::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::info::Info;
+
+/// Where a part begins, if the parts need not lie side by side: no two tasks share a page.
+const PAGE_BYTES: u64 = 4096;
+
+/// The memory of all parts, mapped in this task.
+#[derive(Debug)]
+pub(crate) struct CommonMemory {
+    pub(super) memory: SharedMemory,
+    pub(super) parts: Vec<Part>,
+}
+
+/// A task's part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+/// What a task does by itself on the way.
+#[derive(Debug)]
+pub(crate) enum Step<'a> {
+    Make(usize),
+    Open(SharedName),
+    AllHaveOpened(&'a SharedMemory),
+    End(SharedMemory),
+}
+
+impl Step<'_> {
+    pub(crate) fn carry_out<F: Fabric>(self, communicator: &Communicator<F>) -> Result<Option<SharedMemory>> {
+        let context = &mut communicator.state()?.context;
+        match self {
+            Self::Make(len) => return Ok(context.share(len)?),
+            Self::Open(name) => return Ok(Some(context.open_shared(name)?)),
+            Self::AllHaveOpened(memory) => context.all_have_opened(memory),
+            Self::End(memory) => context.unshare(memory),
+        }
+        Ok(None)
+    }
+}
+
+/// What the first rank says of the memory.
+const NONE: u64 = 0;
+const MADE: u64 = 1;
+const FAILED: u64 = 2;
+
+impl CommonMemory {
+    /// Makes the memory of all parts, of which this task's has `bytes` bytes. Collective: `gather` gives each task's words by rank, and
+    /// `take` carries a step out. `None` if the fabric has no such memory.
+    ///
+    /// # Errors
+    /// The parts are too large; there is no memory, or a task cannot map it: then all have an error.
+    pub(crate) fn agree(
+        (bytes, rank, info): (usize, u32, &Info),
+        gather: impl Fn(&[u64]) -> Result<Vec<Vec<u64>>>,
+        take: impl Fn(Step<'_>) -> Result<Option<SharedMemory>>,
+    ) -> Result<Option<Self>> {
+        let apart = info.get("alloc_shared_noncontig")? == Some("true");
+        let sizes = gather(&[bytes as u64])?;
+        let (parts, len) =
+            parts(sizes.iter().map(|words| words[0]), apart).ok_or_else(|| too_large(bytes))?;
+        let made = if rank == 0 { take(Step::Make(len)) } else { Ok(None) };
+        let own = match &made {
+            Ok(None) => [NONE, 0, 0, 0, 0],
+            Ok(Some(memory)) => {
+                let SharedName([first, second, third, fourth]) = memory.name();
+                [MADE, first, second, third, fourth]
+            }
+            Err(_) => [FAILED, 0, 0, 0, 0],
+        };
+        let told = gather(&own)?;
+        let mapped = match told[0][..] {
+            [MADE, first, second, third, fourth] if rank > 0 => {
+                take(Step::Open(SharedName([first, second, third, fourth])))
+            }
+            [FAILED, ..] if rank > 0 => Err(unshareable("the first task cannot make it")),
+            _ => made,
+        };
+        let failures = gather(&[u64::from(mapped.is_err())])?;
+        let Some(memory) = mapped.map_err(|error| unshareable(&error.to_string()))? else { return Ok(None) };
+        if failures.iter().any(|words| words[0] != 0) {
+            take(Step::End(memory))?;
+            return Err(unshareable("another task cannot map it"));
+        }
+        if rank == 0 {
+            take(Step::AllHaveOpened(&memory))?;
+        }
+        Ok(Some(Self { memory, parts }))
+    }
+}
+
+impl CommonMemory {
+    /// Where this task has mapped a part; null for one of no byte, as nothing is anywhere.
+    pub(super) fn base_of(&self, part: Part) -> *mut u8 {
+        if part.size == 0 {
+            return std::ptr::null_mut();
+        }
+        self.memory.as_ptr().wrapping_add(usize::try_from(part.offset).expect("a part lies inside"))
+    }
+}
+
+/// The parts, one behind the other, and how long they are together, at least 1.
+fn parts(sizes: impl Iterator<Item = u64>, apart: bool) -> Option<(Vec<Part>, usize)> {
+    let (mut parts, mut end) = (Vec::new(), 0u64);
+    for size in sizes {
+        parts.push(Part { offset: end, size });
+        let step = if apart { size.checked_next_multiple_of(PAGE_BYTES)? } else { size };
+        end = end.checked_add(step)?;
+    }
+    Some((parts, usize::try_from(end.max(1)).ok()?))
+}
+
+fn too_large(bytes: usize) -> Error {
+    unshareable(&format!("the parts are too large together; this task's has {bytes} bytes"))
+}
+
+fn unshareable(why: &str) -> Error {
+    Error::Unshareable { why: why.to_owned() }
+}

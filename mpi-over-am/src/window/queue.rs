@@ -1,0 +1,260 @@
+//! The lock of a target: a queue in the target's control memory that each task reads and changes by itself, without the target and
+//! without any other task.
+//!
+//! The first word counts tickets, and the tasks that are in the queue. Then each task has a word: whether it waits or holds, how, and its
+//! ticket. A task may go on if no task with an earlier ticket is in its way, which each sees for itself (Lamport's bakery). So the lock
+//! is granted in order of arrival; tasks that share it go on together between two that do not. A task says that it is about to draw a
+//! ticket before it draws one; until it has written it down the others wait for it, since it may be an earlier one.
+//!
+//! A task that leaves, or has written its ticket down, rings those that may go on now. No step leaves the queue in a state that another
+//! task has to repair: the word of a task whose process has ended is wiped by whoever finds it in its way.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use am_core::buffer::RemoteAddress;
+use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::handler::HandlerSet;
+use am_core::task::Endpoint;
+use am_core::{Context, GetOptions};
+
+use super::Lock;
+use crate::error::{Error, Result};
+
+const WORD_BYTES: usize = 8;
+
+/// The first word: how many tasks are in the queue, and above that the next ticket. A task that has died in the queue stays counted,
+/// which costs those who come later a look at all words, and nothing else.
+const ONE_MORE: u64 = 1;
+const IN_QUEUE_BITS: u32 = 20;
+const NEXT_TICKET: u64 = 1 << IN_QUEUE_BITS;
+
+/// The word of a task: its state, and above that its ticket.
+const STATE_BITS: u32 = 3;
+const OUT: u64 = 0;
+const DRAWS: u64 = 1;
+const WAITS: u64 = 2;
+const HOLDS: u64 = 4;
+/// With [`WAITS`] or [`HOLDS`]: alone.
+const ALONE: u64 = 1;
+
+/// What a task's word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry(u64);
+
+impl Entry {
+    fn new(ticket: u64, state: u64) -> Self {
+        Self(ticket << STATE_BITS | state)
+    }
+
+    fn state(self) -> u64 {
+        self.0 & ((1 << STATE_BITS) - 1)
+    }
+
+    fn ticket(self) -> u64 {
+        self.0 >> STATE_BITS
+    }
+
+    fn has_ticket(self) -> bool {
+        self.state() & (WAITS | HOLDS) != 0
+    }
+
+    fn waits(self) -> bool {
+        self.state() & WAITS != 0
+    }
+
+    fn is_alone(self) -> bool {
+        self.has_ticket() && self.state() & ALONE != 0
+    }
+
+    /// Whether this entry keeps `other`, which has a ticket, from going on.
+    fn is_in_the_way_of(self, other: Self) -> bool {
+        let is_earlier = self.has_ticket() && self.ticket() < other.ticket();
+        self.state() == DRAWS || is_earlier && (self.is_alone() || other.is_alone())
+    }
+}
+
+/// The queue for the lock of one target.
+#[derive(Clone, Debug)]
+pub(super) struct LockQueue {
+    /// Where its words are.
+    pub(super) at: RemoteAddress,
+    /// This task's rank.
+    pub(super) own: u32,
+    /// The tasks of the window, by rank.
+    pub(super) tasks: Arc<[Endpoint]>,
+}
+
+impl LockQueue {
+    /// Bytes of the words of a queue of so many tasks.
+    pub(super) fn bytes(tasks: u32) -> usize {
+        WORD_BYTES * (1 + tasks as usize)
+    }
+
+    /// Draws a ticket. The lock is taken when [`LockRequest::look`] says so.
+    ///
+    /// # Errors
+    /// The target is dead.
+    pub(super) fn arrive<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        lock: Lock,
+    ) -> Result<LockRequest> {
+        self.write(context, Entry::new(0, DRAWS))?;
+        let add = AtomicOp::FetchAdd(NEXT_TICKET + ONE_MORE);
+        let before = context.rmw(self.at, Width::Bits64, add)?;
+        let ticket = before >> IN_QUEUE_BITS;
+        let alone = if lock == Lock::Exclusive { ALONE } else { 0 };
+        let is_free = before & (NEXT_TICKET - 1) == 0;
+        let own = Entry::new(ticket, alone | if is_free { HOLDS } else { WAITS });
+        self.write(context, own)?;
+        let request = LockRequest { queue: self, own, failure: None };
+        if !is_free {
+            // One that could not go on because this task was drawing its ticket.
+            request.queue.wake(context)?;
+        }
+        Ok(request)
+    }
+
+    /// Gives the lock back, or the wait for it up, and wakes those that may go on.
+    ///
+    /// # Errors
+    /// The target is dead.
+    pub(super) fn leave<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
+        self.write(context, Entry(OUT))?;
+        let less = AtomicOp::FetchAdd(ONE_MORE.wrapping_neg());
+        let before = context.rmw(self.at, Width::Bits64, less)?;
+        if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(context) }
+    }
+
+    /// Rings the tasks that wait and that no other one is in the way of.
+    fn wake<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
+        let entries = self.read(context)?;
+        let waiting = self.tasks.iter().zip(&entries).filter(|(_, entry)| entry.waits());
+        for (&task, &entry) in waiting {
+            if task != self.tasks[self.own as usize] && !self.is_blocked(context, &entries, entry) {
+                context.ring(task)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a task that lives is in the way of an entry. Words of the dead that would be are wiped.
+    fn is_blocked<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        entries: &[Entry],
+        of: Entry,
+    ) -> bool {
+        let in_the_way = |entry: &Entry| *entry != of && entry.is_in_the_way_of(of);
+        let mut blocks = false;
+        for (rank, &entry) in entries.iter().enumerate().filter(|(_, entry)| in_the_way(entry)) {
+            if context.has_ended(self.tasks[rank].task) {
+                let wipe = AtomicOp::CompareSwap { expected: entry.0, new: OUT };
+                // If it fails, the next look finds the word there again.
+                let _ = context.rmw(self.word_of(rank), Width::Bits64, wipe);
+            } else {
+                blocks = true;
+            }
+        }
+        blocks
+    }
+
+    fn word_of(&self, rank: usize) -> RemoteAddress {
+        self.at.plus((WORD_BYTES * (1 + rank)) as u64)
+    }
+
+    fn write<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>, own: Entry) -> Result<()> {
+        context.rmw(self.word_of(self.own as usize), Width::Bits64, AtomicOp::Swap(own.0))?;
+        Ok(())
+    }
+
+    /// The words of all tasks.
+    fn read<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<Vec<Entry>> {
+        let mut words = vec![0; self.tasks.len()];
+        // Ordering: between this task's store of its own word and its look at the others', as in each other task, so that of two tasks
+        // at least one sees the other's.
+        fence(Ordering::SeqCst);
+        let bytes = bytemuck::cast_slice_mut::<u64, u8>(&mut words);
+        context.get(self.word_of(0), bytes, GetOptions::default())?;
+        // Ordering: what the task before has done under the lock is seen after its word.
+        fence(Ordering::SeqCst);
+        Ok(words.into_iter().map(Entry).collect())
+    }
+}
+
+/// A lock that a task waits for, or has.
+#[derive(Debug)]
+pub(crate) struct LockRequest {
+    queue: LockQueue,
+    own: Entry,
+    failure: Option<Error>,
+}
+
+impl LockRequest {
+    /// Whether the wait is over: the lock is this task's, or the request has failed ([`end`](Self::end)).
+    pub(crate) fn look<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> bool {
+        if !self.own.waits() {
+            return true;
+        }
+        self.try_to_hold(context).unwrap_or_else(|error| {
+            self.failure = Some(error);
+            true
+        })
+    }
+
+    fn try_to_hold<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> Result<bool> {
+        let entries = self.queue.read(context)?;
+        if self.queue.is_blocked(context, &entries, self.own) {
+            return Ok(false);
+        }
+        self.own = Entry::new(self.own.ticket(), self.own.state() & ALONE | HOLDS);
+        self.queue.write(context, self.own)?;
+        Ok(true)
+    }
+
+    /// Ends the wait: the lock is taken, or nothing is left in the queue.
+    ///
+    /// # Errors
+    /// What the wait ended with, or the request.
+    pub(crate) fn end<F: Fabric, H: HandlerSet>(
+        self,
+        context: &mut Context<F, H>,
+        waited: Result<()>,
+    ) -> Result<()> {
+        let failed = waited.err().or(self.failure);
+        match failed {
+            None => Ok(()),
+            Some(error) => {
+                // The first error tells more.
+                let _ = self.queue.leave(context);
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(ticket: u64, state: u64) -> Entry {
+        Entry::new(ticket, state)
+    }
+
+    #[test]
+    fn who_came_earlier_is_in_the_way_unless_both_share() {
+        let (shared, alone) = (entry(5, WAITS), entry(6, WAITS | ALONE));
+        for earlier in [entry(4, HOLDS | ALONE), entry(3, WAITS | ALONE)] {
+            assert!(earlier.is_in_the_way_of(shared) && earlier.is_in_the_way_of(alone));
+        }
+        for earlier in [entry(4, HOLDS), entry(3, WAITS)] {
+            assert!(!earlier.is_in_the_way_of(shared) && earlier.is_in_the_way_of(alone));
+        }
+        for later in [entry(7, WAITS), entry(8, WAITS | ALONE), entry(9, HOLDS)] {
+            assert!(!later.is_in_the_way_of(shared) && !later.is_in_the_way_of(alone));
+        }
+        assert!(!Entry(OUT).is_in_the_way_of(shared));
+        assert!(entry(0, DRAWS).is_in_the_way_of(shared) && entry(0, DRAWS).is_in_the_way_of(alone));
+    }
+}

@@ -1,0 +1,10 @@
+//! A block is given back by its last user's drop alone.
+#![forbid(unsafe_code)]
+
+fn wrong(owner: &dyn am_core::buffer::BlockOwner, at: std::ptr::NonNull<u8>) {
+    owner.take_back(at, 8);
+}
+
+fn main() {
+    let _ = wrong;
+}

@@ -1,0 +1,40 @@
+//! A body cannot exchange the room of one packet for that of another: it would be written when its packet has gone.
+#![forbid(unsafe_code)]
+use am_core::buffer::Room;
+use am_core::fabric::{Class, Fabric};
+use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::testing::loopback::{Config, Loopback, network};
+use am_core::transfer::Body;
+
+struct Outer(Loopback);
+
+impl Body for Outer {
+    fn len(&self) -> usize {
+        64
+    }
+
+    fn write(&mut self, room: &mut Room) {
+        let to = Endpoint::new(TaskId(0), ContextNumber(0));
+        self.0.post_packet(to, Class::OneWay, 0, &[], &mut Inner(&mut |other| std::mem::swap(room, other))).unwrap();
+        room.put_slice(&[1; 64]);
+    }
+}
+
+struct Inner<'a>(&'a mut dyn FnMut(&mut Room));
+
+impl Body for Inner<'_> {
+    fn len(&self) -> usize {
+        64
+    }
+
+    fn write(&mut self, room: &mut Room) {
+        self.0(room);
+    }
+}
+
+fn main() {
+    let mut one = network(Config::new(1)).1.remove(0);
+    let other = network(Config::new(1)).1.remove(0);
+    let to = Endpoint::new(TaskId(0), ContextNumber(0));
+    one.post_packet(to, Class::OneWay, 0, &[], &mut Outer(other)).unwrap();
+}

@@ -1,0 +1,9 @@
+//! Only job memory feeds the global allocator.
+#![forbid(unsafe_code)]
+
+#[derive(Debug)]
+struct Mine;
+
+impl am_via::shm::allocator::LargeBlocks for Mine {}
+
+fn main() {}

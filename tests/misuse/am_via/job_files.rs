@@ -1,0 +1,13 @@
+//! The memory files of a job are for its devices alone: what is written there is not checked. What is called in a forked copy is unsafe.
+#![forbid(unsafe_code)]
+
+fn wrong(job: &am_via::job::Job) {
+    let _ = job.control_file(1);
+    let _ = job.heap_file(1);
+    let _ = job.files(1);
+    job.call_in_copies(am_core::buffer::mark_copied_process);
+}
+
+fn main() {
+    let _ = wrong;
+}

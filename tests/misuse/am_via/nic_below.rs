@@ -1,0 +1,14 @@
+//! The calls of a NIC below the user agent are the fabric's.
+#![forbid(unsafe_code)]
+
+use am_via::device::wire::Wire;
+
+fn wrong(nic: &mut am_via::vipl::Nic<Wire>) {
+    let block = nic.alloc(8).unwrap();
+    let _ = nic.deregister_mem(todo!(), true);
+    drop(block);
+}
+
+fn main() {
+    let _ = wrong;
+}

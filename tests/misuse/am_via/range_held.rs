@@ -1,0 +1,7 @@
+//! A range that is held beyond its borrow is for devices alone.
+#![forbid(unsafe_code)]
+
+fn main() {
+    let bytes = am_via::shm::private_region::PrivateBytes::new(8).unwrap();
+    let _ = am_via::shm::private_region::HeldRange::hold(bytes.range());
+}

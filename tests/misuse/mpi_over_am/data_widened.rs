@@ -1,0 +1,10 @@
+//! Elements in memory that was promised do not become others.
+#![forbid(unsafe_code)]
+
+fn wrong(data: &mpi_over_am::SendData, room: &mpi_over_am::RecvData) {
+    let _ = (data.part(1000, 5), room.part(1000, 5), room.as_send(), data.copy_to(room));
+}
+
+fn main() {
+    let _ = wrong;
+}

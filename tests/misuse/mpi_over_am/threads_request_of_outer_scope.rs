@@ -1,0 +1,14 @@
+//! A scope of threads waits only for what it began.
+#![forbid(unsafe_code)]
+
+fn wrong(world: &mpi_over_am::SharedCommunicator) -> mpi_over_am::Result<()> {
+    let mut bytes = [0u8; 8];
+    world.scope(|outer| {
+        let mut open = vec![outer.irecv(&mut bytes, 0, 0)?];
+        world.scope(|inner| inner.wait_any(&mut open).map(|_| ()))
+    })
+}
+
+fn main() {
+    let _ = wrong;
+}

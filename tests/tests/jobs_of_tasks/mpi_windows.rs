@@ -1,0 +1,276 @@
+//! Locks and updates of windows between processes: who gets a lock when, and what a death leaves.
+
+use std::process::Command;
+
+use am_tests::harness::job;
+use am_via::Task;
+use mpi_over_am::op::PredefinedOp;
+use mpi_over_am::window::{Assertion, Lock, Window};
+use mpi_over_am::{Communicator, Environment, Info, Source, Tag};
+
+const TASKS: u32 = 8;
+/// The words of the target: how many have had the lock, how many hold it, whether the target may go on, and who has had it.
+const GRANTS: i64 = 0;
+const INSIDE: i64 = 1;
+const OVER: i64 = 2;
+const LOG: i64 = 8;
+const WORDS: usize = 64;
+
+/// More messages than a call of `lock` could take in before it has drawn its ticket: each begins after the one before has ended.
+const MESSAGES: usize = 20;
+const MESSAGE_BYTES: usize = 200_000;
+
+fn window(world: &Communicator) -> Window {
+    world.allocate_window(WORDS * 8, 8, &Info::new()).expect("the job has memory")
+}
+
+fn add(window: &Window, target: u32, word: i64, value: u64) -> u64 {
+    window.fetch_and_op(value, target, word, PredefinedOp::Sum).expect("the target's memory is mapped")
+}
+
+/// Waits for leave, then takes the lock while messages come that need this task's progress.
+fn lock_when_told(world: &Communicator, window: &Window, lock: Lock, target: u32) {
+    let mut leave = [0u8];
+    world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("leave comes");
+    let mut messages = vec![vec![0u8; MESSAGE_BYTES]; MESSAGES];
+    world
+        .scope(|scope| {
+            let receives: Vec<_> = messages
+                .iter_mut()
+                .map(|message| scope.irecv(message, Source::Rank(0), Tag::Is(1)))
+                .collect::<Result<_, _>>()?;
+            window.lock(lock, target, Assertion::NONE)?;
+            receives.into_iter().try_for_each(|receive| scope.wait(receive).map(drop))
+        })
+        .expect("the lock is granted");
+    assert!(messages.iter().all(|message| message.iter().all(|&byte| byte == 7)));
+}
+
+/// Gives a task leave to take the lock, and returns when it is in the queue: only there it makes so much progress.
+fn let_it_queue(world: &Communicator, rank: u32) {
+    world.send(&[0u8], rank, 0).expect("it waits for leave");
+    let message = vec![7u8; MESSAGE_BYTES];
+    for _ in 0..MESSAGES {
+        world.ssend(&message, rank, 1).expect("it makes progress while it waits");
+    }
+}
+
+/// What a task does with the lock: notes that it has it; one that shares it waits for the `together` that it came with.
+fn note(window: &Window, target: u32, own: u32, together: u64) {
+    let place = add(window, target, GRANTS, 1);
+    window.put(&[u64::from(own)], target, LOG + i64::try_from(place).expect("few")).expect("put");
+    add(window, target, INSIDE, 1);
+    if together == 0 {
+        assert_eq!(add(window, target, INSIDE, 0), 1, "nobody else is inside");
+    } else {
+        while add(window, target, GRANTS, 0) < together {
+            std::thread::yield_now();
+        }
+    }
+    add(window, target, INSIDE, u64::MAX);
+}
+
+#[test]
+fn locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress() {
+    job("locks_are_granted_in_order_of_arrival_to_tasks_that_sleep_and_make_progress").tasks(TASKS).run(
+        || {
+            let environment = Environment::init().expect("a job");
+            let world = environment.world();
+            let window = window(&world);
+            let own = world.rank();
+            // Rank 7 is the target and computes. Each of the others: its place in the order, how it locks, and how many have had the lock
+            // when those are inside with which it shares it.
+            let (exclusive, shared) = (Lock::Exclusive, Lock::Shared);
+            let order = [
+                (4, exclusive, 0),
+                (2, shared, 4),
+                (6, shared, 4),
+                (1, shared, 4),
+                (3, exclusive, 0),
+                (5, shared, 6),
+            ];
+            let target = 7;
+            if own == target {
+                let mut over = [0u64];
+                while over[0] == 0 {
+                    window.read(OVER as u64 * 8, &mut over).expect("its own part");
+                    std::thread::yield_now();
+                }
+                let mut log = [0u64; 6];
+                window.read(LOG as u64 * 8, &mut log).expect("its own part");
+                log[1..4].sort_unstable();
+                assert_eq!(log, [4, 1, 2, 6, 3, 5]);
+            } else if own == 0 {
+                window.lock(exclusive, target, Assertion::NONE).expect("nobody else wants it");
+                for (rank, ..) in order {
+                    let_it_queue(&world, rank);
+                }
+                assert_eq!(add(&window, target, GRANTS, 0), 0, "the lock is held");
+                window.unlock(target).expect("it is locked");
+                window.lock(exclusive, target, Assertion::NONE).expect("the last one");
+                assert_eq!(add(&window, target, GRANTS, 0), 6);
+                add(&window, target, OVER, 1);
+                window.unlock(target).expect("it is locked");
+            } else {
+                let &(_, lock, together) =
+                    order.iter().find(|(rank, ..)| *rank == own).expect("each has a place");
+                lock_when_told(&world, &window, lock, target);
+                // Rank 5 comes last, and alone.
+                note(&window, target, own, if lock == exclusive { 0 } else { together });
+                window.unlock(target).expect("it is locked");
+            }
+            window.free().expect("all come");
+            environment.finalize().expect("nothing was left");
+        },
+    );
+}
+
+#[test]
+fn each_task_gets_its_share_of_a_lock() {
+    const GRANTS_MAX: u64 = 4000;
+    job("each_task_gets_its_share_of_a_lock").tasks(TASKS).run(|| {
+        let environment = Environment::init().expect("a job");
+        let world = environment.world();
+        let window = window(&world);
+        let (mut had, mut taken) = (0u32, 0);
+        world.barrier().expect("all come");
+        while taken < GRANTS_MAX {
+            window.lock(Lock::Exclusive, 0, Assertion::NONE).expect("each in its turn");
+            let mut grants = [0u64];
+            window.get(&mut grants, 0, GRANTS).expect("get");
+            taken = grants[0];
+            window.put(&[taken + 1], 0, GRANTS).expect("put");
+            window.unlock(0).expect("it is locked");
+            had += 1;
+        }
+        // A fair share is some 500. A task that is not running while it is in no queue misses its turns.
+        assert!(had > 25, "this task has had the lock {had} times");
+        let mut all = [u64::from(had)];
+        world.allreduce_in_place(&mut all, mpi_over_am::op::Sum).expect("all come");
+        let mut grants = [0u64];
+        window.lock(Lock::Shared, 0, Assertion::NONE).expect("lock");
+        window.get(&mut grants, 0, GRANTS).expect("get");
+        window.unlock(0).expect("unlock");
+        assert_eq!(grants[0], all[0], "each lock was exclusive");
+        window.free().expect("all come");
+        environment.finalize().expect("nothing was left");
+    });
+}
+
+/// An environment in which tasks go on when another one has died.
+fn go_on() -> Environment {
+    Task::join().expect("a job").job().set_continue_on_failure(true);
+    let environment = Environment::init().expect("a job");
+    environment.set_go_on(true).expect("no call is under way");
+    environment
+}
+
+fn kill(pid: u64) {
+    let sent = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    assert!(sent.expect("kill runs").success(), "SIGKILL to {pid}");
+}
+
+/// Ends a task of a job in which others have died: it waits for none of them.
+fn end(environment: Environment, world: &Communicator, survivors: &[u32]) {
+    // Nobody ends before the others are done with its memory.
+    if world.rank() == survivors[0] {
+        for &rank in &survivors[1..] {
+            world.recv(&mut [0u8], Source::Rank(rank), Tag::Is(9)).expect("it lives");
+        }
+        survivors[1..].iter().for_each(|&rank| world.send(&[0u8], rank, 9).expect("it lives"));
+    } else {
+        world.send(&[0u8], survivors[0], 9).expect("it lives");
+        world.recv(&mut [0u8], Source::Rank(survivors[0]), Tag::Is(9)).expect("it lives");
+    }
+    // Another task may have left before.
+    let _ = environment.leave();
+}
+
+#[test]
+fn a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up() {
+    job("a_task_that_dies_with_a_lock_or_in_its_queue_holds_nobody_up").tasks(6).run_and_judge(
+        || {
+            let environment = go_on();
+            let world = environment.world();
+            let window = window(&world);
+            let own = world.rank();
+            let mut pids = [0u64; 6];
+            world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all live");
+            let target = 5;
+            match own {
+                0 => {
+                    // Rank 1 holds it, then come 2, alone, 3, which shares it, and 4, alone.
+                    for rank in 1..=4 {
+                        let_it_queue(&world, rank);
+                    }
+                    kill(pids[2]);
+                    kill(pids[1]);
+                }
+                1 => {
+                    window.lock(Lock::Exclusive, target, Assertion::NONE).expect("nobody else wants it");
+                    // It answers as one that waits.
+                    let mut leave = [0u8];
+                    world.recv(&mut leave, Source::Rank(0), Tag::Is(0)).expect("leave comes");
+                    let mut message = vec![0u8; MESSAGE_BYTES];
+                    loop {
+                        let _ = world.recv(&mut message, Source::Rank(0), Tag::Is(1));
+                    }
+                }
+                2 => lock_when_told(&world, &window, Lock::Exclusive, target),
+                3 | 4 => {
+                    let lock = if own == 3 { Lock::Shared } else { Lock::Exclusive };
+                    lock_when_told(&world, &window, lock, target);
+                    assert_eq!(add(&window, target, GRANTS, 1), u64::from(own) - 3);
+                    window.unlock(target).expect("it is locked");
+                }
+                // It needs to do nothing.
+                _ => {}
+            }
+            end(environment, &world, &[0, 3, 4, 5]);
+            drop(window);
+        },
+        |outcome| {
+            let well = [0, 3, 4, 5].map(|rank: usize| outcome.tasks[rank].is_success());
+            assert_eq!(well, [true; 4], "those that live go on");
+        },
+    );
+}
+
+#[test]
+fn a_task_that_dies_while_it_updates_holds_nobody_up() {
+    const ELEMENTS: usize = 100_000;
+    job("a_task_that_dies_while_it_updates_holds_nobody_up").tasks(4).run_and_judge(
+        || {
+            let environment = go_on();
+            let world = environment.world();
+            let bytes = 8 * ELEMENTS + 8;
+            let window = world.allocate_window(bytes, 1, &Info::new()).expect("the job has memory");
+            let mut pids = [0u64; 4];
+            world.allgather(&[u64::from(std::process::id())], &mut pids).expect("all live");
+            window.lock_all(Assertion::NONE).expect("shared by all");
+            // Words that lie where atomic operations don't reach them.
+            let ones = vec![1u64; ELEMENTS];
+            if world.rank() == 1 {
+                loop {
+                    window.accumulate(&ones, 0, 1, PredefinedOp::Sum).expect("they lie inside");
+                }
+            }
+            if world.rank() == 0 {
+                let mut first = [0u64];
+                while first[0] < 3 {
+                    window.read(1, &mut first).expect("its own part");
+                }
+                kill(pids[1]);
+            }
+            for _ in 0..3 {
+                window.accumulate(&ones, 0, 1, PredefinedOp::Sum).expect("they lie inside");
+            }
+            end(environment, &world, &[0, 2, 3]);
+            drop(window);
+        },
+        |outcome| {
+            let well = [0, 2, 3].map(|rank: usize| outcome.tasks[rank].is_success());
+            assert_eq!(well, [true; 3], "those that live go on");
+        },
+    );
+}
