@@ -1,6 +1,6 @@
 //! The compiler wrappers and the starters of the C interface, as other launchers' users know them.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use am_tests::programs::{self, Scratch, run};
 
@@ -192,6 +192,16 @@ fn what_cannot_be_written_is_an_error() {
         let script = format!("exec {} {words} >&-", mpiexec.display());
         let (good, said) = run(Command::new("sh").args(["-c", &script]));
         assert!(!good && said.contains("cannot be written"), "{words}: {said}");
+    }
+    // Also where all tasks have ended before the loss is seen, as happens where processors are few.
+    let script = format!("exec {} -n 2 echo lost >/dev/full", mpiexec.display());
+    let jobs: Vec<_> = (0..24)
+        .map(|_| Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap())
+        .collect();
+    for job in jobs {
+        let ended = job.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains("cannot be written"), "{}: {said}", ended.status);
     }
 }
 

@@ -452,6 +452,12 @@ impl Supervisor {
         let left_behind = self.members.kill_all();
         let last_lines =
             self.forwarder.take().map_or_else(Vec::new, |forwarder| forwarder.finish(OUTPUT_PATIENCE));
+        // The last of the output may have been lost only now. That tasks have failed is the better reason.
+        if let Some(reason @ EndedBy::OutputClosed(_)) = self.end.asked()
+            && self.job.first_failure().is_none()
+        {
+            self.ended_by.get_or_insert(reason);
+        }
         if let Some(sweeper) = self.sweeper.take() {
             sweeper.dismiss();
         }
