@@ -186,6 +186,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.num_tasks()
     }
 
+    /// All tasks of the job, this one too.
+    pub fn tasks(&self) -> impl DoubleEndedIterator<Item = TaskId> + use<F, H> {
+        (0..self.num_tasks()).map(TaskId)
+    }
+
     /// The handlers.
     #[inline(always)]
     pub fn handlers(&self) -> &H {

@@ -250,6 +250,12 @@ pub enum Error {
         /// Why.
         why: Refusal,
     },
+    /// Arguments of a call that serde could not write.
+    #[error("the arguments of a call can't be written: {why}")]
+    Arguments {
+        /// What serde or postcard says.
+        why: String,
+    },
     /// A completion that answers, for a message whose origin has not allowed an answer.
     #[error(
         "a completion answers the message of {origin}, which was sent one_way: send it without that option"
@@ -491,6 +497,7 @@ impl Error {
             | Self::Purged { .. }
             | Self::UnknownCounter { .. }
             | Self::NotAnswerable { .. }
+            | Self::Arguments { .. }
             | Self::UnknownTicket { .. }
             | Self::UnknownHandle { .. }
             | Self::ContributionTooLong { .. }

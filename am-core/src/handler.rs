@@ -4,11 +4,12 @@
 //! to be done when they are there. It gets nothing that can communicate, and a communicating call inside a handler is
 //! refused: the engine is not re-entrant, and a handler that waited could wait for itself.
 
+pub(crate) mod results;
 mod scatter;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use crate::buffer::{Arrived, ExposedRange, JobBuffer, RawBuffer};
 use crate::counter::{Counter, CounterName};
@@ -249,6 +250,8 @@ type Registered = Box<dyn FnMut(&Message<'_>) -> Answer + Send>;
 #[derive(Default)]
 pub struct HandlerTable {
     handlers: Vec<Registered>,
+    /// The handler that takes the results of calls, and the calls under way; once there is a function to call.
+    pub(crate) calls: Option<(HandlerId, Arc<Mutex<results::Results>>)>,
 }
 
 impl fmt::Debug for HandlerTable {

@@ -37,6 +37,11 @@ pub(crate) fn run<R>(handler: impl FnOnce() -> R) -> R {
     handler()
 }
 
+/// Whether this thread is inside a handler.
+pub(crate) fn is_running() -> bool {
+    MARKS.get() & RUNNING != 0
+}
+
 /// Refuses `call` inside a handler, and in a copy of a task.
 ///
 /// # Errors

@@ -12,6 +12,7 @@
 //! * **amsend** sends a message to a *header handler* of the target. The handler sees who sent it, its short *user header* and the
 //!   length of its data, and answers where the data go (a buffer, a part of exposed memory, a sink, nowhere, or *later*)
 //!   and which *completion handler* runs when they are there: a predefined one, a closure, or one on the handler thread.
+//! * A **call** is a message whose handler is a function with typed arguments and a typed result ([`call`]).
 //! * **Counters** tell what has happened: each operation can bump one at its origin (the memory may be used again), one at the
 //!   target (the bytes are in place, the completion handler has run) and another one at the origin (the target is done). A wait for
 //!   a counter takes off what it waited for.
@@ -53,13 +54,10 @@
 //! here they are threads over the loopback network of the feature `testing`.
 //!
 //! ```
-//! use am_core::buffer::{Access, JobBuffer};
-//! use am_core::handler::{Answer, Completion};
-//! use am_core::task::TaskId;
+//! use am_core::prelude::*;
 //! use am_core::testing::{loopback, threads};
-//! use am_core::{AmOptions, Context, PutOptions};
 //!
-//! fn task(context: &mut Context<loopback::Loopback>) -> am_core::error::Result<()> {
+//! fn task(context: &mut Context<loopback::Loopback>) -> am_core::Result<()> {
 //!     let other = TaskId(1 - context.task().0);
 //!     // Tasks that make their counters and handlers in the same order have the same names for them.
 //!     let (greeted, written) = (context.counter()?, context.counter()?);
@@ -150,7 +148,7 @@
 //!
 //! # Where to look
 //!
-//! [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
+//! [`prelude`] has what most programs name. [`call`] is for functions that run at another task and give their result back. [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
 //! are given and may answer. The protocol, what packets mean, is in `engine`, without any input or output of its own. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] is the trait that the world below implements. [`buffer`] is the
 //! one module with `unsafe` code.
 
@@ -163,6 +161,7 @@
 
 #[allow(unsafe_code, reason = "user memory beyond a call: the one module for it")]
 pub mod buffer;
+pub mod call;
 pub mod context;
 pub mod counter;
 mod engine;
@@ -172,6 +171,7 @@ pub mod handler;
 mod handler_thread;
 mod in_handler;
 pub mod pgas;
+pub mod prelude;
 mod progress;
 pub mod shared;
 pub mod task;
@@ -187,15 +187,22 @@ const _: () = assert!(usize::BITS == 64, "am-core counts bytes of memory in 64 b
 #[cfg(doc)]
 use crate::{
     fabric::Fabric,
-    handler::{Answer, Completion, Message, Place, Sink},
+    handler::{Place, Sink},
     pgas::Session,
-    shared::SharedContext,
-    transfer::{AtomicOp, Gatherer, Width},
+    transfer::Gatherer,
     vector::{Layout, Pieces},
 };
 
+pub use buffer::{Access, Exposed, JobBuffer, RemoteAddress};
+pub use call::{Function, Local};
 pub use context::{Context, Limits};
+pub use counter::{Counter, CounterName};
 pub use engine::statistics::Statistics;
+pub use error::{Error, Result};
+pub use handler::{Answer, Completion, HandlerId, Message, Reply};
+pub use shared::SharedContext;
+pub use task::{Endpoint, TaskId};
+pub use transfer::{AtomicOp, Width};
 pub use verbs::{
     Accumulation, AmOptions, Element, GetOptions, Group, OwnedHandle, PeerStatistics, PollReason, PutOptions,
     Query, Returned, RmwHandle, Scope,

@@ -11,11 +11,7 @@
 
 use std::process::ExitCode;
 
-use am_core::buffer::Access;
-use am_core::error::Result;
-use am_core::handler::{Answer, Completion};
-use am_core::task::TaskId;
-use am_core::{AmOptions, PutOptions};
+use am_core::prelude::*;
 use am_via::Task;
 
 fn main() -> ExitCode {
@@ -28,7 +24,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn greet() -> Result<()> {
+fn greet() -> am_core::Result<()> {
     let mut context = Task::join()?.context()?;
     let (me, tasks) = (context.task(), context.num_tasks());
     let next = TaskId((me.0 + 1) % tasks);
@@ -46,7 +42,7 @@ fn greet() -> Result<()> {
     let options = PutOptions { target: Some(written.name()), ..PutOptions::default() };
     context.put(addresses[next.index()], &u64::from(me.0).to_le_bytes(), options)?;
     // A message to every task, which runs its handler.
-    for task in (0..tasks).map(TaskId) {
+    for task in context.tasks() {
         context.amsend(task, greet, b"hello", &[], AmOptions::default())?;
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 
 use bytemuck::Pod;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::{GlobalPointer, Word};
 use crate::buffer::{JobBuffer, RemoteAddress};
+use crate::call::{self, BegunCall, Function};
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
@@ -52,6 +55,7 @@ enum Waits {
     Counter(Counter, u64),
     Transfer(OwnedHandle),
     Rmw(RmwHandle),
+    Call(BegunCall),
 }
 
 /// How it ended.
@@ -150,11 +154,35 @@ fn look<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, waits: Waits) -> 
             Ok(Err(handle)) => Err(Waits::Rmw(handle)),
             Err(error) => Ok(failed(error)),
         },
+        Waits::Call(mut call) => match call.look(context) {
+            Some(Ok(result)) => Ok(Ended { result: Ok(()), value: 0, buffer: Some(result.into()) }),
+            Some(Err(error)) => Ok(failed(error)),
+            None => Err(Waits::Call(call)),
+        },
         Waits::Transfer(handle) => match context.owned_result(handle) {
             Ok(Ok((buffer, result))) => Ok(Ended { result, value: 0, buffer: Some(buffer) }),
             Ok(Err(handle)) => Err(Waits::Transfer(handle)),
             Err(error) => Ok(failed(error)),
         },
+    }
+}
+
+impl<'c, F: Fabric> Session<'c, F, HandlerTable> {
+    /// Begins to call `function` at `target` ([`Context::begin_call`]); its result.
+    pub fn call<T: Target, A: Serialize, R: DeserializeOwned>(
+        &self,
+        target: T,
+        function: Function<A, R>,
+        args: A,
+    ) -> impl Future<Output = Result<R>> + use<'_, 'c, T, A, R, F> {
+        let target = target.seen_from(self.with(|context| context.endpoint().context));
+        let begun = self.with(|context| context.begin_call(target, function, args));
+        let mut begun = self.begin(begun.map(|call| Waits::Call(call.begun)).map_err(|error| (error, None)));
+        async move {
+            let ended = poll_fn(|cx| begun.poll(cx)).await;
+            ended.result?;
+            call::read(ended.buffer.as_deref().unwrap_or_default(), target)
+        }
     }
 }
 
@@ -403,8 +431,9 @@ impl<F: Fabric, H: HandlerSet> Begun<'_, '_, F, H> {
 impl<F: Fabric, H: HandlerSet> Drop for Begun<'_, '_, F, H> {
     fn drop(&mut self) {
         let Some(slot) = self.slot else { return };
-        if let Slot::UnderWay { waits: Waits::Transfer(_) | Waits::Rmw(_), is_dropped, .. } =
-            &mut self.session.slots.borrow_mut().slots[slot]
+        if let Slot::UnderWay {
+            waits: Waits::Transfer(_) | Waits::Rmw(_) | Waits::Call(_), is_dropped, ..
+        } = &mut self.session.slots.borrow_mut().slots[slot]
         {
             *is_dropped = true;
             return;
@@ -475,7 +504,7 @@ debug! {
 pub async fn join_all<U: Future>(futures: impl IntoIterator<Item = U>) -> Vec<U::Output> {
     let mut waiting: Vec<Pin<Box<U>>> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<U::Output>> = waiting.iter().map(|_| None).collect();
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         let mut all = true;
         for (future, output) in waiting.iter_mut().zip(&mut outputs).filter(|(_, output)| output.is_none()) {
             match future.as_mut().poll(cx) {

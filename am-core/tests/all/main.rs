@@ -1,5 +1,6 @@
 //! The tests of the whole crate over the simulated network, in one program: each one of its own would compile it all again.
 
+mod calls;
 mod conformance;
 mod failure;
 mod lapi_errors;

@@ -49,7 +49,7 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "am-core",
         called: "",
-        places: &["lib"],
+        places: &["lib", "prelude"],
         may: &["am-core"],
         must_not: &[],
         why: "says what the crate offers",
@@ -115,7 +115,7 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "am-core",
         called: "",
-        places: &["pgas"],
+        places: &["call", "pgas"],
         may: &["context", "verbs", "fabric", "nouns"],
         must_not: &["engine", "progress", "std::env", "std::io", "std::thread"],
         why: "typed global memory and futures for programs: nothing that a program could not build of the verbs",

@@ -1,0 +1,388 @@
+//! Typed active messages: functions that run at another task and give their result back (UPC++'s `rpc`, Lamellar's `AmData`), over
+//! [`amsend`](Context::amsend).
+//!
+//! Arguments and results are whatever serde can write and read; postcard makes the bytes. Every task registers the same functions in
+//! the same order, as it does its handlers. A function gets nothing that communicates, and a communicating call inside it is refused.
+//!
+//! ```
+//! use std::collections::HashMap;
+//!
+//! use am_core::call::Local;
+//! use am_core::pgas::{Session, join_all};
+//! use am_core::testing::{loopback, threads};
+//!
+//! let (_, endpoints) = loopback::network(loopback::Config::new(3));
+//! threads::run(endpoints, |context| {
+//!     // A part of a map in each task; a key lives in the task that its length names.
+//!     let part = Local::new(HashMap::<String, u64>::new());
+//!     let count = context
+//!         .function_on(&part, |part, (word, by): (String, u64)| {
+//!             let count = part.entry(word).or_default();
+//!             *count += by;
+//!             *count
+//!         })
+//!         .expect("not inside a handler");
+//!     context.gfence().expect("all have registered");
+//!
+//!     let home = |word: &str| am_core::task::TaskId(word.len() as u32 % 3);
+//!     let session = Session::new(context);
+//!     let calls = ["one", "three", "four"].map(|word| session.call(home(word), count, (word.to_owned(), 1)));
+//!     let counts = session.block_on(join_all(calls)).expect("all tasks live");
+//!     assert!(counts.into_iter().all(|count| (1..=3).contains(&count.expect("it can be read"))));
+//!     drop(session);
+//!     context.gfence().expect("all have called");
+//!     assert!(part.with(|part| part.values().all(|&count| count == 3)));
+//! });
+//! ```
+
+mod local;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::buffer::{Arrived, JobBuffer};
+use crate::context::Context;
+use crate::error::{Error, Refusal, Result};
+use crate::fabric::Fabric;
+use crate::handler::results::{Number, Results, Status};
+use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerTable, Message, Reply};
+use crate::task::{Endpoint, Target};
+use crate::verbs::{AmOptions, OwnedHandle};
+
+pub use local::Local;
+
+/// Bytes that are made and read on the stack; longer ones have memory of their own.
+const SHORT_BYTES_MAX: usize = 64;
+
+/// The name of a registered function from `A` to `R`: the same in every task that registers the same functions in the same order.
+pub struct Function<A, R> {
+    handler: HandlerId,
+    types: PhantomData<fn(A) -> R>,
+}
+
+impl<A, R> Clone for Function<A, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A, R> Copy for Function<A, R> {}
+
+impl<A, R> fmt::Debug for Function<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Function").field(&self.handler.0).finish()
+    }
+}
+
+/// A call whose result is not here yet ([`Context::begin_call`]). The result of one that is dropped is dropped too.
+#[must_use = "the result comes by Context::call_result"]
+pub struct Call<R> {
+    pub(crate) begun: BegunCall,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> fmt::Debug for Call<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("target", &self.begun.target).finish_non_exhaustive()
+    }
+}
+
+/// A call without its types.
+pub(crate) struct BegunCall {
+    results: Arc<Mutex<Results>>,
+    number: Number,
+    target: Endpoint,
+    /// The message with the arguments, until they have left.
+    sending: Option<OwnedHandle>,
+}
+
+impl Drop for BegunCall {
+    fn drop(&mut self) {
+        lock(&self.results).forget(self.number);
+    }
+}
+
+impl<F: Fabric> Context<F, HandlerTable> {
+    /// Registers the next function that other tasks may call. It runs in the context that polls, or on the handler thread if its
+    /// arguments do not fit into one packet, and never twice at a time.
+    ///
+    /// A function that panics gives its caller an error; one that was [`cast`](Self::cast) gives it to this task, as a handler does.
+    ///
+    /// # Errors
+    /// Called inside a handler; too many handlers.
+    pub fn function<A, R>(&mut self, function: impl FnMut(A) -> R + Send + 'static) -> Result<Function<A, R>>
+    where
+        A: DeserializeOwned,
+        R: Serialize,
+    {
+        self.function_on(&Local::new(function), |function, args| function(args))
+    }
+
+    /// As [`function`](Self::function), for a function with state of this task, which the program reaches by
+    /// [`Local::with`].
+    ///
+    /// # Errors
+    /// As for [`function`](Self::function).
+    pub fn function_on<S, A, R>(
+        &mut self,
+        state: &Local<S>,
+        function: impl Fn(&mut S, A) -> R + Send + Sync + 'static,
+    ) -> Result<Function<A, R>>
+    where
+        S: Send + 'static,
+        A: DeserializeOwned,
+        R: Serialize,
+    {
+        let results = self.result_handler()?;
+        let state = state.clone();
+        let run = Arc::new(move |bytes: &[u8]| {
+            let args = postcard::from_bytes(bytes).map_err(|_| Status::Unreadable)?;
+            Ok(postcard::to_allocvec(&state.enter(|state| function(state, args))).ok())
+        });
+        let handler = self.register_handler(move |message| match Number::of(message.uhdr) {
+            None => run_cast(&run, message),
+            Some(number) => run_call(&run, message, number, results),
+        })?;
+        Ok(Function { handler, types: PhantomData })
+    }
+
+    /// Calls `function` at `target` and waits for its result.
+    ///
+    /// # Errors
+    /// An unknown or dead target, a call inside a handler; arguments that can't be written or read, a function that panicked
+    /// ([`Error::Refused`]); what progress reports.
+    pub fn call<A: Serialize, R: DeserializeOwned>(
+        &mut self,
+        target: impl Target,
+        function: Function<A, R>,
+        args: A,
+    ) -> Result<R> {
+        let mut call = self.begin_call(target, function, args)?;
+        let mut result = None;
+        self.wait_until(|context| {
+            result = call.begun.look(context);
+            Ok(result.is_some())
+        })?;
+        let bytes = result.unwrap_or(Ok(Vec::new()))?;
+        read(&bytes, call.begun.target)
+    }
+
+    /// Begins a call, and does not wait for its result.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call), as far as they are known.
+    pub fn begin_call<A: Serialize, R>(
+        &mut self,
+        target: impl Target,
+        function: Function<A, R>,
+        args: A,
+    ) -> Result<Call<R>> {
+        let target = target.seen_from(self.endpoint().context);
+        let results = self.results()?;
+        let number = lock(&results).insert(target)?;
+        let mut begun = BegunCall { results, number, target, sending: None };
+        let args = JobBuffer::from(postcard::to_allocvec(&args).map_err(|error| unwritable(&error))?);
+        let sending =
+            self.amsend_owned(target, function.handler, &number.to_bytes(), args, AmOptions::default());
+        begun.sending = Some(sending.map_err(|returned| returned.error)?);
+        Ok(Call { begun, result: PhantomData })
+    }
+
+    /// The result of a call, or the call again. Makes no progress.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub fn call_result<R: DeserializeOwned>(&mut self, mut call: Call<R>) -> Result<Result<R, Call<R>>> {
+        match call.begun.look(self) {
+            None => Ok(Err(call)),
+            Some(result) => read(&result?, call.begun.target).map(Ok),
+        }
+    }
+
+    /// Has `function` run at `target`, and learns neither its result nor its end: [`fence_ops`](Self::fence_ops) and
+    /// [`gfence`](Self::gfence) wait for it.
+    ///
+    /// # Errors
+    /// As for [`amsend`](Self::amsend); arguments that can't be written.
+    pub fn cast<A: Serialize, R>(
+        &mut self,
+        target: impl Target,
+        function: Function<A, R>,
+        args: A,
+    ) -> Result<()> {
+        let options = AmOptions { one_way: true, ..AmOptions::default() };
+        let mut short = [0; SHORT_BYTES_MAX];
+        if let Ok(bytes) = postcard::to_slice(&args, &mut short) {
+            return self.amsend(target, function.handler, &[], bytes, options);
+        }
+        let bytes = postcard::to_allocvec(&args).map_err(|error| unwritable(&error))?;
+        self.amsend(target, function.handler, &[], &bytes, options)
+    }
+
+    /// The table of calls under way, once there is a function.
+    fn results(&self) -> Result<Arc<Mutex<Results>>> {
+        let none = Error::UnregisteredHandler { handler: 0, registered: self.handlers_count() };
+        self.handlers.calls.as_ref().map(|(_, results)| Arc::clone(results)).ok_or(none)
+    }
+
+    /// The handler that takes results, registered before the first function.
+    fn result_handler(&mut self) -> Result<HandlerId> {
+        if let Some((handler, _)) = &self.handlers.calls {
+            return Ok(*handler);
+        }
+        let results = Arc::new(Mutex::new(Results::default()));
+        let table = Arc::clone(&results);
+        let handler = self.register_handler(move |message| take_result(&results, message))?;
+        self.handlers.calls = Some((handler, table));
+        Ok(handler)
+    }
+}
+
+impl BegunCall {
+    /// How the call has ended, if it has.
+    pub(crate) fn look<F: Fabric, H: crate::handler::HandlerSet>(
+        &mut self,
+        context: &mut Context<F, H>,
+    ) -> Option<Result<Vec<u8>>> {
+        if let Some(sending) = self.sending.take() {
+            match context.try_owned(sending) {
+                Ok(Err(again)) => self.sending = Some(again),
+                Ok(Ok((_, Ok(())))) => {}
+                Ok(Ok((_, Err(error)))) | Err(error) => return Some(Err(error)),
+            }
+        }
+        let refused = |why| Error::Refused { target: self.target, why };
+        match lock(&self.results).take(self.number) {
+            Some((Status::Done, bytes)) => Some(Ok(bytes)),
+            Some((Status::Panicked, _)) => Some(Err(refused(Refusal::HandlerPanicked))),
+            Some((Status::Unreadable, _)) => Some(Err(refused(Refusal::Malformed))),
+            None => context.engine.gone(self.target).map(Err),
+        }
+    }
+}
+
+fn run_cast<R>(run: &Arc<R>, message: &Message<'_>) -> Answer
+where
+    R: Fn(&[u8]) -> Result<Option<Vec<u8>>, Status> + Send + Sync + 'static,
+{
+    if let Some(here) = message.here {
+        with_bytes(here, |bytes| without_caller(run(bytes)));
+        return Answer::consumed(Completion::None);
+    }
+    let run = Arc::clone(run);
+    Answer::owned(
+        JobBuffer::zeroed(message.len as usize),
+        Completion::Call(Box::new(move |delivered| {
+            if let Some(bytes) = whole(delivered) {
+                without_caller(run(&bytes));
+            }
+        })),
+    )
+}
+
+/// The end of a function that nobody waits for. Arguments that it could not read end as a panic of the handler would.
+fn without_caller(ended: Result<Option<Vec<u8>>, Status>) {
+    if ended.is_err() {
+        let why = "the arguments are of another type here: register the same functions in the same order in every task";
+        resume_unwind(Box::new(why.to_owned()));
+    }
+}
+
+fn run_call<R>(run: &Arc<R>, message: &Message<'_>, number: Number, results: HandlerId) -> Answer
+where
+    R: Fn(&[u8]) -> Result<Option<Vec<u8>>, Status> + Send + Sync + 'static,
+{
+    if let Some(here) = message.here {
+        let (status, result) = with_bytes(here, |bytes| guarded(&**run, bytes));
+        if let Some(reply) = Reply::new(results, &number.with(status, &result)) {
+            return Answer::consumed(Completion::Reply(reply));
+        }
+        // A result that is longer than a reply is a message of its own, and those are sent between two rounds of progress.
+        return Answer::consumed(Completion::Thread(Box::new(move |delivered, later| {
+            later.amsend(delivered.source, results, &number.with(status, &[]), result);
+        })));
+    }
+    let run = Arc::clone(run);
+    Answer::owned(
+        JobBuffer::zeroed(message.len as usize),
+        Completion::Thread(Box::new(move |delivered, later| {
+            let source = delivered.source;
+            let Some(bytes) = whole(delivered) else { return };
+            let (status, result) = guarded(&*run, &bytes);
+            later.amsend(source, results, &number.with(status, &[]), result);
+        })),
+    )
+}
+
+/// Runs a function for a caller, who learns of a panic.
+fn guarded(run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, Status>, bytes: &[u8]) -> (Status, Vec<u8>) {
+    // Unwind safety: the state is behind a lock that hands on what a panic left, as `Local` says.
+    match catch_unwind(AssertUnwindSafe(|| run(bytes))) {
+        Ok(Ok(Some(result))) => (Status::Done, result),
+        Ok(Ok(None)) | Ok(Err(_)) => (Status::Unreadable, Vec::new()),
+        Err(_) => (Status::Panicked, Vec::new()),
+    }
+}
+
+/// A result, or a part of one, at its caller.
+fn take_result(results: &Arc<Mutex<Results>>, message: &Message<'_>) -> Answer {
+    let Some((number, status, short)) = Number::with_status(message.uhdr) else { return Answer::discard() };
+    let source = message.source;
+    match message.here {
+        _ if message.len == 0 => lock(results).fill(number, source, status, short.to_vec()),
+        Some(here) => lock(results).fill(number, source, status, here.to_vec()),
+        None => {
+            let results = Arc::clone(results);
+            return Answer::owned(
+                JobBuffer::zeroed(message.len as usize),
+                Completion::Call(Box::new(move |delivered| {
+                    if let Some(bytes) = whole(delivered) {
+                        lock(&results).fill(number, source, status, bytes.to_vec());
+                    }
+                })),
+            );
+        }
+    }
+    Answer::consumed(Completion::None)
+}
+
+/// The data of a message that came whole.
+fn whole(delivered: Delivered) -> Option<JobBuffer> {
+    delivered.buffer.filter(|_| delivered.outcome.is_ok())
+}
+
+/// Runs `call` with a private copy of the bytes.
+fn with_bytes<T>(here: Arrived<'_>, call: impl FnOnce(&[u8]) -> T) -> T {
+    let mut short = [0; SHORT_BYTES_MAX];
+    match short.get_mut(..here.len()) {
+        Some(short) => {
+            here.copy_to(short);
+            call(short)
+        }
+        None => call(&here.to_vec()),
+    }
+}
+
+/// The result that the bytes of `target` mean.
+pub(crate) fn read<R: DeserializeOwned>(bytes: &[u8], target: Endpoint) -> Result<R> {
+    postcard::from_bytes(bytes).map_err(|error| Error::Protocol {
+        peer: target,
+        what: format!(
+            "the result of a call is of another type there ({error}); register the same functions in the same order in every task"
+        ),
+    })
+}
+
+#[cold]
+fn unwritable(error: &postcard::Error) -> Error {
+    Error::Arguments { why: error.to_string() }
+}
+
+fn lock(results: &Mutex<Results>) -> std::sync::MutexGuard<'_, Results> {
+    results.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,65 @@
+//! State of one task that its functions change and its program reads.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+use crate::in_handler;
+
+/// A value that functions of this task change ([`Context::function_on`](crate::Context::function_on)) and its program reaches by
+/// [`with`](Self::with). Clones are the same value. What a panic left behind is handed on as it is.
+pub struct Local<S> {
+    value: Arc<Mutex<S>>,
+}
+
+impl<S> Local<S> {
+    /// Keeps `value`.
+    #[must_use]
+    pub fn new(value: S) -> Self {
+        Self { value: Arc::new(Mutex::new(value)) }
+    }
+
+    /// Runs `call` with the value. Communicating calls are refused meanwhile ([`Error::InHandler`](crate::error::Error::InHandler)): a
+    /// function that came in during one could want the value, too. So threads wait for each other here, and never for ever.
+    ///
+    /// # Panics
+    /// `call` uses the same value a second time.
+    pub fn with<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
+        assert!(
+            !in_handler::is_running(),
+            "Local::with inside a function or inside another Local::with: the value is in use already"
+        );
+        in_handler::run(|| call(&mut self.lock()))
+    }
+
+    /// The same for a function, which runs as a handler does.
+    pub(super) fn enter<R>(&self, call: impl FnOnce(&mut S) -> R) -> R {
+        call(&mut self.lock())
+    }
+
+    /// The value, if this is the last clone.
+    ///
+    /// # Errors
+    /// Another clone, or a registered function, has it still.
+    pub fn into_inner(self) -> Result<S, Self> {
+        Arc::try_unwrap(self.value)
+            .map(|value| value.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .map_err(|value| Self { value })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, S> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Clone for Local<S> {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value) }
+    }
+}
+
+impl<S> fmt::Debug for Local<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! The calls of a task ([`call`](crate::call)) that have no result yet, and the results that nobody has taken yet.
+
+use crate::error::{Error, Result};
+use crate::handler::Reply;
+use crate::task::Endpoint;
+
+/// The number of a call: it travels with the arguments and comes back with the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    slot: u32,
+    generation: u32,
+}
+
+/// How a call has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// With the result that follows.
+    Done = 0,
+    /// The function panicked.
+    Panicked = 1,
+    /// Its target could not read the arguments, or not write the result.
+    Unreadable = 2,
+}
+
+impl Number {
+    const BYTES: usize = 8;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        (u64::from(self.slot) | u64::from(self.generation) << 32).to_le_bytes()
+    }
+
+    /// The number in the user header of a call; `None` for a message that wants no result.
+    pub(crate) fn of(uhdr: &[u8]) -> Option<Self> {
+        let word = u64::from_le_bytes(*uhdr.first_chunk()?);
+        Some(Self { slot: word as u32, generation: (word >> 32) as u32 })
+    }
+
+    /// The user header of a result, with the result itself where it is short enough.
+    pub(crate) fn with(self, status: Status, result: &[u8]) -> Header {
+        let mut header = Header::new();
+        header.extend_from_slice(&self.to_bytes());
+        header.push(status as u8);
+        header.extend_from_slice(result);
+        header
+    }
+
+    /// What [`with`](Self::with) has written.
+    pub(crate) fn with_status(uhdr: &[u8]) -> Option<(Self, Status, &[u8])> {
+        let (&status, result) = uhdr.get(Self::BYTES..)?.split_first()?;
+        let status = [Status::Done, Status::Panicked, Status::Unreadable]
+            .into_iter()
+            .find(|it| *it as u8 == status)?;
+        Some((Self::of(uhdr)?, status, result))
+    }
+}
+
+/// The user header of a result: on the stack, where it fits into a reply.
+pub(crate) type Header = smallvec::SmallVec<[u8; Reply::BYTES_MAX]>;
+
+#[derive(Debug)]
+enum Slot {
+    Free,
+    /// No result has come.
+    Waiting(Endpoint),
+    /// Its caller has dropped it: the result is dropped, too.
+    Dropped(Endpoint),
+    Ended(Status, Vec<u8>),
+}
+
+/// All calls of a context.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    slots: Vec<(u32, Slot)>,
+    free: Vec<u32>,
+}
+
+impl Results {
+    /// A number for a new call at `target`.
+    ///
+    /// # Errors
+    /// Four thousand million calls are under way.
+    pub(crate) fn insert(&mut self, target: Endpoint) -> Result<Number> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                let slot = u32::try_from(self.slots.len()).map_err(|_| Error::Exhausted {
+                    resource: "numbers of calls",
+                    needed: 1 << 32,
+                    available: u64::from(u32::MAX),
+                    remedy: "wait for some of the calls under way",
+                })?;
+                self.slots.push((0, Slot::Free));
+                slot
+            }
+        };
+        let (generation, state) = &mut self.slots[slot as usize];
+        *generation = generation.wrapping_add(1);
+        *state = Slot::Waiting(target);
+        Ok(Number { slot, generation: *generation })
+    }
+
+    fn slot(&mut self, number: Number) -> Option<&mut Slot> {
+        let (generation, slot) = self.slots.get_mut(number.slot as usize)?;
+        (*generation == number.generation).then_some(slot)
+    }
+
+    /// Takes a result that `from` has sent. The number is a claim: only the target of a call may end it, and once.
+    pub(crate) fn fill(&mut self, number: Number, from: Endpoint, status: Status, result: Vec<u8>) {
+        let Some(slot) = self.slot(number) else { return };
+        match *slot {
+            Slot::Waiting(target) if target == from => *slot = Slot::Ended(status, result),
+            Slot::Dropped(target) if target == from => self.free(number),
+            _ => {}
+        }
+    }
+
+    /// The result, if it has come; the number names nothing then.
+    pub(crate) fn take(&mut self, number: Number) -> Option<(Status, Vec<u8>)> {
+        match std::mem::replace(self.slot(number)?, Slot::Free) {
+            Slot::Ended(status, result) => {
+                self.free(number);
+                Some((status, result))
+            }
+            other => {
+                *self.slot(number)? = other;
+                None
+            }
+        }
+    }
+
+    /// Nobody waits for the call any more.
+    pub(crate) fn forget(&mut self, number: Number) {
+        let Some(slot) = self.slot(number) else { return };
+        match *slot {
+            Slot::Waiting(target) => *slot = Slot::Dropped(target),
+            Slot::Ended(..) => self.free(number),
+            _ => {}
+        }
+    }
+
+    fn free(&mut self, number: Number) {
+        if let Some(slot) = self.slot(number) {
+            *slot = Slot::Free;
+            self.free.push(number.slot);
+        }
+    }
+}

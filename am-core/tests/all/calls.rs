@@ -1,0 +1,126 @@
+//! Typed active messages: results of any length, panics, wrong types, deaths.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use am_core::call::Local;
+use am_core::error::{Error, Refusal};
+use am_core::pgas::{Session, join_all};
+use am_core::task::TaskId;
+use am_core::testing::loopback::{Config, network};
+use am_core::testing::threads;
+
+#[test]
+fn arguments_and_results_of_any_length_arrive() {
+    let (_, endpoints) = network(Config::new(2));
+    threads::run(endpoints, |context| {
+        let double =
+            context.function(|words: Vec<u64>| words.iter().map(|word| word * 2).collect::<Vec<_>>());
+        let double = double.expect("a function");
+        context.gfence().expect("both are here");
+        let other = TaskId(1 - context.task().0);
+        // Inside a reply; beyond one; beyond a packet.
+        for len in [0, 1, 2, 3, 5, 100, 1_000, 100_000] {
+            let words: Vec<u64> = (0..len).map(|at| at * 300).collect();
+            let doubled = context.call(other, double, words.clone()).expect("the other lives");
+            assert_eq!(doubled, words.iter().map(|word| word * 2).collect::<Vec<_>>(), "{len} words");
+        }
+        context.gfence().expect("both have called");
+    });
+}
+
+#[test]
+fn many_calls_are_under_way_at_once_to_every_task_and_to_oneself() {
+    let (_, endpoints) = network(Config::new(3));
+    threads::run(endpoints, |context| {
+        let seen = Local::new(Vec::new());
+        let note = context.function_on(&seen, |seen, number: u32| seen.push(number)).expect("a function");
+        let square = context.function(|x: u32| u64::from(x) * u64::from(x)).expect("a function");
+        context.gfence().expect("all are here");
+        let me = context.task().0;
+        for task in context.tasks() {
+            context.cast(task, note, me).expect("all live");
+        }
+        let session = Session::new(context);
+        let squares = session.block_on(join_all((0..300).map(|x| session.call(TaskId(x % 3), square, x))));
+        for (x, square) in (0..).zip(squares.expect("all live")) {
+            assert_eq!(square.expect("a number"), x * x);
+        }
+        // A result that nobody waits for is dropped.
+        drop(session.call(TaskId(0), square, 7));
+        drop(session);
+        context.gfence().expect("all have called");
+        let mut all = seen.with(|seen| seen.clone());
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2]);
+    });
+}
+
+#[test]
+fn a_function_that_panics_is_an_error_of_its_caller() {
+    let (_, endpoints) = network(Config::new(2));
+    threads::run(endpoints, |context| {
+        let picky = context.function(|x: u32| assert!(x != 3, "not three, please")).expect("a function");
+        context.gfence().expect("both are here");
+        if context.task().0 == 0 {
+            let refused = context.call(TaskId(1), picky, 3).expect_err("it panics");
+            assert!(matches!(refused, Error::Refused { why: Refusal::HandlerPanicked, .. }), "{refused}");
+            context.call(TaskId(1), picky, 4).expect("the next one is served");
+        }
+        context.gfence().expect("the target goes on");
+    });
+}
+
+#[test]
+fn arguments_of_another_type_are_an_error_of_the_caller() {
+    let (_, endpoints) = network(Config::new(2));
+    threads::run(endpoints, |context| {
+        // The program's mistake: the functions have the same number and other types.
+        if context.task().0 == 0 {
+            let length = context.function(|text: String| text.len()).expect("a function");
+            context.gfence().expect("both are here");
+            let refused = context.call(TaskId(1), length, "x".to_owned()).expect_err("it takes two");
+            assert!(matches!(refused, Error::Refused { why: Refusal::Malformed, .. }), "{refused}");
+        } else {
+            context.function(|(one, two): (String, String)| one.len() + two.len()).expect("a function");
+            context.gfence().expect("both are here");
+        }
+        context.gfence().expect("both go on");
+    });
+}
+
+#[test]
+fn a_communicating_call_inside_a_function_or_beside_its_state_is_refused() {
+    let (_, mut endpoints) = network(Config::new(1));
+    let mut context = am_core::Context::new(endpoints.remove(0));
+    let state = Local::new(1);
+    let inside = state.with(|_| context.probe());
+    assert!(matches!(inside, Err(Error::InHandler { call: "probe" })), "{inside:?}");
+    let again = panic::catch_unwind(AssertUnwindSafe(|| state.with(|_| state.with(|value| *value))));
+    again.expect_err("the value is in use");
+    assert_eq!(state.with(|value| *value), 1, "it can be used afterwards");
+}
+
+#[test]
+fn a_call_ends_with_the_death_of_its_target() {
+    let (net, endpoints) = network(Config::new(2));
+    let mut nodes: Vec<_> = endpoints.into_iter().map(am_core::Context::new).collect();
+    let answer =
+        nodes.iter_mut().map(|node| node.function(|()| 42).expect("a function")).last().expect("a node");
+    nodes[0].set_go_on(true);
+    let (waiting, dropped) =
+        (nodes[0].begin_call(TaskId(1), answer, ()), nodes[0].begin_call(TaskId(1), answer, ()));
+    let mut call = waiting.expect("the target lives yet");
+    drop(dropped.expect("the target lives yet"));
+    net.kill(TaskId(1));
+    let ended = loop {
+        match nodes[0].call_result(call) {
+            Ok(Err(again)) => call = again,
+            Ok(Ok(result)) => panic!("{result} came from a task that never looked"),
+            Err(error) => break error,
+        }
+        nodes[0].probe().expect("the program goes on");
+    };
+    assert!(matches!(ended, Error::PeerFailed { task: TaskId(1), .. }), "{ended}");
+    let refused = nodes[0].call(TaskId(1), answer, ()).expect_err("it is dead");
+    assert!(matches!(refused, Error::PeerFailed { task: TaskId(1), .. }), "{refused}");
+}

@@ -1,0 +1,120 @@
+//! An unbalanced tree is searched by all tasks; a task without work steals from others, by typed active messages.
+//!
+//! What it teaches: a call whose result is work (`Context::call`), state that a thief's call changes (`Local`), and an end that
+//! is found without a fence: a word that counts the nodes that are not searched yet.
+//!
+//! ```text
+//! cargo amrun -n 4 --example tree_search
+//! ```
+//!
+//! You should see how many nodes each task has searched and how often it stole, millions of nodes a second, and as the last line
+//! `verified`: the first task has searched the whole tree alone, and has counted as many nodes.
+//!
+//! After the Unbalanced Tree Search benchmark (UTS) with a binomial tree, with a shorter hash.
+
+#![expect(clippy::cast_possible_truncation, reason = "numbers of tasks")]
+
+use std::process::ExitCode;
+
+use am_core::prelude::*;
+use am_examples::failure::exit_code;
+use am_examples::{Failure, arguments, kernel, random};
+use am_via::Task;
+use clap::Parser;
+
+/// A search of an unbalanced tree, with stealing of work.
+#[derive(Parser)]
+#[command(name = PROGRAM)]
+struct Arguments {
+    /// Children of the root.
+    #[arg(long, default_value_t = 2000)]
+    roots: u64,
+    /// The tree's number.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+}
+
+const PROGRAM: &str = "tree_search";
+/// Children of a node that has any.
+const CHILDREN: u64 = 8;
+/// Nodes with children, of a million: a little below the number with which the tree would have no end.
+const PARENTS: u64 = 124_800;
+/// Nodes that are searched between two looks at what others want.
+const BATCH: usize = 64;
+
+fn main() -> ExitCode {
+    let task = match Task::join() {
+        Ok(task) => task,
+        Err(error) => return Failure::from(error).report(PROGRAM),
+    };
+    match arguments::parse(task.number()) {
+        Ok(arguments) => exit_code(PROGRAM, &run(&task, &arguments)),
+        Err(code) => code,
+    }
+}
+
+/// The children of a node. A node is the random number that it was given.
+fn children(node: u64) -> impl Iterator<Item = u64> {
+    let count = if random::below(node, 1_000_000) < PARENTS { CHILDREN } else { 0 };
+    (0..count).map(move |number| random::at(node, number))
+}
+
+fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
+    let mut context = task.context()?;
+    let (me, tasks) = (context.task(), u64::from(context.num_tasks()));
+    let roots = || (0..arguments.roots).map(|number| random::at(arguments.seed, number));
+    let work = Local::new(Vec::new());
+    let steal = context.function_on(&work, |work: &mut Vec<u64>, ()| {
+        // The older half: those nodes are nearer to the root, and have more below them.
+        let half = work.len() / 2;
+        work.drain(..half).collect::<Vec<u64>>()
+    })?;
+    // Nodes that are known and not searched: in the first task's memory.
+    let open = Segment::<u64>::new(&mut context, 1)?.at(TaskId(0), 0)?;
+    if me == TaskId(0) {
+        open.fetch_add(&mut context, arguments.roots)?;
+        work.with(|work| work.extend(roots()));
+    }
+
+    let ((searched, stolen), seconds) = kernel::timed(&mut context, |context| {
+        let (mut searched, mut stolen, mut turn) = (0, 0, 0);
+        loop {
+            let batch = work.with(|work| work.split_off(work.len().saturating_sub(BATCH)));
+            if batch.is_empty() {
+                if open.fetch_add(context, 0)? == 0 {
+                    return Ok((searched, stolen));
+                }
+                turn += 1;
+                let victim = TaskId(random::below(random::at(me.0.into(), turn), tasks) as u32);
+                let loot = if victim == me { Vec::new() } else { context.call(victim, steal, ())? };
+                stolen += u64::from(!loot.is_empty());
+                work.with(|work| work.extend(loot));
+                continue;
+            }
+            let found: Vec<u64> = batch.iter().copied().flat_map(children).collect();
+            searched += batch.len() as u64;
+            // They are counted before anybody can steal and search them.
+            open.fetch_add(context, (found.len() as u64).wrapping_sub(batch.len() as u64))?;
+            work.with(|work| work.extend(found));
+            context.probe()?;
+        }
+    })?;
+    let (all, thefts) = (kernel::gather(&mut context, searched)?, kernel::gather(&mut context, stolen)?);
+    if me == TaskId(0) {
+        for (number, (searched, stolen)) in all.iter().zip(&thefts).enumerate() {
+            println!("task {number}: {searched} nodes, stole {stolen} times");
+        }
+        let total: u64 = all.iter().sum();
+        println!("{:.2} M nodes/s", total as f64 / seconds / 1e6);
+        let (mut alone, mut left) = (0, roots().collect::<Vec<_>>());
+        while let Some(node) = left.pop() {
+            alone += 1;
+            left.extend(children(node));
+        }
+        if alone != total {
+            return Err(Failure::Wrong(format!("{total} nodes were searched, and there are {alone}")));
+        }
+        println!("verified");
+    }
+    Ok(context.gfence()?)
+}
