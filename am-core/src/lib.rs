@@ -40,7 +40,7 @@
 //! * A task that writes to job memory past this crate (C, `unsafe`, files in `/proc`, an attacker) is not contained. Tasks map each
 //!   other's job memory, so that such a task can change all of it.
 //! * A peer that breaks the protocol and ignores its credits can make this task use memory without bound.
-//! * Threads of *one process* can have a data race on exposed memory. [`Exposed`](buffer::Exposed) reads and writes by relaxed atomics,
+//! * Threads of *one process* can have a data race on exposed memory. [`Exposed`] reads and writes by relaxed atomics,
 //!   but the engine and the fabrics copy by plain instructions. So a put or get races with a local access to the same bytes if both
 //!   happen in one process at the same time: over the loopback, over the `wire` of `am-via`, and between two contexts of one task. Rust
 //!   does not define what follows. On x86-64 we know of no other effect than a mixture of old and new bytes. Programs avoid it as they
@@ -135,7 +135,7 @@
 //! | `Fence` | [`Context::fence_data`]; [`fence_ops`](Context::fence_ops) waits for handlers too |
 //! | `Gfence` | [`Context::gfence`] |
 //! | `Probe`, `Msgpoll` | [`Context::probe`], [`Context::msgpoll`], [`SharedContext::msgpoll`] |
-//! | `Msg_string` | the text of [`Error`](crate::error::Error), and whose [`fault`](crate::error::Error::fault) it is |
+//! | `Msg_string` | the text of [`Error`], and whose [`fault`](crate::error::Error::fault) it is |
 //! | `Purge_totask`, `Resume_totask` | [`Context::purge_totask`], [`Context::resume_totask`] |
 //! | `Qenv`, `Senv` | [`Context::query`], [`Context::set`], [`Query::of_name`]; `INTERRUPT_SET`: [`SharedContext::set_interrupts`]; statistics: [`Context::statistics`], [`Context::peer_statistics`] |
 //! | `Util` | pack and unpack: [`Layout::pack`], [`Layout::unpack`]; reduction functions: [`Context::accumulate`]; notification of a write: [`PutOptions::target`]; the lock that users share: [`SharedContext::with`] |
