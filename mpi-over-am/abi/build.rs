@@ -64,8 +64,41 @@ fn main() -> Fallible<()> {
     fs::write(out.join("fortran_exports.rs"), fortran::exports(&routines)?)?;
     fs::write(out.join("mpif.h"), fortran_text::mpif(&constants)?)?;
     fs::write(out.join("mpi.f90"), fortran_text::module(&routines)?)?;
+    fs::create_dir_all(out.join("include"))?;
+    fs::write(out.join("include/mpi.h"), with_profiling(&header)?)?;
     name_with_version(&out)?;
     Ok(())
+}
+
+/// The text between the marks of a part of the header.
+fn part_of<'a>(header: &'a str, part: &str) -> Fallible<&'a str> {
+    let begin = header.split_once(&format!("/* {part} begin */\n"));
+    let (_, text) = begin.ok_or_else(|| format!("mpi.h has no {part}"))?;
+    let end = text.split_once(&format!("/* {part} end */"));
+    Ok(end.ok_or_else(|| format!("the {part} of mpi.h do not end"))?.0)
+}
+
+/// The header as programs get it: each function also by its name `PMPI_X`, which a profiling layer calls (MPI 5.0 section 15.2).
+fn with_profiling(header: &str) -> Fallible<String> {
+    const MARK: &str =
+        "/* The build adds here: the same functions by the names that a profiling layer calls (PMPI_). */\n";
+    let (front, back) = header.split_once(MARK).ok_or("mpi.h has no place for the profiling names")?;
+    let (back, end) =
+        back.split_once("/* removed prototypes end */\n").ok_or("mpi.h has no removed prototypes")?;
+    let profiling = |part| -> Fallible<String> {
+        let mut text = String::new();
+        for line in part_of(header, part)?.lines() {
+            // A statement's first line has the name; lines that go on are indented.
+            let named =
+                if line.starts_with(' ') { line.to_owned() } else { line.replacen(" MPI_", " PMPI_", 1) };
+            writeln!(text, "{named}")?;
+        }
+        Ok(text)
+    };
+    let (standard, removed) = (profiling("prototypes")?, profiling("removed prototypes")?);
+    Ok(format!(
+        "{front}/* The same functions by the names that a profiling layer calls. */\n{standard}{back}{removed}{end}"
+    ))
 }
 
 /// Leaves `libmpi_abi.so.1`, the name that programs ask for, beside the library, which lies three folders above.
@@ -80,10 +113,7 @@ fn name_with_version(out: &Path) -> Fallible<()> {
 
 /// The prototypes of a part of the header, by name: as many as are expected.
 fn prototypes(header: &str, part: &str, expected: usize) -> Fallible<BTreeMap<String, Prototype>> {
-    let begin = header.split_once(&format!("/* {part} begin */"));
-    let (_, text) = begin.ok_or_else(|| format!("mpi.h has no {part}"))?;
-    let end = text.split_once(&format!("/* {part} end */"));
-    let (text, _) = end.ok_or_else(|| format!("the {part} of mpi.h do not end"))?;
+    let text = part_of(header, part)?;
     let mut found = BTreeMap::new();
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         let wrong = || format!("not a prototype: {statement}");

@@ -18,7 +18,7 @@ Builds what is to be installed, and puts it below FOLDER: bin/ (mpicc, mpicxx, m
 lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/mpi-over-am/ (the source of the Fortran module).
 What was there by these names is replaced, also while programs are running that use it.";
 
-const HEADER: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/include/mpi.h"));
+const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
 const PROGRAMS: [&str; 6] = ["mpicc", "mpicxx", "mpifort", "mpiexec", "mpirun", "amrun"];
 

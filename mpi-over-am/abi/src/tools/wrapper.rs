@@ -154,7 +154,7 @@ impl Places {
         let include = if installed.exists() {
             folder.join("../include").canonicalize().ok()?
         } else {
-            PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/include"))
+            PathBuf::from(concat!(env!("OUT_DIR"), "/include"))
         };
         let library = [folder.to_path_buf(), folder.join("../lib")]
             .into_iter()
