@@ -10,11 +10,11 @@ use crate::counter::{Counter, CounterName};
 use crate::engine::statistics::Statistics;
 use crate::engine::{Engine, World};
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Waker};
+use crate::fabric::{Fabric, Peer, Waker};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
 use crate::handler_thread::HandlerThread;
 use crate::in_handler;
-use crate::progress::{self, Port};
+use crate::progress;
 use crate::task::{Endpoint, TaskId};
 
 /// The longest sleep between two looks at what a blocking call waits for. News end it at once; the limit only bounds what a
@@ -416,7 +416,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if in_handler::is_copy() {
             return Ok(false);
         }
-        let moved = self.engine.work(&mut Port(&mut self.fabric), &mut self.handlers)?;
+        let moved = self.engine.work(&mut self.fabric, &mut self.handlers)?;
         Ok(self.work_on_thread()? | moved)
     }
 
@@ -466,7 +466,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(())
     }
 
-    /// Ends the wait of another task's context, or the next one that it begins, for news that lies in memory: see [`Fabric::ring`].
+    /// Ends the wait of another task's context, or the next one that it begins, for news that lies in memory: see [`World::ring`](crate::fabric::World::ring).
     ///
     /// # Errors
     /// No such task, or its doorbell cannot be reached.
@@ -474,7 +474,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.ring(to)
     }
 
-    /// Whether the process of `task` has certainly ended: see [`Fabric::has_ended`].
+    /// Whether the process of `task` has certainly ended: see [`World::has_ended`](crate::fabric::World::has_ended).
     #[must_use]
     pub fn has_ended(&self, task: TaskId) -> bool {
         self.fabric.has_ended(task)
@@ -578,7 +578,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// The failure of a task, unless the context goes on.
-    pub(crate) fn wait_sent(&mut self, target: Endpoint) -> Result<()> {
+    pub(crate) fn wait_sent(&mut self, target: Peer) -> Result<()> {
         let mut polls = 0;
         while self.engine.pending.has(target) {
             self.wait_for_room(&mut polls)?;

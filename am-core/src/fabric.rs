@@ -1,12 +1,22 @@
 //! The few things that am-core needs of the world below.
 //!
-//! A fabric moves packets between endpoints, in order for each pair, never losing one; it lets a task write into, read from
-//! and operate atomically on memory that a peer has granted; and it knows how to wait. It is polled by one thread at a time
-//! and calls nobody back.
+//! A [`Fabric`] is the sum of three traits:
 //!
-//! Room is counted in packets, per pair of endpoints and direction ([`Class`]): who sends a [`Class::Request`] has reserved a
-//! place for its answer in its own receive queue, so that an answer is never refused for want of room. Each request is either
-//! answered once or waived once ([`Fabric::waive`]); both free its place at the origin.
+//! * [`Post`] moves packets between endpoints, in order for each pair, never losing one. Peers have numbers that the fabric
+//!   gave out ([`Peer`]), so that it looks a peer up once and not for each packet.
+//! * [`Memory`] lets a task write into, read from and operate atomically on memory that a peer has granted.
+//! * [`World`] knows the tasks, how to wait, and who has died.
+//!
+//! A fabric is polled by one thread at a time and calls nobody back.
+//!
+//! Room is counted in packets, per pair of endpoints and direction ([`Class`]). The sender of a [`Class::Request`] has reserved
+//! a place for its answer in its own receive queue, so that an answer is never refused for want of room. Each request is
+//! either answered once or waived once ([`Post::waive`]); both free its place at the origin.
+//!
+//! # Errors
+//! Every method that returns a `Result` fails with `PeerFailed` for a dead task, `ContextClosed` for a context that its task
+//! has closed, `UnknownTask` or `UnknownContext` for an endpoint that the job cannot have ([`Endpoint::check`]), and with the
+//! system's errors of the set-up path.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,11 +30,25 @@ use crate::error::{Error, Outcome, Result};
 use crate::task::{Endpoint, TaskId};
 pub use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-/// A packet that has arrived. Its place in the receive queue stays taken until [`Fabric::release`].
+/// A context that this fabric sends to or hears from: its name, and the fabric's number for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name in the job.
+    pub endpoint: Endpoint,
+    /// Its number in this fabric.
+    pub index: PeerIndex,
+}
+
+/// A fabric's own number of a peer: valid as long as the fabric is open, and in that fabric only. Numbers are small: they are
+/// given out in rising order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerIndex(pub u32);
+
+/// A packet that has arrived. The place of a buffered one in the receive queue stays taken until [`Post::release`].
 #[derive(Debug)]
 pub struct Arrival {
     /// Who sent it.
-    pub from: Endpoint,
+    pub from: Peer,
     /// Which room it took.
     pub class: Class,
     /// The engine's own 16 bits.
@@ -36,9 +60,9 @@ pub struct Arrival {
 /// Where the bytes of an arrival are.
 #[derive(Debug)]
 pub enum Payload {
-    /// In the entry itself: [`Fabric::poll`] has copied them into the caller's private memory.
+    /// In the entry itself: [`Post::poll`] has copied them into the caller's private memory.
     Inline,
-    /// In the NIC's buffer; [`Fabric::arrived`] gives the view.
+    /// In the NIC's buffer; [`Post::arrived`] gives the view.
     Buffered {
         /// The fabric's own name for the place.
         place: u64,
@@ -61,7 +85,7 @@ pub enum Event {
     },
     /// A task has died. Reported once for each task.
     TaskFailed(TaskId),
-    /// A peer has rung ([`Fabric::ring`]): what the owner waits for may be there.
+    /// A peer has rung ([`World::ring`]): what the owner waits for may be there.
     Rung,
     /// A task that lives has closed a context, after all that this one sent has come up. Reported once, to those that are
     /// connected to it; later packets to it are refused with `ContextClosed`, but answers, which are dropped.
@@ -79,7 +103,7 @@ pub struct Limits {
     pub credits: u32,
     /// Requests that may be unanswered, per peer.
     pub requests_max: u32,
-    /// Bytes of the longest part in which a long message is fetched ([`Fabric::read`]).
+    /// Bytes of the longest part in which a long message is fetched ([`Memory::read`]).
     pub read_bytes_max: u64,
 }
 
@@ -92,35 +116,37 @@ pub struct Traffic {
     pub packets_received: u64,
 }
 
-/// What [`Fabric::waker`] returns: wakes the fabric's owner, from any thread.
+/// What [`World::waker`] returns: wakes the fabric's owner, from any thread.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// The world below am-core. One thread at a time. The memory that it is given is user memory without a lifetime, so an implementation
-/// promises what [`KeepsPromises`] lists, in an `unsafe impl`.
-///
-/// # Errors
-/// Every method that returns a `Result` fails with `PeerFailed` for a dead task, `ContextClosed` for a context that its task has
-/// closed, `UnknownTask` or `UnknownContext` for an endpoint that the job cannot have ([`Endpoint::check`]), and
-/// with the system's errors of the set-up path.
-pub trait Fabric: KeepsPromises + fmt::Debug {
-    /// The endpoint that this fabric was opened as.
-    fn endpoint(&self) -> Endpoint;
+/// What carries am-core. One thread at a time. The memory that it is given is user memory without a lifetime, so an
+/// implementation promises what [`KeepsPromises`] lists, in an `unsafe impl`.
+pub trait Fabric: Post + Memory + World + KeepsPromises + fmt::Debug {}
 
-    /// Tasks in the job.
-    fn num_tasks(&self) -> u32;
+impl<F: Post + Memory + World + KeepsPromises + fmt::Debug> Fabric for F {}
 
-    /// The limits.
-    fn limits(&self) -> Limits;
+/// Packets: posted to peers, and polled.
+pub trait Post {
+    /// The number of an endpoint. It may be dead or closed: posting to it says so.
+    ///
+    /// # Errors
+    /// An endpoint that the job cannot have.
+    fn peer(&mut self, endpoint: Endpoint) -> Result<Peer>;
 
     /// Sends a packet of at most 40 bytes inside its completion entry. `label` and bytes belong to the engine.
-    fn post_inline(&mut self, to: Endpoint, class: Class, label: u16, bytes: &InlineBytes)
-    -> Result<Outcome>;
+    fn post_inline(
+        &mut self,
+        to: PeerIndex,
+        class: Class,
+        label: u16,
+        bytes: &InlineBytes,
+    ) -> Result<Outcome>;
 
     /// Sends a packet of `head` and `body`, together at most `packet_bytes_max`. The body has been written when the call
     /// returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
     fn post_packet(
         &mut self,
-        to: Endpoint,
+        to: PeerIndex,
         class: Class,
         label: u16,
         head: &[u8],
@@ -133,10 +159,17 @@ pub trait Fabric: KeepsPromises + fmt::Debug {
     /// The bytes of a buffered arrival. Empty for an inline one.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
 
-    /// Gives the place of an arrival back to its sender. The place of an inline arrival may go back when it is polled, since
-    /// its bytes are copied then.
+    /// Gives the place of a buffered arrival back to its sender. That of an inline one went back in the poll, which has copied
+    /// its bytes.
     fn release(&mut self, arrival: Arrival);
 
+    /// Tells `origin` that one of its requests will never be answered: the place it reserved is free again. The news may
+    /// travel with the next credits; it takes no room.
+    fn waive(&mut self, origin: PeerIndex);
+}
+
+/// Memory that peers reach: allocated, granted, copied.
+pub trait Memory {
     /// Allocates zeroed memory that peers reach the fastest way there is.
     fn alloc(&mut self, len: usize) -> Result<JobBuffer>;
 
@@ -181,10 +214,6 @@ pub trait Fabric: KeepsPromises + fmt::Debug {
     /// may be copying.
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
 
-    /// Tells `origin` that one of its requests will never be answered: the place it reserved is free again. The news may
-    /// travel with the next credits; it takes no room.
-    fn waive(&mut self, origin: Endpoint);
-
     /// The memory of this task's own live grant, if it gives peers all of `access` ([`Access::OWNER`]: the owner asks for
     /// itself). Only the engine can ask.
     fn granted(
@@ -206,6 +235,18 @@ pub trait Fabric: KeepsPromises + fmt::Debug {
 
     /// Operates atomically on a word of granted memory of a peer.
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;
+}
+
+/// The job: its tasks, their deaths, and how to wait.
+pub trait World {
+    /// The endpoint that this fabric was opened as.
+    fn endpoint(&self) -> Endpoint;
+
+    /// Tasks in the job.
+    fn num_tasks(&self) -> u32;
+
+    /// The limits.
+    fn limits(&self) -> Limits;
 
     /// Called between two polls of a blocking wait that brought nothing: spins, yields or sleeps as the machine's load
     /// demands. `polls` is how many polls in a row brought nothing; at most `limit` is slept. Returns early on news.
@@ -229,7 +270,7 @@ pub trait Fabric: KeepsPromises + fmt::Debug {
     }
 
     /// What passed between this endpoint and `peer` so far.
-    fn traffic(&self, peer: Endpoint) -> Traffic;
+    fn traffic(&self, peer: PeerIndex) -> Traffic;
 
     /// Marks this task as failed, so that every peer sees it: called when it unwinds out of an operation.
     fn fail(&mut self, why: &str);

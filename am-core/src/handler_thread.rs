@@ -12,7 +12,6 @@ use crate::engine::{End, NoGatherer, Outgoing, Source, ThreadJob};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Waker};
 use crate::handler::{Deferred, HandlerId, HandlerSet};
-use crate::progress::Port;
 use crate::task::Endpoint;
 
 /// Something that a handler on the thread has asked for.
@@ -114,7 +113,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             for asked in ran.asked {
                 result = result.and(self.carry_out_asked(asked));
             }
-            let done = self.engine.thread_done(ran.key, has_panicked, &mut Port(&mut self.fabric));
+            let done = self.engine.thread_done(ran.key, has_panicked, &mut self.fabric);
             result.and(done)?;
         }
         Ok(moved)
@@ -136,7 +135,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 let kept = crate::buffer::JobBuffer::from(udata);
                 let source = Source::<NoGatherer>::Bytes(kept.raw().as_bytes());
                 let end = End { keep: Some(kept), ..End::default() };
-                self.engine.send_message(&mut Port(&mut self.fabric), outgoing, source, end).map(|_| ())
+                self.engine.send_message(&mut self.fabric, outgoing, source, end).map(|_| ())
             }
         }
     }

@@ -149,7 +149,7 @@
 //! # Where to look
 //!
 //! [`prelude`] has what most programs name. [`call`] is for functions that run at another task and give their result back. [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
-//! are given and may answer. The protocol, what packets mean, is in `engine`, without any input or output of its own. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] is the trait that the world below implements. [`buffer`] is the
+//! are given and may answer. The protocol, what packets mean, is in `engine`, without any input or output of its own. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] has the traits that the world below implements. [`buffer`] is the
 //! one module with `unsafe` code.
 
 #![deny(unsafe_code)]

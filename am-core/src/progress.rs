@@ -1,106 +1,11 @@
 //! Where engine and fabric meet: one event at a time, every call direct and inlined.
 
-use crate::buffer::{Access, ForEngine, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::InlineBytes;
 use crate::engine::packet::Kind;
-use crate::engine::{Engine, Grants, Lower, Packet, PacketBytes, stale};
-use crate::error::{Outcome, Result};
-use crate::fabric::{Arrival, Atomic, AtomicOp, Body, Class, Event, Fabric, OpId, Payload, Transfer, Width};
+use crate::engine::{Engine, Packet, PacketBytes};
+use crate::error::Result;
+use crate::fabric::{Arrival, Class, Event, Fabric, Payload};
 use crate::handler::HandlerSet;
-use crate::task::Endpoint;
-
-/// A fabric in the engine's words.
-pub(crate) struct Port<'a, F>(pub(crate) &'a mut F);
-
-impl<F: Fabric> Lower for Port<'_, F> {
-    #[inline(always)]
-    fn post_inline(
-        &mut self,
-        to: Endpoint,
-        class: Class,
-        label: u16,
-        bytes: &InlineBytes,
-    ) -> Result<Outcome> {
-        self.0.post_inline(to, class, label, bytes)
-    }
-
-    #[inline(always)]
-    fn post_packet(
-        &mut self,
-        to: Endpoint,
-        class: Class,
-        label: u16,
-        head: &[u8],
-        body: &mut impl Body,
-    ) -> Result<Outcome> {
-        self.0.post_packet(to, class, label, head, body)
-    }
-
-    #[inline(always)]
-    fn waive(&mut self, origin: Endpoint) {
-        self.0.waive(origin);
-    }
-
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
-        self.0.grant(memory, access)
-    }
-
-    fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
-        self.0.revoke(grant)
-    }
-
-    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
-        self.0.revoke_in_use(grant)
-    }
-
-    #[inline]
-    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer> {
-        self.0.write(to, from, op)
-    }
-
-    #[inline]
-    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
-        self.0.read(from, to, op)
-    }
-
-    #[inline]
-    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
-        self.0.atomic(at, width, operation, op)
-    }
-}
-
-impl<F: Fabric> Grants for Port<'_, F> {
-    #[inline(always)]
-    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
-        granted(self.0, grant, (offset, len), access)
-    }
-}
-
-/// The memory of an own grant. Data that arrive go to what the program has exposed, never to what it has lent to an operation: a
-/// header handler may have made the grant up.
-///
-/// # Errors
-/// The grant does not give `access`, or is one of an operation where the owner asks for a place.
-#[inline(always)]
-fn granted<F: Fabric>(
-    fabric: &F,
-    grant: Grant,
-    (offset, len): (u64, u64),
-    access: Access,
-) -> Result<RawBuffer> {
-    if access == Access::OWNER && grant.is_for_operation() {
-        return Err(stale(fabric.endpoint().task, grant, offset, len));
-    }
-    fabric.granted(grant, offset, len, access, ForEngine(()))
-}
-
-struct OwnGrants<'a, F>(&'a F);
-
-impl<F: Fabric> Grants for OwnGrants<'_, F> {
-    #[inline(always)]
-    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
-        granted(self.0, grant, (offset, len), access)
-    }
-}
 
 /// Handles the next event, if there is one; whether there was.
 ///
@@ -133,9 +38,11 @@ pub(crate) fn step_filtered<F: Fabric, H: HandlerSet>(
         None => Ok(false),
         Some(Event::Arrival(arrival)) if engine.is_stale(arrival.from, arrival.label) => {
             let (from, class) = (arrival.from, arrival.class);
-            fabric.release(arrival);
+            if matches!(arrival.payload, Payload::Buffered { .. }) {
+                fabric.release(arrival);
+            }
             if class == Class::Request {
-                fabric.waive(from);
+                fabric.waive(from.index);
             }
             Ok(true)
         }
@@ -158,20 +65,20 @@ fn handle<F: Fabric, H: HandlerSet>(
         },
         Event::Completed { op, result } => {
             let result = result.map_err(|error| *error);
-            engine.handle_completed(op, result, &mut Port(fabric), handlers)?;
+            engine.handle_completed(op, result, fabric, handlers)?;
         }
         Event::TaskFailed(task) => {
             let how = fabric.failure(task).unwrap_or_default();
-            engine.handle_failure(task, how, &mut Port(fabric), handlers)?;
+            engine.handle_failure(task, how, fabric, handlers)?;
         }
         // That there was an event makes the waiting caller look again.
         Event::Rung => {}
-        Event::ContextClosed(endpoint) => engine.handle_closed(endpoint, &mut Port(fabric), handlers)?,
+        Event::ContextClosed(endpoint) => engine.handle_closed(endpoint, fabric, handlers)?,
     }
     Ok(true)
 }
 
-/// A packet whose bytes are in private memory: its place goes back at once.
+/// A packet whose bytes are in private memory: its place went back in the poll.
 #[inline(always)]
 fn handle_inline<F: Fabric, H: HandlerSet>(
     fabric: &mut F,
@@ -181,16 +88,15 @@ fn handle_inline<F: Fabric, H: HandlerSet>(
     inline: &InlineBytes,
 ) -> Result<()> {
     let (from, class, label) = (arrival.from, arrival.class, arrival.label);
-    fabric.release(arrival);
     if Kind::of(label) == Kind::Message {
-        return engine.handle_inline_message(&mut Port(fabric), handlers, from, class, label, inline);
+        return engine.handle_inline_message(fabric, handlers, from, class, label, inline);
     }
     if Kind::of(label) == Kind::Put {
-        return engine.handle_inline_put(&OwnGrants(fabric), from, inline);
+        return engine.handle_inline_put(&*fabric, from, inline);
     }
     let packet = Packet { from, class, label, bytes: PacketBytes::Inline(inline) };
-    let due = engine.handle_packet(&OwnGrants(fabric), handlers, &packet)?;
-    engine.carry_out(due, &mut Port(fabric), handlers)
+    let due = engine.handle_packet(&*fabric, handlers, &packet)?;
+    engine.carry_out(due, fabric, handlers)
 }
 
 /// A packet in the NIC's buffer: its place goes back when it has been handled.
@@ -203,7 +109,7 @@ fn handle_buffered<F: Fabric, H: HandlerSet>(
 ) -> Result<()> {
     let bytes = PacketBytes::Buffered(fabric.arrived(&arrival));
     let packet = Packet { from: arrival.from, class: arrival.class, label: arrival.label, bytes };
-    let handled = engine.handle_packet(&OwnGrants(fabric), handlers, &packet);
+    let handled = engine.handle_packet(&*fabric, handlers, &packet);
     fabric.release(arrival);
-    engine.carry_out(handled?, &mut Port(fabric), handlers)
+    engine.carry_out(handled?, fabric, handlers)
 }

@@ -176,7 +176,7 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// As for [`queues`](Self::queues).
     pub fn counts(&self) -> Result<Counts> {
-        Ok(queues::counts(&self.state()?.context))
+        Ok(queues::counts(&mut self.state()?.context))
     }
 
     /// Prints the queues to standard error when `wanted` has become true, at the next wait or test.

@@ -38,13 +38,13 @@ pub struct Counts {
 }
 
 /// The counts of a task.
-pub(crate) fn counts<F: Fabric>(context: &Context<F, MpiHandlers>) -> Counts {
-    let (handlers, of_context) = (context.handlers(), context.statistics());
-    let peer = |task| Endpoint { task: TaskId(task), ..context.endpoint() };
-    let traffic =
-        (0..context.num_tasks()).map(|task| context.peer_statistics(peer(task)).unwrap_or_default());
+pub(crate) fn counts<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> Counts {
+    let own = context.endpoint();
+    let traffic = (0..context.num_tasks())
+        .map(|task| context.peer_statistics(Endpoint { task: TaskId(task), ..own }).unwrap_or_default());
     let (packets_sent, packets_received) =
         traffic.map(|of_peer| (of_peer.packets_sent, of_peer.packets_received)).unzip();
+    let (handlers, of_context) = (context.handlers(), context.statistics());
     Counts {
         posted_receives: handlers.posted.len() as u64,
         early_messages: (handlers.early.len() + handlers.early_collective.len()) as u64,

@@ -5,11 +5,11 @@ use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
 use super::reassembly::{Incoming, Ranges, Stage, Tail, room_of};
 use super::statistics::Statistics;
-use super::{Cold, Due, Engine, Grants, Lower, Packet, PacketBytes, malformed};
+use super::{Cold, Due, Engine, Packet, PacketBytes, granted, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
 use crate::error::{Error, RangeFault, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Scatter, Ticket};
-use crate::task::Endpoint;
 use crate::transfer::{Class, OpId, Transfer};
 
 /// Bytes fetched in one call, at most: the bound on the time that it takes.
@@ -23,9 +23,9 @@ const READS_AT_ONCE: u32 = 4;
 
 impl Engine {
     /// The announcement of a message: runs its header handler.
-    pub(crate) fn handle_request<G: Grants, H: HandlerSet>(
+    pub(crate) fn handle_request<F: Fabric, H: HandlerSet>(
         &mut self,
-        grants: &G,
+        fabric: &F,
         handlers: &mut H,
         packet: &Packet<'_>,
     ) -> Result<Due> {
@@ -56,11 +56,11 @@ impl Engine {
         let len = announcement.len;
         let id = packet::handler_of(packet.label);
         let answer = if id == packet::PUT_BY_PIECES {
-            place_of_put(grants, packet, uhdr, len)
+            place_of_put(fabric, packet, uhdr, len)
         } else {
             let here = (len == 0).then_some(Arrived::private(&[]));
             let ticket = self.next_ticket;
-            let message = Message { source: packet.from, uhdr, len, here, ticket };
+            let message = Message { source: packet.from.endpoint, uhdr, len, here, ticket };
             super::run_header(handlers, packet.label, &message)
         };
         let Answer { place, completion } = match answer {
@@ -90,10 +90,10 @@ impl Engine {
     }
 
     /// Enters a new message, and starts it if its place is known.
-    pub(crate) fn begin_incoming<L: Lower, H: HandlerSet>(
+    pub(crate) fn begin_incoming<F: Fabric, H: HandlerSet>(
         &mut self,
         incoming: Incoming,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let (source, tail) = (incoming.source, incoming.tail);
@@ -102,18 +102,18 @@ impl Engine {
             Ok(key) => key,
             Err(error) => {
                 let class = if tail.reserved { Class::Answer } else { Class::OneWay };
-                self.refuse(lower, source, class, tail.op, Refusal::of(&error))?;
+                self.refuse(fabric, source, class, tail.op, Refusal::of(&error))?;
                 return Err(error);
             }
         };
         self.next_ticket = Ticket(self.incoming.next_key());
         self.unfinished_from.add(source);
         if !waits {
-            return self.start_fetching(key, lower, handlers);
+            return self.start_fetching(key, fabric, handlers);
         }
         // A message that may be answered, and has not been yet: its answer will take a place like any other packet.
         if tail.answerable {
-            lower.waive(source);
+            fabric.waive(source.index);
         }
         Ok(())
     }
@@ -122,12 +122,12 @@ impl Engine {
     ///
     /// # Errors
     /// The ticket names no waiting message, or what the message ends with.
-    pub(crate) fn accept<L: Lower, H: HandlerSet>(
+    pub(crate) fn accept<F: Fabric, H: HandlerSet>(
         &mut self,
         ticket: Ticket,
         place: Place,
         completion: Completion,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let incoming = self.waiting(ticket)?;
@@ -139,22 +139,22 @@ impl Engine {
         incoming.completion = completion;
         let fetching = Stage::Fetching { issued: 0, in_flight: 0 };
         if let Stage::Waiting { kept: Some(kept) } = std::mem::replace(&mut incoming.stage, fetching) {
-            let put = incoming.put(&*lower, 0, Arrived::private(&kept));
+            let put = incoming.put(&*fabric, 0, Arrived::private(&kept));
             incoming.failed = put.err().map(Box::new);
-            return self.end_incoming(ticket.0, lower, handlers);
+            return self.end_incoming(ticket.0, fabric, handlers);
         }
-        self.start_fetching(ticket.0, lower, handlers)
+        self.start_fetching(ticket.0, fabric, handlers)
     }
 
     /// Refuses a waiting message: its origin's operation ends with an error.
     ///
     /// # Errors
     /// The ticket names no waiting message, or the answer could not be sent.
-    pub(crate) fn refuse_ticket<L: Lower>(&mut self, ticket: Ticket, lower: &mut L) -> Result<()> {
+    pub(crate) fn refuse_ticket<F: Fabric>(&mut self, ticket: Ticket, fabric: &mut F) -> Result<()> {
         self.waiting(ticket)?;
         let Some(incoming) = self.take_incoming(ticket.0) else { return Ok(()) };
         if incoming.tail.op != 0 || incoming.tail.completion_counter != 0 {
-            self.refuse(lower, incoming.source, Class::OneWay, incoming.tail.op, Refusal::ByProgram)?;
+            self.refuse(fabric, incoming.source, Class::OneWay, incoming.tail.op, Refusal::ByProgram)?;
         }
         Ok(())
     }
@@ -166,40 +166,40 @@ impl Engine {
             .ok_or(Error::UnknownTicket { ticket: ticket.0 })
     }
 
-    fn start_fetching<L: Lower, H: HandlerSet>(
+    fn start_fetching<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let Some(incoming) = self.incoming.get(key) else { return Ok(()) };
         if incoming.room == 0 {
-            return self.end_incoming(key, lower, handlers);
+            return self.end_incoming(key, fabric, handlers);
         }
         if incoming.grant.is_none() {
-            return self.ask_for_pieces(key, lower);
+            return self.ask_for_pieces(key, fabric);
         }
         if !self.fetching.is_empty() {
             self.fetching.push_back(key);
             return Ok(());
         }
         let mut budget = FETCH_BYTES_A_CALL;
-        self.fetch(key, &mut budget, lower, handlers).map(|_| ())
+        self.fetch(key, &mut budget, fabric, handlers).map(|_| ())
     }
 
     /// Fetches what waits to be fetched, in order; whether anything moved.
     ///
     /// # Errors
     /// What a message ends with, if nobody else is told.
-    pub(crate) fn work_on_fetching<L: Lower, H: HandlerSet>(
+    pub(crate) fn work_on_fetching<F: Fabric, H: HandlerSet>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<bool> {
         let mut budget = FETCH_BYTES_A_CALL;
         while budget > 0 {
             let Some(key) = self.fetching.pop_front() else { break };
-            if !self.fetch(key, &mut budget, lower, handlers)? {
+            if !self.fetch(key, &mut budget, fabric, handlers)? {
                 break;
             }
         }
@@ -208,11 +208,11 @@ impl Engine {
 
     /// Fetches from one message as far as the budget goes; whether the next may have its turn. Puts it back to the front of
     /// the queue if it is to go on by itself; otherwise a completion brings it back.
-    fn fetch<L: Lower, H: HandlerSet>(
+    fn fetch<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
         budget: &mut u64,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<bool> {
         loop {
@@ -222,7 +222,7 @@ impl Engine {
             let left = incoming.room - issued;
             if incoming.failed.is_some() || left == 0 {
                 if in_flight == 0 {
-                    self.end_incoming(key, lower, handlers)?;
+                    self.end_incoming(key, fabric, handlers)?;
                 }
                 return Ok(true);
             }
@@ -244,14 +244,14 @@ impl Engine {
             }
             let (Some(grant), source) = (incoming.grant, incoming.source) else { return Ok(true) };
             let from = RemoteAddress {
-                task: source.task,
-                context: source.context,
+                task: source.endpoint.task,
+                context: source.endpoint.context,
                 executor: Executor::Anyone,
                 grant,
                 offset: issued,
             };
-            let started = match incoming.part(&*lower, issued, len) {
-                Ok(Some(to)) => lower.read(from, to, OpId(next)),
+            let started = match incoming.part(&*fabric, issued, len) {
+                Ok(Some(to)) => fabric.read(from, to, OpId(next)),
                 Ok(None) => Err(Error::LocalRange { offset: issued, len, region_len: incoming.room }),
                 Err(error) => Err(error),
             };
@@ -259,7 +259,7 @@ impl Engine {
                 Ok(Transfer::Done) => {
                     incoming.stage = Stage::Fetching { issued: issued + len, in_flight };
                     if through_sink {
-                        incoming.failed = through_bounce(&*lower, incoming, issued, len).err().map(Box::new);
+                        incoming.failed = through_bounce(&*fabric, incoming, issued, len).err().map(Box::new);
                     }
                     *budget -= len;
                 }
@@ -275,17 +275,17 @@ impl Engine {
                     return Ok(false);
                 }
                 Ok(Transfer::Staged) if issued == 0 => {
-                    self.ask_for_pieces(key, lower)?;
+                    self.ask_for_pieces(key, fabric)?;
                     return Ok(true);
                 }
                 Ok(Transfer::Staged) => {
                     let what = "the way into its memory was lost during a transfer".to_owned();
-                    incoming.failed = Some(Box::new(Error::Protocol { peer: source, what }));
+                    incoming.failed = Some(Box::new(Error::Protocol { peer: source.endpoint, what }));
                 }
                 // Its origin has taken the grant back before this task has said that it is done.
                 Err(Error::RemoteRange { why: RangeFault::Stale, .. }) => {
                     let why = Refusal::Withdrawn;
-                    incoming.failed = Some(Box::new(Error::Refused { target: source, why }));
+                    incoming.failed = Some(Box::new(Error::Refused { target: source.endpoint, why }));
                 }
                 Err(error) => incoming.failed = Some(Box::new(error)),
             }
@@ -298,9 +298,9 @@ impl Engine {
     }
 
     /// A read that was posted for a message has ended.
-    pub(crate) fn handle_fetched_part<G: Grants>(
+    pub(crate) fn handle_fetched_part<F: Fabric>(
         &mut self,
-        grants: &G,
+        fabric: &F,
         key: u32,
         len: u64,
         result: Result<u64>,
@@ -311,7 +311,7 @@ impl Engine {
             let offset = *issued - len;
             let taken = match result {
                 Ok(_) if matches!(incoming.place, Place::Sink(_) | Place::Scatter(_)) => {
-                    through_bounce(grants, incoming, offset, len)
+                    through_bounce(fabric, incoming, offset, len)
                 }
                 result => result.map(|_| ()),
             };
@@ -322,18 +322,18 @@ impl Engine {
         }
     }
 
-    fn ask_for_pieces<L: Lower>(&mut self, key: u32, lower: &mut L) -> Result<()> {
+    fn ask_for_pieces<F: Fabric>(&mut self, key: u32, fabric: &mut F) -> Result<()> {
         let Some(incoming) = self.incoming.get_mut(key) else { return Ok(()) };
         incoming.stage = Stage::Pieces { received: Ranges::default() };
         let class = if incoming.tail.reserved { Class::Answer } else { Class::OneWay };
         incoming.tail.reserved = false;
         let (op, room, source) = (incoming.tail.op, incoming.room, incoming.source);
         let accepted = pack([&op.to_le_bytes(), &key.to_le_bytes(), &room.to_le_bytes()]);
-        self.send_control(lower, source, class, packet::label(Kind::Accepted, FIRST), accepted)
+        self.send_control(fabric, source, class, packet::label(Kind::Accepted, FIRST), accepted)
     }
 
     /// A piece of an announced message.
-    pub(crate) fn handle_piece<G: Grants>(&mut self, grants: &G, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_piece<F: Fabric>(&mut self, fabric: &F, packet: &Packet<'_>) -> Result<Due> {
         let Some((key, offset, bytes)) = piece_of(packet) else {
             return Err(malformed(packet.from, "a piece shorter than its head"));
         };
@@ -353,7 +353,7 @@ impl Engine {
         }
         let whole = received.covered() == room;
         incoming.tail.reserved |= packet.class == Class::Request;
-        if let Err(error) = incoming.put(grants, offset, bytes) {
+        if let Err(error) = incoming.put(fabric, offset, bytes) {
             incoming.failed.get_or_insert_with(|| Box::new(error));
         }
         Ok(if whole { self.later(Cold::Whole(key)) } else { Due::Nothing })
@@ -374,10 +374,10 @@ impl Engine {
     ///
     /// # Errors
     /// What went wrong with it here.
-    pub(crate) fn end_incoming<L: Lower, H: HandlerSet>(
+    pub(crate) fn end_incoming<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let Some(incoming) = self.take_incoming(key) else { return Ok(()) };
@@ -393,8 +393,8 @@ impl Engine {
         };
         Statistics::add(&mut self.statistics.messages_received, 1);
         Statistics::add(&mut self.statistics.bytes_received, placed);
-        let delivered = Delivered { source, len, placed, buffer, outcome };
-        self.deliver(completion, delivered, tail, lower, handlers)
+        let delivered = Delivered { source: source.endpoint, len, placed, buffer, outcome };
+        self.deliver(completion, source, delivered, tail, fabric, handlers)
     }
 
     /// Whether a transfer into this grant of this task is under way on its own behalf.
@@ -405,11 +405,11 @@ impl Engine {
     }
 
     /// The origin of an announcement gives it up: it goes if nobody has accepted it, and the handlers let it go.
-    pub(crate) fn withdraw<L: Lower, H: HandlerSet>(
+    pub(crate) fn withdraw<F: Fabric, H: HandlerSet>(
         &mut self,
-        origin: Endpoint,
+        origin: Peer,
         op: u32,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let found = self.incoming.iter().find(|(_, incoming)| {
@@ -420,11 +420,11 @@ impl Engine {
         match found.map(|(key, _)| key).filter(|&key| handlers.withdraw(Ticket(key))) {
             Some(key) => {
                 drop(self.take_incoming(key));
-                self.refuse(lower, origin, Class::Answer, op, Refusal::Withdrawn)
+                self.refuse(fabric, origin, Class::Answer, op, Refusal::Withdrawn)
             }
             // It ends by the usual answer.
             None => {
-                lower.waive(origin);
+                fabric.waive(origin.index);
                 Ok(())
             }
         }
@@ -435,7 +435,7 @@ impl Engine {
 #[cold]
 #[inline(never)]
 pub(crate) fn keep_whole(
-    source: Endpoint,
+    source: Peer,
     class: Class,
     head: MessageHead,
     here: Arrived<'_>,
@@ -464,16 +464,16 @@ pub(crate) fn keep_whole(
 }
 
 /// A fetched part in the bounce buffer goes where its place has the bytes.
-fn through_bounce<G: Grants>(grants: &G, incoming: &mut Incoming, offset: u64, len: u64) -> Result<()> {
+fn through_bounce<F: Fabric>(fabric: &F, incoming: &mut Incoming, offset: u64, len: u64) -> Result<()> {
     let Some(bounce) = incoming.bounce.take() else { return Ok(()) };
     let bytes = bounce.get(..len as usize).unwrap_or(&[]);
-    let put = incoming.put(grants, offset, Arrived::private(bytes));
+    let put = incoming.put(fabric, offset, Arrived::private(bytes));
     incoming.bounce = Some(bounce);
     put
 }
 
 /// A put that comes as a message: its place is what it names, if that is exposed for writing.
-fn place_of_put<G: Grants>(grants: &G, packet: &Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
+fn place_of_put<F: Fabric>(fabric: &F, packet: &Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
     let mut fields = Fields(uhdr);
     let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64()) else {
         return Err(malformed(packet.from, "a put without its place"));
@@ -483,11 +483,11 @@ fn place_of_put<G: Grants>(grants: &G, packet: &Packet<'_>, uhdr: &[u8], len: u6
     let range = ExposedRange { grant, offset, len };
     let place = match fields.u64() {
         None => {
-            grants.granted(grant, offset, len, Access::WRITE)?;
+            granted(fabric, grant, offset, len, Access::WRITE)?;
             Place::Exposed(range)
         }
         Some(code) if packet::scattered_layout(code, fields).is_none() => {
-            let words = grants.granted(grant, offset, len, Access::WRITE)?;
+            let words = granted(fabric, grant, offset, len, Access::WRITE)?;
             let operation = u16::try_from(code).ok().and_then(|code| super::ask::atomic_of(code, 0, 0));
             let Some((width, operation)) = operation else {
                 return Err(malformed(packet.from, "an accumulation with an unknown operation"));
@@ -507,7 +507,7 @@ fn place_of_put<G: Grants>(grants: &G, packet: &Packet<'_>, uhdr: &[u8], len: u6
                 return Err(malformed(packet.from, "a put whose layout is not as long as its data"));
             };
             let span = layout.span();
-            grants.granted(grant, offset, span, Access::WRITE)?;
+            granted(fabric, grant, offset, span, Access::WRITE)?;
             Place::Scatter(Box::new(Scatter::exposed(ExposedRange { len: span, ..range }, layout)?))
         }
     };

@@ -4,10 +4,10 @@ use super::outstanding::{Pieces, State};
 use super::packet::{self, FIRST, Fields, Kind, pack};
 use super::segment::Stream;
 use super::statistics::Statistics;
-use super::{Cold, Due, Engine, Lower, Packet, PacketBytes, malformed};
+use super::{Cold, Due, Engine, Packet, PacketBytes, malformed};
 use crate::counter::CounterName;
 use crate::error::{Error, Refusal, Result};
-use crate::task::Endpoint;
+use crate::fabric::{Fabric, Peer};
 use crate::transfer::Class;
 
 impl Engine {
@@ -18,7 +18,7 @@ impl Engine {
             return Err(malformed(packet.from, "an acknowledgement without its counter"));
         };
         let second = fields.u32().unwrap_or(0);
-        self.counters.note_received(CounterName::from_wire(first), packet.from.task);
+        self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
         let bumped = self.bump_claimed(first);
         self.bump_claimed(second)?;
         bumped.map(|()| Due::Nothing)
@@ -34,7 +34,7 @@ impl Engine {
             Some(State::Announced { .. }) => {}
             _ => return Err(malformed(packet.from, "an answer to a message that was not announced")),
         }
-        self.counters.note_received(CounterName::from_wire(first), packet.from.task);
+        self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
         let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
         let due = self.later(Cold::EndOp { op, result: Ok(0) });
         bumped.map(|()| due)
@@ -115,7 +115,7 @@ impl Engine {
         let error = match Refusal::from_wire(reason, first, second) {
             // The same error as for an operation that this task checks before it starts.
             Refusal::Misaligned { offset, size } => Error::Misaligned { offset, size },
-            why => Error::Refused { target: packet.from, why },
+            why => Error::Refused { target: packet.from.endpoint, why },
         };
         match self.ops.with_peer(op, packet.from) {
             Some(record) if !record.is_posted() => Ok(self.later(Cold::EndOp { op, result: Err(error) })),
@@ -127,10 +127,10 @@ impl Engine {
     ///
     /// # Errors
     /// The origin is dead.
-    pub(crate) fn refuse<L: Lower>(
+    pub(crate) fn refuse<F: Fabric>(
         &mut self,
-        lower: &mut L,
-        origin: Endpoint,
+        fabric: &mut F,
+        origin: Peer,
         class: Class,
         op: u32,
         why: Refusal,
@@ -138,7 +138,7 @@ impl Engine {
         let (reason, first, second) = why.to_wire();
         let parts =
             pack([&op.to_le_bytes(), &reason.to_le_bytes(), &first.to_le_bytes(), &second.to_le_bytes()]);
-        self.send_control(lower, origin, class, packet::label(Kind::Refused, FIRST), parts)
+        self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), parts)
     }
 
     /// A request met `error` here: its origin is to be told, and this task's caller gets the error itself.

@@ -3,9 +3,10 @@
 use super::answers::inline;
 use super::packet::{self, FIRST, Fields, Kind, pack};
 use super::segment::{Serve, Stream};
-use super::{Cold, Due, Engine, Grants, Packet, malformed};
+use super::{Cold, Due, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Grant};
 use crate::error::{Error, Result};
+use crate::fabric::Fabric;
 use crate::transfer::{AtomicOp, Class, Width};
 
 /// Codes of operations for each width.
@@ -87,7 +88,7 @@ pub(super) fn has_operation(width: Width, operation: AtomicOp) -> bool {
 
 impl Engine {
     /// A get or an rmw for this task to carry out.
-    pub(crate) fn handle_ask<G: Grants>(&mut self, grants: &G, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_ask<F: Fabric>(&mut self, fabric: &F, packet: &Packet<'_>) -> Result<Due> {
         if packet.class != Class::Request {
             return Err(malformed(packet.from, "a question that may not be answered"));
         }
@@ -98,14 +99,14 @@ impl Engine {
         };
         let grant = Grant { region, generation };
         match packet::handler_of(packet.label) {
-            FIRST => self.handle_get(grants, packet, grant, offset, fields),
-            code => self.handle_atomic(grants, packet, grant, offset, code.0, fields),
+            FIRST => self.handle_get(fabric, packet, grant, offset, fields),
+            code => self.handle_atomic(fabric, packet, grant, offset, code.0, fields),
         }
     }
 
-    fn handle_get<G: Grants>(
+    fn handle_get<F: Fabric>(
         &mut self,
-        grants: &G,
+        fabric: &F,
         packet: &Packet<'_>,
         grant: Grant,
         offset: u64,
@@ -115,7 +116,7 @@ impl Engine {
             return Err(malformed(packet.from, "a get shorter than its fields"));
         };
         let allowed = super::for_programs(packet, grant, offset, len)
-            .and_then(|()| grants.granted(grant, offset, len, Access::READ));
+            .and_then(|()| granted(fabric, grant, offset, len, Access::READ));
         if let Err(error) = allowed {
             return Ok(self.refuse_later(packet, op, error));
         }
@@ -131,9 +132,9 @@ impl Engine {
         Ok(Due::Nothing)
     }
 
-    fn handle_atomic<G: Grants>(
+    fn handle_atomic<F: Fabric>(
         &mut self,
-        grants: &G,
+        fabric: &F,
         packet: &Packet<'_>,
         grant: Grant,
         offset: u64,
@@ -148,7 +149,7 @@ impl Engine {
         };
         let size = width.bytes();
         let value = super::for_programs(packet, grant, offset, size)
-            .and_then(|()| grants.granted(grant, offset, size, Access::WRITE))
+            .and_then(|()| granted(fabric, grant, offset, size, Access::WRITE))
             .and_then(|word| word.atomic(width, operation).ok_or(Error::Misaligned { offset, size }));
         Ok(match value {
             Ok(value) => {

@@ -2,11 +2,11 @@
 
 use super::reassembly::Incoming;
 use super::statistics::Statistics;
-use super::{Due, Engine, Grants, Lower, Packet, ThreadJob, answers, malformed, packet};
+use super::{Due, Engine, Packet, ThreadJob, answers, malformed, packet};
 use crate::buffer::InlineBytes;
 use crate::error::{Error, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
-use crate::task::Endpoint;
 use crate::transfer::Class;
 
 use packet::Kind;
@@ -21,34 +21,34 @@ pub(super) enum Cold {
     /// A peer has ended an operation.
     EndOp { op: u32, result: Result<u64> },
     /// An answer of fixed format.
-    Answer(Endpoint, u16, InlineBytes),
+    Answer(Peer, u16, InlineBytes),
     /// A packet met an error here, which its origin is told (if it may be answered) and, but for misaligned words, the caller gets.
-    Refuse { origin: Endpoint, answered: bool, op: u32, error: Box<Error> },
+    Refuse { origin: Peer, answered: bool, op: u32, error: Box<Error> },
     /// A peer has given up everything with this task.
-    Purged(Endpoint),
+    Purged(Peer),
     /// An announcement is given up by its origin.
-    Withdraw { origin: Endpoint, op: u32 },
+    Withdraw { origin: Peer, op: u32 },
 }
 
 impl Engine {
     /// The kinds that the shortest path does without.
     #[inline(never)]
-    pub(super) fn handle_other<G: Grants, H: HandlerSet>(
+    pub(super) fn handle_other<F: Fabric, H: HandlerSet>(
         &mut self,
         kind: Kind,
-        grants: &G,
+        fabric: &F,
         handlers: &mut H,
         packet: &Packet<'_>,
     ) -> Result<Due> {
         match (kind, packet::handler_of(packet.label)) {
             (Kind::CounterAck, _) => self.handle_acks(packet),
-            (Kind::Request, _) => self.handle_request(grants, handlers, packet),
+            (Kind::Request, _) => self.handle_request(fabric, handlers, packet),
             (Kind::Fetched, _) => self.handle_fetched(packet),
             (Kind::Accepted, _) => self.handle_accepted(packet),
             (Kind::Refused, _) => self.handle_refused(packet),
-            (Kind::Piece, packet::FIRST) => self.handle_piece(grants, packet),
+            (Kind::Piece, packet::FIRST) => self.handle_piece(fabric, packet),
             (Kind::Piece, packet::SECOND) => self.handle_get_piece(packet),
-            (Kind::Ask, _) => self.handle_ask(grants, packet),
+            (Kind::Ask, _) => self.handle_ask(fabric, packet),
             (Kind::Told, _) => self.handle_told(packet),
             (Kind::Fence, _) => self.handle_fence(packet),
             (Kind::Fenced, _) => self.handle_fenced(packet),
@@ -83,22 +83,22 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn carry_out_cold<L: Lower, H: HandlerSet>(
+    pub(super) fn carry_out_cold<F: Fabric, H: HandlerSet>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         match self.due.take() {
             None => Ok(()),
-            Some(Cold::New(incoming)) => self.begin_incoming(*incoming, lower, handlers),
-            Some(Cold::Whole(key)) => self.end_incoming(key, lower, handlers),
-            Some(Cold::EndOp { op, result }) => self.end_op(op, result, lower, handlers),
+            Some(Cold::New(incoming)) => self.begin_incoming(*incoming, fabric, handlers),
+            Some(Cold::Whole(key)) => self.end_incoming(key, fabric, handlers),
+            Some(Cold::EndOp { op, result }) => self.end_op(op, result, fabric, handlers),
             Some(Cold::Answer(origin, label, bytes)) => {
-                self.send_control(lower, origin, Class::Answer, label, bytes)
+                self.send_control(fabric, origin, Class::Answer, label, bytes)
             }
             Some(Cold::Refuse { origin, answered, op, error }) => {
                 if answered {
-                    self.refuse(lower, origin, Class::Answer, op, Refusal::of(&error))?;
+                    self.refuse(fabric, origin, Class::Answer, op, Refusal::of(&error))?;
                 }
                 match *error {
                     // Where its words lie, only this task can tell; that they lie wrong is no concern of its program.
@@ -106,8 +106,8 @@ impl Engine {
                     error => Err(error),
                 }
             }
-            Some(Cold::Purged(peer)) => self.be_purged(peer, lower, handlers),
-            Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, lower, handlers),
+            Some(Cold::Purged(peer)) => self.be_purged(peer, fabric, handlers),
+            Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, fabric, handlers),
         }
     }
 
@@ -132,13 +132,17 @@ impl Engine {
     /// # Errors
     /// What an operation ends with, if nobody else is told.
     #[cold]
-    pub(crate) fn work<L: Lower, H: HandlerSet>(&mut self, lower: &mut L, handlers: &mut H) -> Result<bool> {
-        let moved = self.work_on_pending(lower, handlers)?
-            | self.work_on_retries(lower, handlers)?
-            | self.work_on_fetching(lower, handlers)?
-            | self.work_on_streams(lower)?
-            | self.work_on_fences(lower)?
-            | self.work_on_closing(lower, handlers)?;
+    pub(crate) fn work<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<bool> {
+        let moved = self.work_on_pending(fabric, handlers)?
+            | self.work_on_retries(fabric, handlers)?
+            | self.work_on_fetching(fabric, handlers)?
+            | self.work_on_streams(fabric)?
+            | self.work_on_fences(fabric)?
+            | self.work_on_closing(fabric, handlers)?;
         self.busy = self.is_eager() || !self.fences.is_empty() || self.has_handlers_on_thread();
         Ok(moved)
     }
@@ -164,15 +168,15 @@ impl Engine {
     /// A whole message inside its entry could not be handled.
     #[cold]
     #[inline(never)]
-    pub(super) fn refuse_inline<L: Lower>(
+    pub(super) fn refuse_inline<F: Fabric>(
         &mut self,
-        lower: &mut L,
-        (origin, class): (Endpoint, Class),
+        fabric: &mut F,
+        (origin, class): (Peer, Class),
         error: Error,
     ) -> Result<()> {
         Statistics::add(&mut self.statistics.packets_refused, 1);
         if class == Class::Request {
-            self.refuse(lower, origin, Class::Answer, 0, Refusal::of(&error))?;
+            self.refuse(fabric, origin, Class::Answer, 0, Refusal::of(&error))?;
         }
         Err(error)
     }

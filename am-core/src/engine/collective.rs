@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use super::answers::inline;
 use super::outstanding::{End, Op, State};
 use super::packet::{self, FIRST, Fields, Kind, SECOND, pack};
-use super::{Cold, Due, Engine, FRONT_BYTES_MAX, Lower, Packet, PacketBytes, malformed};
+use super::{Cold, Due, Engine, FRONT_BYTES_MAX, Packet, PacketBytes, malformed};
 use crate::buffer::Arrived;
 use crate::error::Result;
-use crate::task::{Endpoint, TaskId};
+use crate::fabric::{Fabric, Peer};
+use crate::task::TaskId;
 use crate::transfer::Class;
 
 /// Rounds of a barrier, at most: as many as a task number has bits.
@@ -60,13 +61,13 @@ pub(crate) struct Exchanges {
 /// A fence that waits here until what its origin has sent is finished.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FenceWaiting {
-    origin: Endpoint,
+    origin: Peer,
     op: u32,
 }
 
 impl FenceWaiting {
     /// Who waits.
-    pub(crate) fn origin(self) -> Endpoint {
+    pub(crate) fn origin(self) -> Peer {
         self.origin
     }
 }
@@ -92,15 +93,15 @@ impl Engine {
     ///
     /// # Errors
     /// An origin that is dead.
-    pub(crate) fn work_on_fences<L: Lower>(&mut self, lower: &mut L) -> Result<bool> {
+    pub(crate) fn work_on_fences<F: Fabric>(&mut self, fabric: &mut F) -> Result<bool> {
         let waiting = std::mem::take(&mut self.fences);
         let before = waiting.len();
         let (unfinished, done): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|fence| self.unfinished_from.has(fence.origin));
         self.fences = unfinished;
         for FenceWaiting { origin, op } in done {
-            if !self.is_gone(origin) {
-                self.send_control(lower, origin, Class::Answer, fenced_label(), pack([&op.to_le_bytes()]))?;
+            if !self.is_gone(origin.endpoint) {
+                self.send_control(fabric, origin, Class::Answer, fenced_label(), pack([&op.to_le_bytes()]))?;
             }
         }
         Ok(self.fences.len() < before)
@@ -120,10 +121,10 @@ impl Engine {
     ///
     /// # Errors
     /// A dead target, too many operations.
-    pub(crate) fn begin_fence<L: Lower>(
+    pub(crate) fn begin_fence<F: Fabric>(
         &mut self,
-        lower: &mut L,
-        target: Endpoint,
+        fabric: &mut F,
+        target: Peer,
         kind: FenceKind,
     ) -> Result<u32> {
         let op = self.ops.insert(Op { peer: target, len: 0, end: End::held(), state: State::Fence })?;
@@ -132,7 +133,7 @@ impl Engine {
             FenceKind::Operations => SECOND,
         };
         let label = packet::label(Kind::Fence, what);
-        match self.send_control(lower, target, Class::Request, label, pack([&op.to_le_bytes()])) {
+        match self.send_control(fabric, target, Class::Request, label, pack([&op.to_le_bytes()])) {
             Ok(()) => Ok(op),
             Err(error) => {
                 drop(self.ops.forget(op));
@@ -142,7 +143,7 @@ impl Engine {
     }
 
     /// Whether something to `target` has not been sent, or not been ended by it.
-    pub(crate) fn is_busy_with(&self, target: Endpoint) -> bool {
+    pub(crate) fn is_busy_with(&self, target: Peer) -> bool {
         self.pending.has(target) || self.ops.is_busy(target)
     }
 
@@ -156,14 +157,14 @@ impl Engine {
     ///
     /// # Errors
     /// A dead target.
-    pub(crate) fn notify_barrier<L: Lower>(
+    pub(crate) fn notify_barrier<F: Fabric>(
         &mut self,
-        lower: &mut L,
-        target: Endpoint,
+        fabric: &mut F,
+        target: Peer,
         round: u32,
     ) -> Result<()> {
         let label = packet::label(Kind::Barrier, FIRST);
-        self.send_control(lower, target, Class::OneWay, label, pack([&round.to_le_bytes()]))
+        self.send_control(fabric, target, Class::OneWay, label, pack([&round.to_le_bytes()]))
     }
 
     /// Whether the notice of `round` has come for the barrier with this number.
@@ -204,16 +205,16 @@ impl Engine {
     ///
     /// # Errors
     /// A dead target.
-    pub(crate) fn send_exchange<L: Lower>(
+    pub(crate) fn send_exchange<F: Fabric>(
         &mut self,
-        lower: &mut L,
-        target: Endpoint,
+        fabric: &mut F,
+        target: Peer,
         epoch: u32,
         tasks: &[TaskId],
     ) -> Result<()> {
         for front in self.exchange_packets(epoch, tasks) {
             let label = packet::label(Kind::Exchange, FIRST);
-            self.send_front(lower, target, Class::OneWay, label, &front)?;
+            self.send_front(fabric, target, Class::OneWay, label, &front)?;
         }
         Ok(())
     }

@@ -5,14 +5,14 @@
 
 use std::sync::atomic::Ordering;
 
+use super::Engine;
 use super::packet::{self, FIRST, Kind, MessageHead, pack};
 use super::reassembly::Tail;
-use super::{Engine, Lower};
 use crate::buffer::InlineBytes;
 use crate::counter::CounterName;
 use crate::error::{Error, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::{Completion, Delivered, HandlerSet, Reply, ThreadHandler};
-use crate::task::Endpoint;
 use crate::transfer::Class;
 
 /// A completion handler for the handler thread.
@@ -32,7 +32,7 @@ impl std::fmt::Debug for ThreadJob {
 /// What remains to be done after a handler has run on the thread.
 #[derive(Debug)]
 pub(crate) struct AfterThread {
-    source: Endpoint,
+    source: Peer,
     tail: Tail,
 }
 
@@ -51,27 +51,27 @@ impl Engine {
     /// does not exist.
     #[cold]
     #[inline(never)]
-    pub(crate) fn deliver<L: Lower, H: HandlerSet>(
+    pub(crate) fn deliver<F: Fabric, H: HandlerSet>(
         &mut self,
         completion: Completion,
+        source: Peer,
         mut delivered: Delivered,
         mut tail: Tail,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
-        let source = delivered.source;
         let mut refusal = delivered.outcome.as_ref().err().map(|error| Refusal::of(error));
         let mut told = Told::Nothing;
         let mut result = Ok(());
         match completion {
             Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
             Completion::Call(call) => {
-                result = super::user_code(source, "completion", || call(delivered));
+                result = super::user_code(source.endpoint, "completion", || call(delivered));
                 // Nobody is to count a message as handled whose handler panicked.
                 refusal = refusal.or(result.as_ref().err().map(Refusal::of));
             }
             Completion::Thread(handler) => {
-                return self.hand_to_thread(handler, delivered, tail, lower);
+                return self.hand_to_thread(handler, source, delivered, tail, fabric);
             }
             _ if refusal.is_some() => {
                 let outcome = std::mem::replace(&mut delivered.outcome, Ok(()));
@@ -86,28 +86,28 @@ impl Engine {
                 flag.store(true, Ordering::Release);
             }
             Completion::BumpAtSource(_) | Completion::Reply(_) if !tail.answerable => {
-                result = Err(Error::NotAnswerable { origin: source });
+                result = Err(Error::NotAnswerable { origin: source.endpoint });
             }
             Completion::BumpAtSource(counter) => told = Told::Counter(counter),
             Completion::Reply(reply) => told = Told::Reply(reply),
         }
         let ended = match refusal {
-            None => self.finish(source, &mut tail, told, lower),
-            Some(_) if self.is_gone(source) => Ok(()),
-            Some(why) => self.finish_refused(source, tail, why, lower),
+            None => self.finish(source, &mut tail, told, fabric),
+            Some(_) if self.is_gone(source.endpoint) => Ok(()),
+            Some(why) => self.finish_refused(source, tail, why, fabric),
         };
         result.and(ended)
     }
 
     /// The origin's memory is free again at once; its completion counter waits for the handler.
-    fn hand_to_thread<L: Lower>(
+    fn hand_to_thread<F: Fabric>(
         &mut self,
         handler: ThreadHandler,
+        source: Peer,
         delivered: Delivered,
         mut tail: Tail,
-        lower: &mut L,
+        fabric: &mut F,
     ) -> Result<()> {
-        let source = delivered.source;
         let mut result = Ok(());
         match &delivered.outcome {
             Ok(()) if tail.op != 0 => {
@@ -116,13 +116,13 @@ impl Engine {
                 let fetched = pack([&tail.op.to_le_bytes(), &none, &none]);
                 tail.op = 0;
                 let label = packet::label(Kind::Fetched, FIRST);
-                result = self.send_control(lower, source, class, label, fetched);
+                result = self.send_control(fabric, source, class, label, fetched);
             }
             Ok(()) => {}
-            Err(_) if self.is_gone(source) => tail = Tail { op: 0, reserved: false, ..tail },
+            Err(_) if self.is_gone(source.endpoint) => tail = Tail { op: 0, reserved: false, ..tail },
             Err(error) => {
                 let why = Refusal::of(error);
-                result = self.finish_refused(source, tail, why, lower);
+                result = self.finish_refused(source, tail, why, fabric);
                 tail = Tail::NOTHING;
             }
         }
@@ -137,23 +137,23 @@ impl Engine {
     ///
     /// # Errors
     /// A counter that does not exist, or an origin that is dead.
-    pub(crate) fn thread_done<L: Lower>(
+    pub(crate) fn thread_done<F: Fabric>(
         &mut self,
         key: u32,
         has_panicked: bool,
-        lower: &mut L,
+        fabric: &mut F,
     ) -> Result<()> {
         let Some(AfterThread { source, mut tail }) = self.after_thread.remove(key) else { return Ok(()) };
         self.unfinished_from.subtract(source);
         match has_panicked {
-            false => self.finish(source, &mut tail, Told::Nothing, lower),
-            true if self.is_gone(source) => Ok(()),
-            true => self.finish_refused(source, tail, Refusal::HandlerPanicked, lower),
+            false => self.finish(source, &mut tail, Told::Nothing, fabric),
+            true if self.is_gone(source.endpoint) => Ok(()),
+            true => self.finish_refused(source, tail, Refusal::HandlerPanicked, fabric),
         }
     }
 
     /// What is owed to `peer` for handlers on the thread is owed no more, but its reserved places.
-    pub(super) fn forget_owed(&mut self, peer: Endpoint) {
+    pub(super) fn forget_owed(&mut self, peer: Peer) {
         for after in self.after_thread.values_mut().filter(|after| after.source == peer) {
             let Tail { reserved, .. } = after.tail;
             after.tail = Tail { reserved, ..Tail::NOTHING };
@@ -161,15 +161,9 @@ impl Engine {
     }
 
     /// Counters and the answer of a message that went well.
-    fn finish<L: Lower>(
-        &mut self,
-        source: Endpoint,
-        tail: &mut Tail,
-        told: Told,
-        lower: &mut L,
-    ) -> Result<()> {
+    fn finish<F: Fabric>(&mut self, source: Peer, tail: &mut Tail, told: Told, fabric: &mut F) -> Result<()> {
         let bumped = self.bump_claimed(tail.target_counter);
-        if self.is_gone(source) {
+        if self.is_gone(source.endpoint) {
             return bumped;
         }
         let counter = match told {
@@ -181,20 +175,20 @@ impl Engine {
             let class = answer_class(tail);
             let fetched = pack([&tail.op.to_le_bytes(), &owed.to_le_bytes(), &counter.to_le_bytes()]);
             let label = packet::label(Kind::Fetched, FIRST);
-            self.send_control(lower, source, class, label, fetched).and_then(|()| match told {
-                Told::Reply(reply) => self.send_reply(source, Class::OneWay, reply, 0, lower),
+            self.send_control(fabric, source, class, label, fetched).and_then(|()| match told {
+                Told::Reply(reply) => self.send_reply(source, Class::OneWay, reply, 0, fabric),
                 _ => Ok(()),
             })
         } else if let Told::Reply(reply) = told {
             let class = answer_class(tail);
-            self.send_reply(source, class, reply, owed, lower)
+            self.send_reply(source, class, reply, owed, fabric)
         } else if owed | counter != 0 {
             let class = answer_class(tail);
             let acks = pack([&owed.to_le_bytes(), &counter.to_le_bytes()]);
-            self.send_control(lower, source, class, packet::label(Kind::CounterAck, FIRST), acks)
+            self.send_control(fabric, source, class, packet::label(Kind::CounterAck, FIRST), acks)
         } else {
             if tail.reserved {
-                lower.waive(source);
+                fabric.waive(source.index);
             }
             Ok(())
         };
@@ -202,37 +196,37 @@ impl Engine {
     }
 
     /// The answer of a message that did not go well.
-    fn finish_refused<L: Lower>(
+    fn finish_refused<F: Fabric>(
         &mut self,
-        source: Endpoint,
+        source: Peer,
         mut tail: Tail,
         why: Refusal,
-        lower: &mut L,
+        fabric: &mut F,
     ) -> Result<()> {
         // Who waits for nothing is told all the same, unless it has said that it wants no answer.
         if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
             return Ok(());
         }
         let class = answer_class(&mut tail);
-        self.refuse(lower, source, class, tail.op, why)
+        self.refuse(fabric, source, class, tail.op, why)
     }
 
     /// A reply is a whole message in the place of an answer; its target counter is the completion counter that the source
     /// waits for.
-    fn send_reply<L: Lower>(
+    fn send_reply<F: Fabric>(
         &mut self,
-        source: Endpoint,
+        source: Peer,
         class: Class,
         reply: Reply,
         counter: u32,
-        lower: &mut L,
+        fabric: &mut F,
     ) -> Result<()> {
         let uhdr_len = reply.uhdr().len() as u16;
         let head = MessageHead { uhdr_len, target_counter: counter, completion_counter: 0 };
         let mut bytes = InlineBytes::new();
         let fitted = head.push_to(&mut bytes) && bytes.push(reply.uhdr());
         debug_assert!(fitted, "a reply is as long as an entry leaves room for");
-        self.send_control(lower, source, class, packet::label(Kind::Message, reply.handler), bytes)
+        self.send_control(fabric, source, class, packet::label(Kind::Message, reply.handler), bytes)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The death of a task, or the closing of a context by a task that lives on: all that was under way to it or from it ends, each
 //! with an error that names it.
 
+use super::Engine;
 use super::outstanding::State;
 use super::reassembly::Stage;
-use super::{Engine, Lower};
 use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
 use crate::task::{Endpoint, TaskId};
 
@@ -14,11 +15,11 @@ impl Engine {
     /// # Errors
     /// The first error of an operation that reports it nowhere else.
     #[cold]
-    pub(crate) fn handle_failure<L: Lower, H: HandlerSet>(
+    pub(crate) fn handle_failure<F: Fabric, H: HandlerSet>(
         &mut self,
         task: TaskId,
         how: String,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         if self.is_dead(task) {
@@ -28,7 +29,7 @@ impl Engine {
         self.attention = true;
         self.counters.note_purged(task);
         self.purges.forget(|endpoint| endpoint.task == task);
-        self.end_all_of(|endpoint| endpoint.task == task, lower, handlers)
+        self.end_all_of(|endpoint| endpoint.task == task, fabric, handlers)
     }
 
     /// Ends everything with a context that its task has closed. It had sent all that it will ever send.
@@ -36,10 +37,10 @@ impl Engine {
     /// # Errors
     /// As for [`handle_failure`](Self::handle_failure).
     #[cold]
-    pub(crate) fn handle_closed<L: Lower, H: HandlerSet>(
+    pub(crate) fn handle_closed<F: Fabric, H: HandlerSet>(
         &mut self,
         endpoint: Endpoint,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         if self.is_gone(endpoint) {
@@ -50,44 +51,44 @@ impl Engine {
             self.counters.note_purged(endpoint.task);
         }
         self.purges.forget(|other| other == endpoint);
-        self.end_all_of(|other| other == endpoint, lower, handlers)
+        self.end_all_of(|other| other == endpoint, fabric, handlers)
     }
 
-    fn end_all_of<L: Lower, H: HandlerSet>(
+    fn end_all_of<F: Fabric, H: HandlerSet>(
         &mut self,
         is_gone: impl Fn(Endpoint) -> bool,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let mut result = Ok(());
-        drop(self.pending.drop_where(&is_gone));
-        self.drop_streams(&is_gone);
-        for key in self.ops.keys(|op| is_gone(op.peer) && !op.is_posted() && !op.is_over()) {
-            let Some(error) = self.ops.get(key).and_then(|op| self.gone(op.peer)) else { continue };
-            result = result.and(self.end_op(key, Err(error), lower, handlers));
+        self.pending.drop_where(|peer| is_gone(peer.endpoint));
+        self.drop_streams(|peer| is_gone(peer.endpoint));
+        for key in self.ops.keys(|op| is_gone(op.peer.endpoint) && !op.is_posted() && !op.is_over()) {
+            let Some(error) = self.ops.get(key).and_then(|op| self.gone(op.peer.endpoint)) else { continue };
+            result = result.and(self.end_op(key, Err(error), fabric, handlers));
         }
-        let incoming: Vec<(u32, Endpoint)> = self
+        let incoming: Vec<(u32, Peer)> = self
             .incoming
             .iter()
             // Data that are here stay acceptable, whatever became of their sender.
             .filter(|(_, message)| {
-                is_gone(message.source) && !matches!(message.stage, Stage::Waiting { kept: Some(_) })
+                is_gone(message.source.endpoint) && !matches!(message.stage, Stage::Waiting { kept: Some(_) })
             })
             .map(|(key, message)| (key, message.source))
             .collect();
         for (key, source) in incoming {
-            let Some(error) = self.gone(source) else { continue };
-            result = result.and(self.fail_incoming(key, error, lower, handlers));
+            let Some(error) = self.gone(source.endpoint) else { continue };
+            result = result.and(self.fail_incoming(key, error, fabric, handlers));
         }
-        self.fences.retain(|fence| !is_gone(fence.origin()));
+        self.fences.retain(|fence| !is_gone(fence.origin().endpoint));
         result
     }
 
-    pub(super) fn fail_incoming<L: Lower, H: HandlerSet>(
+    pub(super) fn fail_incoming<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
         error: Error,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let error = Box::new(error);
@@ -105,7 +106,7 @@ impl Engine {
             }
             Stage::Fetching { .. } | Stage::Pieces { .. } => {
                 incoming.failed.get_or_insert(error);
-                self.end_incoming(key, lower, handlers)
+                self.end_incoming(key, fabric, handlers)
             }
         }
     }

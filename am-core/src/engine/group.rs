@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
+use super::Engine;
 use super::ask::atomic_code;
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, pack};
 use super::send::{Begun, Started, refuse_operation_grant};
-use super::{Engine, Lower};
 use crate::buffer::{Executor, RawBuffer, RawBytes, RawPieces, RemoteAddress, Room};
 use crate::counter::Counter;
 use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
 use crate::transfer::{Atomic, AtomicOp, Gatherer, OpId, Transfer, Width};
 use crate::vector::Layout;
 
 impl Engine {
     /// Opens a group. It stays open, whatever its parts do, until [`close_group`](Self::close_group).
-    fn open_group(&mut self, at: RemoteAddress, len: u64, notify: u32, end: End) -> Result<u32> {
-        self.check_target(at.owner())?;
+    fn open_group(&mut self, peer: Peer, len: u64, notify: u32, end: End) -> Result<u32> {
         let state = State::Group { left: 1, failed: None, notify };
-        self.ops.insert(Op { peer: at.owner(), len, end, state })
+        self.ops.insert(Op { peer, len, end, state })
     }
 
     fn count_part(&mut self, group: u32, begun: Begun) {
@@ -31,7 +31,7 @@ impl Engine {
     }
 
     /// All parts have begun, or one could not.
-    fn close_group<L: Lower>(&mut self, lower: &mut L, group: u32, begun: Result<()>) -> Result<Begun> {
+    fn close_group<F: Fabric>(&mut self, fabric: &mut F, group: u32, begun: Result<()>) -> Result<Begun> {
         let Some(Op { peer, state: State::Group { left, failed, notify }, .. }) = self.ops.get_mut(group)
         else {
             return begun.map(|()| Begun::Done);
@@ -45,10 +45,10 @@ impl Engine {
         }
         let Some(op) = self.ops.forget(group) else { return begun.map(|()| Begun::Done) };
         begun?;
-        self.notify(lower, peer, notify)?;
+        self.notify(fabric, peer, notify)?;
         self.bump_own(op.end.origin);
         self.bump_own(op.end.completion);
-        self.counters.note_received(op.end.completion.map(Counter::name), peer.task);
+        self.counters.note_received(op.end.completion.map(Counter::name), peer.endpoint.task);
         Ok(Begun::Done)
     }
 
@@ -56,11 +56,11 @@ impl Engine {
     ///
     /// # Errors
     /// What the group ended with, if nobody else is told.
-    pub(super) fn end_part<L: Lower, H: HandlerSet>(
+    pub(super) fn end_part<F: Fabric, H: HandlerSet>(
         &mut self,
         group: u32,
         result: Result<u64>,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let Some(Op { peer, state: State::Group { left, failed, notify }, .. }) = self.ops.get_mut(group)
@@ -76,10 +76,10 @@ impl Engine {
             return Ok(());
         }
         match failed.take() {
-            Some(error) => self.end_op(group, Err(*error), lower, handlers),
+            Some(error) => self.end_op(group, Err(*error), fabric, handlers),
             None => {
-                let notified = self.notify(lower, peer, notify);
-                self.end_op(group, Ok(0), lower, handlers).and(notified)
+                let notified = self.notify(fabric, peer, notify);
+                self.end_op(group, Ok(0), fabric, handlers).and(notified)
             }
         }
     }
@@ -88,9 +88,9 @@ impl Engine {
     ///
     /// # Errors
     /// Sides of different length, a dead target, too many operations, or the first piece could not be begun.
-    pub(crate) fn write_pieces<L: Lower>(
+    pub(crate) fn write_pieces<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         (to, layout): (RemoteAddress, &Layout),
         from: RawPieces<RawBytes>,
         notify: u32,
@@ -98,14 +98,16 @@ impl Engine {
     ) -> Result<Begun> {
         check_lengths(from.len(), layout.len())?;
         refuse_operation_grant(to, layout.len())?;
-        let group = self.open_group(to, layout.len(), notify, end)?;
-        let begun = self.write_each_piece(lower, (to, layout), from, group);
-        self.close_group(lower, group, begun)
+        let peer = self.target(fabric, to.owner())?;
+        let group = self.open_group(peer, layout.len(), notify, end)?;
+        let begun = self.write_each_piece(fabric, peer, (to, layout), from, group);
+        self.close_group(fabric, group, begun)
     }
 
-    fn write_each_piece<L: Lower>(
+    fn write_each_piece<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
+        peer: Peer,
         (to, layout): (RemoteAddress, &Layout),
         from: RawPieces<RawBytes>,
         group: u32,
@@ -115,7 +117,7 @@ impl Engine {
             let Some(bytes) = from.part_at(position, block.len) else { break };
             let key = self.ops.reserve()?;
             let at = to.plus(block.offset);
-            let posted = match lower.write(at, bytes, OpId(key))? {
+            let posted = match fabric.write(at, bytes, OpId(key))? {
                 Transfer::Done => {
                     position += bytes.len() as u64;
                     continue;
@@ -123,14 +125,14 @@ impl Engine {
                 // The region's way, from the first piece on.
                 Transfer::Staged => {
                     let data = PiecesFrom { pieces: Arc::new(from), start: position };
-                    return self.announce_pieces(lower, (to, layout), data, group);
+                    return self.announce_pieces(fabric, peer, (to, layout), data, group);
                 }
                 Transfer::Posted => true,
                 Transfer::Retry => false,
             };
             let end = End { part_of: Some(group), ..End::default() };
             let state = State::Write { bytes, to: at, notify: 0, completion_counter: 0, posted };
-            let op = self.ops.insert(Op { peer: to.owner(), len: bytes.len() as u64, end, state })?;
+            let op = self.ops.insert(Op { peer, len: bytes.len() as u64, end, state })?;
             if !posted {
                 self.retry_later(op);
             }
@@ -141,9 +143,10 @@ impl Engine {
     }
 
     /// There is no way into the memory: the pieces go as few messages, which the engine at the target scatters.
-    fn announce_pieces<L: Lower>(
+    fn announce_pieces<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
+        peer: Peer,
         (to, layout): (RemoteAddress, &Layout),
         mut data: PiecesFrom,
         group: u32,
@@ -152,10 +155,10 @@ impl Engine {
         while data.start < layout.len() {
             let (place, len) = packet::scattered_place(to, layout, data.start, place_max);
             let end = End { part_of: Some(group), ..End::default() };
-            let mut op = Op { peer: to.owner(), len, end, state: State::Fence };
+            let mut op = Op { peer, len, end, state: State::Fence };
             let key = self.ops.reserve()?;
             let part = Data::Gather(Box::new(PiecesOf { from: data.clone(), len }));
-            if let Started::Ongoing = self.announce_placed(lower, key, &mut op, part, &place, (0, 0))? {
+            if let Started::Ongoing = self.announce_placed(fabric, key, &mut op, part, &place, (0, 0))? {
                 let op = self.ops.insert(op)?;
                 self.count_part(group, Begun::Ongoing(op));
             }
@@ -168,16 +171,17 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`write_pieces`](Self::write_pieces).
-    pub(crate) fn read_pieces<L: Lower>(
+    pub(crate) fn read_pieces<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         (from, layout): (RemoteAddress, &Layout),
         to: &RawPieces<RawBuffer>,
         notify: u32,
         end: End,
     ) -> Result<Begun> {
         check_lengths(to.len(), layout.len())?;
-        let group = self.open_group(from, layout.len(), notify, end)?;
+        let peer = self.target(fabric, from.owner())?;
+        let group = self.open_group(peer, layout.len(), notify, end)?;
         let mut begun = Ok(());
         let mut position = 0;
         while let (Ok(()), Some(block)) = (&begun, layout.block_at(position)) {
@@ -185,10 +189,10 @@ impl Engine {
             position += part.len() as u64;
             let end = End { part_of: Some(group), ..End::default() };
             begun = self
-                .read(lower, from.plus(block.offset), part, 0, end)
+                .read(fabric, from.plus(block.offset), part, 0, end)
                 .map(|begun| self.count_part(group, begun));
         }
-        self.close_group(lower, group, begun)
+        self.close_group(fabric, group, begun)
     }
 
     /// Combines each word at `to` with one of `operands`, which are little-endian words of the same width. Each word is updated in
@@ -196,9 +200,9 @@ impl Engine {
     ///
     /// # Errors
     /// Words that are not exposed for writing or not aligned, a dead target, too many operations.
-    pub(crate) fn accumulate<L: Lower>(
+    pub(crate) fn accumulate<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         to: RemoteAddress,
         operands: RawBytes,
         (width, operation): (Width, AtomicOp),
@@ -206,14 +210,16 @@ impl Engine {
         end: End,
     ) -> Result<Begun> {
         refuse_operation_grant(to, operands.len() as u64)?;
-        let group = self.open_group(to, operands.len() as u64, notify, end)?;
-        let begun = self.accumulate_words(lower, to, operands, (width, operation), group);
-        self.close_group(lower, group, begun)
+        let peer = self.target(fabric, to.owner())?;
+        let group = self.open_group(peer, operands.len() as u64, notify, end)?;
+        let begun = self.accumulate_words(fabric, peer, to, operands, (width, operation), group);
+        self.close_group(fabric, group, begun)
     }
 
-    fn accumulate_words<L: Lower>(
+    fn accumulate_words<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
+        peer: Peer,
         to: RemoteAddress,
         operands: RawBytes,
         (width, operation): (Width, AtomicOp),
@@ -230,20 +236,20 @@ impl Engine {
             let word_at = to.plus(at as u64);
             let started = match to.executor {
                 Executor::Owner => Atomic::AtOwner,
-                Executor::Anyone => lower.atomic(word_at, width, operation, OpId(key))?,
+                Executor::Anyone => fabric.atomic(word_at, width, operation, OpId(key))?,
             };
             let posted = match started {
                 Atomic::Done(_) => continue,
                 Atomic::AtOwner => {
                     let code = atomic_code(width, operation);
-                    return self.accumulate_at_owner(lower, word_at, (operands, at), code, group);
+                    return self.accumulate_at_owner(fabric, peer, word_at, (operands, at), code, group);
                 }
                 Atomic::Posted => true,
                 Atomic::Retry => false,
             };
             let end = End { part_of: Some(group), ..End::default() };
             let state = State::Atomic { at: word_at, width, operation, posted };
-            let op = self.ops.insert(Op { peer: to.owner(), len: size as u64, end, state })?;
+            let op = self.ops.insert(Op { peer, len: size as u64, end, state })?;
             if !posted {
                 self.retry_later(op);
             }
@@ -253,9 +259,10 @@ impl Engine {
     }
 
     /// The operands from byte `at` on go to the owner as one message.
-    fn accumulate_at_owner<L: Lower>(
+    fn accumulate_at_owner<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
+        peer: Peer,
         to: RemoteAddress,
         (operands, at): (RawBytes, usize),
         code: u16,
@@ -269,11 +276,11 @@ impl Engine {
             &u64::from(code).to_le_bytes(),
         ]);
         let end = End { part_of: Some(group), ..End::default() };
-        let mut op = Op { peer: to.owner(), len: rest.len() as u64, end, state: State::Fence };
+        let mut op = Op { peer, len: rest.len() as u64, end, state: State::Fence };
         let key = self.ops.reserve()?;
         let operands = Data::Bytes(rest);
         if let Started::Ongoing =
-            self.announce_placed(lower, key, &mut op, operands, place.as_slice(), (0, 0))?
+            self.announce_placed(fabric, key, &mut op, operands, place.as_slice(), (0, 0))?
         {
             let op = self.ops.insert(op)?;
             self.count_part(group, Begun::Ongoing(op));

@@ -28,15 +28,14 @@ mod tally;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::buffer::{
-    Access, Arrived, ExposedRange, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
-};
+use crate::buffer::{Access, Arrived, ExposedRange, ForEngine, Grant, InlineBytes, JobBuffer, RawBuffer};
 use crate::counter::{CounterName, Counters};
-use crate::error::{Error, Outcome, RangeFault, Result};
+use crate::error::{Error, RangeFault, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Ticket};
 use crate::in_handler;
 use crate::task::{Endpoint, TaskId};
-use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
+use crate::transfer::Class;
 
 use cold::Cold;
 pub(crate) use collective::FenceKind;
@@ -64,82 +63,11 @@ const FRONT_BYTES_MAX: usize = UHDR_BYTES_MAX + MessageHead::BYTES_MAX + Announc
 /// Bytes before the user data of a packet that are copied without looking: a head, and a short user header.
 const FRONT_BYTES_USUAL: usize = 32;
 
-/// The level below, as the engine sees it. Its methods promise what those of a fabric with the same names do.
-pub(crate) trait Lower: Grants {
-    /// Sends a packet inside a completion entry.
-    ///
-    /// # Errors
-    /// A dead or unknown target.
-    fn post_inline(&mut self, to: Endpoint, class: Class, label: u16, bytes: &InlineBytes)
-    -> Result<Outcome>;
-
-    /// Sends a packet of `head` and `body`.
-    ///
-    /// # Errors
-    /// A dead or unknown target.
-    fn post_packet(
-        &mut self,
-        to: Endpoint,
-        class: Class,
-        label: u16,
-        head: &[u8],
-        body: &mut impl Body,
-    ) -> Result<Outcome>;
-
-    /// A request of `origin` will never be answered.
-    fn waive(&mut self, origin: Endpoint);
-
-    /// Grants peers access to memory of this task; `None`: not now.
-    ///
-    /// # Errors
-    /// Too many grants.
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>>;
-
-    /// Ends a grant.
-    ///
-    /// # Errors
-    /// There is no such grant.
-    fn revoke(&mut self, grant: Grant) -> Result<Outcome>;
-
-    /// Ends a grant for one operation whose peer may still be copying by it.
-    ///
-    /// # Errors
-    /// There is no such grant.
-    fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome>;
-
-    /// Writes to granted memory of a peer.
-    ///
-    /// # Errors
-    /// A dead or unknown target, or a range that is not granted.
-    fn write(&mut self, to: RemoteAddress, from: RawBytes, op: OpId) -> Result<Transfer>;
-
-    /// Reads granted memory of a peer.
-    ///
-    /// # Errors
-    /// As for [`write`](Self::write).
-    fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
-
-    /// Operates atomically on a word of granted memory of a peer.
-    ///
-    /// # Errors
-    /// As for [`write`](Self::write).
-    fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;
-}
-
-/// This task's own granted memory, as the engine sees it while a packet is looked at.
-pub(crate) trait Grants {
-    /// The memory of a live grant that gives peers all of `access`.
-    ///
-    /// # Errors
-    /// The range is not granted (any more).
-    fn granted(&self, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer>;
-}
-
 /// A packet to be handled.
 #[derive(Debug)]
 pub(crate) struct Packet<'a> {
     /// Who sent it.
-    pub(crate) from: Endpoint,
+    pub(crate) from: Peer,
     /// Which room it took: whether it may be answered.
     pub(crate) class: Class,
     /// Kind and handler.
@@ -172,6 +100,7 @@ pub(crate) enum Due {
 /// The end of a message at the target.
 #[derive(Debug)]
 pub(crate) struct Complete {
+    source: Peer,
     completion: Completion,
     delivered: Delivered,
     class: Class,
@@ -277,7 +206,7 @@ impl Engine {
             attention: false,
             uhdr: UhdrCopy::default(),
             due: None,
-            touched: Touched::new(world.num_tasks, world.contexts_max),
+            touched: Touched::default(),
             pending: Pending::default(),
             ops: Outstanding::default(),
             incoming: Slab::new("unfinished incoming messages"),
@@ -306,7 +235,7 @@ impl Engine {
     }
 
     /// Messages of `peer` that are not finished here.
-    pub(crate) fn unfinished_from(&self, peer: Endpoint) -> u64 {
+    pub(crate) fn unfinished_from(&self, peer: Peer) -> u64 {
         self.unfinished_from.of(peer) as u64
     }
 
@@ -320,9 +249,9 @@ impl Engine {
     /// # Errors
     /// The packet is one that no correct peer sends, or it names something that does not exist here.
     #[inline(always)]
-    pub(crate) fn handle_packet<G: Grants, H: HandlerSet>(
+    pub(crate) fn handle_packet<F: Fabric, H: HandlerSet>(
         &mut self,
-        grants: &G,
+        fabric: &F,
         handlers: &mut H,
         packet: &Packet<'_>,
     ) -> Result<Due> {
@@ -333,11 +262,11 @@ impl Engine {
                     PacketBytes::Inline(bytes) => {
                         let bytes = bytes.as_slice();
                         let all = Arrived::private(bytes);
-                        handle_message(grants, handlers, packet, bytes, all, ticket, &mut self.due)
+                        handle_message(fabric, handlers, packet, bytes, all, ticket, &mut self.due)
                     }
                     PacketBytes::Buffered(all) => {
                         let front = self.uhdr.copy_front(&all);
-                        handle_message(grants, handlers, packet, front, all, ticket, &mut self.due)
+                        handle_message(fabric, handlers, packet, front, all, ticket, &mut self.due)
                     }
                 };
                 match handled {
@@ -347,12 +276,12 @@ impl Engine {
             }
             Kind::Put => match packet.bytes {
                 PacketBytes::Inline(bytes) => {
-                    self.handle_inline_put(grants, packet.from, bytes).map(|()| Due::Nothing)
+                    self.handle_inline_put(fabric, packet.from, bytes).map(|()| Due::Nothing)
                 }
                 PacketBytes::Buffered(_) => Err(malformed(packet.from, "a tiny put that is not tiny")),
             },
             Kind::Notify => self.handle_notify(packet),
-            kind => match self.handle_other(kind, grants, handlers, packet) {
+            kind => match self.handle_other(kind, fabric, handlers, packet) {
                 Ok(due) => Ok(due),
                 Err(error) => self.refuse_packet(packet, error),
             },
@@ -364,28 +293,27 @@ impl Engine {
     /// # Errors
     /// A counter that does not exist, or an answer that could not be sent.
     #[inline(always)]
-    pub(crate) fn carry_out<L: Lower, H: HandlerSet>(
+    pub(crate) fn carry_out<F: Fabric, H: HandlerSet>(
         &mut self,
         due: Due,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         match due {
             Due::Nothing => Ok(()),
-            Due::Complete(complete) => self.complete(complete, lower, handlers),
-            Due::Cold => self.carry_out_cold(lower, handlers),
+            Due::Complete(complete) => self.complete(complete, fabric, handlers),
+            Due::Cold => self.carry_out_cold(fabric, handlers),
         }
     }
 
     #[inline(always)]
-    fn complete<L: Lower, H: HandlerSet>(
+    fn complete<F: Fabric, H: HandlerSet>(
         &mut self,
         complete: Complete,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
-        let Complete { completion, delivered, class, target_counter, completion_counter } = complete;
-        let source = delivered.source;
+        let Complete { source, completion, delivered, class, target_counter, completion_counter } = complete;
         match completion {
             Completion::None => {}
             Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
@@ -398,7 +326,7 @@ impl Engine {
                     answerable: class == Class::Request,
                     reserved: class == Class::Request,
                 };
-                return self.deliver(completion, delivered, tail, lower, handlers);
+                return self.deliver(completion, source, delivered, tail, fabric, handlers);
             }
         }
         let mut result = Ok(());
@@ -406,7 +334,7 @@ impl Engine {
             result = self.bump(CounterName::from_wire(target_counter));
         }
         if class == Class::Request {
-            acknowledge(lower, source, completion_counter)?;
+            acknowledge(fabric, source, completion_counter)?;
         }
         result
     }
@@ -417,25 +345,26 @@ impl Engine {
     /// # Errors
     /// As for [`handle_packet`](Self::handle_packet) and [`carry_out`](Self::carry_out).
     #[inline(always)]
-    pub(crate) fn handle_inline_message<L: Lower, H: HandlerSet>(
+    pub(crate) fn handle_inline_message<F: Fabric, H: HandlerSet>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
-        source: Endpoint,
+        source: Peer,
         class: Class,
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<()> {
         let (head, uhdr, data_at) = match parse_message((source, class), bytes.as_slice()) {
             Ok(parts) => parts,
-            Err(error) => return self.refuse_inline(lower, (source, class), error),
+            Err(error) => return self.refuse_inline(fabric, (source, class), error),
         };
         let here = Arrived::private(bytes.as_slice()).skip(data_at);
         let len = here.len() as u64;
-        let message = Message { source, uhdr, len, here: Some(here), ticket: self.next_ticket };
+        let message =
+            Message { source: source.endpoint, uhdr, len, here: Some(here), ticket: self.next_ticket };
         let answer = match run_header(handlers, label, &message) {
             Ok(answer) => answer,
-            Err(error) => return self.refuse_inline(lower, (source, class), error),
+            Err(error) => return self.refuse_inline(fabric, (source, class), error),
         };
         // A counter that was named and does not exist is told at the end: the message has arrived all the same.
         let mut missing = None;
@@ -443,7 +372,7 @@ impl Engine {
             (&Place::Raw(to), &Completion::MarkRequest(request)) => {
                 forget_plain(answer);
                 let placed = here.copy_to_buffer(to) as u64;
-                handlers.complete_plain_request(request, source, len, placed);
+                handlers.complete_plain_request(request, source.endpoint, len, placed);
             }
             (&Place::Nowhere, &Completion::Bump(counter)) if self.counters.bump(counter.name()) => {
                 forget_plain(answer);
@@ -452,22 +381,22 @@ impl Engine {
                 let counter =
                     if let Completion::Bump(counter) = completion { Some(counter.name()) } else { None };
                 let ExposedRange { grant, offset, len } = range;
-                let Ok(to) = lower.granted(grant, offset, len, Access::OWNER) else {
-                    return self.settle_inline(lower, handlers, (source, class), head, answer, here);
+                let Ok(to) = granted(fabric, grant, offset, len, Access::OWNER) else {
+                    return self.settle_inline(fabric, handlers, (source, class), head, answer, here);
                 };
                 forget_plain(answer);
                 here.copy_to_buffer(to);
                 missing = counter.filter(|&name| !self.counters.bump(name));
             }
             (&Place::Nowhere, &Completion::None) => forget_plain(answer),
-            _ => return self.settle_inline(lower, handlers, (source, class), head, answer, here),
+            _ => return self.settle_inline(fabric, handlers, (source, class), head, answer, here),
         }
         if head.target_counter != 0 {
             let name = CounterName::from_wire(head.target_counter);
             missing = missing.or(name.filter(|&name| !self.counters.bump(name)));
         }
         if class == Class::Request {
-            acknowledge(lower, source, head.completion_counter)?;
+            acknowledge(fabric, source, head.completion_counter)?;
         }
         match missing {
             None => Ok(()),
@@ -477,18 +406,18 @@ impl Engine {
 
     /// The answers that [`handle_inline_message`](Self::handle_inline_message) leaves to the general way.
     #[inline(never)]
-    fn settle_inline<L: Lower, H: HandlerSet>(
+    fn settle_inline<F: Fabric, H: HandlerSet>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
-        (source, class): (Endpoint, Class),
+        (source, class): (Peer, Class),
         head: MessageHead,
         answer: Answer,
         here: Arrived<'_>,
     ) -> Result<()> {
-        match settle(lower, source, class, head, answer, here, &mut self.due) {
-            Ok(due) => self.carry_out(due, lower, handlers),
-            Err(error) => self.refuse_inline(lower, (source, class), error),
+        match settle(fabric, source, class, head, answer, here, &mut self.due) {
+            Ok(due) => self.carry_out(due, fabric, handlers),
+            Err(error) => self.refuse_inline(fabric, (source, class), error),
         }
     }
 
@@ -505,10 +434,10 @@ impl Engine {
     /// # Errors
     /// A range that is not exposed for writing, or a counter that does not exist.
     #[inline(always)]
-    pub(crate) fn handle_inline_put<G: Grants>(
+    pub(crate) fn handle_inline_put<F: Fabric>(
         &mut self,
-        grants: &G,
-        from: Endpoint,
+        fabric: &F,
+        from: Peer,
         bytes: &InlineBytes,
     ) -> Result<()> {
         let mut fields = Fields(bytes.as_slice());
@@ -518,9 +447,9 @@ impl Engine {
         let data = fields.0;
         let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
         if grant.is_for_operation() {
-            return Err(stale(from.task, grant, offset, data.len() as u64));
+            return Err(stale(from.endpoint.task, grant, offset, data.len() as u64));
         }
-        grants.granted(grant, offset, data.len() as u64, Access::WRITE)?.fill_from(data);
+        granted(fabric, grant, offset, data.len() as u64, Access::WRITE)?.fill_from(data);
         match CounterName::from_wire(counter as u32) {
             Some(name) if !self.counters.bump(name) => Err(unknown_counter(name)),
             _ => Ok(()),
@@ -542,17 +471,21 @@ impl Engine {
 
 /// Answers a request: bumps the counter that its origin waits on, or says that nobody will answer.
 #[inline(always)]
-fn acknowledge<L: Lower>(lower: &mut L, origin: Endpoint, completion_counter: u32) -> Result<()> {
+fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32) -> Result<()> {
     if completion_counter == 0 {
-        lower.waive(origin);
+        fabric.waive(origin.index);
         return Ok(());
     }
     let mut packet = InlineBytes::new();
     let fitted = packet.push(&completion_counter.to_le_bytes());
     debug_assert!(fitted, "four bytes fit into an empty packet");
     // An answer has its room reserved: it is never put off.
-    let _ =
-        lower.post_inline(origin, Class::Answer, packet::label(Kind::CounterAck, HandlerId(0)), &packet)?;
+    let _ = fabric.post_inline(
+        origin.index,
+        Class::Answer,
+        packet::label(Kind::CounterAck, HandlerId(0)),
+        &packet,
+    )?;
     Ok(())
 }
 
@@ -564,7 +497,7 @@ fn forget_plain(answer: Answer) {
 
 /// What a message says before its data: the head, and where the data begin.
 #[inline(always)]
-fn parse_message(packet: (Endpoint, Class), front: &[u8]) -> Result<(MessageHead, &[u8], usize)> {
+fn parse_message(packet: (Peer, Class), front: &[u8]) -> Result<(MessageHead, &[u8], usize)> {
     let Some(head) = MessageHead::parse(front) else {
         return Err(malformed(packet.0, "a message shorter than its head"));
     };
@@ -592,8 +525,8 @@ fn run_header<H: HandlerSet>(handlers: &mut H, label: u16, message: &Message<'_>
 
 /// A whole message: `front` is its beginning in private memory (all of it, if it came inline).
 #[inline(always)]
-fn handle_message<G: Grants, H: HandlerSet>(
-    grants: &G,
+fn handle_message<F: Fabric, H: HandlerSet>(
+    fabric: &F,
     handlers: &mut H,
     packet: &Packet<'_>,
     front: &[u8],
@@ -604,16 +537,16 @@ fn handle_message<G: Grants, H: HandlerSet>(
     let (head, uhdr, data_at) = parse_message((packet.from, packet.class), front)?;
     let here = all.skip(data_at);
     let len = here.len() as u64;
-    let message = Message { source: packet.from, uhdr, len, here: Some(here), ticket };
+    let message = Message { source: packet.from.endpoint, uhdr, len, here: Some(here), ticket };
     let answer = run_header(handlers, packet.label, &message)?;
-    settle(grants, packet.from, packet.class, head, answer, here, due)
+    settle(fabric, packet.from, packet.class, head, answer, here, due)
 }
 
 /// Places the data of a whole message as its header handler has answered.
 #[inline(always)]
-fn settle<G: Grants>(
-    grants: &G,
-    source: Endpoint,
+fn settle<F: Fabric>(
+    fabric: &F,
+    source: Peer,
     class: Class,
     head: MessageHead,
     answer: Answer,
@@ -626,7 +559,7 @@ fn settle<G: Grants>(
         Place::Nowhere => 0,
         Place::Raw(to) => here.copy_to_buffer(to),
         Place::Exposed(ExposedRange { grant, offset, len }) => {
-            here.copy_to_buffer(grants.granted(grant, offset, len, Access::OWNER)?)
+            here.copy_to_buffer(granted(fabric, grant, offset, len, Access::OWNER)?)
         }
         Place::Owned(mut to) => {
             let placed = here.copy_to(&mut to);
@@ -634,12 +567,12 @@ fn settle<G: Grants>(
             placed
         }
         Place::Sink(mut sink) => {
-            user_code(source, "sink", || sink.take(0, here))?;
+            user_code(source.endpoint, "sink", || sink.take(0, here))?;
             here.len()
         }
         Place::Scatter(mut scatter) => {
             let len = here.len().min(usize::try_from(scatter.len()).unwrap_or(usize::MAX));
-            let owned = |grant, offset, len| grants.granted(grant, offset, len, Access::OWNER);
+            let owned = |grant, offset, len| granted(fabric, grant, offset, len, Access::OWNER);
             scatter.put(owned, 0, here.take(len))?;
             buffer = scatter.into_buffer();
             len
@@ -652,17 +585,31 @@ fn settle<G: Grants>(
     let len = here.len() as u64;
     Ok(Due::Complete(Complete {
         completion,
-        delivered: Delivered { source, len, placed: placed as u64, buffer, outcome: Ok(()) },
+        source,
+        delivered: Delivered { source: source.endpoint, len, placed: placed as u64, buffer, outcome: Ok(()) },
         class,
         target_counter: head.target_counter,
         completion_counter: head.completion_counter,
     }))
 }
 
+/// The memory of an own grant. Data that arrive go to what the program has exposed, never to what it has lent to an operation: a
+/// header handler may have made the grant up.
+///
+/// # Errors
+/// The grant does not give `access`, or is one of an operation where the owner asks for a place.
+#[inline(always)]
+fn granted<F: Fabric>(fabric: &F, grant: Grant, offset: u64, len: u64, access: Access) -> Result<RawBuffer> {
+    if access == Access::OWNER && grant.is_for_operation() {
+        return Err(stale(fabric.endpoint().task, grant, offset, len));
+    }
+    fabric.granted(grant, offset, len, access, ForEngine(()))
+}
+
 #[cold]
 #[inline(never)]
-fn malformed(peer: Endpoint, what: &str) -> Error {
-    Error::Protocol { peer, what: what.to_owned() }
+fn malformed(peer: Peer, what: &str) -> Error {
+    Error::Protocol { peer: peer.endpoint, what: what.to_owned() }
 }
 
 /// Runs code of the program: communicating calls are refused meanwhile, and a panic ends the operation, not the engine.
@@ -710,7 +657,7 @@ fn for_programs(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> Res
 #[cold]
 #[inline(never)]
 fn malformed_grant(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> Error {
-    stale(packet.from.task, grant, offset, len)
+    stale(packet.from.endpoint.task, grant, offset, len)
 }
 
 #[cold]

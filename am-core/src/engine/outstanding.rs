@@ -3,17 +3,17 @@
 //! A record keeps the user's memory in use until it ends, and it ends exactly once: by an answer of the peer, by the fabric's
 //! completion, or by the peer's death. A record that somebody waits for stays, ended, until its result is taken.
 
+use super::Engine;
 use super::packet::{self, FIRST, Kind, pack};
 use super::reassembly::Ranges;
 use super::slab::Slab;
 use super::statistics::Statistics;
 use super::tally::Tally;
-use super::{Engine, Lower};
 use crate::buffer::{Grant, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::{Delivered, HandlerSet};
-use crate::task::Endpoint;
 use crate::transfer::{AtomicOp, Class, Gatherer, Width};
 
 /// Where the user data of a message come from.
@@ -62,7 +62,7 @@ impl End {
 /// An operation under way.
 #[derive(Debug)]
 pub(crate) struct Op {
-    pub(crate) peer: Endpoint,
+    pub(crate) peer: Peer,
     pub(crate) len: u64,
     pub(crate) end: End,
     pub(crate) state: State,
@@ -154,7 +154,7 @@ impl Outstanding {
     ///
     /// # Errors
     /// Too many operations.
-    pub(crate) fn insert_ended(&mut self, peer: Endpoint, result: Result<u64>) -> Result<u32> {
+    pub(crate) fn insert_ended(&mut self, peer: Peer, result: Result<u64>) -> Result<u32> {
         let state = State::Ended(result.map_err(Box::new));
         self.insert(Op { peer, len: 0, end: End::held(), state })
     }
@@ -175,12 +175,12 @@ impl Outstanding {
     }
 
     /// The operation that `peer` claims is its and this task's.
-    pub(crate) fn with_peer(&mut self, key: u32, peer: Endpoint) -> Option<&mut Op> {
+    pub(crate) fn with_peer(&mut self, key: u32, peer: Peer) -> Option<&mut Op> {
         self.ops.get_mut(key).filter(|op| op.peer == peer)
     }
 
     /// Whether anything that a fence waits for is under way to `peer`.
-    pub(crate) fn is_busy(&self, peer: Endpoint) -> bool {
+    pub(crate) fn is_busy(&self, peer: Peer) -> bool {
         self.unfinished.has(peer)
     }
 
@@ -264,34 +264,34 @@ impl Engine {
     ///
     /// # Errors
     /// The operation's own error, if nobody else is told of it.
-    pub(crate) fn end_op<L: Lower, H: HandlerSet>(
+    pub(crate) fn end_op<F: Fabric, H: HandlerSet>(
         &mut self,
         key: u32,
         result: Result<u64>,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let ended_well = result.is_ok();
         let Some((mut op, result)) = self.ops.end(key, result) else { return Ok(()) };
         if let State::Announced { grant: Some(grant), .. } = op.state {
             // A grant for one operation: its only user is done with it (or dead), so this is Done at once.
-            let _ = lower.revoke(grant)?;
+            let _ = fabric.revoke(grant)?;
         }
         Statistics::add(&mut self.statistics.operations_ended, 1);
         if ended_well {
             self.bump_own(op.end.origin);
             self.bump_own(op.end.completion);
-            self.counters.note_received(op.end.completion.map(Counter::name), op.peer.task);
+            self.counters.note_received(op.end.completion.map(Counter::name), op.peer.endpoint.task);
         }
         if let Some(group) = op.end.part_of {
-            return self.end_part(group, result.unwrap_or(Ok(0)), lower, handlers);
+            return self.end_part(group, result.unwrap_or(Ok(0)), fabric, handlers);
         }
         match (op.end.request, result) {
             (_, None) => Ok(()),
             (None, Some(result)) => result.map(|_| ()),
             (Some(request), Some(result)) => {
                 let delivered = Delivered {
-                    source: op.peer,
+                    source: op.peer.endpoint,
                     len: op.len,
                     placed: if ended_well { op.len } else { 0 },
                     buffer: op.end.keep.take(),
@@ -305,30 +305,30 @@ impl Engine {
 
     /// Gives up an operation on borrowed memory whose caller unwinds: what has not been sent ends now, what was announced is
     /// withdrawn and ends by the target's answer, what is being copied ends when it is.
-    pub(crate) fn give_up<L: Lower, H: HandlerSet>(&mut self, key: u32, lower: &mut L, handlers: &mut H) {
+    pub(crate) fn give_up<F: Fabric, H: HandlerSet>(&mut self, key: u32, fabric: &mut F, handlers: &mut H) {
         let Some(op) = self.ops.get(key) else { return };
         let peer = op.peer;
         if let State::Group { .. } = op.state {
             for part in self.ops.keys(|op| op.end.part_of == Some(key)) {
-                self.give_up(part, lower, handlers);
+                self.give_up(part, fabric, handlers);
             }
             return;
         }
-        let withdrawn = || Err(Error::Refused { target: peer, why: Refusal::Withdrawn });
+        let withdrawn = || Err(Error::Refused { target: peer.endpoint, why: Refusal::Withdrawn });
         match op.state {
             State::Queued(_) => {
                 self.pending.forget(peer, key);
                 // Its error is for whoever waits for it.
-                let _ = self.end_op(key, withdrawn(), lower, handlers);
+                let _ = self.end_op(key, withdrawn(), fabric, handlers);
             }
             State::Write { posted: false, .. } | State::Read { posted: false, .. } => {
                 self.retries.retain(|&retried| retried != key);
-                let _ = self.end_op(key, withdrawn(), lower, handlers);
+                let _ = self.end_op(key, withdrawn(), fabric, handlers);
             }
             State::Announced { pieces: None, .. } => {
                 let label = packet::label(Kind::Withdraw, FIRST);
                 // A target that is dead has ended the operation already.
-                let _ = self.send_control(lower, peer, Class::Request, label, pack([&key.to_le_bytes()]));
+                let _ = self.send_control(fabric, peer, Class::Request, label, pack([&key.to_le_bytes()]));
             }
             _ => {}
         }

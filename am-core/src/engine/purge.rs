@@ -12,8 +12,9 @@ use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, SECOND, THIRD, pack};
 use super::reassembly::Stage;
 use super::segment::Stream;
-use super::{Cold, Due, Engine, Lower, Packet, answers, malformed};
+use super::{Cold, Due, Engine, Packet, answers, malformed};
 use crate::error::{Error, Outcome, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
 use crate::task::{Endpoint, TaskId};
 use crate::transfer::Class;
@@ -22,9 +23,9 @@ use crate::transfer::Class;
 #[derive(Debug, Default)]
 pub(crate) struct Purges {
     /// Peers that new operations are refused with.
-    refused: Vec<Endpoint>,
+    refused: Vec<Peer>,
     /// Peers from which nothing is taken until they have answered so many purges.
-    silenced: Vec<(Endpoint, u32)>,
+    silenced: Vec<(Peer, u32)>,
     /// Operations that end when nobody copies by their grant any more, and who has purged them.
     closing: Vec<(u32, TaskId)>,
 }
@@ -39,13 +40,13 @@ impl Purges {
         !self.closing.is_empty()
     }
 
-    pub(super) fn refuses(&self, peer: Endpoint) -> bool {
+    pub(super) fn refuses(&self, peer: Peer) -> bool {
         self.refused.contains(&peer)
     }
 
     /// Nothing will come from a dead task.
     pub(super) fn forget(&mut self, is_gone: impl Fn(Endpoint) -> bool) {
-        self.silenced.retain(|(peer, _)| !is_gone(*peer));
+        self.silenced.retain(|(peer, _)| !is_gone(peer.endpoint));
     }
 }
 
@@ -54,22 +55,22 @@ impl Engine {
     ///
     /// # Errors
     /// The first error of an operation that reports it nowhere else, other than that it was purged.
-    pub(crate) fn purge<L: Lower, H: HandlerSet>(
+    pub(crate) fn purge<F: Fabric, H: HandlerSet>(
         &mut self,
-        peer: Endpoint,
-        lower: &mut L,
+        peer: Peer,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let own = self.own.task;
-        let ended = self.end_all_with(peer, own, lower, handlers);
+        let ended = self.end_all_with(peer, own, fabric, handlers);
         if !self.purges.refused.contains(&peer) {
             self.purges.refused.push(peer);
             self.pending.block();
         }
         // To itself, and to the dead, there is nothing to tell.
-        if peer != self.own && !self.is_gone(peer) {
+        if peer.endpoint != self.own && !self.is_gone(peer.endpoint) {
             let label = packet::label(Kind::Withdraw, SECOND);
-            self.send_control(lower, peer, Class::Request, label, pack([]))?;
+            self.send_control(fabric, peer, Class::Request, label, pack([]))?;
             match self.purges.silenced.iter_mut().find(|(silenced, _)| *silenced == peer) {
                 Some((_, answers)) => *answers += 1,
                 None => self.purges.silenced.push((peer, 1)),
@@ -80,7 +81,7 @@ impl Engine {
     }
 
     /// Allows operations with `peer` again; whether they were refused.
-    pub(crate) fn resume(&mut self, peer: Endpoint) -> bool {
+    pub(crate) fn resume(&mut self, peer: Peer) -> bool {
         let Some(at) = self.purges.refused.iter().position(|&refused| refused == peer) else { return false };
         self.purges.refused.swap_remove(at);
         self.pending.unblock();
@@ -88,7 +89,7 @@ impl Engine {
     }
 
     /// Whether this packet belongs to operations that are over. Its place goes back; if it is a request, it is waived.
-    pub(crate) fn is_stale(&self, from: Endpoint, label: u16) -> bool {
+    pub(crate) fn is_stale(&self, from: Peer, label: u16) -> bool {
         let is_of_purge = Kind::of(label) == Kind::Withdraw && packet::handler_of(label) != FIRST;
         !is_of_purge && self.purges.silenced.iter().any(|&(silenced, _)| silenced == from)
     }
@@ -114,38 +115,38 @@ impl Engine {
     }
 
     /// A peer has given up everything with this task.
-    pub(super) fn be_purged<L: Lower, H: HandlerSet>(
+    pub(super) fn be_purged<F: Fabric, H: HandlerSet>(
         &mut self,
-        peer: Endpoint,
-        lower: &mut L,
+        peer: Peer,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
-        let ended = self.end_all_with(peer, peer.task, lower, handlers);
+        let ended = self.end_all_with(peer, peer.endpoint.task, fabric, handlers);
         let label = packet::label(Kind::Withdraw, THIRD);
-        ended.and(self.send_control(lower, peer, Class::Answer, label, pack([])))
+        ended.and(self.send_control(fabric, peer, Class::Answer, label, pack([])))
     }
 
-    fn end_all_with<L: Lower, H: HandlerSet>(
+    fn end_all_with<F: Fabric, H: HandlerSet>(
         &mut self,
-        peer: Endpoint,
+        peer: Peer,
         by: TaskId,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
-        let purged = || Error::Purged { task: peer.task, by };
-        self.counters.note_purged(peer.task);
+        let purged = || Error::Purged { task: peer.endpoint.task, by };
+        self.counters.note_purged(peer.endpoint.task);
         self.pending.drop_for_purge(peer);
         // What was owed to the peer is owed no more, and its reserved places are free.
         for stream in self.streams.iter() {
             if let Stream::Serve(serve) = stream
                 && serve.origin == peer
             {
-                lower.waive(peer);
+                fabric.waive(peer.index);
             }
         }
         self.drop_streams(|endpoint| endpoint == peer);
         for fence in self.fences.extract_if(.., |fence| fence.origin() == peer) {
-            lower.waive(fence.origin());
+            fabric.waive(fence.origin().index);
         }
         self.forget_owed(peer);
         let incoming: Vec<u32> = self
@@ -159,14 +160,14 @@ impl Engine {
         for key in incoming {
             if let Some(incoming) = self.incoming.get_mut(key) {
                 if std::mem::take(&mut incoming.tail.reserved) {
-                    lower.waive(peer);
+                    fabric.waive(peer.index);
                 }
                 incoming.tail.op = 0;
                 incoming.tail.target_counter = 0;
                 incoming.tail.completion_counter = 0;
                 incoming.tail.answerable = false;
             }
-            result = result.and(self.fail_incoming(key, purged(), lower, handlers));
+            result = result.and(self.fail_incoming(key, purged(), fabric, handlers));
         }
         for key in self.ops.keys(|op| op.peer == peer && !op.is_posted() && !op.is_over()) {
             let grant = match self.ops.get(key).map(|op| &op.state) {
@@ -174,14 +175,14 @@ impl Engine {
                 _ => None,
             };
             if let Some(grant) = grant
-                && lower.revoke_in_use(grant)? == Outcome::Retry
+                && fabric.revoke_in_use(grant)? == Outcome::Retry
             {
                 self.purges.closing.push((key, by));
                 self.busy = true;
                 continue;
             }
             self.forget_grant(key);
-            result = result.and(self.end_op(key, Err(purged()), lower, handlers));
+            result = result.and(self.end_op(key, Err(purged()), fabric, handlers));
         }
         // A purge is the program's own doing: it is no news that its operations have ended by it.
         match result {
@@ -201,25 +202,26 @@ impl Engine {
     ///
     /// # Errors
     /// What an operation ends with, if nobody else is told.
-    pub(super) fn work_on_closing<L: Lower, H: HandlerSet>(
+    pub(super) fn work_on_closing<F: Fabric, H: HandlerSet>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<bool> {
         let mut moved = false;
         for (key, by) in std::mem::take(&mut self.purges.closing) {
             let Some(op) = self.ops.get(key) else { continue };
-            let (task, State::Announced { grant: Some(grant), .. }) = (op.peer.task, &op.state) else {
+            let (task, State::Announced { grant: Some(grant), .. }) = (op.peer.endpoint.task, &op.state)
+            else {
                 continue;
             };
-            if lower.revoke_in_use(*grant)? == Outcome::Retry {
+            if fabric.revoke_in_use(*grant)? == Outcome::Retry {
                 self.purges.closing.push((key, by));
                 continue;
             }
             moved = true;
             self.forget_grant(key);
             let purged = Error::Purged { task, by };
-            match self.end_op(key, Err(purged), lower, handlers) {
+            match self.end_op(key, Err(purged), fabric, handlers) {
                 Err(Error::Purged { .. }) | Ok(()) => {}
                 Err(error) => return Err(error),
             }

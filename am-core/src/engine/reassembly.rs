@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use crate::buffer::{Access, Arrived, ExposedRange, Grant, JobBuffer, RawBuffer};
 use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::{Completion, Place};
-use crate::task::Endpoint;
 
-use super::Grants;
+use super::granted;
 
 /// Which bytes of a range have come: disjoint intervals, sorted, touching ones joined.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ pub(crate) enum Stage {
 /// A message that is not whole yet, or has no place yet.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    pub(crate) source: Endpoint,
+    pub(crate) source: Peer,
     /// Bytes of user data that the origin has.
     pub(crate) len: u64,
     /// Bytes of them that have room here.
@@ -116,7 +116,7 @@ impl Incoming {
     ///
     /// # Errors
     /// The place is not exposed any more.
-    pub(crate) fn put<G: Grants>(&mut self, grants: &G, offset: u64, bytes: Arrived<'_>) -> Result<()> {
+    pub(crate) fn put<F: Fabric>(&mut self, fabric: &F, offset: u64, bytes: Arrived<'_>) -> Result<()> {
         let room = self.room.saturating_sub(offset);
         let bytes = bytes.take(usize::try_from(room).unwrap_or(usize::MAX));
         if bytes.is_empty() {
@@ -136,14 +136,14 @@ impl Incoming {
             }
             Place::Exposed(ExposedRange { grant, offset: start, .. }) => {
                 let at = start.wrapping_add(offset);
-                let to = grants.granted(*grant, at, bytes.len() as u64, Access::OWNER)?;
+                let to = granted(fabric, *grant, at, bytes.len() as u64, Access::OWNER)?;
                 bytes.copy_to_buffer(to);
             }
             Place::Scatter(scatter) => {
-                let owned = |grant, offset, len| grants.granted(grant, offset, len, Access::OWNER);
+                let owned = |grant, offset, len| granted(fabric, grant, offset, len, Access::OWNER);
                 scatter.put(owned, offset, bytes)?;
             }
-            Place::Sink(sink) => super::user_code(self.source, "sink", || sink.take(offset, bytes))?,
+            Place::Sink(sink) => super::user_code(self.source.endpoint, "sink", || sink.take(offset, bytes))?,
         }
         Ok(())
     }
@@ -152,13 +152,13 @@ impl Incoming {
     ///
     /// # Errors
     /// The place is not exposed any more.
-    pub(crate) fn part<G: Grants>(&self, grants: &G, offset: u64, len: u64) -> Result<Option<RawBuffer>> {
+    pub(crate) fn part<F: Fabric>(&self, fabric: &F, offset: u64, len: u64) -> Result<Option<RawBuffer>> {
         Ok(match &self.place {
             Place::Nowhere | Place::Later => None,
             Place::Raw(to) => to.part(offset as usize, len as usize),
             Place::Owned(to) => to.raw().part(offset as usize, len as usize),
             Place::Exposed(ExposedRange { grant, offset: start, .. }) => {
-                Some(grants.granted(*grant, start.wrapping_add(offset), len, Access::OWNER)?)
+                Some(granted(fabric, *grant, start.wrapping_add(offset), len, Access::OWNER)?)
             }
             Place::Sink(_) | Place::Scatter(_) => {
                 self.bounce.as_ref().and_then(|bounce| bounce.raw().part(0, len as usize))

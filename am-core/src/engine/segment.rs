@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use super::outstanding::{Data, State};
 use super::packet::{self, FIRST, Kind, PIECE_HEAD_BYTES, SECOND, pack};
 use super::statistics::Statistics;
-use super::{Engine, Lower};
+use super::{Engine, granted};
 use crate::buffer::{Access, Grant};
 use crate::error::{Outcome, Refusal, Result};
-use crate::task::Endpoint;
+use crate::fabric::{Fabric, Peer};
 use crate::transfer::{Class, Gathered};
 
 /// Packets of one stream in one call, at most, before the next stream has its turn.
@@ -26,7 +26,7 @@ pub(crate) enum Stream {
 /// A get that this task serves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Serve {
-    pub(crate) origin: Endpoint,
+    pub(crate) origin: Peer,
     pub(crate) op: u32,
     pub(crate) grant: Grant,
     pub(crate) offset: u64,
@@ -51,13 +51,13 @@ impl Engine {
     ///
     /// # Errors
     /// A stream that can't go on.
-    pub(crate) fn work_on_streams<L: Lower>(&mut self, lower: &mut L) -> Result<bool> {
+    pub(crate) fn work_on_streams<F: Fabric>(&mut self, fabric: &mut F) -> Result<bool> {
         let mut moved = false;
         for _ in 0..self.streams.len() {
             let Some(mut stream) = self.streams.pop_front() else { break };
             let turn = match &mut stream {
-                Stream::Message(op) => self.send_pieces(lower, *op),
-                Stream::Serve(serve) => self.serve_pieces(lower, serve),
+                Stream::Message(op) => self.send_pieces(fabric, *op),
+                Stream::Serve(serve) => self.serve_pieces(fabric, serve),
             };
             moved |= matches!(turn, Ok(Turn::Finished | Turn::More));
             if let Ok(Turn::More | Turn::NoRoom) = turn {
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     /// The last piece is a request: the target has to answer that the message is whole.
-    fn send_pieces<L: Lower>(&mut self, lower: &mut L, op: u32) -> Result<Turn> {
+    fn send_pieces<F: Fabric>(&mut self, fabric: &mut F, op: u32) -> Result<Turn> {
         let piece_bytes = self.piece_bytes();
         for _ in 0..PACKETS_A_TURN {
             let Some(record) = self.ops.get_mut(op) else { return Ok(Turn::Finished) };
@@ -97,12 +97,12 @@ impl Engine {
                     let mut part = bytes
                         .part(pieces.sent as usize, len as usize)
                         .expect("the room that was accepted is at most the message's length");
-                    lower.post_packet(target, class, label, &head, &mut part)?
+                    fabric.post_packet(target.index, class, label, &head, &mut part)?
                 }
                 Data::Gather(gatherer) => {
                     let mut part =
                         Gathered { gatherer: &mut **gatherer, offset: pieces.sent, len: len as usize };
-                    lower.post_packet(target, class, label, &head, &mut part)?
+                    fabric.post_packet(target.index, class, label, &head, &mut part)?
                 }
             };
             if outcome == Outcome::Retry {
@@ -116,22 +116,22 @@ impl Engine {
     }
 
     /// Each piece is checked anew: the region may have been taken back meanwhile.
-    fn serve_pieces<L: Lower>(&mut self, lower: &mut L, serve: &mut Serve) -> Result<Turn> {
+    fn serve_pieces<F: Fabric>(&mut self, fabric: &mut F, serve: &mut Serve) -> Result<Turn> {
         let piece_bytes = self.piece_bytes();
         for _ in 0..PACKETS_A_TURN {
             let len = (serve.len - serve.sent).min(piece_bytes);
             if len == 0 {
                 let done = pack([&serve.op.to_le_bytes(), &serve.len.to_le_bytes()]);
                 let label = packet::label(Kind::Told, FIRST);
-                self.send_control(lower, serve.origin, Class::Answer, label, done)?;
+                self.send_control(fabric, serve.origin, Class::Answer, label, done)?;
                 self.bump_claimed(serve.counter)?;
                 return Ok(Turn::Finished);
             }
             let at = serve.offset.wrapping_add(serve.sent);
-            let part = match lower.granted(serve.grant, at, len, Access::READ) {
+            let part = match granted(fabric, serve.grant, at, len, Access::READ) {
                 Ok(part) => part,
                 Err(error) => {
-                    self.refuse(lower, serve.origin, Class::Answer, serve.op, Refusal::of(&error))?;
+                    self.refuse(fabric, serve.origin, Class::Answer, serve.op, Refusal::of(&error))?;
                     return Err(error);
                 }
             };
@@ -140,7 +140,9 @@ impl Engine {
             head[4..].copy_from_slice(&serve.sent.to_le_bytes());
             let label = packet::label(Kind::Piece, SECOND);
             let mut body = part.as_bytes();
-            if lower.post_packet(serve.origin, Class::OneWay, label, &head, &mut body)? == Outcome::Retry {
+            if fabric.post_packet(serve.origin.index, Class::OneWay, label, &head, &mut body)?
+                == Outcome::Retry
+            {
                 Statistics::add(&mut self.statistics.retries, 1);
                 return Ok(Turn::NoRoom);
             }
@@ -151,7 +153,7 @@ impl Engine {
     }
 
     /// Drops the streams to endpoints for which `is_meant` holds.
-    pub(crate) fn drop_streams(&mut self, is_meant: impl Fn(Endpoint) -> bool) {
+    pub(crate) fn drop_streams(&mut self, is_meant: impl Fn(Peer) -> bool) {
         let ops = &self.ops;
         self.streams.retain(|stream| match stream {
             Stream::Message(op) => ops.get(*op).is_some_and(|op| !is_meant(op.peer)),

@@ -6,14 +6,15 @@ use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES,
 use super::pending::{Front, Queued};
 use super::reassembly::Ranges;
 use super::statistics::Statistics;
-use super::{Engine, FRONT_BYTES_MAX, Lower};
+use super::{Engine, FRONT_BYTES_MAX};
 use smallvec::SmallVec;
 
 use crate::buffer::{Access, Executor, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
 use crate::counter::Counter;
 use crate::error::{Error, Outcome, Result};
+use crate::fabric::{Fabric, Peer};
 use crate::handler::{HandlerId, HandlerSet};
-use crate::task::Endpoint;
+use crate::task::{Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, Gathered, Gatherer, OpId, Transfer, Width};
 
 /// A message to be sent.
@@ -102,23 +103,23 @@ impl Engine {
     ///
     /// # Errors
     /// An unknown or dead target, a user header that is too long, too many operations.
-    pub(crate) fn send_message<L: Lower, G: Gatherer + 'static>(
+    pub(crate) fn send_message<F: Fabric, G: Gatherer + 'static>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         outgoing: Outgoing<'_>,
         source: Source<G>,
         end: End,
     ) -> Result<Begun> {
-        self.check_target(outgoing.target)?;
+        let target = self.target(fabric, outgoing.target)?;
         if !self.is_whole(&outgoing, source.len()) {
-            return self.announce(lower, outgoing, source.into_data(), end);
+            return self.announce(fabric, target, outgoing, source.into_data(), end);
         }
-        let (target, class) = (outgoing.target, outgoing.class());
+        let class = outgoing.class();
         let label = packet::label(Kind::Message, outgoing.handler);
         let mut front = FrontBytes::default();
         front.fill(outgoing.head(), None, outgoing.uhdr, self.uhdr_bytes_max())?;
         let mut source = source;
-        if !self.pending.has(target) && source.post(lower, target, class, label, &front)? != Outcome::Retry {
+        if !self.pending.has(target) && source.post(fabric, target, class, label, &front)? != Outcome::Retry {
             self.touched.mark(target);
             self.bump_own(end.origin);
             return Ok(Begun::Done);
@@ -132,44 +133,47 @@ impl Engine {
     }
 
     /// Announces a message: the target fetches its data, or asks for them.
-    fn announce<L: Lower>(
+    fn announce<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
+        target: Peer,
         outgoing: Outgoing<'_>,
         data: Data,
         end: End,
     ) -> Result<Begun> {
-        let (target, len) = (outgoing.target, data.len());
+        let len = data.len();
         if outgoing.uhdr.len() > self.uhdr_bytes_max() {
             return Err(Error::UserHeaderTooLong { len: outgoing.uhdr.len(), max: self.uhdr_bytes_max() });
         }
         let grant = match &data {
             Data::Bytes(bytes) if len > 0 => {
-                lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
+                fabric.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
             }
             _ => None,
         };
         let state = State::Announced { data, grant, pieces: None };
         let op = self.ops.insert(Op { peer: target, len, end, state });
-        let sent = op.and_then(|op| self.send_announcement(lower, outgoing, Announcement { len, op, grant }));
+        let sent = op
+            .and_then(|op| self.send_announcement(fabric, target, outgoing, Announcement { len, op, grant }));
         if let (Err(_), Some(grant)) = (&sent, grant) {
-            let _ = lower.revoke(grant)?;
+            let _ = fabric.revoke(grant)?;
         }
         sent.map(Begun::Ongoing)
     }
 
-    fn send_announcement<L: Lower>(
+    fn send_announcement<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
+        target: Peer,
         outgoing: Outgoing<'_>,
         announcement: Announcement,
     ) -> Result<u32> {
-        let (target, op) = (outgoing.target, announcement.op);
+        let op = announcement.op;
         let label = packet::label(Kind::Request, outgoing.handler);
         let uhdr_max = FRONT_BYTES_MAX;
         let mut front = FrontBytes::default();
         front.fill(outgoing.head(), Some(announcement), outgoing.uhdr, uhdr_max)?;
-        match self.send_front(lower, target, Class::Request, label, front.as_slice()) {
+        match self.send_front(fabric, target, Class::Request, label, front.as_slice()) {
             Ok(()) => Ok(op),
             Err(error) => {
                 drop(self.ops.forget(op));
@@ -183,30 +187,29 @@ impl Engine {
     ///
     /// # Errors
     /// A range that is not exposed for writing, a dead target, too many operations.
-    pub(crate) fn write<L: Lower>(
+    pub(crate) fn write<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         to: RemoteAddress,
         bytes: RawBytes,
         notify: u32,
         completion_counter: u32,
         end: End,
     ) -> Result<Begun> {
-        let (peer, len) = (to.owner(), bytes.len() as u64);
-        self.check_target(peer)?;
+        let (peer, len) = (self.target(fabric, to.owner())?, bytes.len() as u64);
         refuse_operation_grant(to, len)?;
         let key = self.ops.reserve()?;
-        let transfer = lower.write(to, bytes, OpId(key))?;
+        let transfer = fabric.write(to, bytes, OpId(key))?;
         if transfer == Transfer::Done {
-            self.notify(lower, peer, notify)?;
+            self.notify(fabric, peer, notify)?;
             self.bump_own(end.origin);
             self.bump_own(end.completion);
-            self.counters.note_received(end.completion.map(Counter::name), peer.task);
+            self.counters.note_received(end.completion.map(Counter::name), peer.endpoint.task);
             return Ok(Begun::Done);
         }
         let state = State::Write { bytes, to, notify, completion_counter, posted: false };
         let mut op = Op { peer, len, end, state };
-        let started = self.written(lower, key, &mut op, transfer)?;
+        let started = self.written(fabric, key, &mut op, transfer)?;
         self.begun(op, started)
     }
 
@@ -214,34 +217,32 @@ impl Engine {
     ///
     /// # Errors
     /// A range that is not exposed for reading, a dead target, too many operations.
-    pub(crate) fn read<L: Lower>(
+    pub(crate) fn read<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         from: RemoteAddress,
         to: RawBuffer,
         notify: u32,
         end: End,
     ) -> Result<Begun> {
-        let (peer, len) = (from.owner(), to.len() as u64);
-        self.check_target(peer)?;
+        let (peer, len) = (self.target(fabric, from.owner())?, to.len() as u64);
         refuse_operation_grant(from, len)?;
-        self.begin(lower, Op { peer, len, end, state: State::Read { from, to, notify, posted: false } })
+        self.begin(fabric, Op { peer, len, end, state: State::Read { from, to, notify, posted: false } })
     }
 
     /// Operates atomically on a word of a peer's exposed memory. The result is the old value.
     ///
     /// # Errors
     /// A word that is not exposed for writing or not aligned, a dead target, too many operations.
-    pub(crate) fn atomic<L: Lower>(
+    pub(crate) fn atomic<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         at: RemoteAddress,
         width: Width,
         operation: AtomicOp,
         end: End,
     ) -> Result<Begun> {
-        let (peer, size) = (at.owner(), width.bytes());
-        self.check_target(peer)?;
+        let (peer, size) = (self.target(fabric, at.owner())?, width.bytes());
         refuse_operation_grant(at, size)?;
         if !has_operation(width, operation) {
             return Err(Error::NoSuchOperation {
@@ -250,13 +251,13 @@ impl Engine {
             });
         }
         let state = State::Atomic { at, width, operation, posted: false };
-        self.begin(lower, Op { peer, len: size, end, state })
+        self.begin(fabric, Op { peer, len: size, end, state })
     }
 
     /// Starts an operation of the fabric, and records it unless it is over at once and nobody waits.
-    fn begin<L: Lower>(&mut self, lower: &mut L, mut op: Op) -> Result<Begun> {
+    fn begin<F: Fabric>(&mut self, fabric: &mut F, mut op: Op) -> Result<Begun> {
         let key = self.ops.reserve()?;
-        let started = self.start(lower, key, &mut op)?;
+        let started = self.start(fabric, key, &mut op)?;
         self.begun(op, started)
     }
 
@@ -265,7 +266,7 @@ impl Engine {
             Started::Over(value) => {
                 self.bump_own(op.end.origin);
                 self.bump_own(op.end.completion);
-                self.counters.note_received(op.end.completion.map(Counter::name), op.peer.task);
+                self.counters.note_received(op.end.completion.map(Counter::name), op.peer.endpoint.task);
                 // Only an rmw has a value that somebody will ask for.
                 match op.state {
                     State::Atomic { .. } if op.end.held => {
@@ -284,16 +285,16 @@ impl Engine {
     }
 
     /// Asks the fabric to carry out an operation; what the owner has to do itself is sent to it.
-    fn start<L: Lower>(&mut self, lower: &mut L, key: u32, op: &mut Op) -> Result<Started> {
+    fn start<F: Fabric>(&mut self, fabric: &mut F, key: u32, op: &mut Op) -> Result<Started> {
         let peer = op.peer;
         match op.state {
             State::Write { bytes, to, .. } => {
-                let transfer = lower.write(to, bytes, OpId(key))?;
-                self.written(lower, key, op, transfer)
+                let transfer = fabric.write(to, bytes, OpId(key))?;
+                self.written(fabric, key, op, transfer)
             }
-            State::Read { from, to, notify, ref mut posted } => match lower.read(from, to, OpId(key))? {
+            State::Read { from, to, notify, ref mut posted } => match fabric.read(from, to, OpId(key))? {
                 Transfer::Done => {
-                    self.notify(lower, peer, notify)?;
+                    self.notify(fabric, peer, notify)?;
                     Ok(Started::Over(0))
                 }
                 Transfer::Posted => {
@@ -312,12 +313,12 @@ impl Engine {
                         &key.to_le_bytes(),
                         &notify.to_le_bytes(),
                     ]);
-                    self.ask(lower, peer, FIRST, ask)
+                    self.ask(fabric, peer, FIRST, ask)
                 }
             },
             State::Atomic { at, width, operation, ref mut posted } => {
                 let started = match at.executor {
-                    Executor::Anyone => lower.atomic(at, width, operation, OpId(key))?,
+                    Executor::Anyone => fabric.atomic(at, width, operation, OpId(key))?,
                     Executor::Owner => Atomic::AtOwner,
                 };
                 match started {
@@ -337,7 +338,7 @@ impl Engine {
                             &first.to_le_bytes(),
                             &second.to_le_bytes(),
                         ]);
-                        self.ask(lower, peer, HandlerId(atomic_code(width, operation)), ask)
+                        self.ask(fabric, peer, HandlerId(atomic_code(width, operation)), ask)
                     }
                 }
             }
@@ -346,9 +347,9 @@ impl Engine {
     }
 
     /// What follows from the outcome of a write.
-    fn written<L: Lower>(
+    fn written<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         key: u32,
         op: &mut Op,
         transfer: Transfer,
@@ -359,13 +360,13 @@ impl Engine {
         };
         match transfer {
             Transfer::Done => {
-                self.notify(lower, peer, notify)?;
+                self.notify(fabric, peer, notify)?;
                 Ok(Started::Over(0))
             }
             // Bytes are in place before a packet that is sent later is seen: the notice need not wait.
             Transfer::Posted => {
                 *posted = true;
-                self.notify(lower, peer, notify)?;
+                self.notify(fabric, peer, notify)?;
                 Ok(Started::Ongoing)
             }
             Transfer::Retry => Ok(Started::NoRoom),
@@ -376,27 +377,27 @@ impl Engine {
                     &to.offset.to_le_bytes(),
                 ]);
                 let counters = (notify, completion_counter);
-                self.announce_placed(lower, key, op, Data::Bytes(bytes), place.as_slice(), counters)
+                self.announce_placed(fabric, key, op, Data::Bytes(bytes), place.as_slice(), counters)
             }
         }
     }
 
-    fn ask<L: Lower>(
+    fn ask<F: Fabric>(
         &mut self,
-        lower: &mut L,
-        owner: Endpoint,
+        fabric: &mut F,
+        owner: Peer,
         what: HandlerId,
         ask: InlineBytes,
     ) -> Result<Started> {
-        self.send_control(lower, owner, Class::Request, packet::label(Kind::Ask, what), ask)?;
+        self.send_control(fabric, owner, Class::Request, packet::label(Kind::Ask, what), ask)?;
         Ok(Started::Ongoing)
     }
 
     /// A put to memory that there is no way into, or an accumulation for the owner, becomes a message that the engine at the
     /// target places: `place` says where.
-    pub(super) fn announce_placed<L: Lower>(
+    pub(super) fn announce_placed<F: Fabric>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         key: u32,
         op: &mut Op,
         data: Data,
@@ -405,7 +406,7 @@ impl Engine {
     ) -> Result<Started> {
         let grant = match &data {
             Data::Bytes(bytes) if !bytes.is_empty() => {
-                lower.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
+                fabric.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
             }
             _ => None,
         };
@@ -430,21 +431,21 @@ impl Engine {
         self.busy = true;
     }
 
-    pub(super) fn notify<L: Lower>(&mut self, lower: &mut L, target: Endpoint, counter: u32) -> Result<()> {
+    pub(super) fn notify<F: Fabric>(&mut self, fabric: &mut F, target: Peer, counter: u32) -> Result<()> {
         if counter == 0 {
             return Ok(());
         }
         let label = packet::label(Kind::Notify, FIRST);
-        self.send_control(lower, target, Class::OneWay, label, pack([&counter.to_le_bytes()]))
+        self.send_control(fabric, target, Class::OneWay, label, pack([&counter.to_le_bytes()]))
     }
 
     /// Tries again what the fabric had no room for; whether anything went.
     ///
     /// # Errors
     /// What an operation ends with, if nobody else is told.
-    pub(crate) fn work_on_retries<L: Lower, H: HandlerSet>(
+    pub(crate) fn work_on_retries<F: Fabric, H: HandlerSet>(
         &mut self,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<bool> {
         let mut moved = false;
@@ -457,7 +458,7 @@ impl Engine {
                 end: std::mem::take(&mut op.end),
                 state: std::mem::replace(&mut op.state, State::Fence),
             };
-            let started = self.start(lower, key, &mut taken);
+            let started = self.start(fabric, key, &mut taken);
             if let Some(op) = self.ops.get_mut(key) {
                 op.state = taken.state;
                 op.end = taken.end;
@@ -468,8 +469,8 @@ impl Engine {
                     break;
                 }
                 Ok(Started::Ongoing) => {}
-                Ok(Started::Over(value)) => self.end_op(key, Ok(value), lower, handlers)?,
-                Err(error) => self.end_op(key, Err(error), lower, handlers)?,
+                Ok(Started::Over(value)) => self.end_op(key, Ok(value), fabric, handlers)?,
+                Err(error) => self.end_op(key, Err(error), fabric, handlers)?,
             }
             moved = true;
         }
@@ -477,32 +478,32 @@ impl Engine {
     }
 
     /// The fabric has ended an operation that it had accepted.
-    pub(crate) fn handle_completed<L: Lower, H: HandlerSet>(
+    pub(crate) fn handle_completed<F: Fabric, H: HandlerSet>(
         &mut self,
         op: OpId,
         result: Result<u64>,
-        lower: &mut L,
+        fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
         let Some(record) = self.ops.get(op.0) else { return Ok(()) };
         match record.state {
             State::Fetch { incoming, len } => {
                 drop(self.ops.forget(op.0));
-                self.handle_fetched_part(&*lower, incoming, len, result);
+                self.handle_fetched_part(&*fabric, incoming, len, result);
                 Ok(())
             }
             State::Read { notify, .. } => {
                 let peer = record.peer;
-                let left = if result.is_ok() { self.notify(lower, peer, notify) } else { Ok(()) };
-                self.end_op(op.0, result, lower, handlers).and(left)
+                let left = if result.is_ok() { self.notify(fabric, peer, notify) } else { Ok(()) };
+                self.end_op(op.0, result, fabric, handlers).and(left)
             }
-            _ => self.end_op(op.0, result, lower, handlers),
+            _ => self.end_op(op.0, result, fabric, handlers),
         }
     }
 
     /// The endpoint of `task` that this context talks with: the one with its own number.
     #[inline(always)]
-    pub(crate) fn peer(&self, task: crate::task::TaskId) -> Endpoint {
+    pub(crate) fn endpoint_of(&self, task: TaskId) -> Endpoint {
         Endpoint::new(task, self.own.context)
     }
 
@@ -517,17 +518,16 @@ impl Engine {
         endpoint.check(self.num_tasks, self.contexts_max)
     }
 
+    /// The peer that a new operation names.
+    ///
     /// # Errors
     /// An endpoint that the job does not have, whose task has died, or with which operations were purged.
-    pub(crate) fn check_target(&self, target: Endpoint) -> Result<()> {
-        self.check_exists(target)?;
-        if self.purges.refuses(target) {
+    pub(crate) fn target<F: Fabric>(&self, fabric: &mut F, target: Endpoint) -> Result<Peer> {
+        let peer = fabric.peer(target)?;
+        if self.purges.refuses(peer) {
             return Err(Error::Purged { task: target.task, by: self.own.task });
         }
-        match self.gone(target) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        self.gone(target).map_or(Ok(peer), Err)
     }
 }
 
@@ -573,10 +573,10 @@ impl<G: Gatherer + 'static> Source<G> {
     }
 
     /// One packet with all of the data; inside an entry if they fit.
-    fn post<L: Lower>(
+    fn post<F: Fabric>(
         &mut self,
-        lower: &mut L,
-        target: Endpoint,
+        fabric: &mut F,
+        target: Peer,
         class: Class,
         label: u16,
         front: &FrontBytes,
@@ -585,28 +585,28 @@ impl<G: Gatherer + 'static> Source<G> {
             Self::Bytes(bytes) => {
                 let mut inline = InlineBytes::new();
                 if inline.push(front.as_slice()) && inline.push_raw(*bytes) {
-                    return lower.post_inline(target, class, label, &inline);
+                    return fabric.post_inline(target.index, class, label, &inline);
                 }
-                post_body(lower, target, class, label, front, bytes)
+                post_body(fabric, target, class, label, front, bytes)
             }
             Self::Gather(gatherer) => {
                 let len = gatherer.len() as usize;
                 let mut body = Gathered { gatherer, offset: 0, len };
-                post_body(lower, target, class, label, front, &mut body)
+                post_body(fabric, target, class, label, front, &mut body)
             }
         }
     }
 }
 
-fn post_body<L: Lower>(
-    lower: &mut L,
-    target: Endpoint,
+fn post_body<F: Fabric>(
+    fabric: &mut F,
+    target: Peer,
     class: Class,
     label: u16,
     front: &FrontBytes,
     body: &mut impl Body,
 ) -> Result<Outcome> {
-    lower.post_packet(target, class, label, front.as_slice(), body)
+    fabric.post_packet(target.index, class, label, front.as_slice(), body)
 }
 
 /// Programs may not name a grant that was given for one operation.

@@ -1,84 +1,73 @@
-//! How many of something each endpoint has; endpoints with none cost nothing.
+//! Counts and marks for each peer, found by the fabric's number of it.
 
-use std::collections::HashMap;
+use crate::fabric::Peer;
 
-use crate::task::Endpoint;
-
-/// A count for each endpoint.
+/// A count for each peer.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(HashMap<Endpoint, usize>);
+pub(crate) struct Tally(Vec<usize>);
 
 impl Tally {
-    pub(crate) fn add(&mut self, endpoint: Endpoint) {
-        *self.0.entry(endpoint).or_insert(0) += 1;
+    pub(crate) fn add(&mut self, peer: Peer) {
+        let index = peer.index.0 as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, 0);
+        }
+        self.0[index] += 1;
     }
 
-    pub(crate) fn subtract(&mut self, endpoint: Endpoint) {
-        if let Some(count) = self.0.get_mut(&endpoint) {
-            *count -= 1;
-            if *count == 0 {
-                self.0.remove(&endpoint);
-            }
+    pub(crate) fn subtract(&mut self, peer: Peer) {
+        if let Some(count) = self.0.get_mut(peer.index.0 as usize) {
+            *count = count.saturating_sub(1);
         }
     }
 
-    pub(crate) fn of(&self, endpoint: Endpoint) -> usize {
-        self.0.get(&endpoint).copied().unwrap_or(0)
+    pub(crate) fn of(&self, peer: Peer) -> usize {
+        self.0.get(peer.index.0 as usize).copied().unwrap_or(0)
     }
 
-    pub(crate) fn has(&self, endpoint: Endpoint) -> bool {
-        self.0.contains_key(&endpoint)
+    pub(crate) fn has(&self, peer: Peer) -> bool {
+        self.of(peer) > 0
     }
 }
 
-/// The endpoints that packets were sent to since the last fence.
+/// The peers that packets were sent to since the last fence.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
-    /// For each task, one bit a context.
-    contexts: Vec<u16>,
-    contexts_max: u8,
+    marks: Vec<bool>,
+    /// Those marked, in the order of their first packets.
+    list: Vec<Peer>,
 }
 
-/// Contexts of a task that have a bit.
-const BITS: u8 = 16;
-
 impl Touched {
-    pub(crate) fn new(num_tasks: u32, contexts_max: u8) -> Self {
-        assert!(contexts_max <= BITS, "a fabric has at most {BITS} contexts a task (`Limits::contexts_max`)");
-        Self { contexts: vec![0; num_tasks as usize], contexts_max }
-    }
-
-    /// A few instructions: the message path calls this for each packet, before the fabric refuses an endpoint that the job cannot
-    /// have. Such a one leaves no mark.
+    /// A few instructions: the message path calls this for each packet.
     #[inline(always)]
-    pub(crate) fn mark(&mut self, endpoint: Endpoint) {
-        if let Some((contexts, bit)) = self.bit(endpoint) {
-            *contexts |= bit;
+    pub(crate) fn mark(&mut self, peer: Peer) {
+        if self.marks.get(peer.index.0 as usize) != Some(&true) {
+            self.mark_first(peer);
         }
     }
 
-    /// The endpoints marked so far.
-    pub(crate) fn list(&self) -> Vec<Endpoint> {
-        let mut list = Vec::new();
-        for (task, contexts) in (0..).zip(&self.contexts) {
-            for context in (0..BITS).filter(|bit| contexts & 1 << bit != 0) {
-                list.push(Endpoint::new(crate::task::TaskId(task), crate::task::ContextNumber(context)));
-            }
+    #[cold]
+    #[inline(never)]
+    fn mark_first(&mut self, peer: Peer) {
+        let index = peer.index.0 as usize;
+        if index >= self.marks.len() {
+            self.marks.resize(index + 1, false);
         }
-        list
+        self.marks[index] = true;
+        self.list.push(peer);
     }
 
-    /// Takes the mark off one endpoint.
-    pub(crate) fn clear(&mut self, endpoint: Endpoint) {
-        if let Some((contexts, bit)) = self.bit(endpoint) {
-            *contexts &= !bit;
-        }
+    /// The peers marked so far.
+    pub(crate) fn list(&self) -> Vec<Peer> {
+        self.list.clone()
     }
 
-    #[inline(always)]
-    fn bit(&mut self, endpoint: Endpoint) -> Option<(&mut u16, u16)> {
-        let context = endpoint.context.0;
-        let contexts = self.contexts.get_mut(endpoint.task.index())?;
-        (context < self.contexts_max).then_some((contexts, 1 << (context % BITS)))
+    /// Takes the mark off one peer.
+    pub(crate) fn clear(&mut self, peer: Peer) {
+        if let Some(mark) = self.marks.get_mut(peer.index.0 as usize) {
+            *mark = false;
+            self.list.retain(|&other| other != peer);
+        }
     }
 }

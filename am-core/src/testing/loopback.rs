@@ -25,7 +25,7 @@ use crate::buffer::{
     RemoteAddress,
 };
 use crate::error::{Outcome, Result};
-use crate::fabric::{Arrival, Event, Fabric, Limits, Payload, Traffic, Waker};
+use crate::fabric::{Arrival, Event, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -136,19 +136,25 @@ impl Loopback {
     /// Posts a packet if there is room; `bytes` is asked for only then.
     fn post(
         &mut self,
-        to: Endpoint,
+        PeerIndex(to): PeerIndex,
         class: Class,
         label: u16,
         bytes: impl FnOnce() -> Bytes,
     ) -> Result<Outcome> {
+        let to = TaskId(to);
         // The sender has one thread, so the room that it has seen stays.
-        if self.network.lock().has_room(self.own, to, class)? == Outcome::Retry {
+        if self.network.lock().has_room(self.own, endpoint(to), class)? == Outcome::Retry {
             return Ok(Outcome::Retry);
         }
         let bytes = bytes();
-        self.network.lock().post(self.own, to.task, class, label, bytes);
-        self.network.notify(to.task);
+        self.network.lock().post(self.own, to, class, label, bytes);
+        self.network.notify(to);
         Ok(Outcome::Done)
+    }
+
+    fn give_back(&mut self, sender: TaskId, class: Class) {
+        self.network.lock().release(self.own, sender, class);
+        self.network.notify(sender);
     }
 }
 
@@ -157,28 +163,16 @@ impl Loopback {
 #[allow(unsafe_code, reason = "the promise of every fabric")]
 unsafe impl KeepsPromises for Loopback {}
 
-impl Fabric for Loopback {
-    fn endpoint(&self) -> Endpoint {
-        endpoint(self.own)
-    }
-
-    fn num_tasks(&self) -> u32 {
-        self.config.tasks
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            contexts_max: CONTEXTS_MAX,
-            packet_bytes_max: self.config.packet_bytes_max,
-            credits: self.config.credits,
-            requests_max: self.config.requests_max,
-            read_bytes_max: u64::MAX,
-        }
+impl Post for Loopback {
+    /// A task has one context, so its number is the peer's.
+    fn peer(&mut self, endpoint: Endpoint) -> Result<Peer> {
+        endpoint.check(self.config.tasks, CONTEXTS_MAX)?;
+        Ok(peer(endpoint.task))
     }
 
     fn post_inline(
         &mut self,
-        to: Endpoint,
+        to: PeerIndex,
         class: Class,
         label: u16,
         bytes: &InlineBytes,
@@ -188,7 +182,7 @@ impl Fabric for Loopback {
 
     fn post_packet(
         &mut self,
-        to: Endpoint,
+        to: PeerIndex,
         class: Class,
         label: u16,
         head: &[u8],
@@ -203,12 +197,14 @@ impl Fabric for Loopback {
     }
 
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
-        match self.network.lock().poll(self.own)? {
+        let polled = self.network.lock().poll(self.own)?;
+        match polled {
             Polled::Event(event) => Some(event),
             Polled::Packet { from, class, label, bytes } => {
                 let payload = match bytes {
                     Bytes::Inline(bytes) => {
                         *inline = bytes;
+                        self.give_back(from, class);
                         Payload::Inline
                     }
                     Bytes::Buffered(bytes) => {
@@ -219,7 +215,7 @@ impl Fabric for Loopback {
                         Payload::Buffered { place, len }
                     }
                 };
-                Some(Event::Arrival(Arrival { from: endpoint(from), class, label, payload }))
+                Some(Event::Arrival(Arrival { from: peer(from), class, label, payload }))
             }
         }
     }
@@ -238,11 +234,17 @@ impl Fabric for Loopback {
             // Overwritten, so that a view kept too long shows.
             let mut bytes = self.held.remove(&place).expect("an arrival is released once");
             bytes.fill(0xDD);
+            self.give_back(arrival.from.endpoint.task, arrival.class);
         }
-        self.network.lock().release(self.own, arrival.from.task, arrival.class);
-        self.network.notify(arrival.from.task);
     }
 
+    fn waive(&mut self, PeerIndex(origin): PeerIndex) {
+        self.network.lock().waive(self.own, TaskId(origin));
+        self.network.notify(TaskId(origin));
+    }
+}
+
+impl Memory for Loopback {
     fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
         Ok(JobBuffer::zeroed(len))
     }
@@ -257,11 +259,6 @@ impl Fabric for Loopback {
 
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
         self.network.lock().revoke_in_use(self.own, grant)
-    }
-
-    fn waive(&mut self, origin: Endpoint) {
-        self.network.lock().waive(self.own, origin.task);
-        self.network.notify(origin.task);
     }
 
     fn granted(
@@ -293,6 +290,26 @@ impl Fabric for Loopback {
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
         self.network.lock().atomic(self.own, Job::Atomic { at, width, operation }, op)
     }
+}
+
+impl World for Loopback {
+    fn endpoint(&self) -> Endpoint {
+        endpoint(self.own)
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.config.tasks
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            contexts_max: CONTEXTS_MAX,
+            packet_bytes_max: self.config.packet_bytes_max,
+            credits: self.config.credits,
+            requests_max: self.config.requests_max,
+            read_bytes_max: u64::MAX,
+        }
+    }
 
     fn wait(&mut self, _polls: u32, limit: Duration) {
         self.network.sleep(self.own, limit);
@@ -311,8 +328,8 @@ impl Fabric for Loopback {
         Ok(())
     }
 
-    fn traffic(&self, peer: Endpoint) -> Traffic {
-        self.network.lock().traffic(self.own, peer.task)
+    fn traffic(&self, PeerIndex(peer): PeerIndex) -> Traffic {
+        self.network.lock().traffic(self.own, TaskId(peer))
     }
 
     fn fail(&mut self, why: &str) {
@@ -340,4 +357,8 @@ const CONTEXTS_MAX: u8 = 1;
 /// That one.
 fn endpoint(task: TaskId) -> Endpoint {
     Endpoint::new(task, ContextNumber(0))
+}
+
+fn peer(task: TaskId) -> Peer {
+    Peer { endpoint: endpoint(task), index: PeerIndex(task.0) }
 }

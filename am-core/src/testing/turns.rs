@@ -16,7 +16,7 @@ use crate::buffer::{
     RemoteAddress,
 };
 use crate::error::{Outcome, Result};
-use crate::fabric::{Arrival, Event, Fabric, Limits, Traffic, Waker};
+use crate::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Post, Traffic, Waker, World};
 use crate::task::{Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -222,22 +222,14 @@ fn words<T: std::fmt::Debug>(result: &Result<T>) -> String {
 #[allow(unsafe_code, reason = "the promise of every fabric")]
 unsafe impl<F: Fabric> KeepsPromises for InTurn<F> {}
 
-impl<F: Fabric> Fabric for InTurn<F> {
-    fn endpoint(&self) -> Endpoint {
-        self.fabric.endpoint()
-    }
-
-    fn num_tasks(&self) -> u32 {
-        self.fabric.num_tasks()
-    }
-
-    fn limits(&self) -> Limits {
-        self.fabric.limits()
+impl<F: Fabric> Post for InTurn<F> {
+    fn peer(&mut self, endpoint: Endpoint) -> Result<Peer> {
+        self.fabric.peer(endpoint)
     }
 
     fn post_inline(
         &mut self,
-        to: Endpoint,
+        to: PeerIndex,
         class: Class,
         label: u16,
         bytes: &InlineBytes,
@@ -250,7 +242,7 @@ impl<F: Fabric> Fabric for InTurn<F> {
 
     fn post_packet(
         &mut self,
-        to: Endpoint,
+        to: PeerIndex,
         class: Class,
         label: u16,
         head: &[u8],
@@ -280,6 +272,13 @@ impl<F: Fabric> Fabric for InTurn<F> {
         self.fabric.release(arrival);
     }
 
+    fn waive(&mut self, origin: PeerIndex) {
+        self.turn.begin();
+        self.fabric.waive(origin);
+    }
+}
+
+impl<F: Fabric> Memory for InTurn<F> {
     fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
         self.turn.begin();
         self.fabric.alloc(len)
@@ -300,11 +299,6 @@ impl<F: Fabric> Fabric for InTurn<F> {
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
         self.turn.begin();
         self.fabric.revoke_in_use(grant)
-    }
-
-    fn waive(&mut self, origin: Endpoint) {
-        self.turn.begin();
-        self.fabric.waive(origin);
     }
 
     fn granted(
@@ -338,6 +332,20 @@ impl<F: Fabric> Fabric for InTurn<F> {
         self.turn.note(("atomic", at.to_bytes(), format!("{operation:?}"), words(&done)), 0);
         done
     }
+}
+
+impl<F: Fabric> World for InTurn<F> {
+    fn endpoint(&self) -> Endpoint {
+        self.fabric.endpoint()
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.fabric.num_tasks()
+    }
+
+    fn limits(&self) -> Limits {
+        self.fabric.limits()
+    }
 
     fn wait(&mut self, polls: u32, _limit: Duration) {
         self.turn.begin();
@@ -359,7 +367,7 @@ impl<F: Fabric> Fabric for InTurn<F> {
         self.fabric.ring(to)
     }
 
-    fn traffic(&self, peer: Endpoint) -> Traffic {
+    fn traffic(&self, peer: PeerIndex) -> Traffic {
         self.fabric.traffic(peer)
     }
 

@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::progress::Port;
 
 /// How two elements are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +113,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("accumulate")?;
         let op = Cell::new(self.begin_accumulate(to, values, how, options)?);
         self.wait_begun(&op)?;
-        self.wait_sent(to.owner())
+        let owner = self.fabric.peer(to.owner())?;
+        self.wait_sent(owner)
     }
 
     /// As [`accumulate`](Self::accumulate), and does not wait: `None` if all elements are updated, else
@@ -152,14 +152,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let operands = kept.raw().as_bytes();
         let end = End { origin: options.origin, completion: options.completion, ..End::held() };
         let notify = CounterName::to_wire(options.target);
-        let begun = self.engine.accumulate(
-            &mut Port(&mut self.fabric),
-            to,
-            operands,
-            (T::WIDTH, operation),
-            notify,
-            end,
-        )?;
+        let begun =
+            self.engine.accumulate(&mut self.fabric, to, operands, (T::WIDTH, operation), notify, end)?;
         let Begun::Ongoing(key) = begun else { return Ok(None) };
         // The operands are the operation's own, whatever ends this call.
         self.engine.ops.keep(key, kept);

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::{Endpoint, TaskId};
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -47,10 +46,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             let distance = distance as u32;
             let count = distance.min(tasks - distance);
             let known: Vec<TaskId> = (0..count).map(|i| TaskId(ahead(me, i, tasks))).collect();
-            let before = self.engine.peer(TaskId(ahead(me, tasks - distance, tasks)));
-            self.engine.send_exchange(&mut Port(&mut self.fabric), before, epoch, &known)?;
+            let before = self.engine.endpoint_of(TaskId(ahead(me, tasks - distance, tasks)));
+            let before = self.fabric.peer(before)?;
+            self.engine.send_exchange(&mut self.fabric, before, epoch, &known)?;
             let wanted = move || (0..count).map(move |i| TaskId(ahead(ahead(me, distance, tasks), i, tasks)));
-            let from = self.engine.peer(TaskId(ahead(me, distance, tasks)));
+            let from = self.engine.endpoint_of(TaskId(ahead(me, distance, tasks)));
             self.wait_quietly(|context| match context.engine.gone(from) {
                 _ if context.engine.exchange_has(epoch, wanted()) => Ok(true),
                 Some(error) => Err(error),

@@ -8,10 +8,9 @@ use crate::counter::{Counter, CounterName};
 use crate::engine::packet::{self, Kind};
 use crate::engine::{Begun, End, NoGatherer, Outgoing, Source};
 use crate::error::{Outcome, Result};
-use crate::fabric::Fabric;
+use crate::fabric::{Class, Fabric, PeerIndex};
 use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::{Endpoint, Target};
 use crate::transfer::Gatherer;
 
@@ -71,18 +70,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             && !options.announce
             && self.engine.pending.is_clear()
         {
-            let (target, class) = (outgoing.target, outgoing.class());
+            let (target, class) = (self.fabric.peer(outgoing.target)?, outgoing.class());
             let label = packet::label(Kind::Message, handler);
             self.engine.touched.mark(target);
             if inline.push(udata) {
-                if self.fabric.post_inline(target, class, label, &inline)? == Outcome::Retry {
-                    self.amsend_when_there_is_room(outgoing, label, &inline)?;
+                if self.fabric.post_inline(target.index, class, label, &inline)? == Outcome::Retry {
+                    self.amsend_when_there_is_room(target.index, class, label, &inline)?;
                 }
                 self.engine.bump_own(options.origin);
                 return Ok(());
             }
             if self.engine.is_whole(&outgoing, udata.len() as u64)
-                && self.fabric.post_packet(target, class, label, inline.as_slice(), &mut &*udata)?
+                && self.fabric.post_packet(target.index, class, label, inline.as_slice(), &mut &*udata)?
                     == Outcome::Done
             {
                 self.engine.bump_own(options.origin);
@@ -96,12 +95,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline(never)]
     fn amsend_when_there_is_room(
         &mut self,
-        outgoing: Outgoing<'_>,
+        target: PeerIndex,
+        class: Class,
         label: u16,
         inline: &InlineBytes,
     ) -> Result<()> {
         let mut polls = 0;
-        while self.fabric.post_inline(outgoing.target, outgoing.class(), label, inline)? == Outcome::Retry {
+        while self.fabric.post_inline(target, class, label, inline)? == Outcome::Retry {
             self.wait_for_room(&mut polls)?;
         }
         Ok(())
@@ -113,7 +113,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let start = |context: &mut Self, bytes: RawBytes| {
             let end = End { origin, ..End::held() };
             let source = Source::<NoGatherer>::Bytes(bytes);
-            let begun = context.engine.send_message(&mut Port(&mut context.fabric), outgoing, source, end)?;
+            let begun = context.engine.send_message(&mut context.fabric, outgoing, source, end)?;
             if let Begun::Ongoing(key) = begun {
                 op.set(Some(key));
             }
@@ -154,13 +154,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             && !options.announce
             && self.engine.pending.is_clear()
         {
-            let class = outgoing.class();
+            let (target, class) = (self.fabric.peer(target)?, outgoing.class());
             let label = packet::label(Kind::Message, handler);
             self.engine.touched.mark(target);
             let posted = if inline.push_raw(udata) {
-                self.fabric.post_inline(target, class, label, &inline)?
+                self.fabric.post_inline(target.index, class, label, &inline)?
             } else if self.engine.is_whole(&outgoing, udata.len() as u64) {
-                self.fabric.post_packet(target, class, label, inline.as_slice(), &mut { udata })?
+                self.fabric.post_packet(target.index, class, label, inline.as_slice(), &mut { udata })?
             } else {
                 Outcome::Retry
             };
@@ -176,7 +176,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// request is reported in every case: as withdrawn, or as the message ends.
     pub fn give_up(&mut self, request: u64) {
         for op in self.engine.ops.keys(|op| op.end.request == Some(request)) {
-            self.engine.give_up(op, &mut Port(&mut self.fabric), &mut self.handlers);
+            self.engine.give_up(op, &mut self.fabric, &mut self.handlers);
         }
     }
 
@@ -207,7 +207,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         request: Option<u64>,
     ) -> Result<Outcome> {
         let end = End { origin, request, ..End::default() };
-        match self.engine.send_message(&mut Port(&mut self.fabric), outgoing, source, end)? {
+        match self.engine.send_message(&mut self.fabric, outgoing, source, end)? {
             Begun::Done => Ok(Outcome::Done),
             Begun::Ongoing(_) => Ok(Outcome::Posted),
         }
@@ -221,7 +221,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// with, if `completion` does not take it.
     pub fn accept(&mut self, ticket: Ticket, place: Place, completion: Completion) -> Result<()> {
         in_handler::check("accept")?;
-        self.engine.accept(ticket, place, completion, &mut Port(&mut self.fabric), &mut self.handlers)
+        self.engine.accept(ticket, place, completion, &mut self.fabric, &mut self.handlers)
     }
 
     /// Refuses a message that a header handler has answered with [`Place::Later`]: its origin's operation ends with an error.
@@ -230,6 +230,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A ticket that names no waiting message, a call inside a handler.
     pub fn refuse(&mut self, ticket: Ticket) -> Result<()> {
         in_handler::check("refuse")?;
-        self.engine.refuse_ticket(ticket, &mut Port(&mut self.fabric))
+        self.engine.refuse_ticket(ticket, &mut self.fabric)
     }
 }

@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::Endpoint;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -50,8 +49,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     fn fence(&mut self, target: Option<Endpoint>, kind: FenceKind) -> Result<()> {
         let targets = match target {
             Some(target) => {
-                self.engine.check_target(target)?;
-                vec![target]
+                vec![self.engine.target(&mut self.fabric, target)?]
             }
             None => self.engine.touched.list(),
         };
@@ -61,12 +59,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut asked = Vec::with_capacity(targets.len());
         let mut result = Ok(());
         for &target in &targets {
-            if self.engine.is_dead(target.task) {
+            if self.engine.is_dead(target.endpoint.task) {
                 continue;
             }
             // Nobody can say whether what was sent to a closed context was done.
-            let begun = match self.engine.gone(target) {
-                None => self.engine.begin_fence(&mut Port(&mut self.fabric), target, kind),
+            let begun = match self.engine.gone(target.endpoint) {
+                None => self.engine.begin_fence(&mut self.fabric, target, kind),
                 Some(error) => Err(error),
             };
             match begun {
@@ -86,9 +84,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let (own, tasks) = (self.task().0, self.num_tasks());
         let number = self.engine.enter_barrier();
         for round in (0..u32::BITS).take_while(|&round| 1u64 << round < u64::from(tasks)) {
-            let next = self.engine.peer(crate::task::TaskId(ahead(own, 1 << round, tasks)));
-            self.engine.notify_barrier(&mut Port(&mut self.fabric), next, round)?;
-            let before = self.engine.peer(crate::task::TaskId(ahead(own, tasks - (1 << round), tasks)));
+            let next = self.engine.endpoint_of(crate::task::TaskId(ahead(own, 1 << round, tasks)));
+            let next = self.fabric.peer(next)?;
+            self.engine.notify_barrier(&mut self.fabric, next, round)?;
+            let before =
+                self.engine.endpoint_of(crate::task::TaskId(ahead(own, tasks - (1 << round), tasks)));
             self.wait_quietly(|context| match context.engine.gone(before) {
                 _ if context.engine.barrier_noticed(number, round) => Ok(true),
                 Some(error) => Err(error),

@@ -10,7 +10,6 @@ use crate::error::{Outcome, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::progress::Port;
 
 /// The counters of a get, each optional.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +41,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         })?;
         self.progress_in_passing();
         // The notice for the target counter may still wait for room.
-        self.wait_sent(from.owner())
+        let owner = self.fabric.peer(from.owner())?;
+        self.wait_sent(owner)
     }
 
     pub(crate) fn begin_get(
@@ -54,7 +54,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<Begun> {
         let notify = CounterName::to_wire(options.target);
         let end = End { origin: options.origin, ..end };
-        self.engine.read(&mut Port(&mut self.fabric), from, to, notify, end)
+        self.engine.read(&mut self.fabric, from, to, notify, end)
     }
 
     /// Reads bytes at `from` without waiting for anything; outcome and report as for [`amsend_raw`](Self::amsend_raw).

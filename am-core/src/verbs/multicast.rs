@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::{Endpoint, TaskId};
 
 /// Tasks that a message is sent to together. A list of this task's own: nobody else learns of it, and dropping it frees it.
@@ -63,7 +62,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             for &member in &group.members {
                 let outgoing = options.outgoing(member, handler, uhdr);
                 let source = Source::<NoGatherer>::Bytes(udata);
-                let port = &mut Port(&mut context.fabric);
+                let port = &mut context.fabric;
                 match context.engine.send_message(port, outgoing, source, End::held()) {
                     Ok(Begun::Ongoing(op)) => begun.borrow_mut().push(op),
                     Ok(Begun::Done) => {}

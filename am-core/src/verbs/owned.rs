@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::Target;
 
 /// An operation that keeps its buffer until [`Context::wait_owned`]. One that is dropped keeps it until the context ends.
@@ -44,7 +43,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.begin_owned("amsend_owned", udata, |context, buffer, end| {
             let source = Source::<NoGatherer>::Bytes(buffer.as_bytes());
             let end = End { origin: options.origin, ..end };
-            context.engine.send_message(&mut Port(&mut context.fabric), outgoing, source, end)
+            context.engine.send_message(&mut context.fabric, outgoing, source, end)
         })
     }
 
@@ -91,7 +90,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 self.engine.ops.keep(op, buffer);
                 Ok(OwnedHandle(op))
             }
-            Ok(Begun::Done) => match self.engine.ops.insert_ended(self.engine.own(), Ok(0)) {
+            Ok(Begun::Done) => match self.ended_at_once() {
                 Ok(op) => {
                     self.engine.ops.keep(op, buffer);
                     Ok(OwnedHandle(op))
@@ -100,6 +99,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             },
             Err(error) => Err(Returned { error, buffer }),
         }
+    }
+
+    /// A record of an operation that ended in its call.
+    fn ended_at_once(&mut self) -> Result<u32> {
+        let own = self.fabric.peer(self.engine.own())?;
+        self.engine.ops.insert_ended(own, Ok(0))
     }
 
     /// The buffer of an operation that has ended, and how it ended; or its handle again. Makes no progress.

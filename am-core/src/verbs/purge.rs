@@ -5,7 +5,6 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::Target;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -22,9 +21,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn purge_totask(&mut self, target: impl Target) -> Result<()> {
         in_handler::check("purge_totask")?;
         let target = target.seen_from(self.endpoint().context);
-        self.engine.check_exists(target)?;
+        let target = self.fabric.peer(target)?;
         let Self { engine, fabric, handlers, .. } = self;
-        engine.purge(target, &mut Port(fabric), handlers)
+        engine.purge(target, fabric, handlers)
     }
 
     /// Allows operations with `target` again. They are seen by the target after it has ended its side of the old ones; nothing of
@@ -35,7 +34,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     pub fn resume_totask(&mut self, target: impl Target) -> Result<()> {
         in_handler::check("resume_totask")?;
         let target = target.seen_from(self.endpoint().context);
-        self.engine.check_exists(target)?;
+        let target = self.fabric.peer(target)?;
         self.engine.resume(target);
         Ok(())
     }

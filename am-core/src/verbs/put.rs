@@ -11,7 +11,6 @@ use crate::error::{Outcome, Result};
 use crate::fabric::{Class, Fabric};
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::progress::Port;
 
 /// The counters of a put, each optional.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,12 +39,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             && push_head(&mut inline, to, CounterName::to_wire(Some(counter)))
             && inline.push(bytes)
         {
-            let target = to.owner();
+            let target = self.fabric.peer(to.owner())?;
             let label = packet::label(Kind::Put, packet::FIRST);
             self.engine.touched.mark(target);
-            if self.fabric.post_inline(target, Class::OneWay, label, &inline)? == Outcome::Retry {
+            if self.fabric.post_inline(target.index, Class::OneWay, label, &inline)? == Outcome::Retry {
                 let mut polls = 0;
-                while self.fabric.post_inline(target, Class::OneWay, label, &inline)? == Outcome::Retry {
+                while self.fabric.post_inline(target.index, Class::OneWay, label, &inline)? == Outcome::Retry
+                {
                     self.wait_for_room(&mut polls)?;
                 }
             }
@@ -68,7 +68,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         };
         lend(self, bytes, start, |context| op.take().map_or(Ok(()), |op| context.wait_op(op).0.map(|_| ())))?;
         // The notice for the target counter may still wait for room.
-        self.wait_sent(to.owner())
+        let owner = self.fabric.peer(to.owner())?;
+        self.wait_sent(owner)
     }
 
     pub(crate) fn begin_put(
@@ -81,7 +82,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let notify = CounterName::to_wire(options.target);
         let completed = CounterName::to_wire(options.completion.map(Counter::name));
         let end = End { origin: options.origin, completion: options.completion, ..end };
-        self.engine.write(&mut Port(&mut self.fabric), to, bytes, notify, completed, end)
+        self.engine.write(&mut self.fabric, to, bytes, notify, completed, end)
     }
 
     /// Writes `bytes` to `to` without waiting for anything; outcome and report as for [`amsend_raw`](Self::amsend_raw).

@@ -194,9 +194,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// An endpoint that the job does not have.
-    pub fn peer_statistics(&self, peer: Endpoint) -> Result<PeerStatistics> {
-        self.engine.check_exists(peer)?;
-        let Traffic { packets_sent, packets_received } = self.fabric.traffic(peer);
+    pub fn peer_statistics(&mut self, peer: Endpoint) -> Result<PeerStatistics> {
+        let peer = self.fabric.peer(peer)?;
+        let Traffic { packets_sent, packets_received } = self.fabric.traffic(peer.index);
         Ok(PeerStatistics {
             packets_sent,
             packets_received,

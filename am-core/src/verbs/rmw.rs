@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::progress::Port;
 
 /// An rmw that was begun: its result is to be taken once.
 #[must_use = "the result waits until it is taken"]
@@ -59,7 +58,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<()> {
         in_handler::check("rmw_nonfetching")?;
         let end = End { origin, ..End::default() };
-        self.engine.atomic(&mut Port(&mut self.fabric), at, width, operation, end).map(|_| ())
+        self.engine.atomic(&mut self.fabric, at, width, operation, end).map(|_| ())
     }
 
     fn begin_rmw(
@@ -70,7 +69,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         origin: Option<Counter>,
     ) -> Result<RmwHandle> {
         let end = End { origin, ..End::held() };
-        match self.engine.atomic(&mut Port(&mut self.fabric), at, width, operation, end)? {
+        match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
             Begun::Ongoing(op) => Ok(RmwHandle(op)),
             // Its result is held, so that it has a number in every case.
             Begun::Done => Err(Error::UnknownHandle { handle: 0 }),

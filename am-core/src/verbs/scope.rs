@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::Target;
 use crate::vector::{Layout, Pieces, PiecesMut};
 
@@ -50,7 +49,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 if unwinds {
                     for &op in &*ops.borrow() {
                         let Context { engine, fabric, handlers, .. } = &mut *context;
-                        engine.give_up(op, &mut Port(fabric), handlers);
+                        engine.give_up(op, fabric, handlers);
                     }
                 }
                 // One by one: where a wait unwinds, the others are waited for by the next call.
@@ -86,7 +85,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
         let source = Source::<NoGatherer>::Bytes(self.loans.lend(udata));
         let end = End { origin: options.origin, ..End::held() };
         let Context { engine, fabric, .. } = &mut *self.context;
-        let begun = engine.send_message(&mut Port(fabric), outgoing, source, end)?;
+        let begun = engine.send_message(fabric, outgoing, source, end)?;
         self.note(begun);
         Ok(())
     }
@@ -168,7 +167,7 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
         let source = Source::Gather(self.loans.lend_pieces(udata)?);
         let end = End { origin: options.origin, ..End::held() };
         let Context { engine, fabric, .. } = &mut *self.context;
-        let begun = engine.send_message(&mut Port(fabric), outgoing, source, end)?;
+        let begun = engine.send_message(fabric, outgoing, source, end)?;
         self.note(begun);
         Ok(())
     }

@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
-use crate::progress::Port;
 use crate::task::Target;
 use crate::vector::{Layout, Pieces, PiecesMut};
 
@@ -36,7 +35,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             Ok(())
         };
         lend_pieces(self, from, start, |context| context.wait_begun(&op))?;
-        self.wait_sent(to.owner())
+        let owner = self.fabric.peer(to.owner())?;
+        self.wait_sent(owner)
     }
 
     /// Reads where `layout` says, its offsets counted from `from` on, into `to` (`LAPI_Getv`). Returns when the bytes are here.
@@ -58,7 +58,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         };
         lend_pieces_mut(self, &mut to, start, |context| context.wait_begun(&op))?;
         self.progress_in_passing();
-        self.wait_sent(from.owner())
+        let owner = self.fabric.peer(from.owner())?;
+        self.wait_sent(owner)
     }
 
     /// As [`amsend`](Self::amsend), with user data that are not in one piece (`LAPI_Amsendv`). The header handler may scatter them
@@ -80,7 +81,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let start = |context: &mut Self, udata: RawPieces<RawBytes>| {
             let end = End { origin: options.origin, ..End::held() };
             let Self { engine, fabric, .. } = context;
-            note(&op, engine.send_message(&mut Port(fabric), outgoing, Source::Gather(udata), end)?);
+            note(&op, engine.send_message(fabric, outgoing, Source::Gather(udata), end)?);
             Ok(())
         };
         lend_pieces(self, udata, start, |context| context.wait_begun(&op))
@@ -133,7 +134,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<Begun> {
         let end = End { origin: options.origin, completion: options.completion, ..end };
         let notify = CounterName::to_wire(options.target);
-        self.engine.write_pieces(&mut Port(&mut self.fabric), to, from, notify, end)
+        self.engine.write_pieces(&mut self.fabric, to, from, notify, end)
     }
 
     pub(super) fn begin_getv(
@@ -145,7 +146,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<Begun> {
         let end = End { origin: options.origin, ..end };
         let notify = CounterName::to_wire(options.target);
-        self.engine.read_pieces(&mut Port(&mut self.fabric), from, to, notify, end)
+        self.engine.read_pieces(&mut self.fabric, from, to, notify, end)
     }
 
     /// Waits for what has begun, if it goes on.

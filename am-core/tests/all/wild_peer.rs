@@ -8,7 +8,7 @@
 
 use am_core::buffer::{Access, Executor, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
 use am_core::error::Fault;
-use am_core::fabric::{Arrival, Class, Event, Fabric};
+use am_core::fabric::{Arrival, Class, Event, Memory, Post};
 use am_core::handler::{Answer, Completion};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::Random;
@@ -38,7 +38,7 @@ fn drain(wild: &mut Loopback) {
             let (class, from) = (arrival.class, arrival.from);
             wild.release(arrival);
             if class == Class::Request {
-                wild.waive(from);
+                wild.waive(from.index);
             }
         }
     }
@@ -53,7 +53,7 @@ fn any_packet_is_an_error_at_worst() {
         let (_, mut endpoints) = network(Config { credits: 4, requests_max: 4, ..Config::hostile(2, seed) });
         let mut wild = endpoints.pop().unwrap();
         let mut context = Context::new(endpoints.pop().unwrap());
-        let target = Endpoint::new(TaskId(0), ContextNumber(0));
+        let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
         let peer = Endpoint::new(TaskId(1), ContextNumber(0));
         let buffer = context.alloc(4096).unwrap();
         let private = context.alloc(64).unwrap();
@@ -115,7 +115,7 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
     let (_, mut endpoints) = network(Config { reach: Reach::Staged, ..Config::new(2) });
     let mut wild = endpoints.pop().unwrap();
     let mut context = Context::new(endpoints.pop().unwrap());
-    let target = Endpoint::new(TaskId(0), ContextNumber(0));
+    let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
     let grant = wild.grant(RawBuffer::EMPTY, Access::READ).unwrap().unwrap();
     let (task, executor) = (TaskId(1), Executor::Anyone);
     let from = RemoteAddress { task, context: ContextNumber(0), executor, grant, offset: 0 };

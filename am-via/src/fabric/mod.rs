@@ -24,7 +24,7 @@ use am_core::buffer::{
     SharedMemory, SharedName,
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
-use am_core::fabric::{Arrival, Event, Fabric, Limits, Payload, Traffic, Waker};
+use am_core::fabric::{Arrival, Event, Limits, Memory, Payload, PeerIndex, Post, Traffic, Waker, World};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -34,7 +34,6 @@ use crate::vipl::{
 };
 
 use bounce_buffers::BounceBuffers;
-use credits::Credits;
 use kept_grants::{KeptGrants, Room};
 use packets::Immediate;
 use peers::{Peer, Peers};
@@ -129,51 +128,67 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// The connection to `to`, made if need be; `None`: not yet.
+    /// Gives a peer its number.
     #[cold]
     #[inline(never)]
-    fn connect(&mut self, to: Endpoint) -> Result<bool> {
+    fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
         to.check(self.num_tasks, self.contexts_max)?;
-        if let Some(how) = self.nic.failure(to.task.0) {
-            return Err(Error::PeerFailed { task: to.task, what: how });
-        }
-        if self.peers.find(to).is_some() {
-            return Ok(true);
-        }
-        match self.nic.connect_peer(node(to)).map_err(|error| wrong(to, error))? {
-            Some(vi) => {
-                self.peers.insert(to, vi, Credits::new(self.plan));
-                Ok(true)
-            }
-            None => Ok(false),
-        }
+        let unknown = Error::UnknownTask { endpoint: to, num_tasks: self.num_tasks };
+        self.peers.add(to, self.plan).ok_or(unknown)
     }
 
-    /// The peer that a packet of this class may be sent to now; `None`: not now.
-    #[inline(always)]
-    fn peer_with_room(&mut self, to: Endpoint, class: Class) -> Result<Option<(&mut Nic<D>, &mut Peer)>> {
-        if self.peers.find(to).is_none() && !self.connect(to)? {
-            return Ok(None);
+    /// Why a peer has no room for a packet. It may not be connected yet: then it is now, if that can be, and the answer is `true`.
+    #[cold]
+    #[inline(never)]
+    fn may_send_now(&mut self, to: PeerIndex, class: Class) -> Result<bool> {
+        let Some(peer) = self.peers.get(to) else { return Err(unknown_peer(to)) };
+        let endpoint = peer.endpoint;
+        if peer.is_closed {
+            return Err(Error::ContextClosed { endpoint });
         }
-        match self.peers.find(to) {
-            Some(peer) if peer.credits.may_send(class) => Ok(Some((&mut self.nic, peer))),
-            Some(peer) if peer.is_closed => Err(Error::ContextClosed { endpoint: to }),
-            _ => Ok(None),
+        if peer.vi.is_some() {
+            return Ok(false);
         }
+        if let Some(how) = self.nic.failure(endpoint.task.0) {
+            return Err(Error::PeerFailed { task: endpoint.task, what: how });
+        }
+        if let Some(vi) = self.nic.connect_peer(node(endpoint)).map_err(|error| wrong(endpoint, error))? {
+            self.peers.connected(endpoint, vi, self.plan);
+        }
+        Ok(self.peers.get(to).is_some_and(|peer| peer.credits.may_send(class)))
     }
 
-    /// Books a packet that was posted, or not.
+    /// Posts a packet by `post`, and books it.
     #[inline(always)]
-    fn booked(&mut self, to: Endpoint, class: Class, posted: Result<Posted, DeviceError>) -> Result<Outcome> {
+    fn post(
+        &mut self,
+        to: PeerIndex,
+        class: Class,
+        label: u16,
+        mut post: impl FnMut(&mut Nic<D>, ViId, Immediate) -> Result<Posted, DeviceError>,
+    ) -> Result<Outcome> {
+        if !self.peers.get(to).is_some_and(|peer| peer.credits.may_send(class))
+            && !self.may_send_now(to, class)?
+        {
+            return Ok(Outcome::Retry);
+        }
+        let Some(peer) = self.peers.get_mut(to) else { return Ok(Outcome::Retry) };
+        let Some(vi) = peer.vi else { return Ok(Outcome::Retry) };
+        let immediate = peer.credits.immediate(class, label);
+        let mut posted = post(&mut self.nic, vi, immediate);
+        if class == Class::Answer && matches!(posted, Ok(Posted::Retry)) {
+            posted = insist(|| post(&mut self.nic, vi, immediate));
+        }
         match posted {
             Ok(Posted::Done) => {
-                if let Some(peer) = self.peers.find(to) {
-                    peer.credits.sent(class);
-                }
+                peer.credits.sent(class);
                 Ok(Outcome::Done)
             }
             Ok(Posted::Retry) => Ok(Outcome::Retry),
-            Err(error) => Err(self.post_failed(to, error)),
+            Err(error) => {
+                let endpoint = peer.endpoint;
+                Err(self.post_failed(endpoint, error))
+            }
         }
     }
 
@@ -193,7 +208,7 @@ impl<D: Device> ViaFabric<D> {
         if !self.peers.knows(received.vi) {
             self.first_from(received.vi);
         }
-        let peer = self.peers.by_vi(received.vi)?;
+        let (index, peer) = self.peers.by_vi(received.vi)?;
         peer.credits.returned(immediate.credits(), immediate.unused_answers());
         let Some(class) = immediate.class() else {
             // Credits alone: nothing for the engine.
@@ -205,13 +220,14 @@ impl<D: Device> ViaFabric<D> {
             self.nic.release(received.vi);
             peer.credits.consumed(class);
             if peer.credits.must_return() {
-                Self::return_credits(&mut self.nic, peer);
+                Self::return_credits(&mut self.nic, peer, received.vi);
             }
             Payload::Inline
         } else {
             Payload::Buffered { place: u64::from(received.slot), len }
         };
-        Some(Event::Arrival(Arrival { from: peer.endpoint, class, label: immediate.label(), payload }))
+        let from = am_core::fabric::Peer { endpoint: peer.endpoint, index };
+        Some(Event::Arrival(Arrival { from, class, label: immediate.label(), payload }))
     }
 
     /// A message on a VI whose connection was not reported yet: it came in the same poll.
@@ -219,7 +235,7 @@ impl<D: Device> ViaFabric<D> {
     #[inline(never)]
     fn first_from(&mut self, vi: ViId) {
         if let Some(from) = self.nic.peer(vi) {
-            self.peers.insert(endpoint(from), vi, Credits::new(self.plan));
+            self.peers.connected(endpoint(from), vi, self.plan);
         }
     }
 
@@ -232,7 +248,7 @@ impl<D: Device> ViaFabric<D> {
     fn rare(&mut self, event: Box<ViplEvent>) -> Option<Box<Event>> {
         match *event {
             ViplEvent::Connected(vi, from) => {
-                self.peers.insert(endpoint(from), vi, Credits::new(self.plan));
+                self.peers.connected(endpoint(from), vi, self.plan);
                 None
             }
             ViplEvent::Ended { id, result } => {
@@ -247,7 +263,8 @@ impl<D: Device> ViaFabric<D> {
             ViplEvent::TaskFailed(task) => Some(Box::new(Event::TaskFailed(TaskId(task)))),
             ViplEvent::Rung => Some(Box::new(Event::Rung)),
             ViplEvent::PeerClosed(peer) => {
-                let closed = self.peers.find(endpoint(peer))?;
+                let index = self.peers.number(endpoint(peer))?;
+                let closed = self.peers.get_mut(index).filter(|closed| closed.vi.is_some())?;
                 closed.is_closed = true;
                 closed.credits.stop();
                 Some(Box::new(Event::ContextClosed(endpoint(peer))))
@@ -288,12 +305,12 @@ impl<D: Device> ViaFabric<D> {
     /// Sends back credits that no message carried, when a peer is owed many.
     #[cold]
     #[inline(never)]
-    fn return_credits(nic: &mut Nic<D>, peer: &mut Peer) {
+    fn return_credits(nic: &mut Nic<D>, peer: &mut Peer, vi: ViId) {
         let (credits, unused) = peer.credits.take_owed();
         let immediate = Immediate::credits_only(credits, unused);
         // The places for this are apart. If the peer fills them with something else, or is gone, it is told with the next
         // packet, or never.
-        if !matches!(insist(|| nic.post_inline(peer.vi, immediate.0, &[0; 5], 0)), Ok(Posted::Done)) {
+        if !matches!(insist(|| nic.post_inline(vi, immediate.0, &[0; 5], 0)), Ok(Posted::Done)) {
             peer.credits.owe(credits, unused);
         }
     }
@@ -312,6 +329,16 @@ fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Poste
             remedy: "the peer breaks the protocol: it asks for more answers than it has places for",
         })
     })
+}
+
+#[cold]
+fn unknown_peer(PeerIndex(index): PeerIndex) -> Error {
+    Error::Exhausted {
+        resource: "peers with a number",
+        needed: u64::from(index) + 1,
+        available: 0,
+        remedy: "use the numbers that this fabric gave out",
+    }
 }
 
 /// How often something is posted before its refusal is taken to be the peer's doing.
@@ -430,49 +457,33 @@ fn update(operation: AtomicOp) -> WordUpdate {
     }
 }
 
-impl<D: Device> Fabric for ViaFabric<D> {
-    fn endpoint(&self) -> Endpoint {
-        self.endpoint
-    }
-
-    fn num_tasks(&self) -> u32 {
-        self.num_tasks
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            contexts_max: self.contexts_max,
-            packet_bytes_max: self.slot_bytes,
-            credits: self.plan.credits,
-            requests_max: self.plan.answers,
-            read_bytes_max: self
-                .registrations
-                .as_ref()
-                .map_or(u64::MAX, RegistrationCache::local_end_bytes_max),
-        }
+impl<D: Device> Post for ViaFabric<D> {
+    #[inline(always)]
+    fn peer(&mut self, endpoint: Endpoint) -> Result<am_core::fabric::Peer> {
+        let index = match self.peers.number(endpoint) {
+            Some(index) => index,
+            None => self.new_peer(endpoint)?,
+        };
+        Ok(am_core::fabric::Peer { endpoint, index })
     }
 
     #[inline(always)]
     fn post_inline(
         &mut self,
-        to: Endpoint,
+        to: PeerIndex,
         class: Class,
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<Outcome> {
-        let Some((nic, peer)) = self.peer_with_room(to, class)? else { return Ok(Outcome::Retry) };
-        let immediate = peer.credits.immediate(class, label);
-        let mut posted = nic.post_inline(peer.vi, immediate.0, bytes.words(), bytes.len() as u32);
-        if class == Class::Answer && matches!(posted, Ok(Posted::Retry)) {
-            posted = insist(|| nic.post_inline(peer.vi, immediate.0, bytes.words(), bytes.len() as u32));
-        }
-        self.booked(to, class, posted)
+        self.post(to, class, label, |nic, vi, immediate| {
+            nic.post_inline(vi, immediate.0, bytes.words(), bytes.len() as u32)
+        })
     }
 
     #[inline(always)]
     fn post_packet(
         &mut self,
-        to: Endpoint,
+        to: PeerIndex,
         class: Class,
         label: u16,
         head: &[u8],
@@ -480,31 +491,14 @@ impl<D: Device> Fabric for ViaFabric<D> {
     ) -> Result<Outcome> {
         let len = head.len() + body.len();
         debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
-        let Some((nic, peer)) = self.peer_with_room(to, class)? else { return Ok(Outcome::Retry) };
-        let immediate = peer.credits.immediate(class, label);
-        let mut post = || {
-            nic.post_rdma_write_area(peer.vi, immediate.0, len, |room| {
+        self.post(to, class, label, |nic, vi, immediate| {
+            nic.post_rdma_write_area(vi, immediate.0, len, |room| {
                 let mut room = memory::room(room);
                 room.put_slice(head);
                 body.write(&mut room);
                 room.used()
             })
-        };
-        let mut posted = post();
-        if class == Class::Answer && matches!(posted, Ok(Posted::Retry)) {
-            posted = insist(post);
-        }
-        self.booked(to, class, posted)
-    }
-
-    #[inline(always)]
-    fn waive(&mut self, origin: Endpoint) {
-        if let Some(peer) = self.peers.find(origin) {
-            peer.credits.waive();
-            if peer.credits.must_return() {
-                Self::return_credits(&mut self.nic, peer);
-            }
-        }
+        })
     }
 
     #[inline(always)]
@@ -520,9 +514,10 @@ impl<D: Device> Fabric for ViaFabric<D> {
 
     #[inline(always)]
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
-        match (&arrival.payload, self.peers.get(arrival.from)) {
-            (&Payload::Buffered { place, len }, Some(peer)) => {
-                memory::arrived(self.nic.area(peer.vi, place as u32, len))
+        let vi = self.peers.get(arrival.from.index).and_then(|peer| peer.vi);
+        match (&arrival.payload, vi) {
+            (&Payload::Buffered { place, len }, Some(vi)) => {
+                memory::arrived(self.nic.area(vi, place as u32, len))
             }
             _ => Arrived::private(&[]),
         }
@@ -533,14 +528,27 @@ impl<D: Device> Fabric for ViaFabric<D> {
         if matches!(arrival.payload, Payload::Inline) {
             return;
         }
-        let Some(peer) = self.peers.find(arrival.from) else { return };
-        self.nic.release(peer.vi);
+        let Some(peer) = self.peers.get_mut(arrival.from.index) else { return };
+        let Some(vi) = peer.vi else { return };
+        self.nic.release(vi);
         peer.credits.consumed(arrival.class);
         if peer.credits.must_return() {
-            Self::return_credits(&mut self.nic, peer);
+            Self::return_credits(&mut self.nic, peer, vi);
         }
     }
 
+    #[inline(always)]
+    fn waive(&mut self, origin: PeerIndex) {
+        if let Some(peer) = self.peers.get_mut(origin) {
+            peer.credits.waive();
+            if let Some(vi) = peer.vi.filter(|_| peer.credits.must_return()) {
+                Self::return_credits(&mut self.nic, peer, vi);
+            }
+        }
+    }
+}
+
+impl<D: Device> Memory for ViaFabric<D> {
     fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
         let block = self.nic.alloc(len).map_err(|error| wrong(self.endpoint, error))?;
         Ok(memory::job_buffer(block))
@@ -691,6 +699,29 @@ impl<D: Device> Fabric for ViaFabric<D> {
             Err(error) => Err(refused(at, width.bytes(), error)),
         }
     }
+}
+
+impl<D: Device> World for ViaFabric<D> {
+    fn endpoint(&self) -> Endpoint {
+        self.endpoint
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.num_tasks
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            contexts_max: self.contexts_max,
+            packet_bytes_max: self.slot_bytes,
+            credits: self.plan.credits,
+            requests_max: self.plan.answers,
+            read_bytes_max: self
+                .registrations
+                .as_ref()
+                .map_or(u64::MAX, RegistrationCache::local_end_bytes_max),
+        }
+    }
 
     #[inline(always)]
     fn wait(&mut self, polls: u32, limit: Duration) {
@@ -712,7 +743,7 @@ impl<D: Device> Fabric for ViaFabric<D> {
         self.nic.ring(node(to)).map_err(|error| wrong(to, error))
     }
 
-    fn traffic(&self, peer: Endpoint) -> Traffic {
+    fn traffic(&self, peer: PeerIndex) -> Traffic {
         self.peers.get(peer).map_or_else(Traffic::default, |peer| peer.credits.traffic())
     }
 
