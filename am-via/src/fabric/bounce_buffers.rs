@@ -67,7 +67,7 @@ impl BounceBuffers {
         let buffer = &mut self.buffers[place];
         let grant = match buffer.grant {
             Some(grant) => grant,
-            None => match nic.register_mem(
+            None => match nic.device.register(
                 buffer.block.range(),
                 mem_attributes(Access::READ.for_operation()),
                 None,
@@ -111,7 +111,7 @@ impl BounceBuffers {
             return None;
         }
         // A full heap is no error: the data then go another way.
-        let block = nic.alloc(self.bytes_max + APART_BYTES).ok()?;
+        let block = nic.device.alloc(self.bytes_max + APART_BYTES).ok()?;
         self.buffers.push(Bounce { block, grant: None });
         Some(self.buffers.len() - 1)
     }
@@ -158,7 +158,8 @@ mod tests {
     /// What a peer reads by `grant`.
     fn read(nic: &Nic<Wire>, grant: Grant, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        nic.registered(handle(grant), 0, len as u64, mem_attributes(Access::READ.for_operation()))
+        nic.device
+            .registered(handle(grant), 0, len as u64, mem_attributes(Access::READ.for_operation()))
             .expect("a lent buffer can be read")
             .copy_to_slice(&mut bytes);
         bytes
@@ -216,7 +217,7 @@ mod tests {
     fn a_grant_that_ended_in_use_is_never_lent_again() {
         let (mut nic, mut bounces) = (nic(), BounceBuffers::new(BYTES_MAX));
         let given_up = lend(&mut bounces, &mut nic, &[1; 8]).expect("a buffer");
-        let ended = nic.deregister_mem(handle(given_up), true).expect("it is registered");
+        let ended = nic.device.deregister(handle(given_up), true).expect("it is registered");
         assert_eq!(ended, Posted::Done);
         bounces.ended(given_up);
         for _ in 0..2 * TURNS {

@@ -7,10 +7,8 @@
 )]
 
 mod bounce_buffers;
-mod credits;
 mod kept_grants;
 mod memory;
-mod packets;
 mod peers;
 mod registration_cache;
 
@@ -24,22 +22,25 @@ use am_core::buffer::{
     SharedMemory, SharedName,
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
-use am_core::fabric::{Arrival, Event, Limits, Memory, Payload, PeerIndex, Post, Traffic, Waker, World};
+use am_core::fabric::{
+    Arrival, Event, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
+};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-use crate::vipl::nic::{Nic, Received, ViplEvent};
+use crate::vipl::credits::{self, Immediate, Packets};
+use crate::vipl::vi::{Vi, ViState, insist};
 use crate::vipl::{
-    Device, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted, RemoteMemory, ViId, WordUpdate,
+    Completion, Device, DeviceError, Entry, MemAttributes, MemHandle, News, Nic, NodeAddress, Operation,
+    Posted, RemoteMemory, ViNumber, WordUpdate,
 };
 
 use bounce_buffers::BounceBuffers;
 use kept_grants::{KeptGrants, Room};
-use packets::Immediate;
-use peers::{Peer, Peers};
+use peers::Peers;
 use registration_cache::{Purpose, RegistrationCache};
 
-pub use credits::CreditPlan;
+pub use crate::vipl::CreditPlan;
 pub use registration_cache::RegistrationStatistics;
 
 /// The fabric over a NIC of device `D`.
@@ -65,10 +66,10 @@ impl<D: Device> ViaFabric<D> {
     /// A fabric over an open NIC. Every task has the same `plan`.
     #[must_use]
     pub fn new(nic: Nic<D>, plan: CreditPlan) -> Self {
-        let attributes = nic.attributes();
+        let attributes = nic.device.attributes();
         let contexts_max = attributes.contexts_max as u8;
         Self {
-            endpoint: endpoint(nic.address()),
+            endpoint: endpoint(nic.device.address()),
             num_tasks: attributes.num_tasks,
             slot_bytes: attributes.slot_bytes,
             plan: plan.within(attributes.ring_lines),
@@ -107,7 +108,7 @@ impl<D: Device> ViaFabric<D> {
     fn hold_local_end(&mut self, at: NonNull<u8>, len: usize) -> Result<Option<Range<u64>>, Transfer> {
         let Some(cache) = &mut self.registrations else { return Ok(None) };
         // What fits into a packet goes through the NIC's own buffers.
-        if len <= self.slot_bytes || !self.nic.is_private(at, len) {
+        if len <= self.slot_bytes || !is_private(&self.nic.device, at, len) {
             return Ok(None);
         }
         match cache.hold(at.addr().get() as u64, len as u64, Purpose::LocalEnd) {
@@ -128,115 +129,81 @@ impl<D: Device> ViaFabric<D> {
         }
     }
 
-    /// Gives a peer its number.
+    /// Makes the VI to an endpoint. Its place in the NIC's table is the peer's number.
     #[cold]
     #[inline(never)]
     fn new_peer(&mut self, to: Endpoint) -> Result<PeerIndex> {
         to.check(self.num_tasks, self.contexts_max)?;
-        let unknown = Error::UnknownTask { endpoint: to, num_tasks: self.num_tasks };
-        self.peers.add(to, self.plan).ok_or(unknown)
+        let index = self.nic.create_standing(node(to), self.plan);
+        self.peers.add(to, index);
+        Ok(PeerIndex(index))
     }
 
-    /// Why a peer has no room for a packet. It may not be connected yet: then it is now, if that can be, and the answer is `true`.
+    /// A packet that could not be posted: finds out why, connects if need be, and posts again.
     #[cold]
     #[inline(never)]
-    fn may_send_now(&mut self, to: PeerIndex, class: Class) -> Result<bool> {
-        let Some(peer) = self.peers.get(to) else { return Err(unknown_peer(to)) };
-        let endpoint = peer.endpoint;
-        if peer.is_closed {
-            return Err(Error::ContextClosed { endpoint });
-        }
-        if peer.vi.is_some() {
-            return Ok(false);
-        }
-        if let Some(how) = self.nic.failure(endpoint.task.0) {
-            return Err(Error::PeerFailed { task: endpoint.task, what: how });
-        }
-        if let Some(vi) = self.nic.connect_peer(node(endpoint)).map_err(|error| wrong(endpoint, error))? {
-            self.peers.connected(endpoint, vi, self.plan);
-        }
-        Ok(self.peers.get(to).is_some_and(|peer| peer.credits.may_send(class)))
-    }
-
-    /// Posts a packet by `post`, and books it.
-    #[inline(always)]
-    fn post(
+    fn post_again(
         &mut self,
-        to: PeerIndex,
+        PeerIndex(at): PeerIndex,
         class: Class,
-        label: u16,
-        mut post: impl FnMut(&mut Nic<D>, ViId, Immediate) -> Result<Posted, DeviceError>,
+        mut post: impl FnMut(&mut Vi, &mut D) -> Result<Posted, DeviceError>,
     ) -> Result<Outcome> {
-        if !self.peers.get(to).is_some_and(|peer| peer.credits.may_send(class))
-            && !self.may_send_now(to, class)?
-        {
+        let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
+        let (state, is_closed, to) = (vi.state(), vi.is_peer_closed, endpoint(vi.peer));
+        match state {
+            ViState::Connected => {}
+            ViState::Error if class == Class::Answer => {}
+            ViState::Error if is_closed => return Err(Error::ContextClosed { endpoint: to }),
+            ViState::Error => return Err(self.post_failed(to, DeviceError::Closed(ViNumber(at)))),
+            ViState::Idle | ViState::ConnectPending => {
+                if let Some(what) = self.nic.device.failure(to.task.0) {
+                    return Err(Error::PeerFailed { task: to.task, what });
+                }
+                if !self.nic.connect_standing(at).map_err(|error| wrong(to, error))? {
+                    return Ok(Outcome::Retry);
+                }
+            }
+        }
+        let Some((vi, device)) = self.nic.vi(at).filter(|(vi, _)| vi.may_send(class_of(class))) else {
             return Ok(Outcome::Retry);
-        }
-        let Some(peer) = self.peers.get_mut(to) else { return Ok(Outcome::Retry) };
-        let Some(vi) = peer.vi else { return Ok(Outcome::Retry) };
-        let immediate = peer.credits.immediate(class, label);
-        let mut posted = post(&mut self.nic, vi, immediate);
-        if class == Class::Answer && matches!(posted, Ok(Posted::Retry)) {
-            posted = insist(|| post(&mut self.nic, vi, immediate));
-        }
+        };
+        let posted = match class {
+            Class::Answer => insist(|| post(vi, device)),
+            Class::OneWay | Class::Request => post(vi, device),
+        };
         match posted {
-            Ok(Posted::Done) => {
-                peer.credits.sent(class);
-                Ok(Outcome::Done)
-            }
+            Ok(Posted::Done) => Ok(Outcome::Done),
             Ok(Posted::Retry) => Ok(Outcome::Retry),
-            Err(error) => {
-                let endpoint = peer.endpoint;
-                Err(self.post_failed(endpoint, error))
-            }
+            Err(error) => Err(self.post_failed(to, error)),
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn post_failed(&self, to: Endpoint, error: DeviceError) -> Error {
-        match self.nic.failure(to.task.0) {
+        match self.nic.device.failure(to.task.0) {
             Some(what) => Error::PeerFailed { task: to.task, what },
             None => wrong(to, error),
         }
     }
 
     #[inline(always)]
-    fn received(&mut self, received: &Received) -> Option<Event> {
-        let immediate = Immediate(received.immediate);
-        let len = received.length.min(self.slot_bytes as u32);
-        if !self.peers.knows(received.vi) {
-            self.first_from(received.vi);
-        }
-        let (index, peer) = self.peers.by_vi(received.vi)?;
-        peer.credits.returned(immediate.credits(), immediate.unused_answers());
-        let Some(class) = immediate.class() else {
-            // Credits alone: nothing for the engine.
-            self.nic.release(received.vi);
+    fn received(&mut self, completion: &Completion) -> Option<Event> {
+        let Completion { vi: link, slot, entry } = completion;
+        let is_inline = entry.operation == Operation::Inline as u32;
+        let standing =
+            self.nic.standing_on(*link).filter(|_| is_inline || entry.operation == Operation::Area as u32);
+        let Some((at, vi, device)) = standing else {
+            self.nic.discard(completion);
             return None;
         };
-        let payload = if received.is_inline {
-            // The bytes are copied: the place goes back now, while the accounts are at hand.
-            self.nic.release(received.vi);
-            peer.credits.consumed(class);
-            if peer.credits.must_return() {
-                Self::return_credits(&mut self.nic, peer, received.vi);
-            }
+        let word = Immediate(entry.immediate);
+        let class = vi.take(device, word, is_inline)?;
+        let payload = if is_inline {
             Payload::Inline
         } else {
-            Payload::Buffered { place: u64::from(received.slot), len }
+            Payload::Buffered { place: u64::from(*slot), len: entry.length.min(self.slot_bytes as u32) }
         };
-        let from = am_core::fabric::Peer { endpoint: peer.endpoint, index };
-        Some(Event::Arrival(Arrival { from, class, label: immediate.label(), payload }))
-    }
-
-    /// A message on a VI whose connection was not reported yet: it came in the same poll.
-    #[cold]
-    #[inline(never)]
-    fn first_from(&mut self, vi: ViId) {
-        if let Some(from) = self.nic.peer(vi) {
-            self.peers.connected(endpoint(from), vi, self.plan);
-        }
+        let from = Peer { endpoint: endpoint(vi.peer), index: PeerIndex(at) };
+        Some(Event::Arrival(Arrival { from, class: class_from(class), label: word.label(), payload }))
     }
 
     #[cold]
@@ -245,13 +212,14 @@ impl<D: Device> ViaFabric<D> {
         clippy::boxed_local,
         reason = "by value it would keep the frequent kind in memory: see `poll_rest` of the device"
     )]
-    fn rare(&mut self, event: Box<ViplEvent>) -> Option<Box<Event>> {
-        match *event {
-            ViplEvent::Connected(vi, from) => {
-                self.peers.connected(endpoint(from), vi, self.plan);
+    fn rare(&mut self, news: Box<News>) -> Option<Box<Event>> {
+        match *news {
+            News::Connected(link, from) => {
+                let PeerIndex(at) = self.peer(endpoint(from)).ok()?.index;
+                self.nic.connected(at, link);
                 None
             }
-            ViplEvent::Ended { id, result } => {
+            News::Ended { id, result } => {
                 let op = OpId(u32::try_from(id).ok()?);
                 if let Some(cache) = &mut self.registrations {
                     cache.end_transfer(id);
@@ -260,16 +228,18 @@ impl<D: Device> ViaFabric<D> {
                 let result = result.map_err(|fault| Box::new(refused(at, len, fault.into())));
                 Some(Box::new(Event::Completed { op, result }))
             }
-            ViplEvent::TaskFailed(task) => Some(Box::new(Event::TaskFailed(TaskId(task)))),
-            ViplEvent::Rung => Some(Box::new(Event::Rung)),
-            ViplEvent::PeerClosed(peer) => {
-                let index = self.peers.number(endpoint(peer))?;
-                let closed = self.peers.get_mut(index).filter(|closed| closed.vi.is_some())?;
-                closed.is_closed = true;
-                closed.credits.stop();
+            News::TaskFailed(task) => {
+                self.nic.lose(|vi| vi.peer.task == task);
+                Some(Box::new(Event::TaskFailed(TaskId(task))))
+            }
+            News::Rung => Some(Box::new(Event::Rung)),
+            News::PeerClosed(peer) => {
+                let (vi, _) = self.nic.vi(self.peers.number(endpoint(peer))?.0)?;
+                vi.is_peer_closed = true;
+                self.nic.lose(|vi| vi.peer == peer);
                 Some(Box::new(Event::ContextClosed(endpoint(peer))))
             }
-            ViplEvent::Disconnected(_) | ViplEvent::Received(_) => None,
+            News::Entry(_) => None,
         }
     }
 
@@ -290,7 +260,7 @@ impl<D: Device> ViaFabric<D> {
 
     /// Ends a grant. `finished`: whoever it was for has said that it copies no more, or is dead.
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
-        match self.nic.deregister_mem(handle(grant), finished) {
+        match self.nic.device.deregister(handle(grant), finished) {
             Ok(Posted::Done) => {
                 if let Some(cache) = &mut self.registrations {
                     cache.end_grant(handle(grant).region);
@@ -301,48 +271,25 @@ impl<D: Device> ViaFabric<D> {
             Err(error) => Err(refused(own_address(self.endpoint, grant, 0), 0, error)),
         }
     }
+}
 
-    /// Sends back credits that no message carried, when a peer is owed many.
-    #[cold]
-    #[inline(never)]
-    fn return_credits(nic: &mut Nic<D>, peer: &mut Peer, vi: ViId) {
-        let (credits, unused) = peer.credits.take_owed();
-        let immediate = Immediate::credits_only(credits, unused);
-        // The places for this are apart. If the peer fills them with something else, or is gone, it is told with the next
-        // packet, or never.
-        if !matches!(insist(|| nic.post_inline(vi, immediate.0, &[0; 5], 0)), Ok(Posted::Done)) {
-            peer.credits.owe(credits, unused);
-        }
+#[inline(always)]
+fn class_of(class: Class) -> credits::Class {
+    match class {
+        Class::OneWay => credits::Class::OneWay,
+        Class::Request => credits::Class::Request,
+        Class::Answer => credits::Class::Answer,
     }
 }
 
-/// Posts what has a reserved place, an answer or returned credits. It is taken at once but by a device that refuses at random;
-/// only a peer that takes more than its share can keep its ring full, and then it is the one to suffer.
-#[cold]
-#[inline(never)]
-fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {
-    (0..INSIST_TRIES).map(|_| post()).find(|posted| !matches!(posted, Ok(Posted::Retry))).unwrap_or({
-        Err(DeviceError::Exhausted {
-            resource: "reserved places in a peer's receive queue",
-            needed: 1,
-            available: 0,
-            remedy: "the peer breaks the protocol: it asks for more answers than it has places for",
-        })
-    })
-}
-
-#[cold]
-fn unknown_peer(PeerIndex(index): PeerIndex) -> Error {
-    Error::Exhausted {
-        resource: "peers with a number",
-        needed: u64::from(index) + 1,
-        available: 0,
-        remedy: "use the numbers that this fabric gave out",
+#[inline(always)]
+fn class_from(class: credits::Class) -> Class {
+    match class {
+        credits::Class::OneWay => Class::OneWay,
+        credits::Class::Request => Class::Request,
+        credits::Class::Answer => Class::Answer,
     }
 }
-
-/// How often something is posted before its refusal is taken to be the peer's doing.
-const INSIST_TRIES: u32 = 100;
 
 fn endpoint(address: NodeAddress) -> Endpoint {
     Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))
@@ -370,6 +317,11 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
         }
         other => Error::Protocol { peer, what: other.to_string() },
     }
+}
+
+/// Whether the system has to be asked for `len` bytes from `at` on when peers reach them: they lie in no memory file.
+fn is_private(device: &impl Device, at: NonNull<u8>, len: usize) -> bool {
+    !device.is_job_memory(at, len) && !device.is_in_shared_file(at, len)
 }
 
 fn remote(at: RemoteAddress) -> RemoteMemory {
@@ -459,12 +411,12 @@ fn update(operation: AtomicOp) -> WordUpdate {
 
 impl<D: Device> Post for ViaFabric<D> {
     #[inline(always)]
-    fn peer(&mut self, endpoint: Endpoint) -> Result<am_core::fabric::Peer> {
+    fn peer(&mut self, endpoint: Endpoint) -> Result<Peer> {
         let index = match self.peers.number(endpoint) {
             Some(index) => index,
             None => self.new_peer(endpoint)?,
         };
-        Ok(am_core::fabric::Peer { endpoint, index })
+        Ok(Peer { endpoint, index })
     }
 
     #[inline(always)]
@@ -475,9 +427,22 @@ impl<D: Device> Post for ViaFabric<D> {
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<Outcome> {
-        self.post(to, class, label, |nic, vi, immediate| {
-            nic.post_inline(vi, immediate.0, bytes.words(), bytes.len() as u32)
-        })
+        let of = class_of(class);
+        let post = |vi: &mut Vi, device: &mut D| {
+            let entry = Entry {
+                immediate: vi.immediate(of, label),
+                length: bytes.len() as u32,
+                operation: Operation::Inline as u32,
+                extra: 0,
+            };
+            vi.post(device, of, entry, |device, link, entry| device.post(link, entry, bytes.words()))
+        };
+        if let Some((vi, device)) = self.nic.vi(to.0)
+            && let Ok(Posted::Done) = post(vi, device)
+        {
+            return Ok(Outcome::Done);
+        }
+        self.post_again(to, class, post)
     }
 
     #[inline(always)]
@@ -491,35 +456,55 @@ impl<D: Device> Post for ViaFabric<D> {
     ) -> Result<Outcome> {
         let len = head.len() + body.len();
         debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
-        self.post(to, class, label, |nic, vi, immediate| {
-            nic.post_rdma_write_area(vi, immediate.0, len, |room| {
-                let mut room = memory::room(room);
-                room.put_slice(head);
-                body.write(&mut room);
-                room.used()
+        let of = class_of(class);
+        let mut post = |vi: &mut Vi, device: &mut D| {
+            let entry = Entry {
+                immediate: vi.immediate(of, label),
+                operation: Operation::Area as u32,
+                ..Entry::default()
+            };
+            vi.post(device, of, entry, |device, link, entry| {
+                device.post_area(link, entry, len, |room| {
+                    let mut room = memory::room(room);
+                    room.put_slice(head);
+                    body.write(&mut room);
+                    room.used()
+                })
             })
-        })
+        };
+        if let Some((vi, device)) = self.nic.vi(to.0)
+            && let Ok(Posted::Done) = post(vi, device)
+        {
+            return Ok(Outcome::Done);
+        }
+        self.post_again(to, class, post)
+    }
+
+    #[inline(always)]
+    fn waive(&mut self, PeerIndex(origin): PeerIndex) {
+        if let Some((vi, device)) = self.nic.vi(origin) {
+            vi.waive(device);
+        }
     }
 
     #[inline(always)]
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
-        match self.nic.poll(inline.words_mut())? {
-            ViplEvent::Received(received) => {
-                inline.set_len(received.length as usize);
-                self.received(&received)
+        match self.nic.device.poll(inline.words_mut())? {
+            News::Entry(completion) => {
+                inline.set_len(completion.entry.length as usize);
+                self.received(&completion)
             }
-            event => self.rare(Box::new(event)).map(|event| *event),
+            news => self.rare(Box::new(news)).map(|event| *event),
         }
     }
 
     #[inline(always)]
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_> {
-        let vi = self.peers.get(arrival.from.index).and_then(|peer| peer.vi);
-        match (&arrival.payload, vi) {
-            (&Payload::Buffered { place, len }, Some(vi)) => {
-                memory::arrived(self.nic.area(vi, place as u32, len))
+        match arrival.payload {
+            Payload::Buffered { place, len } => {
+                memory::arrived(self.nic.area(arrival.from.index.0, place as u32, len))
             }
-            _ => Arrived::private(&[]),
+            Payload::Inline => Arrived::private(&[]),
         }
     }
 
@@ -528,34 +513,20 @@ impl<D: Device> Post for ViaFabric<D> {
         if matches!(arrival.payload, Payload::Inline) {
             return;
         }
-        let Some(peer) = self.peers.get_mut(arrival.from.index) else { return };
-        let Some(vi) = peer.vi else { return };
-        self.nic.release(vi);
-        peer.credits.consumed(arrival.class);
-        if peer.credits.must_return() {
-            Self::return_credits(&mut self.nic, peer, vi);
-        }
-    }
-
-    #[inline(always)]
-    fn waive(&mut self, origin: PeerIndex) {
-        if let Some(peer) = self.peers.get_mut(origin) {
-            peer.credits.waive();
-            if let Some(vi) = peer.vi.filter(|_| peer.credits.must_return()) {
-                Self::return_credits(&mut self.nic, peer, vi);
-            }
+        if let Some((vi, device)) = self.nic.vi(arrival.from.index.0) {
+            vi.release(device, class_of(arrival.class));
         }
     }
 }
 
 impl<D: Device> Memory for ViaFabric<D> {
     fn alloc(&mut self, len: usize) -> Result<JobBuffer> {
-        let block = self.nic.alloc(len).map_err(|error| wrong(self.endpoint, error))?;
+        let block = self.nic.device.alloc(len).map_err(|error| wrong(self.endpoint, error))?;
         Ok(memory::job_buffer(block))
     }
 
     fn share(&mut self, len: usize) -> Result<Option<SharedMemory>> {
-        let made = self.nic.make_shared_file(len).map_err(|error| wrong(self.endpoint, error))?;
+        let made = self.nic.device.make_shared_file(len).map_err(|error| wrong(self.endpoint, error))?;
         Ok(made.map(|(name, mapping)| memory::shared_memory(name, mapping)))
     }
 
@@ -564,23 +535,23 @@ impl<D: Device> Memory for ViaFabric<D> {
             doing: "opening shared memory",
             source: std::io::Error::other("its name is none"),
         })?;
-        let opened = self.nic.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
+        let opened = self.nic.device.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
         Ok(memory::shared_memory(file, opened))
     }
 
     fn all_have_opened(&mut self, SharedName([.., inode, _]): SharedName) {
-        self.nic.close_shared_file(inode);
+        self.nic.device.close_shared_file(inode);
     }
 
     fn unshare(&mut self, memory: SharedMemory) {
         let SharedName([.., inode, _]) = memory.name();
-        self.nic.forget_shared_file(inode);
+        self.nic.device.forget_shared_file(inode);
     }
 
     fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Option<Grant>> {
         let (at, len) = (memory.at(), memory.len() as u64);
         let to_read_once = access.for_operation && !access.write;
-        let keep = to_read_once && self.nic.is_job_memory(at, memory.len());
+        let keep = to_read_once && self.nic.device.is_job_memory(at, memory.len());
         if keep && let Some(grant) = self.kept_grants.take(at.addr(), memory.len()) {
             return Ok(Some(grant));
         }
@@ -592,7 +563,9 @@ impl<D: Device> Memory for ViaFabric<D> {
             }
         }
         let mut held = None;
-        if let Some(cache) = self.registrations.as_mut().filter(|_| self.nic.is_private(at, memory.len())) {
+        if let Some(cache) =
+            self.registrations.as_mut().filter(|_| is_private(&self.nic.device, at, memory.len()))
+        {
             held = cache.hold(at.addr().get() as u64, len, Purpose::Peers);
             if held.is_none() && access.for_operation {
                 return Ok(None);
@@ -609,7 +582,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             }
         }
         let attributes = mem_attributes(access);
-        let registered = self.nic.register_mem(memory::range(memory), attributes, None);
+        let registered = self.nic.device.register(memory::range(memory), attributes, None);
         if let (Some(cache), Some(pages)) = (&mut self.registrations, held) {
             match &registered {
                 Ok(handle) => cache.keep_for_grant(handle.region, pages),
@@ -655,7 +628,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         _engine: ForEngine,
     ) -> Result<RawBuffer> {
         let need = Access { for_operation: grant.is_for_operation(), ..access };
-        match self.nic.registered(handle(grant), offset, len, mem_attributes(need)) {
+        match self.nic.device.registered(handle(grant), offset, len, mem_attributes(need)) {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
                 let at = own_address(self.endpoint, grant, offset);
@@ -669,7 +642,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Ok(held) => held,
             Err(outcome) => return Ok(outcome),
         };
-        let done = self.nic.rdma_write(remote(to), memory::source(from), u64::from(op.0));
+        let done = self.nic.device.rdma_write(remote(to), memory::source(from), u64::from(op.0));
         let started = self.started(done, to, from.len() as u64, op);
         self.let_go_local_end(held, &started, op);
         started
@@ -680,7 +653,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Ok(held) => held,
             Err(outcome) => return Ok(outcome),
         };
-        let done = self.nic.rdma_read(remote(from), memory::range(to), u64::from(op.0));
+        let done = self.nic.device.rdma_read(remote(from), memory::range(to), u64::from(op.0));
         let started = self.started(done, from, to.len() as u64, op);
         self.let_go_local_end(held, &started, op);
         started
@@ -688,7 +661,7 @@ impl<D: Device> Memory for ViaFabric<D> {
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
         use crate::vipl::AtomicTransfer;
-        match self.nic.atomic(remote(at), width.bytes(), update(operation), u64::from(op.0)) {
+        match self.nic.device.atomic(remote(at), width.bytes(), update(operation), u64::from(op.0)) {
             Ok(AtomicTransfer::Done(old)) => Ok(Atomic::Done(old)),
             Ok(AtomicTransfer::Posted) => {
                 self.under_way.insert(u64::from(op.0), (at, width.bytes()));
@@ -725,33 +698,34 @@ impl<D: Device> World for ViaFabric<D> {
 
     #[inline(always)]
     fn wait(&mut self, polls: u32, limit: Duration) {
-        self.nic.wait(polls, limit);
+        self.nic.device.wait(polls, limit);
     }
 
     fn failure(&self, task: TaskId) -> Option<String> {
-        self.nic.failure(task.0)
+        self.nic.device.failure(task.0)
     }
 
     fn has_ended(&self, task: TaskId) -> bool {
-        self.nic.has_ended(task.0)
+        self.nic.device.has_ended(task.0)
     }
 
     fn ring(&mut self, to: Endpoint) -> Result<()> {
         if to.task.0 >= self.num_tasks {
             return Err(Error::UnknownTask { endpoint: to, num_tasks: self.num_tasks });
         }
-        self.nic.ring(node(to)).map_err(|error| wrong(to, error))
+        self.nic.device.ring(node(to)).map_err(|error| wrong(to, error))
     }
 
-    fn traffic(&self, peer: PeerIndex) -> Traffic {
-        self.peers.get(peer).map_or_else(Traffic::default, |peer| peer.credits.traffic())
+    fn traffic(&self, PeerIndex(peer): PeerIndex) -> Traffic {
+        let Packets { sent, received } = self.nic.packets(peer);
+        Traffic { packets_sent: sent, packets_received: received }
     }
 
     fn fail(&mut self, why: &str) {
-        self.nic.fail(why);
+        self.nic.device.fail(why);
     }
 
     fn waker(&self) -> Waker {
-        self.nic.waker()
+        self.nic.device.waker()
     }
 }

@@ -14,6 +14,7 @@ mod channel;
 pub mod client_server;
 pub mod completion_queue;
 pub mod connection;
+pub(crate) mod credits;
 pub mod descriptor;
 pub mod error;
 pub mod management;
@@ -35,18 +36,19 @@ pub use address::{Discriminator, NetAddress};
 pub use client_server::ConnectionRequest;
 pub use completion_queue::{CqEntry, CqHandle};
 pub use connection::PeerAttributes;
+pub use credits::CreditPlan;
 pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
 pub use error::{AsyncCode, AsyncError, Fault, PostError, Resource, VipError, VipReturn};
 pub use management::NicAttributes;
-pub use nic::{Nic, Received, ViplEvent};
+pub use nic::Nic;
 pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
 pub use user_agent::UserAgent;
-pub use vi::{Reliability, ViAttributes, ViHandle, ViId, ViInfo, ViState};
+pub use vi::{Reliability, ViAttributes, ViHandle, ViInfo, ViState};
 pub use work_queue::Queue;
 
-pub(crate) use crate::device::Device;
 pub use crate::device::{
     AtomicTransfer, ClaimFault, DeviceAttributes, DeviceError, HeapBlock, Mapping, MemAttributes, MemHandle,
     NodeAddress, Posted, RemoteMemory, SharedFileName, Transfer, WordUpdate,
 };
+pub(crate) use crate::device::{Completion, Device, Entry, News, Operation, ViNumber};
 pub use crate::provider::{Memory, NicLimits, PTag};

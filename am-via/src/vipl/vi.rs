@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::device::{Device, NodeAddress, Operation, ViNumber};
+use crate::device::{Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
 use crate::provider::PTag;
 use crate::vipl::attempt::Attempt;
 use crate::vipl::channel::CONNECTION_SHIFT;
 use crate::vipl::completion_queue::CqHandle;
 use crate::vipl::connection::PeerAttributes;
+use crate::vipl::credits::{Class, CreditPlan, Credits, Immediate, Packets};
 use crate::vipl::descriptor::{Descriptor, Status};
 use crate::vipl::error::{PostError, VipError};
 use crate::vipl::receiving::Receiving;
@@ -16,19 +17,6 @@ use crate::vipl::staged::Serving;
 use crate::vipl::table::Slot;
 use crate::vipl::user_agent::UserAgent;
 use crate::vipl::work_queue::{Queue, WorkQueue};
-
-/// A VI of the fabric's NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ViId(pub(crate) ViNumber);
-
-impl ViId {
-    /// The VI's number at its NIC: small, so that it can index a table.
-    #[inline(always)]
-    #[must_use]
-    pub fn number(self) -> u32 {
-        self.0.0
-    }
-}
 
 /// The states of a VI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +31,166 @@ pub enum ViState {
     Error,
 }
 
-/// What the fabric's NIC knows of a VI.
+/// A VI: one end of a connection.
 #[derive(Debug)]
 pub(crate) struct Vi {
-    pub(crate) state: ViState,
+    /// How much may be posted: nothing, unless the state and the reliability level allow it.
+    credits: Credits,
+    /// The device's connection. It means something only while the VI is connected.
+    link: ViNumber,
+    state: ViState,
+    reliability: Reliability,
+    /// Its peer, or the one to be connected to.
     pub(crate) peer: NodeAddress,
+    /// The peer lives, and has closed its NIC.
+    pub(crate) is_peer_closed: bool,
+}
+
+/// Number of times that a post which has a reserved slot is repeated before its refusal is taken to be the peer's fault.
+const INSIST_TRIES: u32 = 100;
+
+impl Vi {
+    /// A VI with standing receives, which need reliable delivery, idle.
+    pub(super) fn standing(peer: NodeAddress, plan: CreditPlan) -> Self {
+        Self {
+            credits: Credits::new(plan),
+            link: ViNumber(u32::MAX),
+            state: ViState::Idle,
+            reliability: Reliability::ReliableDelivery,
+            peer,
+            is_peer_closed: false,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn link(&self) -> ViNumber {
+        self.link
+    }
+
+    pub(crate) fn state(&self) -> ViState {
+        self.state
+    }
+
+    /// Packets so far.
+    pub(super) fn packets(&self) -> Packets {
+        self.credits.packets()
+    }
+
+    pub(super) fn connected(&mut self, link: ViNumber) {
+        self.link = link;
+        self.set_state(ViState::Connected);
+    }
+
+    /// The one place in which a state changes, and with it what may be posted.
+    pub(super) fn set_state(&mut self, state: ViState) {
+        self.state = state;
+        let may_send = state == ViState::Connected && self.reliability != Reliability::Unreliable;
+        if may_send || cfg!(broken_state_check) {
+            self.credits.open();
+        } else {
+            self.credits.stop();
+        }
+    }
+
+    /// Posts an entry: `carry` gives it to the device. All bytes that leave a VI leave here, and one comparison of its allowance
+    /// says whether they may: it is 0 unless the VI may send. The caller of a post that was not [`Posted::Done`] looks why.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    #[inline(always)]
+    pub(crate) fn post<D: Device>(
+        &mut self,
+        device: &mut D,
+        class: Class,
+        entry: Entry,
+        carry: impl FnOnce(&mut D, ViNumber, Entry) -> Result<Posted, DeviceError>,
+    ) -> Result<Posted, DeviceError> {
+        if !self.credits.may_send(class) {
+            return Ok(Posted::Retry);
+        }
+        let posted = carry(device, self.link, entry);
+        if let Ok(Posted::Done) = posted {
+            self.credits.sent(class);
+        }
+        posted
+    }
+
+    /// Whether a packet of this class may be posted now.
+    pub(crate) fn may_send(&self, class: Class) -> bool {
+        self.credits.may_send(class)
+    }
+
+    /// The immediate word of the next packet: with standing receives, the accounts travel in it.
+    #[inline(always)]
+    pub(crate) fn immediate(&self, class: Class, label: u16) -> u32 {
+        self.credits.immediate(class, label)
+    }
+
+    /// Takes what a standing receive brought: the accounts of its immediate word, and of an inline packet, whose bytes are copied,
+    /// the slot. `None`: it only gave credits back.
+    #[inline(always)]
+    pub(crate) fn take<D: Device>(
+        &mut self,
+        device: &mut D,
+        word: Immediate,
+        is_inline: bool,
+    ) -> Option<Class> {
+        self.credits.returned(word);
+        let Some(class) = word.class() else {
+            device.release(self.link);
+            return None;
+        };
+        if is_inline {
+            self.release(device, class);
+        }
+        Some(class)
+    }
+
+    /// Posts the standing receive of the oldest packet again: its slot belongs to the peer from now on.
+    #[inline(always)]
+    pub(crate) fn release<D: Device>(&mut self, device: &mut D, class: Class) {
+        device.release(self.link);
+        self.credits.consumed(class);
+        if self.credits.must_return() {
+            self.return_credits(device);
+        }
+    }
+
+    /// A request of the peer will not be answered.
+    #[inline(always)]
+    pub(crate) fn waive<D: Device>(&mut self, device: &mut D) {
+        self.credits.waive();
+        if self.credits.must_return() {
+            self.return_credits(device);
+        }
+    }
+
+    /// Sends back credits that no packet carried, when the peer is owed many. The slots for this are apart. If the peer fills them with
+    /// something else, or is gone, it is told with the next packet, or never.
+    #[cold]
+    #[inline(never)]
+    fn return_credits<D: Device>(&mut self, device: &mut D) {
+        let word = self.credits.take_owed();
+        let entry = Entry { immediate: word.0, operation: Operation::Inline as u32, ..Entry::default() };
+        if !matches!(insist(|| device.post(self.link, entry, &Payload::default())), Ok(Posted::Done)) {
+            self.credits.owe(word);
+        }
+    }
+}
+
+/// Posts what has a reserved slot, an answer or returned credits. It is taken at once but by a device that refuses at random;
+/// only a peer that takes more than its share can keep its ring full, and then it is the one to suffer.
+#[cold]
+#[inline(never)]
+pub(crate) fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {
+    (0..INSIST_TRIES).map(|_| post()).find(|posted| !matches!(posted, Ok(Posted::Retry))).unwrap_or({
+        Err(DeviceError::Exhausted {
+            resource: "reserved slots in a peer's receive queue",
+            needed: 1,
+            available: 0,
+            remedy: "the peer breaks the protocol: it asks for more answers than it has slots for",
+        })
+    })
 }
 
 /// A VI of a user agent.

@@ -4,8 +4,8 @@
 use am_via::device::wire::Wire;
 
 fn wrong(nic: &mut am_via::vipl::Nic<Wire>) {
-    let block = nic.alloc(8).unwrap();
-    let _ = nic.deregister_mem(todo!(), true);
+    let block = nic.device.alloc(8).unwrap();
+    let _ = nic.connect_standing(0);
     drop(block);
 }
 
