@@ -229,7 +229,7 @@ impl<F: Fabric> Communicator<F> {
     #[inline(always)]
     pub(crate) fn route(&self, space: Space, dest: u32, tag: i32) -> Result<Route> {
         let task = if dest < self.direct { TaskId(dest) } else { self.task_of(dest)? };
-        let envelope = Envelope::new(self.context_id(space), self.rank, tag::check(tag)?);
+        let envelope = Envelope::new(self.context_id_of(space), self.rank, tag::check(tag)?);
         Ok(Route { task, destination: dest, envelope })
     }
 
@@ -248,11 +248,17 @@ impl<F: Fabric> Communicator<F> {
             Tag::Is(tag) => Some(tag::check(tag)?),
             Tag::Any => None,
         };
-        Ok(Pattern::new(self.context_id(space), source, tag))
+        Ok(Pattern::new(self.context_id_of(space), source, tag))
+    }
+
+    /// Whether a context id is one of this communicator's.
+    #[must_use]
+    pub fn has_context_id(&self, context_id: u32) -> bool {
+        self.context_id == context_id - context_id % context_id::SPACES
     }
 
     #[inline(always)]
-    fn context_id(&self, space: Space) -> ContextId {
+    pub(crate) fn context_id_of(&self, space: Space) -> ContextId {
         ContextId(self.context_id + space as u32)
     }
 

@@ -184,7 +184,7 @@ impl<F: Fabric> Environment<F> {
         if let Ok(mut state) = self.shared.try_borrow_mut() {
             let handlers = state.handlers();
             handlers.show_queues = Some(wanted);
-            handlers.is_plain = false;
+            handlers.has_chores = true;
         }
     }
 

@@ -65,8 +65,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) partitioned: HashMap<u64, Partitioned>,
     /// Becomes true when somebody wants to see the queues.
     pub(crate) show_queues: Option<&'static AtomicBool>,
-    /// Operations end in context and have no parts, and nobody asks for the queues: there is nothing to look after.
-    pub(crate) is_plain: bool,
+    /// Each look has more to do than to ask am-core: completions come another way than in context, or the queues may be asked for.
+    pub(crate) has_chores: bool,
     num_tasks: u32,
 }
 
@@ -89,7 +89,7 @@ impl MpiHandlers {
             deferred: Vec::new(),
             partitioned: HashMap::new(),
             show_queues: None,
-            is_plain: true,
+            has_chores: false,
             num_tasks,
         }
     }
@@ -97,7 +97,6 @@ impl MpiHandlers {
     /// Enters a partitioned operation.
     pub(crate) fn add_partitioned(&mut self, request: RequestId, parts: Partitioned) {
         self.partitioned.insert(request.number(), parts);
-        self.is_plain = false;
     }
 
     /// The queue for early messages with this context id.

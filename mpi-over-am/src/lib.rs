@@ -105,8 +105,8 @@ pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
 pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
-    AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestId,
-    Scope, Tested,
+    AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestFacts,
+    RequestId, Scope, Tested, WaitList,
 };
 pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};

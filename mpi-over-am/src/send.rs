@@ -106,7 +106,7 @@ impl<F: Fabric> Communicator<F> {
         let mut state = self.state()?;
         match mode {
             Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),
-            _ => protocol::send(&mut state, mode, &route, Borrowed(bytes)),
+            _ => protocol::send(&mut state, mode, &route, Borrowed(bytes)).map(|_| ()),
         }
     }
 }

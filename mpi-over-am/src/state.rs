@@ -12,7 +12,7 @@ use crate::collective::Lanes;
 use crate::completion::{Completions, mark_completed};
 use crate::context_id::ContextIds;
 use crate::envelope;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol::Buffers;
 use crate::queues;
@@ -45,6 +45,8 @@ pub(crate) struct State<F: Fabric> {
     posted_receives_max: usize,
     long_sends_max: Option<u64>,
     pub(crate) finalized: bool,
+    /// Waits and tests since the last progress that had nothing to wait for.
+    waits_without_progress: u32,
     /// Gives other threads their turn, where several take turns, or rests.
     pub(crate) give_turn: Option<Turn>,
     pub(crate) context_ids: ContextIds,
@@ -53,6 +55,9 @@ pub(crate) struct State<F: Fabric> {
 
 /// What a packet needs beside user header and data, at most (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
+/// Waits and tests that have nothing to wait for, until one of them makes progress: a program that only sends and waits takes part
+/// in what the other tasks do.
+const WAITS_WITHOUT_PROGRESS_MAX: u32 = 64;
 /// Rounds of progress of a call that looks at all that has arrived: others may send without end.
 const LOOKS_MAX: u32 = 1 << 12;
 
@@ -67,7 +72,7 @@ impl<F: Fabric> State<F> {
         let handlers = MpiHandlers::new(fabric.num_tasks(), settings);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
-        context.handlers_mut().is_plain = completions.are_in_context();
+        context.handlers_mut().has_chores = !completions.are_in_context();
         context.handlers_mut().completions = completions;
         let context_ids = ContextIds::new(context.task(), context.num_tasks());
         Ok(Self {
@@ -88,6 +93,7 @@ impl<F: Fabric> State<F> {
                 .map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX)),
             long_sends_max: settings.long_sends_max,
             finalized: false,
+            waits_without_progress: 0,
             give_turn: None,
             last_scope: 0,
         })
@@ -153,6 +159,27 @@ impl<F: Fabric> State<F> {
             }
         }
         done(self)
+    }
+
+    /// A wait or a test had nothing to wait for: makes progress now and then.
+    ///
+    /// # Errors
+    /// What progress reports.
+    #[inline(always)]
+    pub(crate) fn waited_for_nothing(&mut self) -> Result<()> {
+        self.waits_without_progress += 1;
+        if self.waits_without_progress < WAITS_WITHOUT_PROGRESS_MAX {
+            Ok(())
+        } else {
+            self.progress_at_last()
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_at_last(&mut self) -> Result<()> {
+        self.waits_without_progress = 0;
+        self.probe().map(|_| ())
     }
 
     /// Makes progress with all that has arrived. Never waits.
@@ -265,12 +292,9 @@ impl<F: Fabric> State<F> {
     #[inline(always)]
     pub(crate) fn check_receives(&mut self) -> Result<()> {
         let max = self.posted_receives_max;
-        if self.handlers().posted.len() >= max {
-            return Err(Error::TooMany {
-                what: "non-blocking receives",
-                max: max as u64,
-                setting: "AM_POSTED_RECEIVES_MAX",
-            });
+        let handlers = self.handlers();
+        if handlers.posted.len() >= max || !handlers.requests.has_room() {
+            return Err(too_many_receives(max));
         }
         Ok(())
     }
@@ -283,7 +307,8 @@ impl<F: Fabric> State<F> {
     pub(crate) fn check_sends(&mut self, len: u64) -> Result<()> {
         match self.long_sends_max {
             Some(max) if len > self.eager_limit_bytes as u64 => self.check_long_sends(max),
-            _ => Ok(()),
+            _ if self.context.handlers().requests.has_room() => Ok(()),
+            _ => Err(too_many_requests()),
         }
     }
 
@@ -313,6 +338,27 @@ impl<F: Fabric> State<F> {
     }
 }
 
+#[cold]
+#[inline(never)]
+fn too_many_receives(max: usize) -> Error {
+    match max {
+        usize::MAX => too_many_requests(),
+        max => Error::TooMany {
+            what: "non-blocking receives",
+            max: max as u64,
+            setting: "AM_POSTED_RECEIVES_MAX",
+        },
+    }
+}
+
+/// More operations are under way than handles can name.
+#[cold]
+#[inline(never)]
+fn too_many_requests() -> Error {
+    let what = "more operations are under way than requests can name: wait for some";
+    Error::refused(ErrorClass::NoMemory, "a non-blocking operation", what, RequestId::MAX)
+}
+
 impl<F: Fabric> Drop for State<F> {
     /// A task that unwinds out of MPI without having finalized has failed: its peers must see it, or they would wait for it.
     fn drop(&mut self) {
@@ -325,18 +371,27 @@ impl<F: Fabric> Drop for State<F> {
 /// Whether the operation is over.
 #[inline(always)]
 pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
-    if context.handlers().requests.is_over(request) {
-        return true;
+    let handlers = context.handlers();
+    match handlers.requests.phase(request) {
+        Phase::Free | Phase::Done | Phase::Inactive => true,
+        Phase::Parts => is_over_by_now(context, request),
+        _ if handlers.has_chores => is_over_by_now(context, request),
+        _ => false,
     }
-    if context.handlers().is_plain {
-        return false;
-    }
-    is_over_by_now(context, request)
 }
 
 #[cold]
 #[inline(never)]
 fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    do_chores(context);
+    if context.handlers().requests.phase(request) == Phase::Parts {
+        drive(context, request);
+    }
+    context.handlers().requests.is_over(request)
+}
+
+/// Shows the queues if they were asked for, and marks what has become complete other than in context.
+pub(crate) fn do_chores<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
     if let Some(wanted) = context.handlers().show_queues {
         // Ordering: the flag publishes nothing but itself.
         if wanted.swap(false, Ordering::Relaxed) {
@@ -346,8 +401,4 @@ fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: Req
     if !context.handlers().completions.are_in_context() {
         mark_completed(context);
     }
-    if context.handlers().requests.phase(request) == Phase::Parts {
-        drive(context, request);
-    }
-    context.handlers().requests.is_over(request)
 }

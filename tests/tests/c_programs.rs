@@ -27,6 +27,7 @@ programs! {
     c_errhandlers
     c_levels
     c_objects
+    c_requests
     c_sessions
     c_sessions_alone
     c_sessions_late

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::{BufferOwner, Environment, ErrorClass, LentMemory, RequestId, SendBuffer};
 
-use crate::constants::{MPI_BUFFER_AUTOMATIC, MPI_COMM_WORLD};
+use crate::constants::MPI_BUFFER_AUTOMATIC;
 use crate::errors::{Failure, Outcome, on_communicator, on_process};
 use crate::requests::keep_request;
 use crate::sessions::on_session;
@@ -64,7 +64,7 @@ fn flush(mpi: &Mpi, owner: BufferOwner) -> Outcome<()> {
 
 unsafe fn iflush(mpi: &Mpi, owner: BufferOwner, request: *mut MPI_Request) -> Outcome<()> {
     let id: RequestId = with_environment(mpi, |environment| environment.iflush_buffer_for(owner))?;
-    unsafe { *request = keep_request(mpi, MPI_COMM_WORLD, id, false)? };
+    unsafe { *request = keep_request(&mpi.world.communicator, id) };
     Ok(())
 }
 

@@ -216,7 +216,7 @@ macro_rules! collectives {
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
                 let id = object.communicator.icollective_data(&collective)?;
-                unsafe { *request = keep_request(mpi, comm, id, false)? };
+                unsafe { *request = keep_request(&object.communicator, id) };
                 Ok(())
             })
         }
@@ -232,7 +232,7 @@ macro_rules! collectives {
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
                 let id = object.communicator.collective_init_data(&collective)?;
-                unsafe { *request = keep_request(mpi, comm, id, true)? };
+                unsafe { *request = keep_request(&object.communicator, id) };
                 Ok(())
             })
         }

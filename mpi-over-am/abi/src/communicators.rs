@@ -151,7 +151,7 @@ fn start_duplicate(
     on_communicator(function, comm, |mpi, object| {
         let (new, request, info) = (place(new)?, place(request)?, info_of(info)?);
         let pending = object.communicator.idup_with_info(&info)?;
-        unsafe { *request = keep_request(mpi, comm, pending.request(), false)? };
+        unsafe { *request = keep_request(&object.communicator, pending.request()) };
         let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
         let object = PendingObject { pending, errhandler: KeptErrhandler::new(object.errhandler.get()) };
         mpi.pending_communicators.borrow_mut().insert(handle, object);

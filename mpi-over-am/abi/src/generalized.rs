@@ -8,10 +8,10 @@ use std::ffi::{c_int, c_void};
 
 use mpi_over_am::{ErrorClass, Status};
 
-use crate::constants::{MPI_COMM_SELF, MPI_SUCCESS};
+use crate::constants::MPI_SUCCESS;
 use crate::errors::{Failure, Outcome, call_program, on_process, place};
-use crate::requests::{find, on_requests};
-use crate::state::{Mpi, RequestObject};
+use crate::requests::{Found, find, handle_of, on_requests};
+use crate::state::Mpi;
 use crate::statuses::store_empty;
 use crate::types::{Callback, MPI_Request, MPI_Status};
 
@@ -75,7 +75,6 @@ fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized> {
 /// The request is gone, before the free function runs.
 fn forget(mpi: &Mpi, request: MPI_Request) {
     mpi.generalized.borrow_mut().remove(&request.0);
-    mpi.requests.remove(request.0);
 }
 
 /// A wait has found the operation over: the program says how, and gives up what it has.
@@ -102,7 +101,7 @@ pub(crate) fn tell(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> 
 ///
 /// # Errors
 /// What its function returns.
-pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, object: &RequestObject) -> Outcome<()> {
+pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, object: &Found) -> Outcome<()> {
     let is_over = mpi.world.communicator.request_status(object.id)?.is_some();
     functions(mpi, request)?.cancel(is_over)
 }
@@ -111,7 +110,7 @@ pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, object: &RequestObject) ->
 ///
 /// # Errors
 /// What the program's function returns.
-pub(crate) fn free(mpi: &Mpi, request: MPI_Request, object: &RequestObject) -> Outcome<()> {
+pub(crate) fn free(mpi: &Mpi, request: MPI_Request, object: &Found) -> Outcome<()> {
     let functions = functions(mpi, request)?;
     if mpi.world.communicator.request_status(object.id)?.is_none() {
         let later = Generalized { is_freed: true, ..functions };
@@ -136,13 +135,11 @@ pub(crate) unsafe fn mpi_grequest_start(
             return Err(Failure::new(ErrorClass::Argument, "a function is null"));
         }
         let id = mpi.world.communicator.generalized_start()?;
-        let object = RequestObject { id, is_persistent: false, is_generalized: true, of: MPI_COMM_SELF };
-        let what = || Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some");
-        let handle = mpi.requests.insert(object).ok_or_else(what)?;
+        let handle = handle_of(id);
         let extra_state = extra_state.expose_provenance();
         let functions = Generalized { query, free, cancel, extra_state, is_freed: false };
-        mpi.generalized.borrow_mut().insert(handle, functions);
-        unsafe { *at = MPI_Request(handle) };
+        mpi.generalized.borrow_mut().insert(handle.0, functions);
+        unsafe { *at = handle };
         Ok(())
     })
 }

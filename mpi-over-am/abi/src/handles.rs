@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! bits  0..20   slot
-//! bits 20..27   generation
-//! bits 27..31   kind of object, from 1 on
+//! bits 20..26   generation
+//! bits 26..30   kind of object, from 1 on
+//! bit  30       set in requests, whose other bits are mpi-over-am's ([`RequestId`](mpi_over_am::RequestId))
 //! ```
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
@@ -20,7 +21,7 @@ use crate::types::{
 };
 
 const SLOT_BITS: u32 = 20;
-const GENERATION_BITS: u32 = 7;
+const GENERATION_BITS: u32 = 6;
 const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const GENERATIONS: u32 = 1 << GENERATION_BITS;
 
@@ -33,12 +34,10 @@ pub(crate) enum ObjectKind {
     ErrorHandler = 3,
     Message = 6,
     Operation = 7,
-    Request = 8,
     Group = 9,
     Info = 10,
     Session = 11,
     Window = 12,
-    FinishedSend = 13,
 }
 
 #[derive(Debug)]
@@ -126,14 +125,6 @@ impl<T: Clone> Handles<T> {
         let table = self.table.borrow();
         let slot = table.slots.get(slot).filter(|slot| slot.generation == generation)?;
         slot.object.clone()
-    }
-
-    /// Whether the handle names an object.
-    #[inline(always)]
-    pub(crate) fn has(&self, handle: usize) -> bool {
-        let Some((slot, generation)) = self.slot_of(handle) else { return false };
-        let table = self.table.borrow();
-        table.slots.get(slot).is_some_and(|slot| slot.generation == generation && slot.object.is_some())
     }
 
     /// Whether there is no object.

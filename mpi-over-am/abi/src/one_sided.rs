@@ -10,8 +10,8 @@ use mpi_over_am::window::{Assertion, Lock, TargetData};
 use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
 
 use crate::constants::{
-    MPI_BYTE, MPI_COMM_WORLD, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE,
-    MPI_MODE_NOPUT, MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_NO_OP,
+    MPI_BYTE, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
+    MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_NO_OP,
 };
 use crate::data::{count_of, datatype_for, datatype_of, dest_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome};
@@ -29,7 +29,7 @@ fn over(mpi: &Mpi) -> Outcome<RequestId> {
 }
 
 unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<()> {
-    unsafe { *request = keep_request(mpi, MPI_COMM_WORLD, id, false)? };
+    unsafe { *request = keep_request(&mpi.world.communicator, id) };
     Ok(())
 }
 

@@ -11,24 +11,27 @@ use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
 use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL};
 use crate::data::{dest_of, message_to_receive, message_to_send, source_of, tag_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome, on_communicator};
-use crate::requests::{keep_request, on_requests, wait_for};
-use crate::state::{MessageObject, Mpi, waiting};
+use crate::requests::{Owner, handle_of, keep_request, on_requests, wait_for};
+use crate::state::{CommunicatorObject, MessageObject, Mpi, waiting};
 use crate::statuses::store;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, MPI_Status};
 
-/// Stores a request's handle.
+/// Stores the handle of a message's request.
 ///
 /// # Safety
 /// `at` is the program's place for it.
-unsafe fn give(
-    mpi: &Mpi,
-    comm: MPI_Comm,
-    id: RequestId,
-    persistent: bool,
-    at: *mut MPI_Request,
-) -> Outcome<()> {
-    let handle = keep_request(mpi, comm, id, persistent)?;
-    unsafe { *at = handle };
+#[inline(always)]
+unsafe fn give(id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
+    unsafe { *at = handle_of(id) };
+    Ok(())
+}
+
+/// Stores the handle of a persistent request.
+///
+/// # Safety
+/// As for [`give`].
+unsafe fn give_kept(object: &CommunicatorObject, id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
+    unsafe { *at = keep_request(&object.communicator, id) };
     Ok(())
 }
 
@@ -79,7 +82,7 @@ macro_rules! sends {
                 let data = unsafe { to_send(mpi, buf, count, datatype) }?;
                 if mpi.is_shared() {
                     let id = object.communicator.isend_data(Mode::$mode, &data, dest, tag)?;
-                    return wait_for(mpi, &object.communicator, id).map(|_| ());
+                    return wait_for(&object.communicator, id).map(|_| ());
                 }
                 Ok(object.communicator.send_data(Mode::$mode, &data, dest, tag)?)
             })
@@ -97,8 +100,8 @@ macro_rules! sends {
             on_communicator(concat!("MPI_", $started), comm, |mpi, object| {
                 let data = unsafe { message_to_send(mpi, buf, count, datatype) }?;
                 let communicator = &object.communicator;
-                let id = communicator.isend_data_or_finish(Mode::$mode, &data, dest_of(dest)?, tag)?;
-                unsafe { give(mpi, comm, id, false, request) }
+                let id = communicator.isend_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
+                unsafe { give(id, request) }
             })
         }
 
@@ -114,7 +117,7 @@ macro_rules! sends {
             on_communicator(concat!("MPI_", $name, "_init"), comm, |mpi, object| {
                 let data = unsafe { message_to_send(mpi, buf, count, datatype) }?;
                 let id = object.communicator.send_init_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
-                unsafe { give(mpi, comm, id, true, request) }
+                unsafe { give_kept(object, id, request) }
             })
         }
     )* };
@@ -148,7 +151,7 @@ pub(crate) unsafe fn mpi_recv_c(
         let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
         let received = if mpi.is_shared() {
             let id = object.communicator.irecv_data(&data, source, tag)?;
-            wait_for(mpi, &object.communicator, id)?
+            wait_for(&object.communicator, id)?
         } else {
             object.communicator.recv_data(&data, source, tag)?
         };
@@ -169,7 +172,7 @@ pub(crate) unsafe fn mpi_irecv_c(
     on_communicator("MPI_Irecv", comm, |mpi, object| {
         let data = unsafe { message_to_receive(mpi, buf, count, datatype) }?;
         let id = object.communicator.irecv_data(&data, source_of(source)?, tag_of(tag))?;
-        unsafe { give(mpi, comm, id, false, request) }
+        unsafe { give(id, request) }
     })
 }
 
@@ -185,7 +188,7 @@ pub(crate) unsafe fn mpi_recv_init_c(
     on_communicator("MPI_Recv_init", comm, |mpi, object| {
         let data = unsafe { message_to_receive(mpi, buf, count, datatype) }?;
         let id = object.communicator.recv_init_data(&data, source_of(source)?, tag_of(tag))?;
-        unsafe { give(mpi, comm, id, true, request) }
+        unsafe { give_kept(object, id, request) }
     })
 }
 
@@ -218,9 +221,9 @@ pub(crate) unsafe fn mpi_sendrecv_c(
             let sent = communicator.isend_data(Mode::Standard, &out, dest, sendtag);
             // The buffer is the program's again when this returns, also with an error of the other half.
             sent.map_err(Failure::from)
-                .and_then(|send| wait_for(mpi, communicator, send))
+                .and_then(|send| wait_for(communicator, send))
                 .inspect_err(|_| communicator.abandon(receive))?;
-            wait_for(mpi, communicator, receive)?
+            wait_for(communicator, receive)?
         } else {
             communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag))?
         };
@@ -246,7 +249,7 @@ pub(crate) unsafe fn mpi_sendrecv_replace_c(
         let to = (dest_of(dest)?, sendtag);
         let received = if mpi.is_shared() {
             let id = object.communicator.isendrecv_replace_data(&data, to, from)?;
-            wait_for(mpi, &object.communicator, id)?
+            wait_for(&object.communicator, id)?
         } else {
             object.communicator.sendrecv_replace_data(&data, to, from)?
         };
@@ -278,7 +281,7 @@ pub(crate) unsafe fn mpi_isendrecv_c(
         };
         let from = (&data, source_of(source)?, tag_of(recvtag));
         let id = object.communicator.isendrecv_data((&out, dest_of(dest)?, sendtag), from)?;
-        unsafe { give(mpi, comm, id, false, request) }
+        unsafe { give(id, request) }
     })
 }
 
@@ -297,7 +300,7 @@ pub(crate) unsafe fn mpi_isendrecv_replace_c(
         let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
         let from = (source_of(source)?, tag_of(recvtag));
         let id = object.communicator.isendrecv_replace_data(&data, (dest_of(dest)?, sendtag), from)?;
-        unsafe { give(mpi, comm, id, false, request) }
+        unsafe { give(id, request) }
     })
 }
 
@@ -417,7 +420,7 @@ pub(crate) unsafe fn mpi_mrecv_c(
 ) -> c_int {
     on_requests("MPI_Mrecv", |mpi, of| {
         let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
-        let received = wait_for(mpi, &mpi.world.communicator, id)?;
+        let received = wait_for(&mpi.world.communicator, id)?;
         unsafe { store(status, &received) };
         Ok(())
     })
@@ -430,12 +433,12 @@ unsafe fn start_mrecv(
     count: i64,
     datatype: MPI_Datatype,
     message: *mut MPI_Message,
-    of: &mut MPI_Comm,
+    of: &mut Owner,
 ) -> Outcome<mpi_over_am::RequestId> {
     let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
     match unsafe { take_message(mpi, message) }? {
         Some(found) => {
-            *of = found.of;
+            *of = Owner::Communicator(found.of);
             Ok(mpi.world.communicator.imrecv_data(&data, found.id)?)
         }
         None => {
@@ -453,7 +456,7 @@ pub(crate) unsafe fn mpi_imrecv_c(
 ) -> c_int {
     on_requests("MPI_Imrecv", |mpi, of| {
         let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
-        unsafe { give(mpi, *of, id, false, request) }
+        unsafe { give(id, request) }
     })
 }
 
@@ -473,7 +476,7 @@ pub(crate) unsafe fn mpi_psend_init_c(
         let elements = count.saturating_mul(partitions.into());
         let data = unsafe { to_send(mpi, buf, elements, datatype) }?;
         let id = object.communicator.psend_init_data(&data, parts, dest_of(dest)?, tag)?;
-        unsafe { give(mpi, comm, id, true, request) }
+        unsafe { give_kept(object, id, request) }
     })
 }
 
@@ -493,6 +496,6 @@ pub(crate) unsafe fn mpi_precv_init_c(
         let elements = count.saturating_mul(partitions.into());
         let data = unsafe { to_receive(mpi, buf, elements, datatype) }?;
         let id = object.communicator.precv_init_data(&data, parts, dest_of(source)?, tag)?;
-        unsafe { give(mpi, comm, id, true, request) }
+        unsafe { give_kept(object, id, request) }
     })
 }

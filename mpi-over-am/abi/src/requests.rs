@@ -6,75 +6,69 @@
 
 use std::ffi::c_int;
 
-use mpi_over_am::{Communicator, Error, ErrorClass, RequestId, Status};
+use mpi_over_am::{AnyOver, Communicator, Error, ErrorClass, RequestId, Status, WaitList};
 use smallvec::SmallVec;
 
-use crate::constants::{MPI_COMM_SELF, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
+use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::errors::{Failure, Outcome, code_of, elements, place};
-use crate::state::{Mpi, RequestObject, waiting};
+use crate::state::Mpi;
 use crate::statuses::{store, store_cancelled, store_empty};
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
 
-/// A handle for a request.
-///
-/// # Errors
-/// There are a million requests.
+/// The handle of a request: its number.
 #[inline(always)]
-pub(crate) fn keep_request(
-    mpi: &Mpi,
-    of: MPI_Comm,
-    id: RequestId,
-    is_persistent: bool,
-) -> Outcome<MPI_Request> {
-    // Of a send that was over when it was started nothing is kept but that its handle is not freed.
-    let kept = if id == RequestId::FINISHED_SEND {
-        mpi.finished_sends.insert(())
-    } else {
-        mpi.requests.insert(RequestObject { id, is_persistent, is_generalized: false, of })
-    };
-    match kept {
-        Some(handle) => Ok(MPI_Request(handle)),
-        None => Err(no_more_requests(mpi, id)),
-    }
+pub(crate) fn handle_of(id: RequestId) -> MPI_Request {
+    MPI_Request(id.handle())
 }
 
-/// An operation that has been started and cannot be named does not go on: its buffer is the program's when the call returns.
-#[cold]
-fn no_more_requests(mpi: &Mpi, id: RequestId) -> Failure {
-    mpi.world.communicator.abandon(id);
-    Failure::new(ErrorClass::NoMemory, "a million requests are under way: wait for some")
+/// The handle of a request that belongs to a communicator, whose error handler hears of its failure. Messages belong to theirs by
+/// themselves.
+pub(crate) fn keep_request(communicator: &Communicator, id: RequestId) -> MPI_Request {
+    communicator.own_request(id);
+    handle_of(id)
+}
+
+/// Whose error handler hears of a failure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    Communicator(MPI_Comm),
+    /// The communicator with this context id; `None`: that of the task alone.
+    Context(Option<u32>),
+}
+
+/// A request of C's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) id: RequestId,
+    is_persistent: bool,
+    pub(crate) is_generalized: bool,
+    owner: Owner,
 }
 
 /// Waits for an operation that no handle names. Nothing uses its memory when this returns, also with an error.
 ///
 /// # Errors
 /// Its own; what progress reports.
-pub(crate) fn wait_for(mpi: &Mpi, communicator: &Communicator, id: RequestId) -> Outcome<Status> {
-    let result = waiting(mpi, || communicator.wait(id), || communicator.test(id).transpose());
-    Ok(result.inspect_err(|_| communicator.abandon(id))?)
+pub(crate) fn wait_for(communicator: &Communicator, id: RequestId) -> Outcome<Status> {
+    if id == RequestId::ENDED_SEND {
+        return Ok(Status::default());
+    }
+    Ok(communicator.wait(id).inspect_err(|_| communicator.abandon(id))?)
 }
 
 /// The request of a handle.
 ///
 /// # Errors
 /// A handle of none.
-#[inline(always)]
-pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
-    match mpi.requests.get(handle.0) {
-        Some(object) => Ok(object),
-        None => find_finished(mpi, handle),
-    }
-}
-
-#[inline(never)]
-fn find_finished(mpi: &Mpi, handle: MPI_Request) -> Outcome<RequestObject> {
-    let finished = RequestObject {
-        id: RequestId::FINISHED_SEND,
-        is_persistent: false,
-        is_generalized: false,
-        of: MPI_COMM_SELF,
-    };
-    mpi.finished_sends.get(handle.0).map(|()| finished).ok_or_else(|| no_request(handle))
+pub(crate) fn find(mpi: &Mpi, handle: MPI_Request) -> Outcome<Found> {
+    let id = RequestId::from_handle(handle.0);
+    let facts = mpi.world.communicator.request_facts(id).map_err(|_| no_request(handle))?;
+    Ok(Found {
+        id,
+        is_persistent: facts.is_persistent,
+        is_generalized: facts.is_generalized,
+        owner: Owner::Context(facts.context_id),
+    })
 }
 
 #[cold]
@@ -88,7 +82,7 @@ fn no_request(handle: MPI_Request) -> Failure {
 unsafe fn ended(
     mpi: &Mpi,
     request: *mut MPI_Request,
-    object: &RequestObject,
+    object: &Found,
     result: Result<Status, Error>,
     status: *mut MPI_Status,
 ) -> Outcome<()> {
@@ -99,8 +93,11 @@ unsafe fn ended(
             return crate::generalized::ended(mpi, handle, status);
         }
         if !object.is_persistent {
-            let_go(mpi, *request);
             *request = MPI_REQUEST_NULL;
+            if result.is_err() {
+                // If the wait itself has failed the operation goes on, and no handle names it any more.
+                let _ = mpi.world.communicator.free(object.id);
+            }
         }
         match result {
             Ok(found) => {
@@ -113,32 +110,6 @@ unsafe fn ended(
             }
             Err(error) => Err(ended_badly(error, status)),
         }
-    }
-}
-
-/// Whether a wait for the request waits for nothing: it is null, or a send that was over when it was started. The status is stored
-/// then.
-#[inline(always)]
-unsafe fn nothing_left(mpi: &Mpi, request: *mut MPI_Request, status: *mut MPI_Status) -> bool {
-    unsafe {
-        let handle = *request;
-        if mpi.finished_sends.remove(handle.0).is_some() {
-            store(status, &Status::default());
-            *request = MPI_REQUEST_NULL;
-            return true;
-        }
-        if handle == MPI_REQUEST_NULL {
-            store_empty(status);
-        }
-        handle == MPI_REQUEST_NULL
-    }
-}
-
-/// Takes a handle back.
-#[inline(always)]
-fn let_go(mpi: &Mpi, handle: MPI_Request) {
-    if mpi.requests.remove(handle.0).is_none() {
-        mpi.finished_sends.remove(handle.0);
     }
 }
 
@@ -157,7 +128,7 @@ unsafe fn ended_badly(error: Error, status: *mut MPI_Status) -> Failure {
 unsafe fn ended_among_several(
     mpi: &Mpi,
     request: *mut MPI_Request,
-    object: &RequestObject,
+    object: &Found,
     result: Result<Status, Error>,
     status: *mut MPI_Status,
 ) -> bool {
@@ -169,12 +140,12 @@ unsafe fn ended_among_several(
     code == MPI_SUCCESS
 }
 
-/// What a call reports whose operations have not all ended well; the first of those that failed had the communicator `first_failure`.
-fn outcome_of_several(first_failure: Option<MPI_Comm>, of: &mut MPI_Comm) -> Outcome<()> {
+/// What a call reports whose operations have not all ended well; the first of those that failed belonged to `first_failure`.
+fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<()> {
     match first_failure {
         None => Ok(()),
-        Some(comm) => {
-            *of = comm;
+        Some(owner) => {
+            *of = owner;
             Err(Failure {
                 code: code_of(ErrorClass::InStatus),
                 what: "an operation has failed: its status says how".into(),
@@ -185,12 +156,12 @@ fn outcome_of_several(first_failure: Option<MPI_Comm>, of: &mut MPI_Comm) -> Out
 
 /// Runs a call about requests; a failure goes to the error handler of the communicator of the request that failed.
 #[inline(always)]
-pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm) -> Outcome<()>) -> c_int {
+pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut Owner) -> Outcome<()>) -> c_int {
     let mpi = match crate::state::enter(function) {
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    let mut of = MPI_COMM_SELF;
+    let mut of = Owner::Context(None);
     match call(&mpi, &mut of) {
         Ok(()) => MPI_SUCCESS,
         Err(failure) => failed(&mpi, of, function, failure),
@@ -198,33 +169,125 @@ pub(crate) fn on_requests(function: &str, call: impl FnOnce(&Mpi, &mut MPI_Comm)
 }
 
 #[cold]
-fn failed(mpi: &Mpi, of: MPI_Comm, function: &str, failure: Failure) -> c_int {
-    let object = mpi.communicator(of).unwrap_or_else(|| std::rc::Rc::clone(&mpi.alone));
+fn failed(mpi: &Mpi, of: Owner, function: &str, failure: Failure) -> c_int {
+    let object = match of {
+        Owner::Communicator(comm) => mpi.communicator(comm),
+        Owner::Context(context_id) => Some(mpi.communicator_with(context_id)),
+    };
+    let object = object.unwrap_or_else(|| std::rc::Rc::clone(&mpi.alone));
     crate::errors::finish(&object, function, Err(failure))
+}
+
+/// An array of requests that a call waits for, and its statuses, or null.
+struct InOrder {
+    requests: *mut MPI_Request,
+    statuses: *mut MPI_Status,
+}
+
+impl InOrder {
+    #[inline(always)]
+    unsafe fn store(&self, place: usize, status: &Status) {
+        if !self.statuses.is_null() {
+            unsafe {
+                store(self.statuses.add(place), status);
+                (*self.statuses.add(place)).error = MPI_SUCCESS;
+            }
+        }
+    }
+}
+
+impl WaitList for InOrder {
+    #[inline(always)]
+    fn request(&mut self, place: usize) -> Option<RequestId> {
+        match unsafe { *self.requests.add(place) } {
+            MPI_REQUEST_NULL => {
+                unsafe { self.store(place, &Status::default()) };
+                None
+            }
+            handle => Some(RequestId::from_handle(handle.0)),
+        }
+    }
+
+    #[inline(always)]
+    fn ended(&mut self, place: usize, status: Status) {
+        unsafe {
+            *self.requests.add(place) = MPI_REQUEST_NULL;
+            self.store(place, &status);
+        }
+    }
+}
+
+/// One request, whose wait leaves the status's error field as it is.
+struct Single(InOrder);
+
+impl WaitList for Single {
+    #[inline(always)]
+    fn request(&mut self, place: usize) -> Option<RequestId> {
+        self.0.request(place)
+    }
+
+    #[inline(always)]
+    fn ended(&mut self, _: usize, status: Status) {
+        unsafe {
+            *self.0.requests = MPI_REQUEST_NULL;
+            store(self.0.statuses, &status);
+        }
+    }
+}
+
+/// Waits for requests in their order. Those that leave nothing but a status are ended in one look at the table of requests; `otherwise`
+/// gets the others.
+///
+/// # Errors
+/// A handle of none: those before it have ended.
+unsafe fn wait_in_order(
+    mpi: &Mpi,
+    count: usize,
+    requests: *const MPI_Request,
+    list: &mut impl WaitList,
+    mut otherwise: impl FnMut(usize, &Found, Result<Status, Error>),
+) -> Outcome<()> {
+    let communicator = &mpi.world.communicator;
+    let mut place = 0;
+    while place < count {
+        let stopped = communicator.wait_in_order(place..count, list);
+        let at = *stopped.as_ref().unwrap_or_else(|(at, _)| at);
+        if at == count {
+            return Ok(stopped.map(|_| ()).map_err(|(_, error)| error)?);
+        }
+        let object = find(mpi, unsafe { *requests.add(at) })?;
+        let result = match stopped {
+            Ok(_) => communicator.wait(object.id),
+            Err((_, error)) => Err(error),
+        };
+        otherwise(at, &object, result);
+        place = at + 1;
+    }
+    Ok(())
 }
 
 pub(crate) unsafe fn mpi_wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Wait", |mpi, of| unsafe {
-        if nothing_left(mpi, place(request)?, status) {
-            return Ok(());
-        }
-        let object = find(mpi, *request)?;
-        *of = object.of;
-        let communicator = &mpi.world.communicator;
-        let result =
-            waiting(mpi, || communicator.wait(object.id), || communicator.test(object.id).transpose());
-        ended(mpi, request, &object, result, status)
+        let requests = place(request)?;
+        let mut list = Single(InOrder { requests, statuses: status });
+        let mut outcome = Ok(());
+        wait_in_order(mpi, 1, requests, &mut list, |_, object, result| {
+            *of = object.owner;
+            outcome = ended(mpi, request, object, result, status);
+        })?;
+        outcome
     })
 }
 
 pub(crate) unsafe fn mpi_test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int {
     on_requests("MPI_Test", |mpi, of| unsafe {
         *place(flag)? = 1;
-        if nothing_left(mpi, place(request)?, status) {
+        if *place(request)? == MPI_REQUEST_NULL {
+            store_empty(status);
             return Ok(());
         }
         let object = find(mpi, *request)?;
-        *of = object.of;
+        *of = object.owner;
         match mpi.world.communicator.test(object.id).transpose() {
             Some(result) => ended(mpi, request, &object, result, status),
             None => {
@@ -242,12 +305,12 @@ fn count_of_requests(count: c_int) -> Outcome<usize> {
 
 /// The requests of a call: each that is not null, with its place in the program's array.
 struct Several {
-    objects: SmallVec<[RequestObject; 16]>,
+    objects: SmallVec<[Found; 16]>,
     ids: SmallVec<[RequestId; 16]>,
     places: SmallVec<[usize; 16]>,
     requests: *mut MPI_Request,
     statuses: *mut MPI_Status,
-    first_failure: Option<MPI_Comm>,
+    first_failure: Option<Owner>,
 }
 
 impl Several {
@@ -293,7 +356,7 @@ impl Several {
         let status = self.status_at(place);
         let request = unsafe { self.requests.add(self.places[index]) };
         if !unsafe { ended_among_several(mpi, request, object, result, status) } {
-            self.first_failure.get_or_insert(object.of);
+            self.first_failure.get_or_insert(object.owner);
         }
     }
 
@@ -318,32 +381,14 @@ pub(crate) unsafe fn mpi_waitall(
         if count > 0 {
             place(requests)?;
         }
-        // A handle of none is refused before any operation has ended.
-        for number in 0..count {
-            let handle = *requests.add(number);
-            if handle != MPI_REQUEST_NULL && !mpi.finished_sends.has(handle.0) {
-                find(mpi, handle)?;
-            }
-        }
-        // One after the other, without a list of them: programs wait for thousands at once.
-        let communicator = &mpi.world.communicator;
         let mut first_failure = None;
-        for number in 0..count {
-            let request = requests.add(number);
-            let status = if statuses.is_null() { statuses } else { statuses.add(number) };
-            if nothing_left(mpi, request, status) {
-                if !status.is_null() {
-                    (*status).error = MPI_SUCCESS;
-                }
-                continue;
+        let mut list = InOrder { requests, statuses };
+        wait_in_order(mpi, count, requests, &mut list, |place, object, result| {
+            let status = status_of(statuses, place);
+            if !ended_among_several(mpi, requests.add(place), object, result, status) {
+                first_failure.get_or_insert(object.owner);
             }
-            let object = find(mpi, *request)?;
-            let result =
-                waiting(mpi, || communicator.wait(object.id), || communicator.test(object.id).transpose());
-            if !ended_among_several(mpi, request, &object, result, status) {
-                first_failure.get_or_insert(object.of);
-            }
-        }
+        })?;
         outcome_of_several(first_failure, of)
     })
 }
@@ -383,20 +428,15 @@ unsafe fn any(
     on_requests(function, |mpi, of| unsafe {
         let several = Several::new(mpi, count, requests, std::ptr::null_mut())?;
         let communicator = &mpi.world.communicator;
-        let look = || match communicator.test_any(&several.ids) {
-            Ok(mpi_over_am::AnyOver::Pending) => None,
-            Ok(mpi_over_am::AnyOver::NoneActive) => Some(Ok(None)),
-            Ok(mpi_over_am::AnyOver::Over(index, result)) => Some(Ok(Some((index, result)))),
-            Err(error) => Some(Err(error)),
-        };
         let found = match flag {
-            None => waiting(mpi, || communicator.wait_any(&several.ids), look)?,
+            None => communicator.wait_any(&several.ids)?,
             Some(flag) => {
-                let found = look();
-                *flag = c_int::from(found.is_some());
+                let found = communicator.test_any(&several.ids)?;
+                *flag = c_int::from(!matches!(found, AnyOver::Pending));
                 match found {
-                    Some(found) => found?,
-                    None => {
+                    AnyOver::Over(index, result) => Some((index, result)),
+                    AnyOver::NoneActive => None,
+                    AnyOver::Pending => {
                         *index = MPI_UNDEFINED;
                         return Ok(());
                     }
@@ -410,7 +450,7 @@ unsafe fn any(
         };
         let object = &several.objects[number];
         let place = several.places[number];
-        *of = object.of;
+        *of = object.owner;
         *index = place as c_int;
         ended(mpi, requests.add(place), object, result, status)
     })
@@ -452,29 +492,11 @@ unsafe fn some(
         }
         let communicator = &mpi.world.communicator;
         let mut results = SmallVec::<[_; 16]>::new();
-        let ids = several.ids.clone();
-        let found = if is_waiting && !mpi.is_shared() {
-            communicator.wait_some(&ids, |index, result| results.push((index, result)))?
+        let ended = |index, result| results.push((index, result));
+        let found = if is_waiting {
+            communicator.wait_some(&several.ids, ended)?
         } else {
-            let mut look = || communicator.test_some(&ids, |index, result| results.push((index, result)));
-            if is_waiting {
-                waiting(
-                    mpi,
-                    || Ok(None),
-                    || {
-                        look()
-                            .map(|some| {
-                                some.filter(|&some| some > 0).map_or_else(
-                                    || if some.is_none() { Some(None) } else { None },
-                                    |some| Some(Some(some)),
-                                )
-                            })
-                            .transpose()
-                    },
-                )?
-            } else {
-                look()?
-            }
+            communicator.test_some(&several.ids, ended)?
         };
         if found.is_none() {
             *outcount = MPI_UNDEFINED;
@@ -510,12 +532,7 @@ pub(crate) unsafe fn mpi_testsome(
 }
 
 /// What a wait would tell of an operation that is over.
-unsafe fn tell(
-    mpi: &Mpi,
-    request: MPI_Request,
-    object: &RequestObject,
-    status: *mut MPI_Status,
-) -> Outcome<()> {
+unsafe fn tell(mpi: &Mpi, request: MPI_Request, object: &Found, status: *mut MPI_Status) -> Outcome<()> {
     let communicator = &mpi.world.communicator;
     if object.is_generalized {
         return crate::generalized::tell(mpi, request, status);
@@ -529,7 +546,7 @@ unsafe fn tell(
     Ok(())
 }
 
-fn is_over(mpi: &Mpi, object: &RequestObject) -> Outcome<bool> {
+fn is_over(mpi: &Mpi, object: &Found) -> Outcome<bool> {
     Ok(mpi.world.communicator.request_status(object.id)?.is_some())
 }
 
@@ -567,7 +584,7 @@ unsafe fn status_of_all(
         let several = unsafe { Several::new(mpi, count, requests.cast_mut(), statuses) }?;
         let mut all = true;
         for object in &several.objects {
-            *of = object.of;
+            *of = object.owner;
             all &= is_over(mpi, object)?;
         }
         unsafe { *flag = c_int::from(all) };
@@ -600,7 +617,7 @@ pub(crate) unsafe fn mpi_request_get_status_any(
                 continue;
             }
             any_active = true;
-            *of = object.of;
+            *of = object.owner;
             if is_over(mpi, object)? {
                 unsafe { (*index, *flag) = (place as c_int, 1) };
                 return unsafe { tell(mpi, *requests.add(place), object, status) };
@@ -634,7 +651,7 @@ pub(crate) unsafe fn mpi_request_get_status_some(
                 continue;
             }
             any_active = true;
-            *of = object.of;
+            *of = object.owner;
             if is_over(mpi, object)? {
                 unsafe {
                     *indices.add(found) = place as c_int;
@@ -652,12 +669,11 @@ pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Request_free", |mpi, of| unsafe {
         let handle = *place(request)?;
         let object = find(mpi, handle)?;
-        *of = object.of;
+        *of = object.owner;
         *request = MPI_REQUEST_NULL;
         if object.is_generalized {
             return crate::generalized::free(mpi, handle, &object);
         }
-        let_go(mpi, handle);
         Ok(mpi.world.communicator.free(object.id)?)
     })
 }
@@ -665,7 +681,7 @@ pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
 pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Cancel", |mpi, of| unsafe {
         let object = find(mpi, *place(request)?)?;
-        *of = object.of;
+        *of = object.owner;
         if object.is_generalized {
             return crate::generalized::cancel(mpi, *request, &object);
         }
@@ -678,7 +694,7 @@ pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
 pub(crate) unsafe fn mpi_start(request: *mut MPI_Request) -> c_int {
     on_requests("MPI_Start", |mpi, of| unsafe {
         let object = find(mpi, *place(request)?)?;
-        *of = object.of;
+        *of = object.owner;
         Ok(mpi.world.communicator.start(object.id)?)
     })
 }
@@ -687,7 +703,7 @@ pub(crate) unsafe fn mpi_startall(count: c_int, requests: *mut MPI_Request) -> c
     on_requests("MPI_Startall", |mpi, of| unsafe {
         for index in 0..count_of_requests(count)? {
             let object = find(mpi, *place(requests)?.add(index))?;
-            *of = object.of;
+            *of = object.owner;
             mpi.world.communicator.start(object.id)?;
         }
         Ok(())
@@ -705,7 +721,7 @@ pub(crate) unsafe fn mpi_pready_range(first: c_int, last: c_int, request: MPI_Re
 fn ready(function: &str, first: c_int, last: c_int, request: MPI_Request) -> c_int {
     on_requests(function, |mpi, of| {
         let object = find(mpi, request)?;
-        *of = object.of;
+        *of = object.owner;
         let (first, last) = (partition_of(first)?, partition_of(last)?);
         Ok(mpi.world.communicator.pready_range(object.id, first, last)?)
     })
@@ -714,7 +730,7 @@ fn ready(function: &str, first: c_int, last: c_int, request: MPI_Request) -> c_i
 pub(crate) unsafe fn mpi_pready_list(length: c_int, partitions: *const c_int, request: MPI_Request) -> c_int {
     on_requests("MPI_Pready_list", |mpi, of| {
         let object = find(mpi, request)?;
-        *of = object.of;
+        *of = object.owner;
         for &partition in unsafe { elements(partitions, length) }? {
             let partition = partition_of(partition)?;
             mpi.world.communicator.pready(object.id, partition)?;
@@ -730,7 +746,7 @@ pub(crate) unsafe fn mpi_parrived(request: MPI_Request, partition: c_int, flag: 
             return Ok(());
         }
         let object = find(mpi, request)?;
-        *of = object.of;
+        *of = object.owner;
         let arrived = mpi.world.communicator.parrived(object.id, partition_of(partition)?)?;
         unsafe { *flag = c_int::from(arrived) };
         Ok(())

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::Op;
-use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, MessageId, RequestId};
+use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, MessageId};
 
 use crate::attributes::KnownKeyval;
 use crate::communicators::PendingObject;
@@ -59,17 +59,6 @@ pub(crate) struct CommunicatorObject {
     pub(crate) errhandler: KeptErrhandler,
 }
 
-/// A request of C's.
-#[derive(Clone, Debug)]
-pub(crate) struct RequestObject {
-    pub(crate) id: RequestId,
-    pub(crate) is_persistent: bool,
-    /// The program carries the operation out (`generalized`).
-    pub(crate) is_generalized: bool,
-    /// Whose error handler hears of its failure.
-    pub(crate) of: MPI_Comm,
-}
-
 /// A message that a matched probe has taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageObject {
@@ -91,9 +80,6 @@ pub(crate) struct Mpi {
     dense_bytes: [u8; 512],
     pub(crate) datatypes: Handles<Datatype>,
     pub(crate) types: TypeObjects,
-    pub(crate) requests: Handles<RequestObject>,
-    /// Requests of sends that were over when they were started.
-    pub(crate) finished_sends: Handles<()>,
     pub(crate) generalized: RefCell<BTreeMap<usize, Generalized>>,
     pub(crate) messages: Handles<MessageObject>,
     pub(crate) operations: Handles<Op>,
@@ -143,8 +129,6 @@ impl Mpi {
             dense_bytes,
             datatypes: Handles::new(ObjectKind::Datatype),
             types: TypeObjects::default(),
-            requests: Handles::new(ObjectKind::Request),
-            finished_sends: Handles::new(ObjectKind::FinishedSend),
             generalized: RefCell::default(),
             messages: Handles::new(ObjectKind::Message),
             operations: Handles::new(ObjectKind::Operation),
@@ -174,6 +158,17 @@ impl Mpi {
                 known.or_else(|| crate::communicators::begin_pending(self, other))
             }
         }
+    }
+
+    /// The communicator with a context id; that of the task alone, if there is none any more.
+    pub(crate) fn communicator_with(&self, context_id: Option<u32>) -> Rc<CommunicatorObject> {
+        let Some(context_id) = context_id else { return Rc::clone(&self.alone) };
+        let has_it = |object: &Rc<CommunicatorObject>| object.communicator.has_context_id(context_id);
+        if has_it(&self.world) {
+            return Rc::clone(&self.world);
+        }
+        let found = self.communicators.find(has_it).and_then(|handle| self.communicators.get(handle));
+        found.unwrap_or_else(|| Rc::clone(&self.alone))
     }
 
     /// Bytes of so many elements of a predefined datatype that lie side by side; `None` for all else, and for counts that are

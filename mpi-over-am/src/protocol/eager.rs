@@ -3,6 +3,7 @@
 
 use am_core::AmOptions;
 use am_core::buffer::RawBytes;
+use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 
 use super::{Load, Route, rendezvous};
@@ -21,7 +22,7 @@ const ONE_WAY: AmOptions =
 /// # Errors
 /// What am-core reports: a dead receiver, for instance.
 #[inline(always)]
-pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<()> {
+pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
     let verdict = state.handlers().budget.charge(route.task.0, footprint(load.len()));
     if verdict.ask {
         ask_for_report(state, route)?;

@@ -58,7 +58,7 @@ pub(crate) trait Load {
     /// Bytes of the message.
     fn len(&self) -> usize;
 
-    /// Hands the message to am-core.
+    /// Hands the message to am-core. `Done`: nothing uses the data any more. `Posted`: am-core reports the end of its request.
     ///
     /// # Errors
     /// What am-core reports; nothing uses the data any more then.
@@ -68,7 +68,7 @@ pub(crate) trait Load {
         route: &Route,
         handler: HandlerId,
         options: AmOptions,
-    ) -> Result<()>;
+    ) -> Result<Outcome>;
 
     /// The same while collectives are under way, which the receiver may be waiting for: if the send waits, they go on.
     ///
@@ -80,7 +80,7 @@ pub(crate) trait Load {
         route: &Route,
         handler: HandlerId,
         options: AmOptions,
-    ) -> Result<()>
+    ) -> Result<Outcome>
     where
         Self: Sized,
     {
@@ -105,9 +105,10 @@ impl Load for Borrowed<'_> {
         route: &Route,
         handler: HandlerId,
         options: AmOptions,
-    ) -> Result<()> {
+    ) -> Result<Outcome> {
         let header = envelope::to_bytes(&route.envelope, route.destination);
-        Ok(state.context.amsend(route.task, handler, &header, self.0, options)?)
+        state.context.amsend(route.task, handler, &header, self.0, options)?;
+        Ok(Outcome::Done)
     }
 
     #[cold]
@@ -117,15 +118,13 @@ impl Load for Borrowed<'_> {
         route: &Route,
         handler: HandlerId,
         options: AmOptions,
-    ) -> Result<()> {
+    ) -> Result<Outcome> {
         buffer::lend_to_send(self.0, |data| {
             let bytes = data.as_bytes().expect("a slice is in one piece");
-            let request = state.handlers().requests.insert(false, 0);
-            if let Err(error) = (Held { bytes, request }).send(state, route, handler, options) {
-                state.handlers().requests.forget(request);
-                return Err(error);
-            }
-            wait_here(state, request).map(|_| ())
+            let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+            let sent = (Held { bytes, request }).send(state, route, handler, options);
+            note_sent(state, request, sent)?;
+            wait_here(state, request).map(|_| Outcome::Done)
         })
     }
 }
@@ -150,15 +149,10 @@ impl Load for Held {
         route: &Route,
         handler: HandlerId,
         options: AmOptions,
-    ) -> Result<()> {
+    ) -> Result<Outcome> {
         let header = envelope::to_bytes(&route.envelope, route.destination);
         let number = Some(self.request.number());
-        let sent =
-            buffer::amsend(&mut state.context, route.task, (handler, &header), self.bytes, options, number)?;
-        if sent == Outcome::Done {
-            state.handlers().requests.end(self.request, None);
-        }
-        Ok(())
+        Ok(buffer::amsend(&mut state.context, route.task, (handler, &header), self.bytes, options, number)?)
     }
 }
 
@@ -180,15 +174,11 @@ impl Load for Scattered {
         route: &Route,
         handler: HandlerId,
         options: AmOptions,
-    ) -> Result<()> {
+    ) -> Result<Outcome> {
         let header = envelope::to_bytes(&route.envelope, route.destination);
         let target = route.task.seen_from(state.context.endpoint().context);
         let number = Some(self.request.number());
-        let sent = state.context.amsend_gather(target, handler, &header, self.gather, options, number)?;
-        if sent == Outcome::Done {
-            state.handlers().requests.end(self.request, None);
-        }
-        Ok(())
+        Ok(state.context.amsend_gather(target, handler, &header, self.gather, options, number)?)
     }
 }
 
@@ -202,7 +192,7 @@ pub(crate) fn send<F: Fabric>(
     mode: Mode,
     route: &Route,
     load: impl Load,
-) -> Result<()> {
+) -> Result<Outcome> {
     match selection::select(mode, load.len(), state.eager_limit_bytes) {
         selection::Protocol::Eager => eager::send(state, route, load),
         selection::Protocol::Rendezvous => rendezvous::send(state, route, load),
@@ -222,12 +212,10 @@ pub(crate) fn start_send<F: Fabric>(
     scope: u32,
 ) -> Result<RequestId> {
     state.check_sends(bytes.len() as u64)?;
-    let request = state.handlers().requests.insert(false, scope);
+    let request = state.handlers().requests.insert_of(false, scope, route.envelope.context_id());
     let sent = send(state, mode, route, Held { bytes, request });
-    if sent.is_err() {
-        state.handlers().requests.forget(request);
-    }
-    sent.map(|()| request)
+    note_sent(state, request, sent)?;
+    Ok(request)
 }
 
 /// Starts a send of elements that the caller keeps for the request, in any mode but the buffered one.
@@ -242,19 +230,16 @@ pub(crate) fn start_send_data<F: Fabric>(
     scope: u32,
 ) -> Result<RequestId> {
     state.check_sends(data.packed_len())?;
-    let request = state.handlers().requests.insert(false, scope);
-    let sent = send_data_as(state, mode, route, data, request);
-    if sent.is_err() {
-        state.handlers().requests.forget(request);
-    }
-    sent.map(|()| request)
+    let request = state.handlers().requests.insert_of(false, scope, route.envelope.context_id());
+    let sent = hand_over(state, mode, route, data, request);
+    note_sent(state, request, sent)?;
+    Ok(request)
 }
 
 /// As [`start_send_data`], for a request that is there.
 ///
 /// # Errors
 /// What am-core reports; the operation was not started then.
-#[inline]
 pub(crate) fn send_data_as<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
@@ -262,6 +247,59 @@ pub(crate) fn send_data_as<F: Fabric>(
     data: &SendData,
     request: RequestId,
 ) -> Result<()> {
+    if hand_over(state, mode, route, data, request)? == Outcome::Done {
+        state.handlers().requests.end(request, None);
+    }
+    Ok(())
+}
+
+/// As [`start_send_data`], but a send that ends in this call has no record: it is [`RequestId::ENDED_SEND`].
+///
+/// # Errors
+/// What am-core reports, also where it has told the request so; there is none then.
+#[inline(always)]
+pub(crate) fn send_or_start<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+) -> Result<RequestId> {
+    state.check_sends(data.packed_len())?;
+    let request = state.handlers().requests.begin_send();
+    let sent = hand_over(state, mode, route, data, request);
+    let requests = &mut state.handlers().requests;
+    if let Ok(Outcome::Posted | Outcome::Retry) = sent {
+        return requests.goes_on(request, 0, route.envelope.context_id());
+    }
+    requests.sent(request);
+    sent.map(|_| RequestId::ENDED_SEND)
+}
+
+/// Ends the request of a send that has ended in its call, and drops that of one that was not started.
+///
+/// # Errors
+/// That of the send.
+fn note_sent<F: Fabric>(state: &mut State<F>, request: RequestId, sent: Result<Outcome>) -> Result<()> {
+    let requests = &mut state.handlers().requests;
+    match sent {
+        Ok(Outcome::Done) => requests.end(request, None),
+        Ok(_) => {}
+        Err(error) => {
+            requests.forget(request);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn hand_over<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+    request: RequestId,
+) -> Result<Outcome> {
     match data.as_bytes() {
         Some(bytes) => send(state, mode, route, Held { bytes, request }),
         None => send_scattered(state, mode, route, Scattered { gather: data.gather(), request }),
@@ -269,7 +307,12 @@ pub(crate) fn send_data_as<F: Fabric>(
 }
 
 #[inline(never)]
-fn send_scattered<F: Fabric>(state: &mut State<F>, mode: Mode, route: &Route, load: Scattered) -> Result<()> {
+fn send_scattered<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    load: Scattered,
+) -> Result<Outcome> {
     send(state, mode, route, load)
 }
 
@@ -285,7 +328,9 @@ pub(crate) fn send_data<F: Fabric>(
     data: &SendData,
 ) -> Result<()> {
     match data.as_bytes() {
-        Some(bytes) => buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))),
+        Some(bytes) => {
+            buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
+        }
         None => receive::send_and_wait(state, mode, route, data),
     }
 }

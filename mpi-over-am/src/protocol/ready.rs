@@ -5,6 +5,7 @@
 //! receives, the sender by the answer that the message may have, with one of its next calls.
 
 use am_core::AmOptions;
+use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 
 use super::{Load, Route};
@@ -16,6 +17,6 @@ use crate::state::State;
 ///
 /// # Errors
 /// What am-core reports: a dead receiver, for instance.
-pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<()> {
+pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
     load.send(state, route, READY, AmOptions::default())
 }

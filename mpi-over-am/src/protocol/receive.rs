@@ -75,7 +75,7 @@ pub(crate) fn send_receive<F: Fabric>(
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
     start_into(&mut ending.state.context, receive, REQUEST);
-    send(ending.state, Mode::Standard, route, Borrowed(bytes))?;
+    send(ending.state, Mode::Standard, route, Borrowed(bytes)).map(|_| ())?;
     ending.state.wait_over(REQUEST)?;
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
     std::mem::forget(ending);
@@ -219,8 +219,9 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
         abandon_schedule(state, request);
     }
     match state.handlers().requests.phase(request) {
-        Phase::Posted(handle) => {
-            state.handlers().posted.cancel(handle);
+        Phase::Posted => {
+            let handlers = state.handlers();
+            handlers.requests.place(request).and_then(|place| handlers.posted.cancel(place));
             state.handlers().requests.end(request, Some(Error::Cancelled));
         }
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
@@ -235,7 +236,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
 
 /// Starts a receive into memory that its request holds.
 pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive, scope: u32) -> RequestId {
-    let request = state.handlers().requests.insert(true, scope);
+    let request = state.handlers().requests.insert_of(true, scope, receive.pattern.context_id());
     start_into(&mut state.context, receive, request);
     request
 }
@@ -248,7 +249,7 @@ pub(crate) fn start_receive_data<F: Fabric>(
     data: &RecvData,
     scope: u32,
 ) -> RequestId {
-    let request = state.handlers().requests.insert(true, scope);
+    let request = state.handlers().requests.insert_of(true, scope, pattern.context_id());
     receive_data_as(&mut state.context, pattern, data, request);
     request
 }
@@ -300,7 +301,7 @@ pub(crate) fn start_matched<F: Fabric>(
     (envelope, message): (Envelope, EarlyMessage),
     data: &RecvData,
 ) -> RequestId {
-    let request = state.handlers().requests.insert(true, 0);
+    let request = state.handlers().requests.insert_of(true, 0, envelope.context_id());
     let room = room_for(&mut state.context, data, request);
     take_early(&mut state.context, room, request, envelope, message);
     request

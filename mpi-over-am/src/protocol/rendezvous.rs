@@ -7,6 +7,7 @@
 //! the receive has started: that is what the synchronous mode asks for too (MPI 4.1 section 3.4).
 
 use am_core::AmOptions;
+use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 
 use super::{Load, Route};
@@ -23,7 +24,7 @@ pub(super) const ANNOUNCED: AmOptions =
 /// # Errors
 /// What am-core reports: a dead receiver, for instance.
 #[inline(never)]
-pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<()> {
+pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
     if state.schedules.is_empty() {
         load.send(state, route, REQUEST_TO_SEND, ANNOUNCED)
     } else {

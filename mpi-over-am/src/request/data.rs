@@ -16,47 +16,29 @@ use crate::status::Status;
 use crate::tag::{self, Tag};
 
 impl<F: Fabric> Communicator<F> {
-    /// Starts a send in any mode. In buffered mode the memory is free again when this returns, and the request is over; so it is
-    /// for a message to [`PROC_NULL`].
+    /// Starts a send in any mode. A send that ends in this call is [`RequestId::ENDED_SEND`]: one in buffered mode, one to
+    /// [`PROC_NULL`], and a short one that the receiver has credits for.
     ///
     /// # Errors
     /// As the typed sends.
+    #[inline]
     pub fn isend_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
-        match self.isend_data_or_finish(mode, data, dest, tag)? {
-            RequestId::FINISHED_SEND => self.send_that_is_over(),
-            request => Ok(request),
-        }
-    }
-
-    /// As [`isend_data`](Self::isend_data), but a send that is over when this returns is [`RequestId::FINISHED_SEND`], whose number is
-    /// that of others too.
-    ///
-    /// # Errors
-    /// As the typed sends.
-    pub fn isend_data_or_finish(
-        &self,
-        mode: Mode,
-        data: &SendData,
-        dest: u32,
-        tag: i32,
-    ) -> Result<RequestId> {
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
             Err(error) => {
                 to_nobody(dest, tag, error)?;
-                return Ok(RequestId::FINISHED_SEND);
+                return Ok(RequestId::ENDED_SEND);
             }
         };
         let mut state = self.state()?;
         if mode != Mode::Buffered {
-            let request = protocol::start_send_data(&mut state, mode, &route, data, 0)?;
-            return Ok(state.handlers().requests.started_send(request));
+            return protocol::send_or_start(&mut state, mode, &route, data);
         }
         protocol::send_buffered_data(&mut state, &route, data)?;
-        Ok(RequestId::FINISHED_SEND)
+        Ok(RequestId::ENDED_SEND)
     }
 
-    /// Starts a receive.
+    /// Starts a receive. One from [`PROC_NULL`] is [`RequestId::RECEIVED_FROM_NOBODY`].
     ///
     /// # Errors
     /// As the typed receives.
@@ -71,7 +53,7 @@ impl<F: Fabric> Communicator<F> {
             Ok(pattern) => pattern,
             Err(error) => {
                 from_nobody(source, tag, error)?;
-                return self.receive_that_is_over();
+                return Ok(RequestId::RECEIVED_FROM_NOBODY);
             }
         };
         let mut state = self.state()?;
@@ -156,25 +138,6 @@ impl<F: Fabric> Communicator<F> {
         crate::buffer::lend_to_send(&out, |out| {
             self.sendrecv_data((&out, dest, send_tag), (data, source, recv_tag))
         })
-    }
-
-    /// A send of which nothing is left to be done.
-    fn send_that_is_over(&self) -> Result<RequestId> {
-        let mut state = self.state()?;
-        let requests = &mut state.handlers().requests;
-        let request = requests.insert(false, 0);
-        requests.end(request, None);
-        Ok(request)
-    }
-
-    /// A receive from nobody, which is over.
-    pub(super) fn receive_that_is_over(&self) -> Result<RequestId> {
-        let mut state = self.state()?;
-        let requests = &mut state.handlers().requests;
-        let request = requests.insert(true, 0);
-        requests.set_status(request, Status::OF_NOBODY);
-        requests.end(request, None);
-        Ok(request)
     }
 }
 

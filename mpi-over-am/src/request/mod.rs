@@ -26,6 +26,6 @@ pub(crate) use schedule::{
     Schedule, Schedules, Step, abandon_schedule, check_len, drive_schedules, start_schedule,
 };
 pub use scope::{Request, Scope, Tested};
-pub use several::AnyOver;
-pub use slab::RequestId;
+pub use several::{AnyOver, WaitList};
 pub(crate) use slab::{Phase, Requests};
+pub use slab::{RequestFacts, RequestId};

@@ -7,7 +7,7 @@ use am_core::fabric::Fabric;
 use super::partitioned::{abandon, release};
 use super::slab::{Phase, RequestId};
 use crate::communicator::Communicator;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::protocol;
 use crate::state::State;
 use crate::status::Status;
@@ -20,10 +20,16 @@ impl<F: Fabric> Communicator<F> {
     pub fn wait(&self, request: RequestId) -> Result<Status> {
         let mut state = self.state()?;
         if let Some(status) = state.handlers().requests.take_plain(request) {
-            return Ok(status);
+            return state.waited_for_nothing().map(|()| status);
         }
         state.handlers().requests.check(request)?;
-        state.wait_over(request)?;
+        if state.give_turn.is_none() {
+            state.wait_over(request)?;
+        } else {
+            drop(state);
+            self.wait_over_in_turns(request)?;
+            state = self.state_to_end().ok_or(Error::Nested)?;
+        }
         let requests = &mut state.handlers().requests;
         match requests.take_plain(request) {
             Some(status) => Ok(status),
@@ -38,7 +44,7 @@ impl<F: Fabric> Communicator<F> {
     pub fn test(&self, request: RequestId) -> Result<Option<Status>> {
         let mut state = self.state()?;
         if let Some(status) = state.handlers().requests.take_plain(request) {
-            return Ok(Some(status));
+            return state.waited_for_nothing().map(|()| Some(status));
         }
         state.handlers().requests.check(request)?;
         if !state.is_over_after_progress(request)? {
@@ -62,7 +68,7 @@ impl<F: Fabric> Communicator<F> {
         let mut state = self.state()?;
         state.handlers().requests.check(request)?;
         match state.handlers().requests.phase(request) {
-            Phase::Posted(_) => protocol::end(&mut state, request),
+            Phase::Posted => protocol::end(&mut state, request),
             Phase::Moving if !state.handlers().requests.is_receive(request) => {
                 state.context.give_up(request.number());
             }
@@ -102,7 +108,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// Its own.
     pub(crate) fn take_over(&self, request: RequestId) -> Result<Status> {
-        let mut state = self.state_to_end().ok_or(crate::error::Error::Nested)?;
+        let mut state = self.state_to_end().ok_or(Error::Nested)?;
         state.handlers().requests.take(request)
     }
 

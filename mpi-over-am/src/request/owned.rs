@@ -81,7 +81,9 @@ impl<F: Fabric> Communicator<F> {
     pub(crate) fn keep<T: 'static>(&self, id: RequestId, memory: Vec<T>) -> Result<RequestId> {
         match self.state() {
             Ok(mut state) => {
-                state.handlers().requests.keep(id, Box::new(memory));
+                let requests = &mut state.handlers().requests;
+                let id = requests.with_record(id);
+                requests.keep(id, Box::new(memory));
                 Ok(id)
             }
             Err(error) => {

@@ -1,12 +1,14 @@
 //! Waiting for several operations, and looking at them (MPI 5.0 section 3.7.5). Persistent requests that are not started are
 //! passed over, as empty ones are.
 
+use std::ops::Range;
+
 use am_core::fabric::Fabric;
 
-use super::slab::RequestId;
-use crate::communicator::Communicator;
-use crate::error::Result;
-use crate::state::{State, is_over};
+use super::slab::{Phase, RequestFacts, RequestId};
+use crate::communicator::{Communicator, Space};
+use crate::error::{Error, Result};
+use crate::state::{State, do_chores, is_over};
 use crate::status::Status;
 
 /// What [`Communicator::test_any`] finds.
@@ -18,6 +20,15 @@ pub enum AnyOver {
     Pending,
     /// This one is over: its place in the list and its result. The request is gone.
     Over(usize, Result<Status>),
+}
+
+/// Requests to be waited for in their order, and where their statuses go.
+pub trait WaitList {
+    /// The request at a place, which is asked for once; `None` if there is nothing to wait for.
+    fn request(&mut self, place: usize) -> Option<RequestId>;
+
+    /// The operation at a place has ended well, and its request is gone.
+    fn ended(&mut self, place: usize, status: Status);
 }
 
 impl<F: Fabric> Communicator<F> {
@@ -39,22 +50,53 @@ impl<F: Fabric> Communicator<F> {
         Ok(())
     }
 
+    /// Waits for the operations of a list one after the other, and ends them (`MPI_Waitall`), as long as they leave nothing but a
+    /// status. Returns the first place with another request, which is neither waited for nor ended: one that has failed, is
+    /// persistent, or does not exist; where threads take turns, also one that is not over. The end of `places` if there is none.
+    ///
+    /// # Errors
+    /// The place whose wait failed, and what progress reports; it is still under way.
+    #[inline]
+    pub fn wait_in_order(
+        &self,
+        places: Range<usize>,
+        list: &mut impl WaitList,
+    ) -> std::result::Result<usize, (usize, Error)> {
+        let Range { start, end } = places;
+        let mut state = self.state().map_err(|error| (start, error))?;
+        let mut has_waited = false;
+        for place in start..end {
+            let Some(request) = list.request(place) else { continue };
+            let status = match state.handlers().requests.take_plain(request) {
+                Some(status) => status,
+                None if state.give_turn.is_some() => return Ok(place),
+                None => {
+                    has_waited = true;
+                    state.wait_over(request).map_err(|error| (place, error))?;
+                    match state.handlers().requests.take_plain(request) {
+                        Some(status) => status,
+                        None => return Ok(place),
+                    }
+                }
+            };
+            list.ended(place, status);
+        }
+        if !has_waited {
+            state.waited_for_nothing().map_err(|error| (end, error))?;
+        }
+        Ok(end)
+    }
+
     /// Waits until one of them is over: its index and its result (`MPI_Waitany`). `None` if there is nothing to wait for.
     ///
     /// # Errors
     /// As for [`wait_all`](Self::wait_all).
     pub fn wait_any(&self, requests: &[RequestId]) -> Result<Option<(usize, Result<Status>)>> {
-        let mut state = self.state()?;
-        if !check(&mut state, requests)? {
+        if !self.wait_for_one(requests)? {
             return Ok(None);
         }
-        let mut found = None;
-        state.wait_for(|context| {
-            found = requests.iter().position(|&request| {
-                context.handlers().requests.is_active(request) && is_over(context, request)
-            });
-            found.is_some()
-        })?;
+        let mut state = self.state_to_end().ok_or(Error::Nested)?;
+        let found = requests.iter().position(|&request| is_active_and_over(&mut state, request));
         Ok(found.map(|index| (index, state.handlers().requests.take(requests[index]))))
     }
 
@@ -68,16 +110,47 @@ impl<F: Fabric> Communicator<F> {
         requests: &[RequestId],
         ended: impl FnMut(usize, Result<Status>),
     ) -> Result<Option<usize>> {
-        let mut state = self.state()?;
-        if !check(&mut state, requests)? {
+        if !self.wait_for_one(requests)? {
             return Ok(None);
         }
-        state.wait_for(|context| {
-            requests
-                .iter()
-                .any(|&request| context.handlers().requests.is_active(request) && is_over(context, request))
-        })?;
+        let mut state = self.state_to_end().ok_or(Error::Nested)?;
         Ok(Some(end_those_over(&mut state, requests, ended)))
+    }
+
+    /// Waits until one of them is over; whether there is anything to wait for. A look costs nothing for an operation that has not
+    /// ended, however many there are.
+    fn wait_for_one(&self, requests: &[RequestId]) -> Result<bool> {
+        let mut state = self.state()?;
+        if !check(&mut state, requests)? {
+            return Ok(false);
+        }
+        if requests.iter().any(|&request| is_active_and_over(&mut state, request)) {
+            state.waited_for_nothing()?;
+            return Ok(true);
+        }
+        let table = &mut state.handlers().requests;
+        requests.iter().for_each(|&request| table.watch(request, true));
+        let mut seen = table.watched_ended();
+        let driven: Vec<_> =
+            requests.iter().copied().filter(|&request| table.phase(request) == Phase::Parts).collect();
+        drop(state);
+        let waited = self.wait_in_turns(|context| {
+            if context.handlers().has_chores {
+                do_chores(context);
+            }
+            driven.iter().for_each(|&request| {
+                is_over(context, request);
+            });
+            let table = &context.handlers().requests;
+            let is_new = table.watched_ended() != seen;
+            seen = table.watched_ended();
+            is_new && requests.iter().any(|&request| table.is_active(request) && table.is_over(request))
+        });
+        if let Some(mut state) = self.state_to_end() {
+            let table = &mut state.handlers().requests;
+            requests.iter().for_each(|&request| table.watch(request, false));
+        }
+        waited.map(|()| true)
     }
 
     /// Makes progress. If all are over, ends them and gives each result to `ended` (`MPI_Testall`); whether they are.
@@ -120,10 +193,7 @@ impl<F: Fabric> Communicator<F> {
             return Ok(AnyOver::NoneActive);
         }
         state.take_in()?;
-        let is_over = |state: &mut State<F>, request| {
-            state.handlers().requests.is_active(request) && is_over(&mut state.context, request)
-        };
-        Ok(match requests.iter().position(|&request| is_over(&mut state, request)) {
+        Ok(match requests.iter().position(|&request| is_active_and_over(&mut state, request)) {
             Some(index) => AnyOver::Over(index, state.handlers().requests.take(requests[index])),
             None => AnyOver::Pending,
         })
@@ -157,6 +227,22 @@ impl<F: Fabric> Communicator<F> {
         Ok(state.handlers().requests.status(request))
     }
 
+    /// What a layer above may know of a request.
+    ///
+    /// # Errors
+    /// A request that does not exist.
+    pub fn request_facts(&self, request: RequestId) -> Result<RequestFacts> {
+        self.state_to_end().ok_or(Error::Nested)?.handlers().requests.facts(request)
+    }
+
+    /// The request belongs to this communicator: [`RequestFacts::context_id`] says so. Messages do so by themselves.
+    pub fn own_request(&self, request: RequestId) {
+        let context_id = self.context_id_of(Space::PointToPoint);
+        if let Some(mut state) = self.state_to_end() {
+            state.handlers().requests.set_context(request, context_id.0);
+        }
+    }
+
     /// Whether a wait for the request waits for anything: not for a persistent one that is not started.
     ///
     /// # Errors
@@ -178,6 +264,10 @@ fn check<F: Fabric>(state: &mut State<F>, requests: &[RequestId]) -> Result<bool
     })
 }
 
+fn is_active_and_over<F: Fabric>(state: &mut State<F>, request: RequestId) -> bool {
+    state.handlers().requests.is_active(request) && is_over(&mut state.context, request)
+}
+
 fn end_those_over<F: Fabric>(
     state: &mut State<F>,
     requests: &[RequestId],
@@ -185,7 +275,7 @@ fn end_those_over<F: Fabric>(
 ) -> usize {
     let mut count = 0;
     for (index, &request) in requests.iter().enumerate() {
-        if state.handlers().requests.is_active(request) && is_over(&mut state.context, request) {
+        if is_active_and_over(state, request) {
             ended(index, state.handlers().requests.take(request));
             count += 1;
         }

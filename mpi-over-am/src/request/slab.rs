@@ -8,55 +8,100 @@ use am_core::handler::{Delivered, Place};
 use super::persistent::Recipe;
 use crate::buffer::Scatter;
 use crate::error::{Error, Result};
-use crate::matching::{Envelope, PostedHandle};
+use crate::matching::{ContextId, Envelope, PostedHandle};
 use crate::status::Status;
 
 /// Names an operation that is under way. Good for the environment that gave it, until it has been waited for.
 ///
-/// One word, with the slot in its low half and the generation in its high one: of two fields each would be stored by itself, and the
-/// processor, when they are then loaded together, waits for all stores before, the line to the peer among them.
+/// ```text
+/// bits  0..24   slot
+/// bits 24..30   generation of the slot
+/// bit  30       set
+/// ```
+///
+/// The number is above those that the C interface has predefined, and below 2^31: it is C's handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId(u64);
+pub struct RequestId(u32);
+
+/// Set in the number of a request.
+const LIVE: u32 = 1 << 30;
+const SLOT_BITS: u32 = 24;
+const SLOTS_MAX: usize = 1 << SLOT_BITS;
+const GENERATION: u32 = 1 << SLOT_BITS;
+/// Slots that the calls of a program leave to what the library starts by itself.
+const SLOTS_KEPT: usize = 1 << 16;
 
 impl RequestId {
     /// The receive of a blocking call. There is one at a time, and its slot is never given out.
-    pub(crate) const BLOCKING_RECEIVE: Self = Self::new(0, 0);
-    /// All sends that were over when they were started, and of which there is nothing to say. It is there always, however often it
-    /// is waited for.
-    pub const FINISHED_SEND: Self = Self::new(1, 0);
-    const RESERVED: u32 = 2;
+    pub(crate) const BLOCKING_RECEIVE: Self = Self(LIVE);
+    /// Every send that ended in the call that started it. It names no record, and can be waited for, copied and freed any number of
+    /// times.
+    pub const ENDED_SEND: Self = Self(LIVE | 2);
+    /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. As [`ENDED_SEND`](Self::ENDED_SEND).
+    pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
+    const RESERVED: u32 = 4;
+    /// Operations that a program can have under way.
+    pub(crate) const MAX: i64 = (SLOTS_MAX - SLOTS_KEPT) as i64;
 
+    /// The request of a C handle. A number that is no request's finds none.
     #[inline(always)]
-    const fn new(slot: u32, generation: u32) -> Self {
-        Self((generation as u64) << 32 | slot as u64)
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "what is cut is compared before")]
+    pub const fn from_handle(handle: usize) -> Self {
+        if handle >> (LIVE.trailing_zeros() + 1) == 0 { Self(handle as u32) } else { Self(0) }
+    }
+
+    /// The C handle of the request.
+    #[inline(always)]
+    #[must_use]
+    pub const fn handle(self) -> usize {
+        self.0 as usize
     }
 
     /// The number under which am-core knows the request.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {
-        self.0
+        u64::from(self.0)
     }
 
+    /// The request that am-core knows under this number.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "am-core gives back what it got")]
     pub(crate) fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
-    fn slot(self) -> u32 {
-        self.0 as u32
-    }
-
-    #[inline(always)]
-    fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
+        Self(number as u32)
     }
 
     #[inline(always)]
     fn index(self) -> usize {
-        self.slot() as usize
+        (self.0 & (GENERATION - 1)) as usize
     }
+
+    #[cfg(test)]
+    fn slot(self) -> u32 {
+        self.0 & (GENERATION - 1)
+    }
+
+    /// The status of an operation that ended in its call; `None` for the number of one that has a record.
+    #[inline(always)]
+    const fn ended_status(self) -> Option<Status> {
+        match self {
+            Self::ENDED_SEND => Some(Status::EMPTY),
+            Self::RECEIVED_FROM_NOBODY => Some(Status::OF_NOBODY),
+            _ => None,
+        }
+    }
+}
+
+/// What a layer above may ask about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestFacts {
+    /// A wait leaves the request, to be started again.
+    pub is_persistent: bool,
+    /// The program carries the operation out (`MPI_Grequest_start`).
+    pub is_generalized: bool,
+    /// A context id of the communicator that the operation belongs to; `None` if it belongs to no one.
+    pub context_id: Option<u32>,
 }
 
 /// How far an operation is.
@@ -67,7 +112,7 @@ pub(crate) enum Phase {
     /// Persistent, and not started: over, for whoever waits.
     Inactive,
     /// A receive that waits for its message.
-    Posted(PostedHandle),
+    Posted,
     /// A send, or a receive that has met its message.
     Moving,
     /// Partitioned: over when all of its messages are.
@@ -78,20 +123,50 @@ pub(crate) enum Phase {
     Done,
 }
 
+/// No context id.
+const NO_CONTEXT: u32 = u32::MAX;
+
+/// What is unusual about a request, in bits.
+mod unusual {
+    /// Nobody will wait for it: the record goes when the operation ends.
+    pub(super) const DETACHED: u8 = 1;
+    /// The message goes where a layout says.
+    pub(super) const LAYOUT: u8 = 2;
+    /// A call waits for this one or others: it counts what ends.
+    pub(super) const WATCHED: u8 = 4;
+    /// Each of these needs a look when the operation ends.
+    pub(super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
+    /// It has failed, or has memory or a recipe.
+    pub(super) const COLD: u8 = 8;
+    /// The program carries it out.
+    pub(super) const GENERALIZED: u8 = 16;
+    /// The slot is never given out.
+    pub(super) const RESERVED: u8 = 32;
+}
+
 /// An operation.
 #[derive(Debug)]
 struct Record {
-    generation: u32,
+    /// The number of the request; without [`LIVE`] while the slot is free, and then of its next one.
+    number: u32,
     phase: Phase,
     is_receive: bool,
-    /// Its end needs a closer look: it is detached, or its message goes where a layout says.
-    is_unusual: bool,
-    /// Nobody will wait for it: the record goes when the operation ends.
-    detached: bool,
+    unusual: u8,
     /// The scope that waits for it; 0: none.
     scope: u32,
+    /// Of the communicator that it belongs to, or [`NO_CONTEXT`].
+    context: u32,
     status: Status,
-    failure: Option<Box<Error>>,
+    /// In the posted queue, while it waits there.
+    posted: Option<PostedHandle>,
+    /// Stays with the slot, empty unless [`unusual::COLD`] is set.
+    cold: Option<Box<Cold>>,
+}
+
+/// What few requests have.
+#[derive(Debug, Default)]
+struct Cold {
+    failure: Option<Error>,
     /// Where the message goes, until it has met its receive.
     layout: Option<Box<Scatter>>,
     /// Bytes that the layout has room for; a sink takes any number.
@@ -99,26 +174,45 @@ struct Record {
     /// Memory that belongs to the operation.
     kept: Option<Box<dyn Any>>,
     /// What a start does, if the request is persistent.
-    recipe: Option<Box<Recipe>>,
+    recipe: Option<Recipe>,
 }
 
 impl Record {
-    const fn free(generation: u32) -> Self {
+    const fn free(number: u32) -> Self {
         Self {
-            generation,
+            number,
             phase: Phase::Free,
             is_receive: false,
-            is_unusual: false,
-            detached: false,
+            unusual: 0,
             scope: 0,
+            context: NO_CONTEXT,
             status: Status::EMPTY,
-            failure: None,
-            layout: None,
-            room: u64::MAX,
-            kept: None,
-            recipe: None,
+            posted: None,
+            cold: None,
         }
     }
+
+    fn reserved(id: RequestId, phase: Phase, status: Status) -> Self {
+        Self { phase, status, unusual: unusual::RESERVED, ..Self::free(id.0) }
+    }
+
+    fn cold(&mut self) -> &mut Cold {
+        self.unusual |= unusual::COLD;
+        self.cold.get_or_insert_default()
+    }
+
+    fn recipe(&self) -> Option<&Recipe> {
+        self.cold.as_ref()?.recipe.as_ref()
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Done | Phase::Inactive)
+    }
+}
+
+/// The number of the next request in a slot, while it is free.
+const fn next_number(number: u32) -> u32 {
+    number.wrapping_add(GENERATION) & (LIVE - 1)
 }
 
 /// All operations of an environment.
@@ -127,12 +221,30 @@ pub(crate) struct Requests {
     records: Vec<Record>,
     /// Free slots; the last one is given out next.
     free: Vec<u32>,
+    /// For the next send that may end in its call: its number can be given to am-core, and its record is as it must be if the send
+    /// does not end. [`NO_SPARE`] while it is in use.
+    spare: u32,
+    /// Operations that ended while a call watched them.
+    watched_ended: u64,
 }
+
+const NO_SPARE: u32 = 0;
 
 impl Default for Requests {
     fn default() -> Self {
-        let finished = Record { phase: Phase::Done, ..Record::free(0) };
-        Self { records: vec![Record::free(0), finished], free: Vec::new() }
+        let blocking = Record::reserved(RequestId::BLOCKING_RECEIVE, Phase::Free, Status::EMPTY);
+        let unused = Record::free(1);
+        let sent = Record::reserved(RequestId::ENDED_SEND, Phase::Done, Status::EMPTY);
+        let received = Record {
+            is_receive: true,
+            ..Record::reserved(RequestId::RECEIVED_FROM_NOBODY, Phase::Done, Status::OF_NOBODY)
+        };
+        Self {
+            records: vec![blocking, unused, sent, received],
+            free: Vec::new(),
+            spare: NO_SPARE,
+            watched_ended: 0,
+        }
     }
 }
 
@@ -143,16 +255,79 @@ fn is_withdrawn(error: &am_core::error::Error) -> bool {
 
 impl Requests {
     /// A new request for a scope (0: none).
+    #[inline]
     pub(crate) fn insert(&mut self, is_receive: bool, scope: u32) -> RequestId {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.records.push(Record::free(0));
-            u32::try_from(self.records.len() - 1).expect("fewer than 2^32 requests fit into memory")
-        });
-        let record = &mut self.records[slot as usize];
+        self.insert_in(is_receive, scope, NO_CONTEXT)
+    }
+
+    /// A new request for a message of a communicator.
+    #[inline]
+    pub(crate) fn insert_of(&mut self, is_receive: bool, scope: u32, context: ContextId) -> RequestId {
+        self.insert_in(is_receive, scope, context.0)
+    }
+
+    #[inline(always)]
+    fn insert_in(&mut self, is_receive: bool, scope: u32, context: u32) -> RequestId {
+        let slot = match self.free.pop() {
+            Some(slot) => slot as usize,
+            None => self.new_slot(),
+        };
+        let record = &mut self.records[slot];
+        record.number |= LIVE;
         record.phase = Phase::Moving;
         record.is_receive = is_receive;
         record.scope = scope;
-        RequestId::new(slot, record.generation)
+        record.context = context;
+        RequestId(record.number)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_slot(&mut self) -> usize {
+        let slot = self.records.len();
+        assert!(slot < SLOTS_MAX, "requests that the library starts by itself find a slot");
+        self.records.push(Record::free(slot as u32));
+        slot
+    }
+
+    /// Whether a call of the program may start one more operation.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.records.len() < SLOTS_MAX - SLOTS_KEPT
+    }
+
+    /// A request for a send that may end in its call. To be given to [`sent`](Self::sent).
+    #[inline(always)]
+    pub(crate) fn begin_send(&mut self) -> RequestId {
+        let spare = std::mem::replace(&mut self.spare, NO_SPARE);
+        if spare == NO_SPARE { self.insert(false, 0) } else { RequestId(spare) }
+    }
+
+    /// The send has ended, in the call that has begun it: its request is for the next one.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, id: RequestId) {
+        if self.spare == NO_SPARE { self.spare = id.0 } else { self.forget(id) }
+    }
+
+    /// The send goes on after its call, or has ended in a way that its record knows.
+    ///
+    /// # Errors
+    /// What it has failed with: the call reports it.
+    #[inline(never)]
+    pub(crate) fn goes_on(&mut self, id: RequestId, scope: u32, context: ContextId) -> Result<RequestId> {
+        let Some(record) = self.get_mut(id) else { return Ok(RequestId::ENDED_SEND) };
+        record.scope = scope;
+        record.context = context.0;
+        if record.phase == Phase::Done { self.take(id).map(|_| RequestId::ENDED_SEND) } else { Ok(id) }
+    }
+
+    /// A record for an operation that ended in its call, where memory is to be kept under its number.
+    pub(crate) fn with_record(&mut self, id: RequestId) -> RequestId {
+        let Some(status) = id.ended_status() else { return id };
+        let request = self.insert(self.is_receive(id), 0);
+        self.set_status(request, status);
+        self.end(request, None);
+        request
     }
 
     /// Makes the request of blocking receives ready for its next use.
@@ -166,16 +341,12 @@ impl Requests {
 
     #[inline(always)]
     fn get(&self, id: RequestId) -> Option<&Record> {
-        self.records
-            .get(id.index())
-            .filter(|record| record.generation == id.generation() && record.phase != Phase::Free)
+        self.records.get(id.index()).filter(|record| record.number == id.0 && record.phase != Phase::Free)
     }
 
     #[inline(always)]
     fn get_mut(&mut self, id: RequestId) -> Option<&mut Record> {
-        self.records
-            .get_mut(id.index())
-            .filter(|record| record.generation == id.generation() && record.phase != Phase::Free)
+        self.records.get_mut(id.index()).filter(|record| record.number == id.0 && record.phase != Phase::Free)
     }
 
     /// How far the operation is; `Free` for one that does not exist.
@@ -187,15 +358,21 @@ impl Requests {
     /// Whether the operation is over (or does not exist).
     #[inline(always)]
     pub(crate) fn is_over(&self, id: RequestId) -> bool {
-        self.get(id).is_none_or(|record| matches!(record.phase, Phase::Done | Phase::Inactive))
+        self.get(id).is_none_or(Record::is_over)
     }
 
     /// The receive waits in the posted queue.
     #[inline(always)]
     pub(crate) fn posted(&mut self, id: RequestId, handle: PostedHandle) {
         if let Some(record) = self.get_mut(id) {
-            record.phase = Phase::Posted(handle);
+            record.phase = Phase::Posted;
+            record.posted = Some(handle);
         }
+    }
+
+    /// Where a receive that waits lies in the posted queue.
+    pub(crate) fn place(&self, id: RequestId) -> Option<PostedHandle> {
+        self.get(id).filter(|record| record.phase == Phase::Posted)?.posted
     }
 
     /// The receive has met its message.
@@ -215,7 +392,7 @@ impl Requests {
         record.status.len = delivered.len;
         record.phase = Phase::Done;
         let cut = record.is_receive && delivered.placed != delivered.len;
-        if cut || record.is_unusual || delivered.outcome.is_err() {
+        if cut || record.unusual & unusual::AT_END != 0 || delivered.outcome.is_err() {
             self.complete_unusual(id, delivered);
         }
     }
@@ -226,8 +403,7 @@ impl Requests {
         let Some(record) = self.get_mut(id) else { return };
         record.status.len = len;
         record.phase = Phase::Done;
-        if record.is_receive && placed != len || record.is_unusual {
-            let placed = placed.min(record.room);
+        if record.is_receive && placed != len || record.unusual & unusual::AT_END != 0 {
             self.delivered(id, len, placed);
         }
     }
@@ -236,53 +412,56 @@ impl Requests {
     #[inline(never)]
     fn complete_unusual(&mut self, id: RequestId, delivered: Delivered) {
         let Delivered { len, placed, outcome, .. } = delivered;
-        let Some(record) = self.get_mut(id) else { return };
-        let placed = placed.min(record.room);
-        record.failure = match outcome {
-            Err(error) if is_withdrawn(&error) && !record.is_receive => Some(Box::new(Error::Cancelled)),
-            Err(error) => Some(Box::new(Error::Core(*error))),
-            Ok(()) if record.is_receive && placed != len => Some(Box::new(Error::Truncated {
-                source_rank: record.status.source,
-                tag: record.status.tag,
-                sent: len,
-                room: placed,
-            })),
-            Ok(()) => None,
-        };
-        if record.detached {
-            self.remove(id);
+        let Some(is_receive) = self.get(id).map(|record| record.is_receive) else { return };
+        match outcome {
+            Ok(()) if is_receive => self.delivered(id, len, placed),
+            Ok(()) => self.end(id, None),
+            Err(error) if is_withdrawn(&error) && !is_receive => self.end(id, Some(Error::Cancelled)),
+            Err(error) => self.end(id, Some(Error::Core(*error))),
         }
     }
 
-    /// The receive is over: `placed` of `len` bytes are in place.
+    /// The receive is over: `placed` of `len` bytes are in place, or as many of them as its layout has.
     #[inline(never)]
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
         record.status.len = len;
-        if placed == len {
-            self.end(id, None);
-        } else {
-            let Status { source: source_rank, tag, .. } = record.status;
-            self.end(id, Some(Error::Truncated { source_rank, tag, sent: len, room: placed }));
-        }
+        let room = match &record.cold {
+            Some(cold) if record.unusual & unusual::LAYOUT != 0 => placed.min(cold.room),
+            _ => placed,
+        };
+        let Status { source: source_rank, tag, .. } = record.status;
+        let is_cut = record.is_receive && room != len;
+        self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, room }));
     }
 
     /// The operation is over, with this error if there is one.
     pub(crate) fn end(&mut self, id: RequestId, failure: Option<Error>) {
         let Some(record) = self.get_mut(id) else { return };
         record.phase = Phase::Done;
-        record.failure = failure.map(Box::new);
-        if record.detached {
+        if failure.is_some() {
+            record.cold().failure = failure;
+        }
+        let unusual = record.unusual;
+        if unusual & unusual::WATCHED != 0 {
+            self.watched_ended += 1;
+        }
+        if unusual & unusual::DETACHED != 0 {
             self.remove(id);
         }
     }
 
-    /// A send that nobody has the number of yet: under which one its starter gets it.
+    /// Operations that ended while a call watched them: a number that has not changed says that none has.
     #[inline(always)]
-    pub(crate) fn started_send(&mut self, id: RequestId) -> RequestId {
-        match self.take_plain(id) {
-            Some(_) => RequestId::FINISHED_SEND,
-            None => id,
+    pub(crate) fn watched_ended(&self) -> u64 {
+        self.watched_ended
+    }
+
+    /// Says whether the end of an operation is to be counted.
+    pub(crate) fn watch(&mut self, id: RequestId, is_watched: bool) {
+        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+            record.unusual &= !unusual::WATCHED;
+            record.unusual |= if is_watched { unusual::WATCHED } else { 0 };
         }
     }
 
@@ -290,24 +469,17 @@ impl Requests {
     /// any other request.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, id: RequestId) -> Option<Status> {
-        if id == RequestId::FINISHED_SEND {
-            return Some(Status::EMPTY);
+        if let Some(status) = id.ended_status() {
+            return Some(status);
         }
         let record = self.records.get_mut(id.index())?;
-        let is_plain = record.phase == Phase::Done
-            && record.generation == id.generation()
-            && id.slot() >= RequestId::RESERVED
-            && !record.is_unusual
-            && record.failure.is_none()
-            && record.kept.is_none()
-            && record.recipe.is_none();
+        let is_plain = record.number == id.0 && record.phase == Phase::Done && record.unusual == 0;
         if !is_plain {
             return None;
         }
         record.phase = Phase::Free;
-        record.generation = id.generation().wrapping_add(1);
-        record.scope = 0;
-        self.free.push(id.slot());
+        record.number = next_number(id.0);
+        self.free.push(id.0 & (GENERATION - 1));
         Some(std::mem::replace(&mut record.status, Status::EMPTY))
     }
 
@@ -328,9 +500,13 @@ impl Requests {
     pub(crate) fn take_blocking(&mut self, id: RequestId) -> Result<Status> {
         let record = &mut self.records[id.index()];
         record.phase = Phase::Free;
-        match record.failure.take() {
+        if record.unusual == unusual::RESERVED {
+            return Ok(record.status);
+        }
+        record.unusual = unusual::RESERVED;
+        match record.cold.as_mut().and_then(|cold| cold.failure.take()) {
             None => Ok(record.status),
-            Some(error) => Err(*error),
+            Some(error) => Err(error),
         }
     }
 
@@ -340,11 +516,9 @@ impl Requests {
     /// [`Error::UnknownRequest`].
     #[expect(clippy::type_complexity, reason = "the two halves of what a record holds, taken apart at once")]
     pub(crate) fn take_kept(&mut self, id: RequestId) -> Result<(Result<Status>, Option<Box<dyn Any>>)> {
-        match self.remove(id) {
-            Some(Record { failure: None, status, kept, .. }) => Ok((Ok(status), kept)),
-            Some(Record { failure: Some(error), kept, .. }) => Ok((Err(*error), kept)),
-            None => Err(unknown(id)),
-        }
+        let (status, cold) = self.remove(id).ok_or_else(|| unknown(id))?;
+        let Cold { failure, kept, .. } = cold.unwrap_or_default();
+        Ok((failure.map_or(Ok(status), Err), kept))
     }
 
     /// Refuses the number of a request that does not exist.
@@ -356,15 +530,36 @@ impl Requests {
         if self.get(id).is_some() && id != RequestId::BLOCKING_RECEIVE { Ok(()) } else { Err(unknown(id)) }
     }
 
+    /// What a layer above may know of a request.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRequest`].
+    pub(crate) fn facts(&self, id: RequestId) -> Result<RequestFacts> {
+        self.check(id)?;
+        let record = self.get(id).ok_or_else(|| unknown(id))?;
+        Ok(RequestFacts {
+            is_persistent: record.recipe().is_some(),
+            is_generalized: record.unusual & unusual::GENERALIZED != 0,
+            context_id: (record.context != NO_CONTEXT).then_some(record.context),
+        })
+    }
+
+    /// The operation belongs to a communicator with this context id.
+    pub(crate) fn set_context(&mut self, id: RequestId, context: u32) {
+        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+            record.context = context;
+        }
+    }
+
     /// Drops a request whose operation was not started.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.remove(id);
     }
 
-    /// Gives memory to the operation. It is returned with the result.
+    /// Gives memory to the operation. It is returned with the result. What has ended in its call needs none.
     pub(crate) fn keep(&mut self, id: RequestId, memory: Box<dyn Any>) {
-        if let Some(record) = self.get_mut(id) {
-            record.kept = Some(memory);
+        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+            record.cold().kept = Some(memory);
         }
     }
 
@@ -373,7 +568,7 @@ impl Requests {
         let id = self.insert(is_receive, 0);
         let record = &mut self.records[id.index()];
         record.phase = Phase::Inactive;
-        record.recipe = Some(Box::new(recipe));
+        record.cold().recipe = Some(recipe);
         id
     }
 
@@ -383,10 +578,10 @@ impl Requests {
     /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or under way already.
     pub(crate) fn begin(&mut self, id: RequestId) -> Result<Recipe> {
         let record = self.get_mut(id).ok_or_else(|| unknown(id))?;
-        match &record.recipe {
+        match record.recipe().cloned() {
             Some(recipe) if record.phase == Phase::Inactive => {
                 record.phase = Phase::Moving;
-                Ok(Recipe::clone(recipe))
+                Ok(recipe)
             }
             recipe => Err(Error::NotStartable { request: id.number(), is_persistent: recipe.is_some() }),
         }
@@ -394,8 +589,7 @@ impl Requests {
 
     /// Whether it is a persistent request whose other side is nobody.
     pub(crate) fn is_to_nobody(&self, id: RequestId) -> bool {
-        let recipe = self.get(id).and_then(|record| record.recipe.as_deref());
-        matches!(recipe, Some(Recipe::Nobody { .. }))
+        matches!(self.get(id).and_then(Record::recipe), Some(Recipe::Nobody { .. }))
     }
 
     /// Whether a wait for the request waits for anything: it is there, and not a persistent one that is not started.
@@ -414,20 +608,19 @@ impl Requests {
     pub(crate) fn by_program(&mut self, id: RequestId) {
         if let Some(record) = self.get_mut(id) {
             record.phase = Phase::ByProgram;
+            record.unusual |= unusual::GENERALIZED;
         }
     }
 
     /// Whether the operation was withdrawn, and nobody has waited for it since.
     pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
-        let failure = self.get(id).and_then(|record| record.failure.as_deref());
-        matches!(failure, Some(Error::Cancelled))
+        let cold = self.get(id).and_then(|record| record.cold.as_ref());
+        matches!(cold.and_then(|cold| cold.failure.as_ref()), Some(Error::Cancelled))
     }
 
     /// What a wait would tell now, if the operation is over.
     pub(crate) fn status(&self, id: RequestId) -> Option<Status> {
-        self.get(id)
-            .filter(|record| matches!(record.phase, Phase::Done | Phase::Inactive))
-            .map(|record| record.status)
+        self.get(id).filter(|record| record.is_over()).map(|record| record.status)
     }
 
     /// What a wait will tell.
@@ -440,21 +633,23 @@ impl Requests {
     /// The message goes where a layout says.
     pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
         if let Some(record) = self.get_mut(id) {
-            record.room = layout.size();
-            record.layout = Some(Box::new(layout));
-            record.is_unusual = true;
+            record.unusual |= unusual::LAYOUT;
+            let cold = record.cold();
+            cold.room = layout.size();
+            cold.layout = Some(Box::new(layout));
         }
     }
 
     /// Where the message goes.
     pub(crate) fn layout(&self, id: RequestId) -> Option<&Scatter> {
-        self.get(id)?.layout.as_deref()
+        self.get(id)?.cold.as_ref()?.layout.as_deref()
     }
 
     /// The place for a message that has met its receive, and its bytes.
     #[inline(never)]
     pub(crate) fn take_layout(&mut self, id: RequestId) -> (Place, u64) {
-        match self.get_mut(id).and_then(|record| record.layout.take().map(|layout| (layout, record.room))) {
+        let cold = self.get_mut(id).and_then(|record| record.cold.as_mut());
+        match cold.and_then(|cold| cold.layout.take().map(|layout| (layout, cold.room))) {
             Some((layout, room)) => (Place::Sink(layout), room),
             None => (Place::Nowhere, 0),
         }
@@ -467,10 +662,9 @@ impl Requests {
 
     /// Nobody will wait for the operation.
     pub(crate) fn detach(&mut self, id: RequestId) {
-        if let Some(record) = self.get_mut(id).filter(|_| id != RequestId::FINISHED_SEND) {
-            record.detached = true;
-            record.is_unusual = true;
-            if matches!(record.phase, Phase::Done | Phase::Inactive) {
+        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+            record.unusual |= unusual::DETACHED;
+            if record.is_over() {
                 self.remove(id);
             }
         }
@@ -483,42 +677,47 @@ impl Requests {
 
     /// The operations that are not over.
     pub(crate) fn unfinished(&self) -> Vec<RequestId> {
-        self.ids(|record| !matches!(record.phase, Phase::Done | Phase::Inactive))
+        self.ids(|record| !record.is_over())
     }
 
     fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
-        let live = self.records.iter().zip(0u32..).skip(RequestId::RESERVED as usize);
-        live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))
-            .map(|(record, slot)| RequestId::new(slot, record.generation))
+        let live = self.records[RequestId::RESERVED as usize..].iter();
+        live.filter(|record| record.phase != Phase::Free && record.number != self.spare && wanted(record))
+            .map(|record| RequestId(record.number))
             .collect()
     }
 
-    /// Takes the record out. A persistent request stays, as one that is not started.
-    fn remove(&mut self, id: RequestId) -> Option<Record> {
-        if id == RequestId::FINISHED_SEND {
-            return Some(Record { phase: Phase::Done, ..Record::free(0) });
+    /// Takes what is known of an operation out. A persistent request stays, as one that is not started.
+    fn remove(&mut self, id: RequestId) -> Option<(Status, Option<Cold>)> {
+        if let Some(status) = id.ended_status() {
+            return Some((status, None));
         }
-        let Record { is_receive, detached, ref mut recipe, .. } = *self.get_mut(id)?;
-        if !detached && recipe.is_some() {
-            let recipe = recipe.take();
-            let inactive =
-                Record { phase: Phase::Inactive, is_receive, recipe, ..Record::free(id.generation()) };
-            return Some(std::mem::replace(&mut self.records[id.index()], inactive));
+        let record = self.get_mut(id)?;
+        let status = std::mem::replace(&mut record.status, Status::EMPTY);
+        let is_cold = record.unusual & unusual::COLD != 0;
+        let mut cold = if is_cold { record.cold.as_deref_mut().map(std::mem::take) } else { None };
+        let recipe = cold.as_mut().and_then(|cold| cold.recipe.take());
+        let is_detached = record.unusual & unusual::DETACHED != 0;
+        record.unusual = 0;
+        record.posted = None;
+        if let Some(recipe) = recipe.filter(|_| !is_detached) {
+            record.phase = Phase::Inactive;
+            record.cold().recipe = Some(recipe);
+            return Some((status, cold));
         }
+        record.phase = Phase::Free;
         // The generation moves on, so that the old number finds nothing.
-        let next = Record::free(id.generation().wrapping_add(1));
-        self.free.push(id.slot());
-        Some(std::mem::replace(&mut self.records[id.index()], next))
+        record.number = next_number(id.0);
+        self.free.push(id.0 & (GENERATION - 1));
+        Some((status, cold))
     }
 }
 
 impl Drop for Requests {
     /// Peers may still read the memory of operations that are not over: it is given up, not freed.
     fn drop(&mut self) {
-        for record in &mut self.records {
-            if !matches!(record.phase, Phase::Done | Phase::Inactive) {
-                std::mem::forget(record.kept.take());
-            }
+        for record in self.records.iter_mut().filter(|record| !record.is_over()) {
+            std::mem::forget(record.cold.take().and_then(|cold| cold.kept));
         }
     }
 }
@@ -530,86 +729,4 @@ fn unknown(id: RequestId) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::matching::ContextId;
-
-    #[test]
-    fn an_old_number_finds_nothing() {
-        let mut requests = Requests::default();
-        let first = requests.insert(true, 0);
-        requests.matched(first, &Envelope::new(ContextId(0), 4, 5));
-        requests.delivered(first, 10, 10);
-        assert_eq!(requests.take(first).unwrap(), Status { source: 4, tag: 5, len: 10 });
-        let second = requests.insert(false, 0);
-        assert_eq!(first.slot(), second.slot());
-        assert!(matches!(requests.take(first), Err(Error::UnknownRequest { .. })));
-        assert!(requests.is_over(first));
-        assert!(!requests.is_over(second));
-    }
-
-    #[test]
-    fn the_blocking_slot_is_never_given_out_nor_waited_for_by_number() {
-        let mut requests = Requests::default();
-        requests.begin_blocking(RequestId::BLOCKING_RECEIVE);
-        assert!(requests.check(RequestId::BLOCKING_RECEIVE).is_err());
-        assert!(requests.insert(true, 0).slot() >= RequestId::RESERVED);
-    }
-
-    #[test]
-    fn a_send_that_is_over_at_once_leaves_no_record_and_can_be_waited_for_by_everybody() {
-        let mut requests = Requests::default();
-        let id = requests.insert(false, 0);
-        assert_eq!(requests.started_send(id), id, "it is under way");
-        requests.end(id, None);
-        let finished = requests.started_send(id);
-        assert_eq!(finished, RequestId::FINISHED_SEND);
-        assert!(requests.check(id).is_err());
-        assert_eq!(requests.insert(true, 0).slot(), id.slot(), "its slot is free again");
-        for _ in 0..2 {
-            assert!(
-                requests.check(finished).is_ok()
-                    && requests.is_over(finished)
-                    && requests.is_active(finished)
-            );
-            assert_eq!(requests.take_plain(finished), Some(Status::EMPTY));
-            assert_eq!(requests.take(finished).unwrap(), Status::EMPTY);
-            requests.detach(finished);
-            assert_eq!(requests.status(finished), Some(Status::EMPTY));
-        }
-        assert!(requests.insert(false, 0).slot() >= RequestId::RESERVED);
-    }
-
-    #[test]
-    fn a_send_that_has_failed_keeps_its_record() {
-        let mut requests = Requests::default();
-        let id = requests.insert(false, 0);
-        requests.end(id, Some(Error::Cancelled));
-        assert_eq!(requests.started_send(id), id);
-        assert!(matches!(requests.take(id), Err(Error::Cancelled)));
-    }
-
-    #[test]
-    fn a_detached_request_goes_when_it_is_over() {
-        let mut requests = Requests::default();
-        let id = requests.insert(false, 7);
-        requests.detach(id);
-        assert_eq!(requests.unfinished(), [id]);
-        assert_eq!(requests.of_scope(7), [id]);
-        requests.end(id, None);
-        assert!(requests.unfinished().is_empty());
-        assert!(requests.check(id).is_err());
-    }
-
-    #[test]
-    fn a_cut_receive_ends_with_the_four_values() {
-        let mut requests = Requests::default();
-        let id = requests.insert(true, 0);
-        requests.matched(id, &Envelope::new(ContextId(0), 2, 3));
-        requests.delivered(id, 100, 60);
-        assert!(matches!(
-            requests.take(id),
-            Err(Error::Truncated { source_rank: 2, tag: 3, sent: 100, room: 60 })
-        ));
-    }
-}
+mod tests;

@@ -209,7 +209,7 @@ impl<'scope, F: Fabric> SharedScope<'scope, '_, F> {
         let id = self.communicator.with(|inside| {
             let id = start(inside)?;
             // In the same turn, so that the end of the scope finds it.
-            if id != RequestId::FINISHED_SEND {
+            if id != RequestId::ENDED_SEND {
                 self.open.lock().unwrap_or_else(PoisonError::into_inner).push(id);
             }
             Ok(id)

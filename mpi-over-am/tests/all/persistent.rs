@@ -55,13 +55,19 @@ fn a_persistent_operation_is_started_as_often_as_wanted() {
 #[test]
 fn only_what_is_persistent_can_be_started() {
     job(Config::new(1), Settings::default(), |_, world| {
-        let nothing = SendData::from_bytes(am_core::buffer::RawBytes::EMPTY);
-        let request = world.isend_data(Mode::Standard, &nothing, 0, 0).unwrap();
+        let room = RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY);
+        let request = world.irecv_data(&room, 0, 0).unwrap();
         let error = world.start(request).unwrap_err();
         assert!(matches!(error, Error::NotStartable { is_persistent: false, .. }), "{error}");
         assert_eq!(error.class(), ErrorClass::Request);
+        world.send::<u8>(&[], 0, 0).unwrap();
         world.wait(request).unwrap();
         assert!(matches!(world.start(request), Err(Error::UnknownRequest { .. })));
+        // What ended in its call has no request of its own, and is not persistent either.
+        let nothing = SendData::from_bytes(am_core::buffer::RawBytes::EMPTY);
+        let ended = world.isend_data(Mode::Standard, &nothing, 0, 0).unwrap();
+        assert_eq!(ended, RequestId::ENDED_SEND);
+        assert!(matches!(world.start(ended), Err(Error::NotStartable { is_persistent: false, .. })));
         world.recv::<u8>(&mut [], 0, 0).unwrap();
         let receive =
             world.recv_init_data(&RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY), 0, 0).unwrap();
