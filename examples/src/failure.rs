@@ -67,6 +67,12 @@ impl From<mpi_over_am::Error> for Failure {
     }
 }
 
+impl From<mpi_over_am::datatype::Error> for Failure {
+    fn from(error: mpi_over_am::datatype::Error) -> Self {
+        mpi_over_am::Error::from(error).into()
+    }
+}
+
 fn blamed(fault: Fault) -> &'static str {
     match fault {
         Fault::Caller => "this program, or how it was started",

@@ -35,9 +35,9 @@ pub(crate) use scratch::{
 pub use window::{LentMemory, WindowMemory};
 pub(crate) use window::{get, put};
 
-use crate::datatype::Datatype;
 use crate::error::{Error, Result};
 use crate::request::Scope;
+use mpi_datatype::Datatype;
 
 /// What can be sent and received: its bytes are all initialised, and any bytes make a value. Nobody has to implement it.
 pub trait Datum: NoUninit + AnyBitPattern {}

@@ -294,16 +294,6 @@ pub enum Error {
         /// What it was for.
         call: &'static str,
     },
-    /// A part of an array, or a distribution of one, that does not exist.
-    #[error("dimension {dimension} of the array: {what} (the values are {values:?})")]
-    Array {
-        /// Which dimension, from 0.
-        dimension: usize,
-        /// What is wrong.
-        what: &'static str,
-        /// What was given.
-        values: [u64; 3],
-    },
     /// A rank that a group does not have.
     #[error("rank {rank} is not in the group, which has {size} ranks from 0 on")]
     NotInGroup {
@@ -422,14 +412,9 @@ pub enum Error {
         /// The message's number.
         message: u64,
     },
-    /// A number that the other representation has no room for.
-    #[error("a value of type {datatype} does not fit into the {bytes} bytes that it has in external32")]
-    Conversion {
-        /// The type.
-        datatype: &'static str,
-        /// Bytes of the other representation.
-        bytes: usize,
-    },
+    /// A datatype that cannot be, or a value that its external form cannot hold.
+    #[error(transparent)]
+    Datatype(#[from] mpi_datatype::Error),
     /// Fewer packed bytes than the elements need.
     #[error("{needed} bytes are to be unpacked, and there are {given}")]
     Packed {
@@ -511,14 +496,17 @@ impl Error {
                 ErrorClass::Buffer
             }
             Self::Count { .. } | Self::TooLarge { .. } => ErrorClass::Count,
-            Self::Array { .. } => ErrorClass::Argument,
             Self::Undefined { .. } => ErrorClass::Operation,
             Self::Missing { .. } => ErrorClass::Buffer,
             Self::UnknownRequest { .. } | Self::NotStartable { .. } | Self::UnknownMessage { .. } => {
                 ErrorClass::Request
             }
             Self::Partition { .. } | Self::Outside { .. } | Self::Packed { .. } => ErrorClass::Argument,
-            Self::Conversion { .. } => ErrorClass::Conversion,
+            Self::Datatype(error) => match error {
+                mpi_datatype::Error::Count { .. } | mpi_datatype::Error::TooLarge { .. } => ErrorClass::Count,
+                mpi_datatype::Error::Conversion { .. } => ErrorClass::Conversion,
+                _ => ErrorClass::Argument,
+            },
             Self::Mismatched { .. } | Self::Signal { .. } | Self::Thread { .. } => ErrorClass::Other,
             Self::TooMany { .. }
             | Self::NotReady { .. }
@@ -545,7 +533,6 @@ impl Error {
             | Self::BufferAttached { .. }
             | Self::Count { .. }
             | Self::TooLarge { .. }
-            | Self::Array { .. }
             | Self::NotInGroup { .. }
             | Self::TwiceInGroup { .. }
             | Self::Refused { .. }
@@ -559,7 +546,7 @@ impl Error {
             | Self::Partition { .. }
             | Self::UnknownMessage { .. }
             | Self::Outside { .. }
-            | Self::Conversion { .. }
+            | Self::Datatype(_)
             | Self::Packed { .. }
             | Self::Cancelled
             | Self::Nested

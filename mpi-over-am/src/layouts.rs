@@ -5,12 +5,12 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use crate::buffer::{Equivalence, lend_elements, lend_elements_mut, lend_fields, lend_fields_mut};
 use crate::communicator::Communicator;
-use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::protocol::Mode;
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
+use mpi_datatype::Datatype;
 
 impl<F: Fabric> Communicator<F> {
     /// Sends `count` elements of `datatype`, with displacements counted in bytes from the start of `memory`, in any mode. They
@@ -94,7 +94,7 @@ impl<F: Fabric> Communicator<F> {
         (source, recv_tag): (impl Into<Source>, impl Into<Tag>),
     ) -> Result<Status> {
         let bytes = size_of_val(memory) as u64;
-        let byte = Datatype::predefined(crate::datatype::Predefined::Byte);
+        let byte = Datatype::predefined(mpi_datatype::Predefined::Byte);
         lend_elements_mut(memory, (bytes, &byte), |data| {
             self.sendrecv_replace_data(&data, (dest, send_tag), (source.into(), recv_tag.into()))
         })

@@ -3,8 +3,8 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use crate::buffer::{RecvData, SendData, lend_elements, lend_elements_mut};
-use crate::datatype::Datatype;
 use crate::error::{Error, Result};
+use mpi_datatype::Datatype;
 
 /// The packed bytes of elements that a datatype picks from `memory` (`MPI_Pack`).
 ///
@@ -28,7 +28,7 @@ pub fn unpack<T: AnyBitPattern>(bytes: &[u8], memory: &mut [T], elements: (u64, 
 /// As [`pack`], in the representation external32 (`MPI_Pack_external`).
 ///
 /// # Errors
-/// As for [`pack`]; [`Error::Conversion`]: a number that external32 has no room for.
+/// As for [`pack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that external32 has no room for.
 pub fn pack_external32<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) -> Result<Vec<u8>> {
     lend_elements(memory, elements, |data| data.pack_external32())
 }
@@ -36,7 +36,7 @@ pub fn pack_external32<T: NoUninit>(memory: &[T], elements: (u64, &Datatype)) ->
 /// As [`unpack`], from the representation external32 (`MPI_Unpack_external`).
 ///
 /// # Errors
-/// As for [`unpack`]; [`Error::Conversion`].
+/// As for [`unpack`]; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion).
 pub fn unpack_external32<T: AnyBitPattern>(
     bytes: &[u8],
     memory: &mut [T],
@@ -49,7 +49,7 @@ impl SendData {
     /// The elements in external32.
     ///
     /// # Errors
-    /// [`Error::Conversion`]: a number that external32 has no room for.
+    /// [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion): a number that external32 has no room for.
     pub fn pack_external32(&self) -> Result<Vec<u8>> {
         let mut external = Vec::new();
         self.datatype().to_external32(&packed(self), &mut external)?;
@@ -61,7 +61,7 @@ impl RecvData {
     /// Fills the elements from external32; how many bytes were used.
     ///
     /// # Errors
-    /// [`Error::Packed`]: fewer bytes than the elements have; [`Error::Conversion`].
+    /// [`Error::Packed`]: fewer bytes than the elements have; [`datatype::Error::Conversion`](mpi_datatype::Error::Conversion).
     pub fn unpack_external32(&self, bytes: &[u8]) -> Result<usize> {
         let len = self.datatype().external32_len(self.count())?;
         enough(len, bytes.len() as u64)?;

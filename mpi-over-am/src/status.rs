@@ -1,8 +1,8 @@
 //! What a receive or a probe learns about its message.
 
-use crate::datatype::Datatype;
 use crate::rank::{ANY_SOURCE, PROC_NULL};
 use crate::tag::ANY_TAG;
+use mpi_datatype::Datatype;
 
 /// The facts of a message that was received or probed (`MPI_Status`). That of a send, and of a wait for nothing, is empty: from
 /// [`ANY_SOURCE`], with [`ANY_TAG`], of no byte.

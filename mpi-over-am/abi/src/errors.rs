@@ -171,6 +171,12 @@ impl Failure {
     }
 }
 
+impl From<mpi_over_am::datatype::Error> for Failure {
+    fn from(error: mpi_over_am::datatype::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         // A callback may return a code of its own, which the program wants to see again.

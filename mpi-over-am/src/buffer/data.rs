@@ -11,7 +11,7 @@ use am_core::buffer::{Arrived, RawBuffer, RawBytes, Room};
 use am_core::handler::Sink;
 use am_core::transfer::Gatherer;
 
-use crate::datatype::{Datatype, Layout, Predefined, Visit};
+use mpi_datatype::{Datatype, Layout, Predefined, Visit};
 
 /// Memory to send from: `count` elements of a datatype. Whoever made it has promised that the bytes of the elements stay alive
 /// and unwritten until the operation that gets the value has ended.

@@ -15,9 +15,9 @@ use std::marker::PhantomData;
 use am_core::fabric::Fabric;
 
 use super::{RecvData, SendData};
-use crate::datatype::{Datatype, Predefined};
 use crate::error::Result;
 use crate::request::Scope;
+use mpi_datatype::{Datatype, Predefined};
 
 /// A type whose fields can be sent and received: an MPI datatype of its own.
 ///
@@ -174,7 +174,7 @@ impl Places {
         let displacements: Vec<i64> =
             places.iter().map(|(at, _, _)| at.wrapping_sub(base).cast_signed() as i64).collect();
         let types: Vec<Datatype> = places.iter().map(|(_, basic, _)| Datatype::predefined(*basic)).collect();
-        Datatype::structure(&lens, &displacements, &types)
+        Ok(Datatype::structure(&lens, &displacements, &types)?)
     }
 }
 

@@ -3,8 +3,8 @@
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 
 use super::{RecvData, SendData};
-use crate::datatype::Datatype;
 use crate::error::{Error, Result};
+use mpi_datatype::Datatype;
 
 /// Memory for intermediate results. Its owner keeps it until the operations that work in it have ended, or leaks it.
 #[derive(Debug, Default)]

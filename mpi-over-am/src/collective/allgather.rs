@@ -6,8 +6,8 @@
 use super::Plan;
 use super::call::Parts;
 use crate::buffer::{RecvData, SendData};
-use crate::datatype::{Datatype, Predefined};
 use crate::error::Result;
+use mpi_datatype::{Datatype, Predefined};
 
 /// Collects every task's `own` in everybody's `into`. `own` is `None` where it is in its place.
 pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Parts<RecvData>) -> Result<()> {

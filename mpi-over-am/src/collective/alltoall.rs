@@ -3,8 +3,8 @@
 use super::Plan;
 use super::call::Parts;
 use crate::buffer::{RecvData, SendData};
-use crate::datatype::{Datatype, Predefined};
 use crate::error::Result;
+use mpi_datatype::{Datatype, Predefined};
 
 /// Sends part `r` of `parts` to rank `r`, and receives part `r` of `into` from there. `parts` is `None` where `into` holds
 /// them.

@@ -5,8 +5,8 @@
 
 use super::{Plan, as_bytes};
 use crate::buffer::RecvData;
-use crate::datatype::{Datatype, Predefined};
 use crate::error::Result;
+use mpi_datatype::{Datatype, Predefined};
 
 /// Makes everybody's elements what they are at rank `root`.
 pub(super) fn broadcast(plan: &mut impl Plan, data: &RecvData, root: u32) -> Result<()> {

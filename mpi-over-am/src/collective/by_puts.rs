@@ -8,9 +8,9 @@ use super::lanes::{Lanes, Mark};
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
-use crate::datatype::Datatype;
 use crate::error::{Error, Result};
 use crate::state::State;
+use mpi_datatype::Datatype;
 
 /// A collective that is carried out by puts while its caller waits. Nobody but the caller uses the caller's memory.
 pub(super) struct ByPuts<'a, F: Fabric> {

@@ -1,9 +1,9 @@
 //! Collectives as values: what a call is about, whether it waits, does not wait, or is kept to be started again.
 
 use crate::buffer::{RecvData, SendData};
-use crate::datatype::Datatype;
 use crate::error::{Error, Result};
 use crate::op::{Op, PredefinedOp};
+use mpi_datatype::Datatype;
 
 use crate::rank::{PROC_NULL, ROOT};
 

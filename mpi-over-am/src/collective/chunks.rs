@@ -1,7 +1,7 @@
 //! A vector in as many chunks as there are tasks.
 
 use super::Plan;
-use crate::datatype::Datatype;
+use mpi_datatype::Datatype;
 
 /// Which elements belong to which task.
 #[derive(Clone, Debug)]

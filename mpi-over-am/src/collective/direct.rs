@@ -7,12 +7,12 @@ use super::tags::{self, Way};
 use super::{Collective, Plan, Selection};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
-use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::op::Combine;
 use crate::protocol::{self, Mode};
 use crate::request::{RequestId, check_len};
 use crate::state::State;
+use mpi_datatype::Datatype;
 
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;

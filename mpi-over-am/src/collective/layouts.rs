@@ -6,8 +6,8 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::{Datum, Neighbours, Placement, slices};
 use crate::communicator::Communicator;
-use crate::datatype::Datatype;
 use crate::error::Result;
+use mpi_datatype::Datatype;
 
 /// One part of a slice: elements that a datatype picks, counted from a byte of it.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@
 //! does it at once, for calls that wait; [`Recorder`](super::Recorder) writes it down as a schedule, for those that don't.
 
 use crate::buffer::{RecvData, SendData};
-use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::settings::Selection;
+use mpi_datatype::Datatype;
 
 /// One task's part in a collective. Ranks are those that messages go to: of an inter-communicator, the other side's.
 pub(super) trait Plan: Sized {

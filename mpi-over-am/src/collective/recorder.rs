@@ -5,10 +5,10 @@ use am_core::fabric::Fabric;
 use super::{Plan, Selection, tags};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
-use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::op::Op;
 use crate::request::{Schedule, Step};
+use mpi_datatype::Datatype;
 
 /// Which calls of the other tasks a schedule belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

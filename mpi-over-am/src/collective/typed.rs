@@ -7,9 +7,9 @@ use am_core::fabric::Fabric;
 use super::slices::{self, Place};
 use super::{Collective, Datum, Neighbours, Parts};
 use crate::communicator::Communicator;
-use crate::datatype::{Datatype, Predefined};
 use crate::error::{Error, Result};
 use crate::op::{Op, Operation, Typed};
+use mpi_datatype::{Datatype, Predefined};
 
 /// A type of the same size, for elements that only Rust knows.
 pub(crate) fn element_type<T>() -> Result<Datatype> {

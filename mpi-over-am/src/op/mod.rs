@@ -1,17 +1,16 @@
 //! What reductions do with two values (MPI 5.0 section 6.9).
 //!
 //! For the typed calls the predefined operations are types; which of them an element type can do is known when the program is
-//! compiled. An [`Op`] is the same for elements of a [`Datatype`](crate::datatype::Datatype): whether it is defined for them is
+//! compiled. An [`Op`] is the same for elements of a [`Datatype`](mpi_datatype::Datatype): whether it is defined for them is
 //! found out by the call.
 
-mod combine;
 mod erased;
-mod wide_float;
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul};
 
 pub(crate) use erased::{Combine, Typed};
-pub use erased::{Op, PredefinedOp, UserFunction};
+pub use erased::{Op, UserFunction};
+pub use mpi_datatype::op::PredefinedOp;
 
 /// An associative operation on elements of type `T`.
 pub trait Operation<T> {

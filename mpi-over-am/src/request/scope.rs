@@ -13,12 +13,12 @@ use crate::buffer::{
     lend_elements_to_scope, lend_fields_mut_to_scope, lend_fields_to_scope,
 };
 use crate::communicator::{Communicator, Space};
-use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::protocol::{self, Mode, Receive, Room};
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
+use mpi_datatype::Datatype;
 
 /// Where non-blocking operations live. Made by [`Communicator::scope`].
 ///

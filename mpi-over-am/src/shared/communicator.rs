@@ -12,13 +12,13 @@ use crate::buffer::{
 };
 use crate::collective::Place;
 use crate::communicator::Communicator;
-use crate::datatype::{Datatype, Predefined};
 use crate::environment::JobFabric;
 use crate::error::Result;
 use crate::protocol::Mode;
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
+use mpi_datatype::{Datatype, Predefined};
 
 /// A communicator that any thread may use at any time. Clones are handles on the same one.
 ///

@@ -16,7 +16,6 @@ use crate::buffer::{
     layout_room_to_keep, layout_to_keep,
 };
 use crate::communicator::Communicator;
-use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::handlers::MpiHandlers;
 use crate::protocol::Mode;
@@ -25,6 +24,7 @@ use crate::request::RequestId;
 use crate::state::is_over;
 use crate::status::Status;
 use crate::tag::Tag;
+use mpi_datatype::Datatype;
 
 /// Where the non-blocking operations of several threads live. Made by [`SharedCommunicator::scope`].
 ///

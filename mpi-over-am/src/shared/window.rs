@@ -20,7 +20,6 @@ use crate::buffer::{
     lend_to_send,
 };
 use crate::communicator::Communicator;
-use crate::datatype::{Datatype, Predefined};
 use crate::environment::JobFabric;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -32,6 +31,7 @@ use crate::window::{
     CommonMemory, Flavor, NewWindow, Number, Sized, Started, Step, TargetData, Window, check_new,
     end_started, packed,
 };
+use mpi_datatype::{Datatype, Predefined};
 
 /// A window that any thread may use at any time. Clones are handles on the same one.
 ///

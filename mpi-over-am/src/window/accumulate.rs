@@ -18,11 +18,11 @@ use bytemuck::NoUninit;
 use super::transfer::{Piece, Pieces, packed};
 use super::{TargetData, UPDATING, Window};
 use crate::buffer::{Datum, RecvData, SendData};
-use crate::datatype::{Datatype, Kind, Predefined};
 use crate::error::{Error, ErrorClass, Result};
 use crate::handlers::MpiHandlers;
 use crate::op::{Op, PredefinedOp};
 use crate::request::RequestId;
+use mpi_datatype::{Datatype, Kind, Predefined};
 
 /// Numbers that typed updates know.
 pub trait Number: Datum + Send + Sync {

@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 
 use super::{Flavor, Window};
 use crate::buffer::{self, RecvData, SendData};
-use crate::datatype::{Datatype, Predefined, Visit};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::protocol;
 use crate::rank::PROC_NULL;
 use crate::request::RequestId;
 use crate::state::State;
+use mpi_datatype::{Datatype, Predefined, Visit};
 
 /// Elements in a task's window: `count` of a datatype, counted from a displacement.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::construct::{TOO_LARGE, bytes_in_all};
 use super::contents::{Combiner, Contents};
 use super::layout::Layout;
 use super::signature::Signature;
 use super::{Basic, Bounds, Datatype};
+use crate::construct::{TOO_LARGE, bytes_in_all};
 use crate::error::{Error, Result};
 
 /// Which index of an array runs fastest through memory.

@@ -4,12 +4,16 @@
 //! Data that are not in one piece go from where they lie straight into the NIC's buffers, and from there to where they belong,
 //! without a packing buffer between.
 
+#![forbid(unsafe_code)]
+
 mod arrays;
 mod construct;
 mod contents;
+mod error;
 mod external32;
 mod f90;
 mod layout;
+pub mod op;
 mod predefined;
 mod signature;
 #[cfg(test)]
@@ -22,8 +26,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use arrays::{Distribution, Order};
 pub use contents::{Combiner, Contents, LargeContents};
+pub use error::{Error, Result};
 pub use f90::{TypeClass, UNDEFINED};
-pub(crate) use layout::{Layout, Visit};
+pub use layout::{Layout, Visit};
 pub use predefined::{Kind, Predefined};
 use signature::Signature;
 
@@ -141,6 +146,7 @@ impl Datatype {
     }
 
     /// The only predefined type in it; `None` if there are several, or none. A pair is one type.
+    #[inline]
     #[must_use]
     pub fn basic(&self) -> Option<Predefined> {
         match &self.0 {
@@ -218,7 +224,7 @@ impl Datatype {
     }
 
     /// The layout of `count` elements. The product of count and size does not overflow.
-    pub(crate) fn layout(&self, count: u64) -> Layout {
+    pub fn layout(&self, count: u64) -> Layout {
         Layout::repeat(self.element(), count, self.extent())
     }
 

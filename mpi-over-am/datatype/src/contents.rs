@@ -67,30 +67,30 @@ pub struct LargeContents {
 }
 
 impl Contents {
-    pub(super) fn new(combiner: Combiner) -> Self {
+    pub(crate) fn new(combiner: Combiner) -> Self {
         Self { combiner, integers: Vec::new(), addresses: Vec::new(), datatypes: Vec::new(), is_large: false }
     }
 
     /// Counts; they were checked, or fail the construction, beyond 2^63.
-    pub(super) fn integers(self, counts: impl IntoIterator<Item = u64>) -> Self {
+    pub(crate) fn integers(self, counts: impl IntoIterator<Item = u64>) -> Self {
         self.signed_integers(counts.into_iter().map(u64::cast_signed))
     }
 
-    pub(super) fn signed_integers(mut self, integers: impl IntoIterator<Item = i64>) -> Self {
+    pub(crate) fn signed_integers(mut self, integers: impl IntoIterator<Item = i64>) -> Self {
         self.integers.extend(integers);
         self
     }
 
-    pub(super) fn integer(self, integer: i64) -> Self {
+    pub(crate) fn integer(self, integer: i64) -> Self {
         self.signed_integers([integer])
     }
 
-    pub(super) fn addresses(mut self, addresses: impl IntoIterator<Item = i64>) -> Self {
+    pub(crate) fn addresses(mut self, addresses: impl IntoIterator<Item = i64>) -> Self {
         self.addresses.extend(addresses);
         self
     }
 
-    pub(super) fn types<'a>(mut self, types: impl IntoIterator<Item = &'a Datatype>) -> Self {
+    pub(crate) fn types<'a>(mut self, types: impl IntoIterator<Item = &'a Datatype>) -> Self {
         self.datatypes.extend(types.into_iter().cloned());
         self
     }

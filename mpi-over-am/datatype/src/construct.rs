@@ -201,7 +201,7 @@ impl Datatype {
         Ok(Self::derived(Arc::new(layout), Arc::new(signature), bounds, basic, contents))
     }
 
-    pub(super) fn derived(
+    pub(crate) fn derived(
         layout: Arc<Layout>,
         signature: Arc<Signature>,
         bounds: Bounds,
@@ -227,11 +227,11 @@ impl Basic {
 
 impl Bounds {
     /// Of nothing.
-    pub(super) const EMPTY: Self =
+    pub(crate) const EMPTY: Self =
         Self { lower: 0, upper: 0, true_lower: 0, true_upper: 0, is_set: false, alignment: 1 };
 
     /// Of `count` times the same, `stride` bytes apart.
-    pub(super) fn repeated(self, count: u64, stride: i64) -> Result<Self> {
+    pub(crate) fn repeated(self, count: u64, stride: i64) -> Result<Self> {
         let Some(last) = count.checked_sub(1) else { return Ok(Self::EMPTY) };
         let last = i64::try_from(last).ok().and_then(|last| last.checked_mul(stride)).ok_or(TOO_LARGE)?;
         let has_data = self.true_upper > self.true_lower;
@@ -297,18 +297,18 @@ impl Union {
 /// Bytes of a message, at most: displacements are signed.
 const BYTES_MAX: u64 = i64::MAX as u64;
 
-pub(super) const TOO_LARGE: Error = Error::TooLarge { call: "a datatype" };
+pub(crate) const TOO_LARGE: Error = Error::TooLarge { call: "a datatype" };
 
 /// Bytes of `count` elements.
 ///
 /// # Errors
 /// [`Error::TooLarge`].
-pub(super) fn bytes_in_all(size: u64, count: u64) -> Result<u64> {
+pub(crate) fn bytes_in_all(size: u64, count: u64) -> Result<u64> {
     size.checked_mul(count).filter(|&bytes| bytes <= BYTES_MAX).ok_or(TOO_LARGE)
 }
 
 /// Where the data of a layout begin and end. Their sums were checked with the bounds.
-pub(super) fn true_bounds(layout: &Layout) -> (i64, i64) {
+pub(crate) fn true_bounds(layout: &Layout) -> (i64, i64) {
     layout.span().unwrap_or_default()
 }
 

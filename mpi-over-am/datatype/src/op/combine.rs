@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 
 use super::PredefinedOp;
 use super::wide_float::{Format, HALF, LONG_DOUBLE, QUADRUPLE};
-use crate::datatype::{Kind, Predefined};
+use crate::{Kind, Predefined};
 
 /// Makes each later element what the two come to. Both are equally long, and hold whole elements without gaps.
-pub(super) type Combine = fn(earlier: &[u8], later: &mut [u8]);
+pub type Combine = fn(earlier: &[u8], later: &mut [u8]);
 
 /// What `op` does with elements of `datatype`; `None` where it is not defined.
-pub(super) fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
+#[must_use]
+pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
     match op {
         PredefinedOp::Replace => return Some(replace),
         PredefinedOp::NoOp => return Some(leave),

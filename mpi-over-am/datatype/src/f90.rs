@@ -3,7 +3,7 @@
 
 use super::contents::{Combiner, Contents};
 use super::{Datatype, Predefined};
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::{Error, Result};
 
 /// Decimal digits and range of the real types, the smallest first.
 const REALS: [(u32, u32, Predefined, Predefined); 4] = [
@@ -98,7 +98,7 @@ pub const UNDEFINED: i64 = -32766;
 fn real(call: &'static str, precision: Option<u32>, range: Option<u32>) -> Result<(Predefined, Predefined)> {
     if precision.is_none() && range.is_none() {
         let what = "neither a precision nor a range is asked for";
-        return Err(Error::refused(ErrorClass::Argument, call, what, UNDEFINED));
+        return Err(Error::Fortran { call, what, value: UNDEFINED });
     }
     let fits = |wanted: Option<u32>, has: u32| wanted.is_none_or(|wanted| wanted <= has);
     let found =
@@ -109,7 +109,7 @@ fn real(call: &'static str, precision: Option<u32>, range: Option<u32>) -> Resul
 
 fn none(call: &'static str, wanted: Option<u32>) -> Error {
     let what = "no type has so many digits, or such a range";
-    Error::refused(ErrorClass::Argument, call, what, wanted.map_or(UNDEFINED, i64::from))
+    Error::Fortran { call, what, value: wanted.map_or(UNDEFINED, i64::from) }
 }
 
 #[cfg(test)]
@@ -124,14 +124,14 @@ mod tests {
         assert_eq!(real(None, Some(300)).unwrap(), Some(Predefined::Real8));
         assert_eq!(real(Some(18), Some(308)).unwrap(), Some(Predefined::LongDouble));
         assert_eq!(real(Some(33), None).unwrap(), Some(Predefined::Real16));
-        assert_eq!(real(Some(34), None).unwrap_err().class(), ErrorClass::Argument);
-        assert_eq!(real(None, None).unwrap_err().class(), ErrorClass::Argument);
+        assert!(matches!(real(Some(34), None), Err(Error::Fortran { .. })));
+        assert!(matches!(real(None, None), Err(Error::Fortran { .. })));
         let complex = Datatype::f90_complex(Some(15), Some(307)).unwrap();
         assert_eq!((complex.size(), complex.is_committed()), (16, true));
         assert_eq!(complex.contents().unwrap().integers, [15, 307]);
         assert_eq!(Datatype::f90_real(None, Some(3)).unwrap().contents().unwrap().integers, [UNDEFINED, 3]);
         assert_eq!(Datatype::f90_integer(10).unwrap().basic(), Some(Predefined::Integer8));
-        assert_eq!(Datatype::f90_integer(39).unwrap_err().class(), ErrorClass::Argument);
+        assert!(matches!(Datatype::f90_integer(39), Err(Error::Fortran { .. })));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Pieces of memory in the order of the packed bytes. Cloning is cheap.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Added to every displacement below.
     at: i64,
     /// Packed bytes.
@@ -46,7 +46,7 @@ struct Part {
 }
 
 /// What is done with the pieces.
-pub(crate) trait Visit {
+pub trait Visit {
     /// A piece of `len` bytes at displacement `at`.
     fn block(&mut self, at: i64, len: u64);
 
@@ -63,31 +63,33 @@ pub(crate) trait Visit {
 
 impl Layout {
     /// Nothing.
-    pub(crate) const EMPTY: Self = Self { at: 0, size: 0, shape: Shape::Block };
+    pub const EMPTY: Self = Self { at: 0, size: 0, shape: Shape::Block };
 
     /// `size` bytes at `at`.
-    pub(crate) const fn block(at: i64, size: u64) -> Self {
+    #[inline]
+    pub const fn block(at: i64, size: u64) -> Self {
         Self { at, size, shape: Shape::Block }
     }
 
     /// Packed bytes.
     #[inline(always)]
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
     /// The displacement, if the bytes are in one piece.
-    pub(crate) fn as_block(&self) -> Option<i64> {
+    #[inline]
+    pub fn as_block(&self) -> Option<i64> {
         matches!(self.shape, Shape::Block).then_some(self.at)
     }
 
     /// The same, `by` bytes further on.
-    pub(crate) fn shifted(&self, by: i64) -> Self {
+    pub fn shifted(&self, by: i64) -> Self {
         Self { at: self.at.wrapping_add(by), ..self.clone() }
     }
 
     /// `count` times, `stride` bytes apart. Allocates nothing. The product of size and count does not overflow.
-    pub(crate) fn repeat(this: &Arc<Self>, count: u64, stride: i64) -> Self {
+    pub fn repeat(this: &Arc<Self>, count: u64, stride: i64) -> Self {
         let (at, size) = (this.at, this.size * count);
         if size == 0 {
             return Self::EMPTY;
@@ -113,7 +115,7 @@ impl Layout {
     }
 
     /// One after the other. The sum of the sizes does not overflow.
-    pub(crate) fn sequence(layouts: impl IntoIterator<Item = Self>) -> Self {
+    pub fn sequence(layouts: impl IntoIterator<Item = Self>) -> Self {
         let mut parts: Vec<Part> = Vec::new();
         let mut size = 0;
         for layout in layouts {
@@ -147,7 +149,7 @@ impl Layout {
     }
 
     /// The displacements of the first and behind the last byte; `None` if there is none.
-    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+    pub fn span(&self) -> Option<(i64, i64)> {
         if self.size == 0 {
             return None;
         }
@@ -173,7 +175,7 @@ impl Layout {
     }
 
     /// Hands the pieces of the packed bytes `from..to` to `visitor`, in order. `from <= to <= size`.
-    pub(crate) fn visit(&self, from: u64, to: u64, visitor: &mut impl Visit) {
+    pub fn visit(&self, from: u64, to: u64, visitor: &mut impl Visit) {
         if from < to {
             self.visit_at(0, from, to, visitor);
         }

@@ -194,7 +194,7 @@ mod tests {
         let long = Datatype::predefined(Predefined::Long);
         assert_eq!(there_and_back(&long, &(-2i64).to_le_bytes()), (-2i32).to_be_bytes());
         let error = long.to_external32(&(1i64 << 31).to_le_bytes(), &mut Vec::new()).unwrap_err();
-        assert_eq!(error.class(), crate::ErrorClass::Conversion);
+        assert!(matches!(error, Error::Conversion { .. }));
         let unsigned = Datatype::predefined(Predefined::UnsignedLong);
         assert_eq!(there_and_back(&unsigned, &(u64::from(u32::MAX)).to_le_bytes()), [255; 4]);
     }
