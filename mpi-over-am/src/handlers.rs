@@ -15,7 +15,7 @@ use crate::completion::Completions;
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
-use crate::matching::{ContextId, EarlyArrivalQueue, Envelope, PostedQueue};
+use crate::matching::{ContextId, EarlyArrivalQueue, Envelope};
 use crate::notes::Notes;
 use crate::protocol::Room;
 use crate::request::{Partitioned, RequestId, Requests};
@@ -37,17 +37,9 @@ pub(crate) const REPORT: HandlerId = HandlerId(5);
 pub(crate) const NOTE: HandlerId = HandlerId(6);
 const COUNT: usize = 7;
 
-/// A receive in the posted queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Posted {
-    pub(crate) request: RequestId,
-    pub(crate) room: Room,
-}
-
 /// The state that the handlers work on.
 #[derive(Debug)]
 pub(crate) struct MpiHandlers {
-    pub(crate) posted: PostedQueue<Posted>,
     pub(crate) early: EarlyArrivalQueue<EarlyMessage>,
     /// Those of collectives, by themselves: who waits in one looks through them for what should not be there, and what a program
     /// leaves lying does not slow that down.
@@ -77,7 +69,6 @@ impl MpiHandlers {
         let by_number = settings.early_arrivals_max.map_or(0, |messages| bytes_max.div_ceil(messages.max(1)));
 
         Self {
-            posted: PostedQueue::new(),
             early: EarlyArrivalQueue::new(),
             early_collective: EarlyArrivalQueue::new(),
             requests: Requests::default(),
@@ -117,10 +108,10 @@ impl MpiHandlers {
     fn eager(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
         self.completions.eager_arrived(message.source.task);
-        match self.posted.take_match(&envelope) {
+        match self.requests.take_match(&envelope) {
             Some(posted) => {
                 self.budget.received(message.source.task.0, footprint_of(message.len));
-                self.matched(posted, &envelope, message, true)
+                self.matched(posted, message, true)
             }
             None => self.eager_early(message, envelope),
         }
@@ -137,8 +128,8 @@ impl MpiHandlers {
 
     fn request_to_send(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
-        if let Some(posted) = self.posted.take_match(&envelope) {
-            return self.matched(posted, &envelope, message, false);
+        if let Some(posted) = self.requests.take_match(&envelope) {
+            return self.matched(posted, message, false);
         }
         let (task, ticket, len) = (message.source.task.0, message.ticket, message.len);
         self.early_of(envelope.context_id()).push(envelope, EarlyMessage::Announced { task, ticket, len });
@@ -147,8 +138,8 @@ impl MpiHandlers {
 
     fn ready(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
-        if let Some(posted) = self.posted.take_match(&envelope) {
-            return self.matched(posted, &envelope, message, false);
+        if let Some(posted) = self.requests.take_match(&envelope) {
+            return self.matched(posted, message, false);
         }
         self.early_of(envelope.context_id()).push(envelope, EarlyMessage::NotReady { len: message.len });
         let mut complaint = [0; envelope::BYTES + 8];
@@ -192,19 +183,16 @@ impl MpiHandlers {
     #[inline(always)]
     fn matched(
         &mut self,
-        posted: Posted,
-        envelope: &Envelope,
+        (request, room): (RequestId, Room),
         message: &Message<'_>,
         is_eager: bool,
     ) -> Answer {
-        self.requests.matched(posted.request, envelope);
-        let (place, room) = match posted.room {
+        let (place, room) = match room {
             Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
-            Room::Layout => self.requests.take_layout(posted.request),
+            Room::Layout => self.requests.take_layout(request),
         };
         let lengths = (message.len, room);
-        let completion =
-            self.completions.completion(posted.request, (message.source.task, is_eager), lengths);
+        let completion = self.completions.completion(request, (message.source.task, is_eager), lengths);
         Answer { place, completion }
     }
 

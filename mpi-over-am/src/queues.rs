@@ -46,7 +46,7 @@ pub(crate) fn counts<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> Counts
         traffic.map(|of_peer| (of_peer.packets_sent, of_peer.packets_received)).unzip();
     let (handlers, of_context) = (context.handlers(), context.statistics());
     Counts {
-        posted_receives: handlers.posted.len() as u64,
+        posted_receives: handlers.requests.posted() as u64,
         early_messages: (handlers.early.len() + handlers.early_collective.len()) as u64,
         operations_under_way: handlers.requests.unfinished().len() as u64,
         long_messages_received: of_context.messages_received,
@@ -73,19 +73,19 @@ pub(crate) fn show<F: Fabric>(context: &Context<F, MpiHandlers>) -> String {
 }
 
 fn write(text: &mut String, handlers: &MpiHandlers, task: &str) -> std::fmt::Result {
-    let posted = &handlers.posted;
+    let posted = handlers.requests.posted();
     let early = || handlers.early.iter().chain(handlers.early_collective.iter());
     let early_len = handlers.early.len() + handlers.early_collective.len();
     let under_way = handlers.requests.unfinished();
     writeln!(
         text,
         "{task}: {} receives are posted, {} messages wait for a receive, {} operations are under way",
-        posted.len(),
+        posted,
         early_len,
         under_way.len()
     )?;
-    for (_, pattern, receive) in posted.iter().take(LINES_MAX) {
-        writeln!(text, "{task}:   posted: {pattern:?}, request {:#x}", receive.request.number())?;
+    for (pattern, request) in handlers.requests.posted_receives().take(LINES_MAX) {
+        writeln!(text, "{task}:   posted: {pattern:?}, request {:#x}", request.number())?;
     }
     for (_, envelope, message) in early().take(LINES_MAX) {
         let how = match message {
@@ -100,7 +100,7 @@ fn write(text: &mut String, handlers: &MpiHandlers, task: &str) -> std::fmt::Res
             envelope.context_id().0
         )?;
     }
-    let left_out = posted.len().saturating_sub(LINES_MAX) + early_len.saturating_sub(LINES_MAX);
+    let left_out = posted.saturating_sub(LINES_MAX) + early_len.saturating_sub(LINES_MAX);
     if left_out > 0 {
         writeln!(text, "{task}:   and {left_out} more")?;
     }

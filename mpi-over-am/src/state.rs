@@ -293,7 +293,7 @@ impl<F: Fabric> State<F> {
     pub(crate) fn check_receives(&mut self) -> Result<()> {
         let max = self.posted_receives_max;
         let handlers = self.handlers();
-        if handlers.posted.len() >= max || !handlers.requests.has_room() {
+        if handlers.requests.posted() >= max || !handlers.requests.has_room() {
             return Err(too_many_receives(max));
         }
         Ok(())

@@ -149,14 +149,13 @@ impl<D: Device> ViaFabric<D> {
         mut post: impl FnMut(&mut Vi, &mut D) -> Result<Posted, DeviceError>,
     ) -> Result<Outcome> {
         let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
-        let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
-        let is_closed = vi.is_peer_closed;
+        let (state, is_closed, to) = (vi.state(), vi.is_peer_closed, endpoint(vi.peer));
         match state {
-            _ if is_open => {}
+            ViState::Connected => {}
             ViState::Error if class == Class::Answer => {}
             ViState::Error if is_closed => return Err(Error::ContextClosed { endpoint: to }),
             ViState::Error => return Err(self.post_failed(to, DeviceError::Closed(ViNumber(at)))),
-            ViState::Connected | ViState::Idle | ViState::ConnectPending => {
+            ViState::Idle | ViState::ConnectPending => {
                 if let Some(what) = self.nic.device.failure(to.task.0) {
                     return Err(Error::PeerFailed { task: to.task, what });
                 }

@@ -10,7 +10,6 @@ use crate::provider::{Memory, PTag, RegistrationFault, Registrations};
 use crate::shm::copy::CheckedRange;
 use crate::vipl::descriptor::DataSegment;
 use crate::vipl::error::VipError;
-use crate::vipl::nic::Nic;
 use crate::vipl::user_agent::UserAgent;
 
 impl<D: Device> UserAgent<D> {
@@ -35,7 +34,7 @@ impl<D: Device> UserAgent<D> {
     /// # Errors
     /// No memory left.
     pub fn alloc(&mut self, len: usize) -> Result<Rc<Memory>, VipError> {
-        Ok(Memory::new(self.nic.device.alloc(len)?))
+        Ok(Memory::new(self.device.alloc(len)?))
     }
 
     /// Allocates `len` zeroed bytes of this process's own memory, as a program's other buffers are.
@@ -62,7 +61,7 @@ impl<D: Device> UserAgent<D> {
         tag: PTag,
         rights: MemAttributes,
     ) -> Result<MemHandle, VipError> {
-        let Self { nic: Nic { device, .. }, kernel, .. } = self;
+        let Self { device, kernel, .. } = self;
         Ok(kernel.registrations.register(device, memory, offset, len, (tag, rights))?)
     }
 
@@ -71,7 +70,7 @@ impl<D: Device> UserAgent<D> {
     /// # Errors
     /// No such registration.
     pub fn deregister_mem(&mut self, handle: MemHandle) -> Result<Posted, VipError> {
-        let Self { nic: Nic { device, .. }, kernel, .. } = self;
+        let Self { device, kernel, .. } = self;
         Ok(kernel.registrations.deregister(device, handle)?)
     }
 
@@ -94,7 +93,7 @@ impl<D: Device> UserAgent<D> {
         tag: PTag,
         rights: MemAttributes,
     ) -> Result<(), VipError> {
-        let Self { nic: Nic { device, .. }, kernel, .. } = self;
+        let Self { device, kernel, .. } = self;
         Ok(kernel.registrations.set_attributes(device, handle, (tag, rights))?)
     }
 }

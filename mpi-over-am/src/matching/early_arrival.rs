@@ -192,7 +192,6 @@ impl<M> EarlyArrivalQueue<M> {
         self.short.iter().map(|entry| &entry.key).filter(|envelope| pattern.matches(envelope)).chain(long)
     }
 
-    #[cold]
     #[inline(never)]
     fn take_match_further(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         self.keep_table(pattern.shape());
@@ -221,7 +220,6 @@ impl<M> EarlyArrivalQueue<M> {
         table.find(&pattern.key()).map(|place| table.first(place))
     }
 
-    #[cold]
     #[inline(never)]
     fn push_further(&mut self, number: NonZeroU64, envelope: Envelope, message: M) -> EarlyHandle {
         if !self.is_long {

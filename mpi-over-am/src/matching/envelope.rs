@@ -74,6 +74,7 @@ impl fmt::Debug for Envelope {
 
 /// Which fields of a [`Pattern`] are wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Shape {
     /// Source and tag are given.
     Exact = 0,
@@ -92,15 +93,15 @@ impl Shape {
     /// The key under which `envelope` is found by patterns of this shape: wildcard fields are zero.
     #[inline]
     pub(super) const fn key_of(self, envelope: &Envelope) -> Envelope {
-        let sender_mask = match self {
-            Self::Exact | Self::AnyTag => GIVEN_SOURCE,
-            Self::AnySource | Self::AnySourceAnyTag => ANY_SOURCE,
+        let sender = match self {
+            Self::Exact | Self::AnyTag => envelope.sender,
+            Self::AnySource | Self::AnySourceAnyTag => sender(envelope.context_id(), 0),
         };
         let tag = match self {
             Self::Exact | Self::AnySource => envelope.tag,
             Self::AnyTag | Self::AnySourceAnyTag => 0,
         };
-        Envelope { sender: envelope.sender & sender_mask, tag }
+        Envelope { sender, tag }
     }
 }
 
@@ -112,58 +113,67 @@ impl Shape {
 pub struct Pattern {
     /// Wildcard fields are zero, so this is also the key of the pattern in the table of its shape.
     sender: u64,
-    /// [`GIVEN_SOURCE`] or [`ANY_SOURCE`]. Masks let one comparison without a branch serve the four shapes.
-    sender_mask: u64,
     tag: i32,
-    /// All ones, or zero for any tag.
-    tag_mask: i32,
+    /// Its bits, [`ANY_SOURCE`] and [`ANY_TAG`], cut off what is not compared, so that one comparison without a branch serves all four.
+    shape: Shape,
 }
 
-/// The halves of a sender word that a pattern compares.
-const GIVEN_SOURCE: u64 = u64::MAX;
-const ANY_SOURCE: u64 = sender(ContextId(u32::MAX), 0);
+/// The bits of a [`Shape`].
+const ANY_SOURCE: u32 = Shape::AnySource as u32;
+const ANY_TAG: u32 = Shape::AnyTag as u32;
 
 impl Pattern {
     /// A receive from `source` (`None`: any) with `tag` (`None`: any) in one communicator.
     #[inline]
     #[must_use]
     pub const fn new(context_id: ContextId, source: Option<u32>, tag: Option<i32>) -> Self {
-        let (source, sender_mask) = match source {
-            Some(source) => (source, GIVEN_SOURCE),
-            None => (0, ANY_SOURCE),
+        let shape = match (source, tag) {
+            (Some(_), Some(_)) => Shape::Exact,
+            (None, Some(_)) => Shape::AnySource,
+            (Some(_), None) => Shape::AnyTag,
+            (None, None) => Shape::AnySourceAnyTag,
         };
-        let (tag, tag_mask) = match tag {
-            Some(tag) => (tag, !0),
-            None => (0, 0),
+        let source = match source {
+            Some(source) => source,
+            None => 0,
         };
-        Self { sender: sender(context_id, source), sender_mask, tag, tag_mask }
+        let tag = match tag {
+            Some(tag) => tag,
+            None => 0,
+        };
+        Self { sender: sender(context_id, source), tag, shape }
     }
 
     /// A receive without wildcards.
     #[inline]
     #[must_use]
     pub const fn exact(context_id: ContextId, source: u32, tag: i32) -> Self {
-        Self { sender: sender(context_id, source), sender_mask: GIVEN_SOURCE, tag, tag_mask: !0 }
+        Self { sender: sender(context_id, source), tag, shape: Shape::Exact }
+    }
+
+    /// A receive of this message and its like.
+    #[inline]
+    #[must_use]
+    pub const fn of(envelope: &Envelope) -> Self {
+        Self { sender: envelope.sender, tag: envelope.tag, shape: Shape::Exact }
     }
 
     /// Whether a message with this envelope satisfies the pattern.
     #[inline]
     #[must_use]
     pub const fn matches(&self, envelope: &Envelope) -> bool {
-        (envelope.sender ^ self.sender) & self.sender_mask == 0
-            && (envelope.tag ^ self.tag) & self.tag_mask == 0
+        let shape = self.shape as u32;
+        let sender = (envelope.sender ^ self.sender) >> ((shape & ANY_SOURCE) * u32::BITS);
+        let tag =
+            (envelope.tag ^ self.tag).cast_unsigned() as u64 >> ((shape & ANY_TAG) * (u32::BITS / ANY_TAG));
+        sender | tag == 0
     }
 
     /// Which fields are wildcards.
     #[inline]
     #[must_use]
     pub const fn shape(&self) -> Shape {
-        match (self.sender_mask, self.tag_mask) {
-            (ANY_SOURCE, 0) => Shape::AnySourceAnyTag,
-            (ANY_SOURCE, _) => Shape::AnySource,
-            (_, 0) => Shape::AnyTag,
-            _ => Shape::Exact,
-        }
+        self.shape
     }
 
     /// The communicator's context id.
@@ -177,19 +187,19 @@ impl Pattern {
     #[inline]
     #[must_use]
     pub const fn source(&self) -> Option<u32> {
-        if self.sender_mask == ANY_SOURCE { None } else { Some(low(self.sender)) }
+        if self.shape as u32 & ANY_SOURCE != 0 { None } else { Some(low(self.sender)) }
     }
 
     /// The tag asked for, or `None` for any.
     #[inline]
     #[must_use]
     pub const fn tag(&self) -> Option<i32> {
-        if self.tag_mask == 0 { None } else { Some(self.tag) }
+        if self.shape as u32 & ANY_TAG != 0 { None } else { Some(self.tag) }
     }
 
     /// The key in the table of this pattern's shape.
     #[inline]
-    pub(super) const fn key(&self) -> Envelope {
+    pub(crate) const fn key(&self) -> Envelope {
         Envelope { sender: self.sender, tag: self.tag }
     }
 }

@@ -69,14 +69,14 @@ impl Index {
         self.buckets[place.0].list.first
     }
 
-    /// Hangs an entry under its key, behind the others there.
-    pub(super) fn link<K: Copy, P, const LANES: usize>(
-        &mut self,
-        key: &Envelope,
-        slab: &mut Slab<K, P, LANES>,
-        lane: usize,
-        slot: u32,
-    ) {
+    /// The list under a key.
+    #[inline]
+    pub(super) fn list_mut(&mut self, place: Place) -> &mut List {
+        &mut self.buckets[place.0].list
+    }
+
+    /// The list under a key that is to have an entry, which the caller adds.
+    pub(super) fn list_for(&mut self, key: &Envelope) -> &mut List {
         if self.keys * 2 >= self.buckets.len() {
             self.grow();
         }
@@ -86,7 +86,27 @@ impl Index {
             bucket.key = *key;
             self.keys += 1;
         }
-        slab.link_last(lane, &mut bucket.list, slot);
+        &mut bucket.list
+    }
+
+    /// Drops a key whose list has become empty.
+    #[inline]
+    pub(super) fn vacate_if_empty(&mut self, place: Place) {
+        if self.buckets[place.0].is_vacant() {
+            self.close_gap(place.0);
+            self.keys -= 1;
+        }
+    }
+
+    /// Hangs an entry under its key, behind the others there.
+    pub(super) fn link<K: Copy, P, const LANES: usize>(
+        &mut self,
+        key: &Envelope,
+        slab: &mut Slab<K, P, LANES>,
+        lane: usize,
+        slot: u32,
+    ) {
+        slab.link_last(lane, self.list_for(key), slot);
     }
 
     /// Takes an entry that hangs under `key` out of the table.
@@ -113,12 +133,8 @@ impl Index {
         lane: usize,
         slot: u32,
     ) {
-        let bucket = &mut self.buckets[place.0];
-        slab.unlink(lane, &mut bucket.list, slot);
-        if bucket.is_vacant() {
-            self.close_gap(place.0);
-            self.keys -= 1;
-        }
+        slab.unlink(lane, self.list_mut(place), slot);
+        self.vacate_if_empty(place);
     }
 
     /// The bucket of the key, or the vacant bucket where it would go. The table must have buckets; it is never full, so

@@ -1,222 +1,247 @@
-//! The posted receive queue: receives that wait for their message.
+//! The posted receive list: receives that wait for their message, in slots that somebody else stores.
 
-use std::num::NonZeroU64;
-
+use super::SHORT_ENTRIES_MAX;
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
-use super::short_list::{Entry, ShortList};
-use super::slab::{NIL, Slab};
-use super::{LONG_ENTRIES_MIN, SHORT_ENTRIES_MAX};
+use super::slab::{List, NIL};
 
-/// A receive hangs in the table of its own shape only, so the four tables share one lane.
-const TABLE_LANE: usize = 1;
-const LANES: usize = 2;
-
-/// Names a posted receive until it is matched or cancelled. Good for the queue that gave it only; a handle whose
-/// receive is gone is recognised as such for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PostedHandle {
-    number: NonZeroU64,
-    /// Where the receive lay when the handle was made: `NIL` in the short list.
-    slot: u32,
+/// The part of a slot that the list needs: five eighths of a cache line. The owner of the slot may use pattern and number while
+/// the slot is in no list.
+#[derive(Clone, Copy, Debug)]
+pub struct PostedEntry {
+    /// What the receive asks for.
+    pub pattern: Pattern,
+    /// While the entry is posted: its place in the order of all that were ever posted.
+    pub number: u64,
+    /// Neighbours in the order of posting. That of the first one to `previous` says nothing.
+    next: u32,
+    previous: u32,
+    /// Neighbours in a bucket of a table; [`LOOSE`] if the entry is in none.
+    bucket_next: u32,
+    bucket_previous: u32,
 }
 
-/// Receives in the order in which they were posted. `R` is what names a receive request to the caller.
-///
-/// ```
-/// use mpi_over_am::matching::{ContextId, Envelope, Pattern, PostedQueue};
-///
-/// let world = ContextId(1);
-/// let mut posted = PostedQueue::new();
-/// posted.post(Pattern::new(world, None, Some(7)), "from anybody");
-/// posted.post(Pattern::exact(world, 3, 7), "from rank 3");
-///
-/// let message = Envelope::new(world, 3, 7);
-/// assert_eq!(posted.take_match(&message), Some("from anybody"));
-/// assert_eq!(posted.take_match(&message), Some("from rank 3"));
-/// assert_eq!(posted.take_match(&message), None);
-/// ```
+/// In no table.
+const LOOSE: u32 = NIL - 1;
+
+impl PostedEntry {
+    /// An entry that is in no list.
+    #[must_use]
+    pub const fn new(pattern: Pattern, number: u64) -> Self {
+        Self { pattern, number, next: NIL, previous: NIL, bucket_next: NIL, bucket_previous: LOOSE }
+    }
+}
+
+/// Something with room for a posted receive.
+pub trait PostedSlot {
+    /// Its part of the list.
+    fn entry(&self) -> &PostedEntry;
+
+    /// The same, to be changed by the list.
+    fn entry_mut(&mut self) -> &mut PostedEntry;
+}
+
+/// Receives in the order in which they were posted. Their slots are stored outside, always the same ones; a slot is named by its
+/// index there. The first one matches without a search. Beyond [`SHORT_ENTRIES_MAX`] receives each post also enters the two
+/// oldest that are in no table into the table of their shape, so that no step is long and no search goes through more than that
+/// number of receives.
 #[derive(Clone, Debug)]
-pub struct PostedQueue<R> {
-    next_number: NonZeroU64,
-    /// Whether all receives are in the long queue, or all in the short one.
-    is_long: bool,
-    short: ShortList<Pattern, R>,
-    long: Slab<Pattern, R, LANES>,
-    /// One a [`Shape`]. Every receive of the long queue hangs in one of them.
+pub struct PostedList {
+    order: List,
+    len: usize,
+    next_number: u64,
+    /// The oldest receive that is in no table, and so are all that were posted after it.
+    unindexed: u32,
+    /// Receives that are in a table.
+    indexed: usize,
+    /// One a [`Shape`].
     tables: [Index; 4],
 }
 
-impl<R: Copy> PostedQueue<R> {
-    /// An empty queue; allocates nothing yet.
+impl PostedList {
+    /// An empty list; allocates nothing yet.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            next_number: NonZeroU64::MIN,
-            is_long: false,
-            short: ShortList::new(),
-            long: Slab::new(),
+            order: List::EMPTY,
+            len: 0,
+            next_number: 1,
+            unindexed: NIL,
+            indexed: 0,
             tables: [const { Index::new() }; 4],
         }
-    }
-
-    /// An empty queue with memory for this many receives without wildcards.
-    #[must_use]
-    pub fn with_capacity(receives: usize) -> Self {
-        let mut queue = Self::new();
-        if receives > SHORT_ENTRIES_MAX {
-            queue.long.reserve(receives);
-            queue.tables[Shape::Exact as usize] = Index::with_capacity(receives);
-        }
-        queue
     }
 
     /// Receives that wait.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
-        if self.is_long { self.long.len() } else { self.short.len() }
+        self.len
     }
 
     /// Whether no receive waits.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
 
-    /// Adds a receive behind all others. The caller has looked among the early arrivals before.
+    /// Adds a receive behind all others, in a slot that is in no list. The caller has looked among the early arrivals before.
     #[inline]
-    pub fn post(&mut self, pattern: Pattern, request: R) -> PostedHandle {
-        let number = self.next_number;
-        self.next_number = number.saturating_add(1);
-        if self.is_long || self.short.is_full() {
-            return self.post_long(number, pattern, request);
+    pub fn post<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, pattern: Pattern) {
+        let previous = self.order.last;
+        let (next, bucket_next, bucket_previous) = (NIL, NIL, LOOSE);
+        *slots[slot as usize].entry_mut() =
+            PostedEntry { pattern, number: self.next_number, next, previous, bucket_next, bucket_previous };
+        self.next_number += 1;
+        self.order.last = slot;
+        match previous {
+            NIL => self.order.first = slot,
+            previous => slots[previous as usize].entry_mut().next = slot,
         }
-        self.short.push(Entry { number, key: pattern, payload: request });
-        PostedHandle { number, slot: NIL }
+        if self.unindexed == NIL {
+            self.unindexed = slot;
+        }
+        self.len += 1;
+        if self.len > SHORT_ENTRIES_MAX {
+            self.index_two(slots);
+        }
     }
 
-    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5).
+    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5): its slot.
     #[inline]
-    pub fn take_match(&mut self, envelope: &Envelope) -> Option<R> {
-        match self.short.first() {
-            Some(first) if first.key.matches(envelope) => self.short.take_first().map(|entry| entry.payload),
-            None if !self.is_long => None,
-            _ => self.take_match_further(envelope),
+    pub fn take_match<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
+        let first = self.order.first;
+        if first == NIL {
+            return None;
         }
-    }
-
-    /// Takes a receive back, if it still waits (MPI 4.1 section 3.8.4).
-    pub fn cancel(&mut self, handle: PostedHandle) -> Option<R> {
-        if !self.is_long {
-            let position = self.short.position(|entry| entry.number == handle.number)?;
-            return self.short.remove(position).map(|entry| entry.payload);
+        let entry = slots[first as usize].entry();
+        if !entry.pattern.matches(envelope) {
+            return self.take_match_further(slots, envelope);
         }
-        let slot = self.long.find(handle.slot, handle.number)?;
-        self.unlink_from_table(slot);
-        Some(self.remove_long(slot))
+        if entry.bucket_previous != LOOSE {
+            return self.take(slots, first);
+        }
+        self.order.first = entry.next;
+        self.unindexed = entry.next;
+        if entry.next == NIL {
+            self.order.last = NIL;
+        }
+        self.len -= 1;
+        Some(first)
     }
 
-    /// The receives that wait, in the order in which they were posted.
-    pub fn iter(&self) -> impl Iterator<Item = (PostedHandle, &Pattern, R)> {
-        let short = self.short.iter().map(|entry| {
-            let handle = PostedHandle { number: entry.number, slot: NIL };
-            (handle, &entry.key, entry.payload)
-        });
-        let long = self.long.slots().map(|slot| {
-            let handle = PostedHandle { number: self.long.number(slot), slot };
-            (handle, self.long.key(slot), *self.long.payload(slot))
-        });
-        short.chain(long)
+    /// Takes a receive back that waits in this list (MPI 4.1 section 3.8.4).
+    pub fn cancel<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32) {
+        self.take(slots, slot);
     }
 
-    #[cold]
+    /// The slots of the receives that wait, in the order in which they were posted.
+    pub fn iter<S: PostedSlot>(&self, slots: &[S]) -> impl Iterator<Item = u32> {
+        let existing = |slot: u32| (slot != NIL).then_some(slot);
+        std::iter::successors(existing(self.order.first), move |&slot| {
+            existing(slots[slot as usize].entry().next)
+        })
+    }
+
+    /// What is in a table was posted before what is in none.
     #[inline(never)]
-    fn post_long(&mut self, number: NonZeroU64, pattern: Pattern, request: R) -> PostedHandle {
-        if !self.is_long {
-            self.move_to_long();
+    fn take_match_further<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
+        if self.indexed > 0
+            && let Some(slot) = self.find_in_tables(slots, envelope)
+        {
+            return self.take(slots, slot);
         }
-        let slot = self.push_long(number, pattern, request);
-        PostedHandle { number, slot }
-    }
-
-    fn push_long(&mut self, number: NonZeroU64, pattern: Pattern, request: R) -> u32 {
-        let slot = self.long.push(number, pattern, request);
-        let table = &mut self.tables[pattern.shape() as usize];
-        table.link(&pattern.key(), &mut self.long, TABLE_LANE, slot);
-        slot
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_match_further(&mut self, envelope: &Envelope) -> Option<R> {
-        if self.is_long {
-            return self.take_match_in_tables(envelope);
-        }
-        let position = self.short.position(|entry| entry.key.matches(envelope))?;
-        self.short.remove(position).map(|entry| entry.payload)
-    }
-
-    /// Each table offers its earliest receive for this message; the order number decides.
-    fn take_match_in_tables(&mut self, envelope: &Envelope) -> Option<R> {
-        let mut earliest = None;
-        let mut earliest_number = NonZeroU64::MAX;
-        for shape in Shape::ALL {
-            let table = &self.tables[shape as usize];
-            if let Some(place) = table.find(&shape.key_of(envelope)) {
-                let slot = table.first(place);
-                let number = self.long.number(slot);
-                if number < earliest_number {
-                    earliest_number = number;
-                    earliest = Some((shape, place, slot));
-                }
+        let mut slot = self.unindexed;
+        while slot != NIL {
+            let entry = slots[slot as usize].entry();
+            if entry.pattern.matches(envelope) {
+                return self.take(slots, slot);
             }
+            slot = entry.next;
         }
-        let (shape, place, slot) = earliest?;
-        self.tables[shape as usize].unlink_at(place, &mut self.long, TABLE_LANE, slot);
-        Some(self.remove_long(slot))
+        None
     }
 
-    /// Takes out a receive of the long queue that hangs in no table any more.
-    fn remove_long(&mut self, slot: u32) -> R {
-        let request = *self.long.payload(slot);
-        self.long.remove(slot);
-        if self.long.len() < LONG_ENTRIES_MIN {
-            self.move_to_short();
-        }
-        request
+    /// Each table offers its earliest receive for this message; the order of posting decides.
+    fn find_in_tables<S: PostedSlot>(&self, slots: &[S], envelope: &Envelope) -> Option<u32> {
+        let offers = Shape::ALL.iter().filter_map(|shape| {
+            let table = &self.tables[*shape as usize];
+            let slot = table.first(table.find(&shape.key_of(envelope))?);
+            Some((slots[slot as usize].entry().number, slot))
+        });
+        offers.min().map(|(_, slot)| slot)
     }
 
-    fn unlink_from_table(&mut self, slot: u32) {
-        let pattern = *self.long.key(slot);
-        self.tables[pattern.shape() as usize].unlink(&pattern.key(), &mut self.long, TABLE_LANE, slot);
-    }
-
-    fn move_to_long(&mut self) {
-        self.is_long = true;
-        let mut position = 0;
-        while let Some(entry) = self.short.take_first() {
-            let slot = self.push_long(entry.number, entry.key, entry.payload);
-            self.long.note_moved_in(position, slot);
-            position += 1;
-        }
-    }
-
-    #[cold]
+    /// Takes a receive out of the list, and out of its table.
     #[inline(never)]
-    fn move_to_short(&mut self) {
-        while let Some(slot) = self.long.first() {
-            self.unlink_from_table(slot);
-            let (number, key) = (self.long.number(slot), *self.long.key(slot));
-            self.short.push(Entry { number, key, payload: *self.long.payload(slot) });
-            self.long.remove(slot);
+    fn take<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32) -> Option<u32> {
+        let entry = *slots[slot as usize].entry();
+        if entry.bucket_previous == LOOSE {
+            if self.unindexed == slot {
+                self.unindexed = entry.next;
+            }
+        } else {
+            self.leave_bucket(slots, slot, &entry);
         }
-        self.is_long = false;
+        let is_first = self.order.first == slot;
+        if is_first {
+            self.order.first = entry.next;
+        } else {
+            slots[entry.previous as usize].entry_mut().next = entry.next;
+        }
+        if entry.next == NIL {
+            self.order.last = if is_first { NIL } else { entry.previous };
+        } else if !is_first {
+            slots[entry.next as usize].entry_mut().previous = entry.previous;
+        }
+        self.len -= 1;
+        Some(slot)
+    }
+
+    fn leave_bucket<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, entry: &PostedEntry) {
+        let table = &mut self.tables[entry.pattern.shape() as usize];
+        let place = table.find(&entry.pattern.key()).expect("the key of an entry in a table is there");
+        let list = table.list_mut(place);
+        let is_first = list.first == slot;
+        if is_first {
+            list.first = entry.bucket_next;
+        } else {
+            slots[entry.bucket_previous as usize].entry_mut().bucket_next = entry.bucket_next;
+        }
+        if entry.bucket_next == NIL {
+            list.last = if is_first { NIL } else { entry.bucket_previous };
+        } else if !is_first {
+            slots[entry.bucket_next as usize].entry_mut().bucket_previous = entry.bucket_previous;
+        }
+        table.vacate_if_empty(place);
+        self.indexed -= 1;
+    }
+
+    #[inline(never)]
+    fn index_two<S: PostedSlot>(&mut self, slots: &mut [S]) {
+        for _ in 0..2 {
+            let slot = self.unindexed;
+            if slot == NIL {
+                return;
+            }
+            let PostedEntry { pattern, next, .. } = *slots[slot as usize].entry();
+            let table = &mut self.tables[pattern.shape() as usize];
+            let list = table.list_for(&pattern.key());
+            let previous = list.last;
+            list.last = slot;
+            match previous {
+                NIL => list.first = slot,
+                previous => slots[previous as usize].entry_mut().bucket_next = slot,
+            }
+            slots[slot as usize].entry_mut().bucket_previous = previous;
+            self.unindexed = next;
+            self.indexed += 1;
+        }
     }
 }
 
-impl<R: Copy> Default for PostedQueue<R> {
+impl Default for PostedList {
     fn default() -> Self {
         Self::new()
     }

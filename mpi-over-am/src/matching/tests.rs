@@ -484,7 +484,7 @@ fn a_hundred_thousand_entries_in_any_order() {
 
 #[test]
 fn queues_with_a_capacity_behave_as_those_without() {
-    let mut posted = PostedQueue::with_capacity(100);
+    let mut posted = PostedQueue::new();
     let mut early = EarlyArrivalQueue::with_capacity(100);
     for tag in 0..100 {
         posted.post(Pattern::exact(WORLD, 1, tag), tag);

@@ -14,7 +14,7 @@ use crate::buffer::{RecvData, SendData, Window};
 use crate::communicator::Space;
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
-use crate::handlers::{MpiHandlers, Posted};
+use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Phase, RequestId, abandon, abandon_schedule};
 use crate::state::{State, is_over};
@@ -219,11 +219,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
         abandon_schedule(state, request);
     }
     match state.handlers().requests.phase(request) {
-        Phase::Posted => {
-            let handlers = state.handlers();
-            handlers.requests.place(request).and_then(|place| handlers.posted.cancel(place));
-            state.handlers().requests.end(request, Some(Error::Cancelled));
-        }
+        Phase::Posted => state.handlers().requests.withdraw(request),
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
             state.context.give_up(request.number());
         }
@@ -318,11 +314,7 @@ fn start_into<F: Fabric>(context: &mut Context<F, MpiHandlers>, receive: Receive
     };
     match taken {
         Some((envelope, message)) => take_early(context, receive.room, request, envelope, message),
-        None => {
-            let posted = Posted { request, room: receive.room };
-            let handle = handlers.posted.post(receive.pattern, posted);
-            handlers.requests.posted(request, handle);
-        }
+        None => handlers.requests.post(request, receive.pattern, receive.room),
     }
 }
 

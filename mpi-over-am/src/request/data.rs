@@ -6,7 +6,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::slab::RequestId;
+use super::id::RequestId;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};

@@ -4,8 +4,8 @@ use am_core::Context;
 use am_core::fabric::Fabric;
 
 use super::data::{from_nobody, to_nobody};
+use super::id::RequestId;
 use super::partitioned::Partitioned;
-use super::slab::RequestId;
 use crate::buffer::{RecvData, SendData, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};

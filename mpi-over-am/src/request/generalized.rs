@@ -2,7 +2,8 @@
 
 use am_core::fabric::Fabric;
 
-use super::slab::{Phase, RequestId};
+use super::id::RequestId;
+use super::slab::Phase;
 use crate::communicator::Communicator;
 use crate::error::{Error, ErrorClass, Result};
 use crate::status::Status;

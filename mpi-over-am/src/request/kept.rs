@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::slab::RequestId;
+use super::id::RequestId;
 use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep, part_of, part_of_mut};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};

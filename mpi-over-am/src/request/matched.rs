@@ -7,7 +7,7 @@ use am_core::fabric::Fabric;
 use bytemuck::AnyBitPattern;
 
 use super::data::from_nobody;
-use super::slab::RequestId;
+use super::id::RequestId;
 use crate::buffer::{RecvData, lend_to_receive};
 use crate::communicator::{Communicator, Space};
 use crate::early_message::EarlyMessage;

@@ -3,6 +3,7 @@
 mod data;
 mod exchange;
 mod generalized;
+mod id;
 mod kept;
 mod matched;
 mod one;
@@ -15,6 +16,7 @@ mod several;
 mod slab;
 
 pub(crate) use data::{from_nobody, to_nobody};
+pub use id::{RequestFacts, RequestId};
 pub(crate) use kept::part_len;
 pub use kept::{PartitionedReceive, PartitionedSend, Persistent};
 pub(crate) use matched::MatchedMessages;
@@ -28,4 +30,3 @@ pub(crate) use schedule::{
 pub use scope::{Request, Scope, Tested};
 pub use several::{AnyOver, WaitList};
 pub(crate) use slab::{Phase, Requests};
-pub use slab::{RequestFacts, RequestId};

@@ -4,8 +4,9 @@ use std::any::Any;
 
 use am_core::fabric::Fabric;
 
+use super::id::RequestId;
 use super::partitioned::{abandon, release};
-use super::slab::{Phase, RequestId};
+use super::slab::Phase;
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::protocol;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::slab::RequestId;
+use super::id::RequestId;
 use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::error::Result;

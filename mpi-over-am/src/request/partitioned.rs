@@ -9,8 +9,9 @@ use am_core::Context;
 use am_core::fabric::Fabric;
 
 use super::exchange::Exchange;
+use super::id::RequestId;
 use super::persistent::Recipe;
-use super::slab::{Phase, RequestId};
+use super::slab::Phase;
 use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use am_core::fabric::Fabric;
 
 use super::data::{from_nobody, to_nobody};
+use super::id::RequestId;
 use super::partitioned;
 use super::schedule::{Schedule, start_schedule_as};
-use super::slab::RequestId;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use am_core::Context;
 use am_core::fabric::Fabric;
 
+use super::id::RequestId;
 use super::partitioned;
-use super::slab::RequestId;
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;

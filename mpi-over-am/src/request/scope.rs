@@ -7,7 +7,7 @@ use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::data::{from_nobody, to_nobody};
-use super::slab::RequestId;
+use super::id::RequestId;
 use crate::buffer::{
     Equivalence, RecvData, SendData, lend_buffer, lend_bytes, lend_elements_mut_to_scope,
     lend_elements_to_scope, lend_fields_mut_to_scope, lend_fields_to_scope,

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use am_core::fabric::Fabric;
 
-use super::slab::{Phase, RequestFacts, RequestId};
+use super::id::{RequestFacts, RequestId};
+use super::slab::Phase;
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::state::{State, do_chores, is_over};

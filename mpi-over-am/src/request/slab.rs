@@ -5,104 +5,13 @@ use std::any::Any;
 use am_core::error::Refusal;
 use am_core::handler::{Delivered, Place};
 
+use super::id::{LIVE_BIT, RequestFacts, RequestId, SLOTS_KEPT, SLOTS_MAX};
 use super::persistent::Recipe;
 use crate::buffer::Scatter;
 use crate::error::{Error, Result};
-use crate::matching::{ContextId, Envelope, PostedHandle};
+use crate::matching::{ContextId, Envelope, Pattern, PostedEntry, PostedList, PostedSlot};
+use crate::protocol::Room;
 use crate::status::Status;
-
-/// Names an operation that is under way. Good for the environment that gave it, until it has been waited for.
-///
-/// ```text
-/// bits  0..24   slot
-/// bits 24..30   generation of the slot
-/// bit  30       set
-/// ```
-///
-/// The number is above those that the C interface has predefined, and below 2^31: it is C's handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId(u32);
-
-/// Set in the number of a request.
-const LIVE: u32 = 1 << 30;
-const SLOT_BITS: u32 = 24;
-const SLOTS_MAX: usize = 1 << SLOT_BITS;
-const GENERATION: u32 = 1 << SLOT_BITS;
-/// Slots that the calls of a program leave to what the library starts by itself.
-const SLOTS_KEPT: usize = 1 << 16;
-
-impl RequestId {
-    /// The receive of a blocking call. There is one at a time, and its slot is never given out.
-    pub(crate) const BLOCKING_RECEIVE: Self = Self(LIVE);
-    /// Every send that ended in the call that started it. It names no record, and can be waited for, copied and freed any number of
-    /// times.
-    pub const ENDED_SEND: Self = Self(LIVE | 2);
-    /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. As [`ENDED_SEND`](Self::ENDED_SEND).
-    pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
-    const RESERVED: u32 = 4;
-    /// Operations that a program can have under way.
-    pub(crate) const MAX: i64 = (SLOTS_MAX - SLOTS_KEPT) as i64;
-
-    /// The request of a C handle. A number that is no request's finds none.
-    #[inline(always)]
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "what is cut is compared before")]
-    pub const fn from_handle(handle: usize) -> Self {
-        if handle >> (LIVE.trailing_zeros() + 1) == 0 { Self(handle as u32) } else { Self(0) }
-    }
-
-    /// The C handle of the request.
-    #[inline(always)]
-    #[must_use]
-    pub const fn handle(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The number under which am-core knows the request.
-    #[inline(always)]
-    pub(crate) fn number(self) -> u64 {
-        u64::from(self.0)
-    }
-
-    /// The request that am-core knows under this number.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "am-core gives back what it got")]
-    pub(crate) fn from_number(number: u64) -> Self {
-        Self(number as u32)
-    }
-
-    #[inline(always)]
-    fn index(self) -> usize {
-        (self.0 & (GENERATION - 1)) as usize
-    }
-
-    #[cfg(test)]
-    fn slot(self) -> u32 {
-        self.0 & (GENERATION - 1)
-    }
-
-    /// The status of an operation that ended in its call; `None` for the number of one that has a record.
-    #[inline(always)]
-    const fn ended_status(self) -> Option<Status> {
-        match self {
-            Self::ENDED_SEND => Some(Status::EMPTY),
-            Self::RECEIVED_FROM_NOBODY => Some(Status::OF_NOBODY),
-            _ => None,
-        }
-    }
-}
-
-/// What a layer above may ask about a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RequestFacts {
-    /// A wait leaves the request, to be started again.
-    pub is_persistent: bool,
-    /// The program carries the operation out (`MPI_Grequest_start`).
-    pub is_generalized: bool,
-    /// A context id of the communicator that the operation belongs to; `None` if it belongs to no one.
-    pub context_id: Option<u32>,
-}
 
 /// How far an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,23 +53,39 @@ mod unusual {
     pub(super) const RESERVED: u8 = 32;
 }
 
-/// An operation.
+/// An operation: one cache line, which the posted receive list links too.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Record {
-    /// The number of the request; without [`LIVE`] while the slot is free, and then of its next one.
-    number: u32,
+    /// The place in the posted list while the receive waits there. Otherwise the pattern is that of the status, in the context of
+    /// the communicator that the operation belongs to, or [`NO_CONTEXT`], and the number is the length of the status.
+    entry: PostedEntry,
+    /// Where a message goes that this receive is posted for.
+    room: Room,
+    /// The high bits of the request's number; without [`LIVE_BIT`] while the slot is free, and then of its next one.
+    generation: u8,
     phase: Phase,
     is_receive: bool,
     unusual: u8,
-    /// The scope that waits for it; 0: none.
+    /// The scope that waits for it; 0: none. In a free slot: the next free one, or [`NO_SLOT`].
     scope: u32,
-    /// Of the communicator that it belongs to, or [`NO_CONTEXT`].
-    context: u32,
-    status: Status,
-    /// In the posted queue, while it waits there.
-    posted: Option<PostedHandle>,
-    /// Stays with the slot, empty unless [`unusual::COLD`] is set.
-    cold: Option<Box<Cold>>,
+}
+
+const _: () = assert!(size_of::<Record>() == 64);
+
+/// The end of the free slots.
+const NO_SLOT: u32 = u32::MAX;
+
+impl PostedSlot for Record {
+    #[inline(always)]
+    fn entry(&self) -> &PostedEntry {
+        &self.entry
+    }
+
+    #[inline(always)]
+    fn entry_mut(&mut self) -> &mut PostedEntry {
+        &mut self.entry
+    }
 }
 
 /// What few requests have.
@@ -178,31 +103,43 @@ struct Cold {
 }
 
 impl Record {
-    const fn free(number: u32) -> Self {
+    fn free() -> Self {
         Self {
-            number,
+            entry: PostedEntry::new(pattern_of(NO_CONTEXT, Status::EMPTY), 0),
+            room: Room::Layout,
+            generation: 0,
             phase: Phase::Free,
             is_receive: false,
             unusual: 0,
-            scope: 0,
-            context: NO_CONTEXT,
-            status: Status::EMPTY,
-            posted: None,
-            cold: None,
+            scope: NO_SLOT,
         }
     }
 
     fn reserved(id: RequestId, phase: Phase, status: Status) -> Self {
-        Self { phase, status, unusual: unusual::RESERVED, ..Self::free(id.0) }
+        let generation = id.generation();
+        let mut record = Self { phase, generation, unusual: unusual::RESERVED, scope: 0, ..Self::free() };
+        record.set_status(status);
+        record
     }
 
-    fn cold(&mut self) -> &mut Cold {
-        self.unusual |= unusual::COLD;
-        self.cold.get_or_insert_default()
+    #[inline(always)]
+    fn is_of(&self, id: RequestId) -> bool {
+        self.generation == id.generation()
     }
 
-    fn recipe(&self) -> Option<&Recipe> {
-        self.cold.as_ref()?.recipe.as_ref()
+    #[inline(always)]
+    fn status(&self) -> Status {
+        let facts = self.entry.pattern.key();
+        Status { source: facts.source(), tag: facts.tag(), len: self.entry.number }
+    }
+
+    fn set_status(&mut self, status: Status) {
+        self.entry.pattern = pattern_of(self.context(), status);
+        self.entry.number = status.len;
+    }
+
+    fn context(&self) -> u32 {
+        self.entry.pattern.context_id().0
     }
 
     fn is_over(&self) -> bool {
@@ -210,17 +147,21 @@ impl Record {
     }
 }
 
-/// The number of the next request in a slot, while it is free.
-const fn next_number(number: u32) -> u32 {
-    number.wrapping_add(GENERATION) & (LIVE - 1)
+#[inline(always)]
+const fn pattern_of(context: u32, status: Status) -> Pattern {
+    Pattern::exact(ContextId(context), status.source, status.tag)
 }
 
 /// All operations of an environment.
 #[derive(Debug)]
 pub(crate) struct Requests {
     records: Vec<Record>,
-    /// Free slots; the last one is given out next.
-    free: Vec<u32>,
+    /// What few requests have, at the places of their records. Stays with the slot, empty unless [`unusual::COLD`] is set.
+    cold: Vec<Option<Box<Cold>>>,
+    /// The receives that wait for their message.
+    posted: PostedList,
+    /// The free slot that is given out next, or [`NO_SLOT`].
+    free: u32,
     /// For the next send that may end in its call: its number can be given to am-core, and its record is as it must be if the send
     /// does not end. [`NO_SPARE`] while it is in use.
     spare: u32,
@@ -233,7 +174,7 @@ const NO_SPARE: u32 = 0;
 impl Default for Requests {
     fn default() -> Self {
         let blocking = Record::reserved(RequestId::BLOCKING_RECEIVE, Phase::Free, Status::EMPTY);
-        let unused = Record::free(1);
+        let unused = Record::free();
         let sent = Record::reserved(RequestId::ENDED_SEND, Phase::Done, Status::EMPTY);
         let received = Record {
             is_receive: true,
@@ -241,7 +182,9 @@ impl Default for Requests {
         };
         Self {
             records: vec![blocking, unused, sent, received],
-            free: Vec::new(),
+            cold: vec![None, None, None, None],
+            posted: PostedList::new(),
+            free: NO_SLOT,
             spare: NO_SPARE,
             watched_ended: 0,
         }
@@ -268,32 +211,56 @@ impl Requests {
 
     #[inline(always)]
     fn insert_in(&mut self, is_receive: bool, scope: u32, context: u32) -> RequestId {
-        let slot = match self.free.pop() {
-            Some(slot) => slot as usize,
-            None => self.new_slot(),
+        let slot = match self.free {
+            NO_SLOT => self.new_slot(),
+            slot => slot,
         };
-        let record = &mut self.records[slot];
-        record.number |= LIVE;
+        let record = &mut self.records[slot as usize];
+        self.free = record.scope;
+        record.generation |= LIVE_BIT;
         record.phase = Phase::Moving;
         record.is_receive = is_receive;
         record.scope = scope;
-        record.context = context;
-        RequestId(record.number)
+        record.entry.pattern = pattern_of(context, Status::EMPTY);
+        record.entry.number = 0;
+        RequestId::of_slot(slot, record.generation)
     }
 
     #[cold]
     #[inline(never)]
-    fn new_slot(&mut self) -> usize {
+    fn new_slot(&mut self) -> u32 {
         let slot = self.records.len();
         assert!(slot < SLOTS_MAX, "requests that the library starts by itself find a slot");
-        self.records.push(Record::free(slot as u32));
-        slot
+        self.records.push(Record::free());
+        self.cold.push(None);
+        slot as u32
+    }
+
+    /// The slot of a request that is gone is free. Its generation moves on, so that the old number finds nothing.
+    #[inline(always)]
+    fn vacate(&mut self, id: RequestId) {
+        let record = &mut self.records[id.index()];
+        record.phase = Phase::Free;
+        record.generation = id.generation().wrapping_add(1) & (LIVE_BIT - 1);
+        record.scope = self.free;
+        self.free = id.slot();
+    }
+
+    /// What few requests have, of this one.
+    fn cold_of(&mut self, id: RequestId) -> &mut Cold {
+        self.records[id.index()].unusual |= unusual::COLD;
+        self.cold[id.index()].get_or_insert_default()
+    }
+
+    fn recipe(&self, id: RequestId) -> Option<&Recipe> {
+        self.get(id)?;
+        self.cold[id.index()].as_ref()?.recipe.as_ref()
     }
 
     /// Whether a call of the program may start one more operation.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        !self.free.is_empty() || self.records.len() < SLOTS_MAX - SLOTS_KEPT
+        self.free != NO_SLOT || self.records.len() < SLOTS_MAX - SLOTS_KEPT
     }
 
     /// A request for a send that may end in its call. To be given to [`sent`](Self::sent).
@@ -317,7 +284,7 @@ impl Requests {
     pub(crate) fn goes_on(&mut self, id: RequestId, scope: u32, context: ContextId) -> Result<RequestId> {
         let Some(record) = self.get_mut(id) else { return Ok(RequestId::ENDED_SEND) };
         record.scope = scope;
-        record.context = context.0;
+        record.entry.pattern = pattern_of(context.0, record.status());
         if record.phase == Phase::Done { self.take(id).map(|_| RequestId::ENDED_SEND) } else { Ok(id) }
     }
 
@@ -341,12 +308,12 @@ impl Requests {
 
     #[inline(always)]
     fn get(&self, id: RequestId) -> Option<&Record> {
-        self.records.get(id.index()).filter(|record| record.number == id.0 && record.phase != Phase::Free)
+        self.records.get(id.index()).filter(|record| record.is_of(id))
     }
 
     #[inline(always)]
     fn get_mut(&mut self, id: RequestId) -> Option<&mut Record> {
-        self.records.get_mut(id.index()).filter(|record| record.number == id.0 && record.phase != Phase::Free)
+        self.records.get_mut(id.index()).filter(|record| record.is_of(id))
     }
 
     /// How far the operation is; `Free` for one that does not exist.
@@ -361,27 +328,54 @@ impl Requests {
         self.get(id).is_none_or(Record::is_over)
     }
 
-    /// The receive waits in the posted queue.
+    /// Receives that wait for their message.
     #[inline(always)]
-    pub(crate) fn posted(&mut self, id: RequestId, handle: PostedHandle) {
-        if let Some(record) = self.get_mut(id) {
-            record.phase = Phase::Posted;
-            record.posted = Some(handle);
-        }
+    pub(crate) fn posted(&self) -> usize {
+        self.posted.len()
     }
 
-    /// Where a receive that waits lies in the posted queue.
-    pub(crate) fn place(&self, id: RequestId) -> Option<PostedHandle> {
-        self.get(id).filter(|record| record.phase == Phase::Posted)?.posted
+    /// What the receives ask for that wait for their message, in the order in which they were posted.
+    pub(crate) fn posted_receives(&self) -> impl Iterator<Item = (Pattern, RequestId)> {
+        self.posted.iter(&self.records).map(|slot| {
+            let record = &self.records[slot as usize];
+            (record.entry.pattern, RequestId::of_slot(slot, record.generation))
+        })
+    }
+
+    /// The receive waits for its message.
+    #[inline(always)]
+    pub(crate) fn post(&mut self, id: RequestId, pattern: Pattern, room: Room) {
+        let record = &mut self.records[id.index()];
+        debug_assert!(record.is_of(id) && record.phase == Phase::Moving);
+        record.phase = Phase::Posted;
+        record.room = room;
+        self.posted.post(&mut self.records, id.slot(), pattern);
+    }
+
+    /// The earliest receive that a message satisfies, which has met it now, and where the message goes.
+    #[inline(always)]
+    pub(crate) fn take_match(&mut self, envelope: &Envelope) -> Option<(RequestId, Room)> {
+        let slot = self.posted.take_match(&mut self.records, envelope)?;
+        let record = &mut self.records[slot as usize];
+        record.phase = Phase::Moving;
+        record.entry.pattern = Pattern::of(envelope);
+        Some((RequestId::of_slot(slot, record.generation), record.room))
+    }
+
+    /// Takes a receive back that waits for its message.
+    pub(crate) fn withdraw(&mut self, id: RequestId) {
+        if self.phase(id) == Phase::Posted {
+            self.posted.cancel(&mut self.records, id.slot());
+            self.records[id.index()].set_status(Status::EMPTY);
+            self.end(id, Some(Error::Cancelled));
+        }
     }
 
     /// The receive has met its message.
     #[inline(always)]
     pub(crate) fn matched(&mut self, id: RequestId, envelope: &Envelope) {
         if let Some(record) = self.get_mut(id) {
-            record.phase = Phase::Moving;
-            record.status.source = envelope.source();
-            record.status.tag = envelope.tag();
+            record.entry.pattern = Pattern::of(envelope);
         }
     }
 
@@ -389,7 +383,7 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn complete(&mut self, id: RequestId, delivered: Delivered) {
         let Some(record) = self.get_mut(id) else { return };
-        record.status.len = delivered.len;
+        record.entry.number = delivered.len;
         record.phase = Phase::Done;
         let cut = record.is_receive && delivered.placed != delivered.len;
         if cut || record.unusual & unusual::AT_END != 0 || delivered.outcome.is_err() {
@@ -401,7 +395,7 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn complete_plain(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
-        record.status.len = len;
+        record.entry.number = len;
         record.phase = Phase::Done;
         if record.is_receive && placed != len || record.unusual & unusual::AT_END != 0 {
             self.delivered(id, len, placed);
@@ -425,13 +419,14 @@ impl Requests {
     #[inline(never)]
     pub(crate) fn delivered(&mut self, id: RequestId, len: u64, placed: u64) {
         let Some(record) = self.get_mut(id) else { return };
-        record.status.len = len;
-        let room = match &record.cold {
-            Some(cold) if record.unusual & unusual::LAYOUT != 0 => placed.min(cold.room),
+        record.entry.number = len;
+        let Status { source: source_rank, tag, .. } = record.status();
+        let (is_receive, has_layout) = (record.is_receive, record.unusual & unusual::LAYOUT != 0);
+        let room = match &self.cold[id.index()] {
+            Some(cold) if has_layout => placed.min(cold.room),
             _ => placed,
         };
-        let Status { source: source_rank, tag, .. } = record.status;
-        let is_cut = record.is_receive && room != len;
+        let is_cut = is_receive && room != len;
         self.end(id, is_cut.then_some(Error::Truncated { source_rank, tag, sent: len, room }));
     }
 
@@ -439,10 +434,10 @@ impl Requests {
     pub(crate) fn end(&mut self, id: RequestId, failure: Option<Error>) {
         let Some(record) = self.get_mut(id) else { return };
         record.phase = Phase::Done;
-        if failure.is_some() {
-            record.cold().failure = failure;
-        }
         let unusual = record.unusual;
+        if failure.is_some() {
+            self.cold_of(id).failure = failure;
+        }
         if unusual & unusual::WATCHED != 0 {
             self.watched_ended += 1;
         }
@@ -473,14 +468,14 @@ impl Requests {
             return Some(status);
         }
         let record = self.records.get_mut(id.index())?;
-        let is_plain = record.number == id.0 && record.phase == Phase::Done && record.unusual == 0;
+        let is_plain =
+            record.generation == id.generation() && record.phase == Phase::Done && record.unusual == 0;
         if !is_plain {
             return None;
         }
-        record.phase = Phase::Free;
-        record.number = next_number(id.0);
-        self.free.push(id.0 & (GENERATION - 1));
-        Some(std::mem::replace(&mut record.status, Status::EMPTY))
+        let status = record.status();
+        self.vacate(id);
+        Some(status)
     }
 
     /// Takes the result of an operation that is over.
@@ -501,11 +496,11 @@ impl Requests {
         let record = &mut self.records[id.index()];
         record.phase = Phase::Free;
         if record.unusual == unusual::RESERVED {
-            return Ok(record.status);
+            return Ok(record.status());
         }
         record.unusual = unusual::RESERVED;
-        match record.cold.as_mut().and_then(|cold| cold.failure.take()) {
-            None => Ok(record.status),
+        match self.cold[id.index()].as_mut().and_then(|cold| cold.failure.take()) {
+            None => Ok(self.records[id.index()].status()),
             Some(error) => Err(error),
         }
     }
@@ -538,16 +533,16 @@ impl Requests {
         self.check(id)?;
         let record = self.get(id).ok_or_else(|| unknown(id))?;
         Ok(RequestFacts {
-            is_persistent: record.recipe().is_some(),
+            is_persistent: self.recipe(id).is_some(),
             is_generalized: record.unusual & unusual::GENERALIZED != 0,
-            context_id: (record.context != NO_CONTEXT).then_some(record.context),
+            context_id: (record.context() != NO_CONTEXT).then_some(record.context()),
         })
     }
 
     /// The operation belongs to a communicator with this context id.
     pub(crate) fn set_context(&mut self, id: RequestId, context: u32) {
         if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
-            record.context = context;
+            record.entry.pattern = pattern_of(context, record.status());
         }
     }
 
@@ -558,17 +553,16 @@ impl Requests {
 
     /// Gives memory to the operation. It is returned with the result. What has ended in its call needs none.
     pub(crate) fn keep(&mut self, id: RequestId, memory: Box<dyn Any>) {
-        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
-            record.cold().kept = Some(memory);
+        if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
+            self.cold_of(id).kept = Some(memory);
         }
     }
 
     /// A new persistent request, which is not started.
     pub(crate) fn insert_persistent(&mut self, is_receive: bool, recipe: Recipe) -> RequestId {
         let id = self.insert(is_receive, 0);
-        let record = &mut self.records[id.index()];
-        record.phase = Phase::Inactive;
-        record.cold().recipe = Some(recipe);
+        self.records[id.index()].phase = Phase::Inactive;
+        self.cold_of(id).recipe = Some(recipe);
         id
     }
 
@@ -577,8 +571,9 @@ impl Requests {
     /// # Errors
     /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or under way already.
     pub(crate) fn begin(&mut self, id: RequestId) -> Result<Recipe> {
+        let recipe = self.recipe(id).cloned();
         let record = self.get_mut(id).ok_or_else(|| unknown(id))?;
-        match record.recipe().cloned() {
+        match recipe {
             Some(recipe) if record.phase == Phase::Inactive => {
                 record.phase = Phase::Moving;
                 Ok(recipe)
@@ -589,7 +584,7 @@ impl Requests {
 
     /// Whether it is a persistent request whose other side is nobody.
     pub(crate) fn is_to_nobody(&self, id: RequestId) -> bool {
-        matches!(self.get(id).and_then(Record::recipe), Some(Recipe::Nobody { .. }))
+        matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
     }
 
     /// Whether a wait for the request waits for anything: it is there, and not a persistent one that is not started.
@@ -614,19 +609,19 @@ impl Requests {
 
     /// Whether the operation was withdrawn, and nobody has waited for it since.
     pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
-        let cold = self.get(id).and_then(|record| record.cold.as_ref());
+        let cold = self.get(id).and_then(|_| self.cold[id.index()].as_ref());
         matches!(cold.and_then(|cold| cold.failure.as_ref()), Some(Error::Cancelled))
     }
 
     /// What a wait would tell now, if the operation is over.
     pub(crate) fn status(&self, id: RequestId) -> Option<Status> {
-        self.get(id).filter(|record| record.is_over()).map(|record| record.status)
+        self.get(id).filter(|record| record.is_over()).map(Record::status)
     }
 
     /// What a wait will tell.
     pub(crate) fn set_status(&mut self, id: RequestId, status: Status) {
         if let Some(record) = self.get_mut(id) {
-            record.status = status;
+            record.set_status(status);
         }
     }
 
@@ -634,7 +629,7 @@ impl Requests {
     pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
         if let Some(record) = self.get_mut(id) {
             record.unusual |= unusual::LAYOUT;
-            let cold = record.cold();
+            let cold = self.cold_of(id);
             cold.room = layout.size();
             cold.layout = Some(Box::new(layout));
         }
@@ -642,13 +637,14 @@ impl Requests {
 
     /// Where the message goes.
     pub(crate) fn layout(&self, id: RequestId) -> Option<&Scatter> {
-        self.get(id)?.cold.as_ref()?.layout.as_deref()
+        self.get(id)?;
+        self.cold[id.index()].as_ref()?.layout.as_deref()
     }
 
     /// The place for a message that has met its receive, and its bytes.
     #[inline(never)]
     pub(crate) fn take_layout(&mut self, id: RequestId) -> (Place, u64) {
-        let cold = self.get_mut(id).and_then(|record| record.cold.as_mut());
+        let cold = if self.get(id).is_some() { self.cold[id.index()].as_mut() } else { None };
         match cold.and_then(|cold| cold.layout.take().map(|layout| (layout, cold.room))) {
             Some((layout, room)) => (Place::Sink(layout), room),
             None => (Place::Nowhere, 0),
@@ -681,9 +677,10 @@ impl Requests {
     }
 
     fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
-        let live = self.records[RequestId::RESERVED as usize..].iter();
-        live.filter(|record| record.phase != Phase::Free && record.number != self.spare && wanted(record))
-            .map(|record| RequestId(record.number))
+        let live = self.records.iter().zip(0..).skip(RequestId::RESERVED as usize);
+        live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))
+            .map(|(record, slot)| RequestId::of_slot(slot, record.generation))
+            .filter(|id| id.0 != self.spare)
             .collect()
     }
 
@@ -693,22 +690,20 @@ impl Requests {
             return Some((status, None));
         }
         let record = self.get_mut(id)?;
-        let status = std::mem::replace(&mut record.status, Status::EMPTY);
-        let is_cold = record.unusual & unusual::COLD != 0;
-        let mut cold = if is_cold { record.cold.as_deref_mut().map(std::mem::take) } else { None };
-        let recipe = cold.as_mut().and_then(|cold| cold.recipe.take());
-        let is_detached = record.unusual & unusual::DETACHED != 0;
+        let (status, unusual) = (record.status(), record.unusual);
         record.unusual = 0;
-        record.posted = None;
-        if let Some(recipe) = recipe.filter(|_| !is_detached) {
-            record.phase = Phase::Inactive;
-            record.cold().recipe = Some(recipe);
-            return Some((status, cold));
+        let cold = self.cold[id.index()].as_deref_mut().filter(|_| unusual & unusual::COLD != 0);
+        let mut cold = cold.map(std::mem::take);
+        let recipe = cold.as_mut().and_then(|cold| cold.recipe.take());
+        match recipe.filter(|_| unusual & unusual::DETACHED == 0) {
+            Some(recipe) => {
+                let record = &mut self.records[id.index()];
+                record.phase = Phase::Inactive;
+                record.set_status(Status::EMPTY);
+                self.cold_of(id).recipe = Some(recipe);
+            }
+            None => self.vacate(id),
         }
-        record.phase = Phase::Free;
-        // The generation moves on, so that the old number finds nothing.
-        record.number = next_number(id.0);
-        self.free.push(id.0 & (GENERATION - 1));
         Some((status, cold))
     }
 }
@@ -716,8 +711,10 @@ impl Requests {
 impl Drop for Requests {
     /// Peers may still read the memory of operations that are not over: it is given up, not freed.
     fn drop(&mut self) {
-        for record in self.records.iter_mut().filter(|record| !record.is_over()) {
-            std::mem::forget(record.cold.take().and_then(|cold| cold.kept));
+        for (record, cold) in self.records.iter().zip(&mut self.cold) {
+            if !record.is_over() {
+                std::mem::forget(cold.take().and_then(|cold| cold.kept));
+            }
         }
     }
 }

@@ -1,0 +1,118 @@
+//! The posted receive list with slots of its own, for whoever has no table of requests to put them into.
+
+use super::envelope::{Envelope, Pattern};
+use super::posted::{PostedEntry, PostedList, PostedSlot};
+
+/// Names a posted receive until it is matched or cancelled. Good for the queue that gave it only; a handle whose
+/// receive is gone is recognised as such for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PostedHandle {
+    number: u64,
+    slot: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<R> {
+    entry: PostedEntry,
+    /// `None` in a free slot.
+    request: Option<R>,
+}
+
+impl<R> PostedSlot for Slot<R> {
+    #[inline]
+    fn entry(&self) -> &PostedEntry {
+        &self.entry
+    }
+
+    #[inline]
+    fn entry_mut(&mut self) -> &mut PostedEntry {
+        &mut self.entry
+    }
+}
+
+/// Receives in the order in which they were posted. `R` is what names a receive request to the caller.
+///
+/// ```
+/// use mpi_over_am::matching::{ContextId, Envelope, Pattern, PostedQueue};
+///
+/// let world = ContextId(1);
+/// let mut posted = PostedQueue::new();
+/// posted.post(Pattern::new(world, None, Some(7)), "from anybody");
+/// posted.post(Pattern::exact(world, 3, 7), "from rank 3");
+///
+/// let message = Envelope::new(world, 3, 7);
+/// assert_eq!(posted.take_match(&message), Some("from anybody"));
+/// assert_eq!(posted.take_match(&message), Some("from rank 3"));
+/// assert_eq!(posted.take_match(&message), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct PostedQueue<R> {
+    list: PostedList,
+    slots: Vec<Slot<R>>,
+    free: Vec<u32>,
+}
+
+impl<R: Copy> PostedQueue<R> {
+    /// An empty queue; allocates nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { list: PostedList::new(), slots: Vec::new(), free: Vec::new() }
+    }
+
+    /// Receives that wait.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether no receive waits.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Adds a receive behind all others. The caller has looked among the early arrivals before.
+    #[inline]
+    pub fn post(&mut self, pattern: Pattern, request: R) -> PostedHandle {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { entry: PostedEntry::new(pattern, 0), request: None });
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 receives fit into memory")
+        });
+        self.slots[slot as usize].request = Some(request);
+        self.list.post(&mut self.slots, slot, pattern);
+        PostedHandle { number: self.slots[slot as usize].entry.number, slot }
+    }
+
+    /// Takes out the earliest receive that this message satisfies (MPI 4.1 section 3.5).
+    #[inline]
+    pub fn take_match(&mut self, envelope: &Envelope) -> Option<R> {
+        let slot = self.list.take_match(&mut self.slots, envelope)?;
+        self.free.push(slot);
+        self.slots[slot as usize].request.take()
+    }
+
+    /// Takes a receive back, if it still waits (MPI 4.1 section 3.8.4).
+    pub fn cancel(&mut self, handle: PostedHandle) -> Option<R> {
+        let waits = |slot: &&mut Slot<R>| slot.entry.number == handle.number;
+        let request = self.slots.get_mut(handle.slot as usize).filter(waits)?.request.take()?;
+        self.list.cancel(&mut self.slots, handle.slot);
+        self.free.push(handle.slot);
+        Some(request)
+    }
+
+    /// The receives that wait, in the order in which they were posted.
+    pub fn iter(&self) -> impl Iterator<Item = (PostedHandle, &Pattern, R)> {
+        self.list.iter(&self.slots).filter_map(|slot| {
+            let Slot { entry, request } = &self.slots[slot as usize];
+            Some((PostedHandle { number: entry.number, slot }, &entry.pattern, (*request)?))
+        })
+    }
+}
+
+impl<R: Copy> Default for PostedQueue<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,109 @@
+//! The number of a request, which is its C handle.
+
+use crate::status::Status;
+
+/// Names an operation that is under way. Good for the environment that gave it, until it has been waited for.
+///
+/// ```text
+/// bits  0..24   slot
+/// bits 24..30   generation of the slot
+/// bit  30       set
+/// ```
+///
+/// The number is above those that the C interface has predefined, and below 2^31: it is C's handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId(pub(super) u32);
+
+/// Set in the number of a request.
+const LIVE: u32 = 1 << 30;
+const SLOT_BITS: u32 = 24;
+pub(super) const SLOTS_MAX: usize = 1 << SLOT_BITS;
+const GENERATION: u32 = 1 << SLOT_BITS;
+/// The bit of [`LIVE`] in a generation.
+pub(super) const LIVE_BIT: u8 = (LIVE >> SLOT_BITS) as u8;
+/// Slots that the calls of a program leave to what the library starts by itself.
+pub(super) const SLOTS_KEPT: usize = 1 << 16;
+
+impl RequestId {
+    /// The receive of a blocking call. There is one at a time, and its slot is never given out.
+    pub(crate) const BLOCKING_RECEIVE: Self = Self(LIVE);
+    /// Every send that ended in the call that started it. It names no record, and can be waited for, copied and freed any number of
+    /// times.
+    pub const ENDED_SEND: Self = Self(LIVE | 2);
+    /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. As [`ENDED_SEND`](Self::ENDED_SEND).
+    pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
+    pub(super) const RESERVED: u32 = 4;
+    /// Operations that a program can have under way.
+    pub(crate) const MAX: i64 = (SLOTS_MAX - SLOTS_KEPT) as i64;
+
+    /// The request of a C handle. A number that is no request's finds none.
+    #[inline(always)]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "what is cut is compared before")]
+    pub const fn from_handle(handle: usize) -> Self {
+        if handle >> LIVE.trailing_zeros() == 1 { Self(handle as u32) } else { Self(0) }
+    }
+
+    /// The C handle of the request.
+    #[inline(always)]
+    #[must_use]
+    pub const fn handle(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The number under which am-core knows the request.
+    #[inline(always)]
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// The request that am-core knows under this number.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "am-core gives back what it got")]
+    pub(crate) fn from_number(number: u64) -> Self {
+        Self(number as u32)
+    }
+
+    #[inline(always)]
+    pub(super) fn index(self) -> usize {
+        self.slot() as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(self) -> u32 {
+        self.0 & (GENERATION - 1)
+    }
+
+    /// With the bit of [`LIVE`].
+    #[inline(always)]
+    pub(super) const fn generation(self) -> u8 {
+        (self.0 >> SLOT_BITS) as u8
+    }
+
+    #[inline(always)]
+    pub(super) fn of_slot(slot: u32, generation: u8) -> Self {
+        Self(u32::from(generation) << SLOT_BITS | slot)
+    }
+
+    /// The status of an operation that ended in its call; `None` for the number of one that has a record.
+    #[inline(always)]
+    pub(super) const fn ended_status(self) -> Option<Status> {
+        match self {
+            Self::ENDED_SEND => Some(Status::EMPTY),
+            Self::RECEIVED_FROM_NOBODY => Some(Status::OF_NOBODY),
+            _ => None,
+        }
+    }
+}
+
+/// What a layer above may ask about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestFacts {
+    /// A wait leaves the request, to be started again.
+    pub is_persistent: bool,
+    /// The program carries the operation out (`MPI_Grequest_start`).
+    pub is_generalized: bool,
+    /// A context id of the communicator that the operation belongs to; `None` if it belongs to no one.
+    pub context_id: Option<u32>,
+}
