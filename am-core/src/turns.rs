@@ -41,6 +41,13 @@ pub type Turn<'a, T> = MutexGuard<'a, T>;
 
 impl<T> Turns<T> {
     /// No thread has its turn yet.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
+    }
+
+    /// As without a model, whose parts are not made at compile time.
+    #[cfg(loom)]
     pub fn new(value: T) -> Self {
         Self { value: Mutex::new(value), wanting: AtomicUsize::new(0), moved: Condvar::new() }
     }

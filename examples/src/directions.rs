@@ -5,7 +5,6 @@
 //! needs those that are left of the points before it, and back, where each change needs those behind it. A line that is cut goes
 //! from task to task, both ways. Lines go by planes, so that all tasks have work before the first plane is done.
 
-use am_via::ShmFabric;
 use bytemuck::Zeroable;
 use mpi_over_am::{Datum, OwnedRequest, PROC_NULL};
 
@@ -43,7 +42,7 @@ pub trait Elimination {
     /// How many points on each side of a point have to do with its equation.
     const REACH: usize;
     /// What is left of the equation of a point: it gives its unknown when those behind it are known. Zero if the unknown is.
-    type Row: Datum + Zeroable;
+    type Row: Datum + Send + Zeroable;
 
     /// Makes the rows of a piece's points. Before these, `rows` has those of as many points as the reach.
     fn eliminate(&mut self, piece: &Piece<'_>, rows: &mut [Self::Row]);
@@ -116,13 +115,13 @@ impl<E: Elimination> Directions<E> {
     }
 
     /// Makes the rows of the lines in a plane, which are kept as plane `number`. What goes to the next task is under way then.
-    fn go_forward<'a>(
+    fn go_forward(
         &mut self,
-        flow: &Flow<'a>,
+        flow: &Flow<'_>,
         direction: usize,
         plane: usize,
         number: usize,
-    ) -> Result<Option<OwnedRequest<'a, E::Row, ShmFabric>>, Failure> {
+    ) -> Result<Option<OwnedRequest<E::Row>>, Failure> {
         let tile = flow.tile();
         let (stride, places) = (tile.strides()[direction], tile.inside(direction));
         let lines = tile.lines(direction, plane);
@@ -155,13 +154,13 @@ impl<E: Elimination> Directions<E> {
 
     /// Finds the changes of the points in a plane, of the rows kept as plane `number`. What goes to the task before is under way
     /// then.
-    fn go_back<'a>(
+    fn go_back(
         &mut self,
-        flow: &mut Flow<'a>,
+        flow: &mut Flow<'_>,
         direction: usize,
         plane: usize,
         number: usize,
-    ) -> Result<Option<OwnedRequest<'a, State, ShmFabric>>, Failure> {
+    ) -> Result<Option<OwnedRequest<State>>, Failure> {
         let tile = flow.tile();
         let (stride, len) = (tile.strides()[direction], tile.inside(direction).len());
         let lines = tile.lines(direction, plane);
@@ -211,13 +210,13 @@ fn receive<T: Datum + Zeroable>(
 }
 
 /// Starts to send values to the neighbour on a side, if somebody is there.
-fn send<'a, T: Datum>(
-    tile: &Tile<'a>,
+fn send<T: Datum + Send>(
+    tile: &Tile<'_>,
     direction: usize,
     side: Side,
     tag: i32,
     values: Vec<T>,
-) -> Result<Option<OwnedRequest<'a, T, ShmFabric>>, Failure> {
+) -> Result<Option<OwnedRequest<T>>, Failure> {
     let dest = tile.neighbour(direction, side);
     Ok(if dest == PROC_NULL { None } else { Some(tile.grid().isend_owned(values, dest, tag)?) })
 }

@@ -5,7 +5,6 @@
 
 mod data;
 mod fields;
-mod in_turns;
 mod parts;
 mod scratch;
 mod window;
@@ -27,7 +26,6 @@ pub(crate) use fields::{
     field_room_to_keep, fields_to_keep, lend_fields, lend_fields_mut, lend_fields_mut_to_scope,
     lend_fields_to_scope,
 };
-pub(crate) use in_turns::{InTurns, Turn};
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
 pub(crate) use scratch::{
     Scratch, elements_to_keep, layout_room_to_keep, layout_to_keep, room_to_keep, with_elements, with_packed,
@@ -36,6 +34,7 @@ pub use window::{LentMemory, WindowMemory};
 pub(crate) use window::{get, put};
 
 use crate::error::{Error, Result};
+use crate::policy::LockPolicy;
 use crate::request::Scope;
 use mpi_datatype::Datatype;
 
@@ -105,8 +104,8 @@ pub(crate) fn lend_elements_mut<T: AnyBitPattern, R>(
 ///
 /// # Errors
 /// [`Error::Outside`].
-pub(crate) fn lend_elements_to_scope<'scope, T: NoUninit, F: Fabric>(
-    _scope: &'scope Scope<'scope, '_, F>,
+pub(crate) fn lend_elements_to_scope<'scope, T: NoUninit, F: Fabric, L: LockPolicy>(
+    _scope: &'scope Scope<'scope, '_, F, L>,
     memory: &'scope [T],
     (count, datatype): (u64, &Datatype),
 ) -> Result<SendData> {
@@ -120,8 +119,8 @@ pub(crate) fn lend_elements_to_scope<'scope, T: NoUninit, F: Fabric>(
 ///
 /// # Errors
 /// [`Error::Outside`].
-pub(crate) fn lend_elements_mut_to_scope<'scope, T: AnyBitPattern, F: Fabric>(
-    _scope: &'scope Scope<'scope, '_, F>,
+pub(crate) fn lend_elements_mut_to_scope<'scope, T: AnyBitPattern, F: Fabric, L: LockPolicy>(
+    _scope: &'scope Scope<'scope, '_, F, L>,
     memory: &'scope mut [T],
     (count, datatype): (u64, &Datatype),
 ) -> Result<RecvData> {
@@ -139,8 +138,8 @@ pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) ->
 
 /// Lends a slice to a send of a scope. The scope keeps the promise: its end comes before the end of `'scope`, and waits for
 /// every operation that was started through it.
-pub(crate) fn lend_bytes<'scope, T: NoUninit, F: Fabric>(
-    _scope: &'scope Scope<'scope, '_, F>,
+pub(crate) fn lend_bytes<'scope, T: NoUninit, F: Fabric, L: LockPolicy>(
+    _scope: &'scope Scope<'scope, '_, F, L>,
     data: &'scope [T],
 ) -> RawBytes {
     let bytes = bytes_of(data);
@@ -149,8 +148,8 @@ pub(crate) fn lend_bytes<'scope, T: NoUninit, F: Fabric>(
 }
 
 /// As [`lend_bytes`], for a receive.
-pub(crate) fn lend_buffer<'scope, T: AnyBitPattern, F: Fabric>(
-    _scope: &'scope Scope<'scope, '_, F>,
+pub(crate) fn lend_buffer<'scope, T: AnyBitPattern, F: Fabric, L: LockPolicy>(
+    _scope: &'scope Scope<'scope, '_, F, L>,
     to: &'scope mut [T],
 ) -> RawBuffer {
     // SAFETY: `to` is borrowed exclusively for `'scope`, which ends only after the operations of the scope (see `Scope`).
@@ -170,22 +169,6 @@ pub(crate) fn bytes_to_keep<T: NoUninit>(data: &[T]) -> RawBytes {
 pub(crate) fn buffer_to_keep<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     // SAFETY: as for `bytes_to_keep`.
     unsafe { raw_buffer(to) }
-}
-
-/// A part of a vector, other parts of which operations may be writing to. The caller knows that none writes to this one.
-#[expect(clippy::ptr_arg, reason = "a slice would be a borrow of all elements")]
-pub(crate) fn part_of<T>(all: &Vec<T>, start: usize, len: usize) -> &[T] {
-    assert!(start <= all.len() && len <= all.len() - start, "the part lies inside of the vector");
-    // SAFETY: the elements lie inside of the vector (asserted) and are initialised; nobody writes them (the caller's word), and
-    // the vector itself is borrowed as long as the part is. `as_ptr` borrows no element.
-    unsafe { std::slice::from_raw_parts(all.as_ptr().add(start), len) }
-}
-
-/// As [`part_of`], for a part that no operation uses.
-pub(crate) fn part_of_mut<T>(all: &mut Vec<T>, start: usize, len: usize) -> &mut [T] {
-    assert!(start <= all.len() && len <= all.len() - start, "the part lies inside of the vector");
-    // SAFETY: as for `part_of`, and the borrow of the vector is exclusive.
-    unsafe { std::slice::from_raw_parts_mut(all.as_mut_ptr().add(start), len) }
 }
 
 /// The bytes of a range, for a call that uses them up.

@@ -1,12 +1,11 @@
 //! Communicators: who talks to whom, and which messages are theirs.
 
+mod agree;
 mod create;
 mod inter;
 mod state_of;
-mod turns;
 
-use std::cell::{Cell, RefCell, RefMut};
-use std::rc::{Rc, Weak};
+use std::sync::{Arc, Weak};
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
@@ -20,25 +19,25 @@ use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::matching::{ContextId, Envelope, Pattern};
+use crate::policy::{Field, LockPolicy, OneThread};
 use crate::protocol::Route;
 use crate::rank::Source;
 use crate::state::State;
 use crate::tag::{self, Tag};
 use crate::topology::Topology;
+use crate::turn::Turn;
 
-pub(crate) use create::Choice;
 pub use create::{PendingCommunicator, SplitType};
-pub(crate) use inter::{LISTS, list_len, met, no_bridge, numbers_of};
 pub use state_of::{ANY_RANK, NAME_BYTES_MAX};
 
 /// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two of them that talk
 /// to each other.
 ///
-/// All calls borrow it shared; it belongs to one thread. Clones are handles on the same communicator. Calls that send take tags
+/// All calls borrow it shared. Clones are handles on the same communicator. Calls that send take tags
 /// from 0 to [`TAG_UB`](crate::TAG_UB).
 #[derive(Debug)]
-pub struct Communicator<F: Fabric = JobFabric> {
-    shared: Rc<RefCell<State<F>>>,
+pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
+    shared: Arc<L::Cell<State<F>>>,
     /// The context id of point-to-point messages; those of the other spaces follow.
     context_id: u32,
     rank: u32,
@@ -47,34 +46,34 @@ pub struct Communicator<F: Fabric = JobFabric> {
     direct: u32,
     /// How many ranks messages can go to: of an inter-communicator, those of the other group.
     peers: u32,
-    common: Rc<Common<F>>,
+    common: Arc<Common<F, L>>,
 }
 
 /// What all handles on a communicator have in common.
 #[derive(Debug)]
-struct Common<F: Fabric> {
-    shared: Weak<RefCell<State<F>>>,
+struct Common<F: Fabric, L: LockPolicy> {
+    shared: Weak<L::Cell<State<F>>>,
     context_id: u32,
     group: Group,
     /// Of an inter-communicator.
-    other: Option<OtherSide<F>>,
+    other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
     /// The number under which the layer above knows it.
-    handle: Cell<u64>,
-    name: RefCell<String>,
-    info: RefCell<Info>,
-    error_handler: RefCell<ErrorHandler>,
-    attributes: RefCell<Attributes>,
+    handle: L::Field<u64>,
+    name: L::Field<String>,
+    info: L::Field<Info>,
+    error_handler: L::Field<ErrorHandler>,
+    attributes: L::Field<Attributes>,
     /// By which collectives go where puts are faster.
-    lanes: RefCell<LanesOf>,
+    lanes: L::Field<LanesOf>,
 }
 
 /// What an inter-communicator has more than others.
 #[derive(Debug)]
-struct OtherSide<F: Fabric> {
+struct OtherSide<F: Fabric, L: LockPolicy> {
     group: Group,
     /// The tasks of this side among themselves.
-    local: Communicator<F>,
+    local: Communicator<F, L>,
 }
 
 /// Which part of a communicator's message space.
@@ -98,8 +97,8 @@ impl Space {
 
 /// What a new communicator starts with.
 #[derive(Debug)]
-struct Beginnings<F: Fabric> {
-    other: Option<OtherSide<F>>,
+struct Beginnings<F: Fabric, L: LockPolicy> {
+    other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
     name: String,
     info: Info,
@@ -107,7 +106,7 @@ struct Beginnings<F: Fabric> {
     attributes: Attributes,
 }
 
-impl<F: Fabric> Default for Beginnings<F> {
+impl<F: Fabric, L: LockPolicy> Default for Beginnings<F, L> {
     fn default() -> Self {
         Self {
             other: None,
@@ -120,30 +119,35 @@ impl<F: Fabric> Default for Beginnings<F> {
     }
 }
 
-impl<F: Fabric> Clone for Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Clone for Communicator<F, L> {
     fn clone(&self) -> Self {
-        Self { shared: Rc::clone(&self.shared), common: Rc::clone(&self.common), ..*self }
+        Self { shared: Arc::clone(&self.shared), common: Arc::clone(&self.common), ..*self }
     }
 }
 
-impl<F: Fabric> Drop for Common<F> {
+impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
     /// The context id may rest. What is still under way on it goes on.
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade()
-            && let Ok(mut state) = shared.try_borrow_mut()
+            && let Ok(mut state) = Turn::<F, L>::enter(&*shared)
         {
             state.context_ids.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
-            self.lanes.take().close(&mut state);
+            self.lanes.replace(LanesOf::default()).close(&mut state);
         }
     }
 }
 
-impl<F: Fabric> Communicator<F> {
+/// A turn where the environment is being made, and no other call can be in one.
+fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, F, L> {
+    Turn::enter(shared).expect("an environment that is being made has no other call")
+}
+
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// All tasks of the job.
-    pub(crate) fn world(shared: &Rc<RefCell<State<F>>>) -> Self {
+    pub(crate) fn world(shared: &Arc<L::Cell<State<F>>>) -> Self {
         let (own, size) = {
-            let state = shared.borrow();
+            let state = first_turn::<F, L>(shared);
             (state.context.task(), state.context.num_tasks())
         };
         let beginnings = Beginnings { name: "MPI_COMM_WORLD".to_owned(), ..Beginnings::default() };
@@ -151,9 +155,9 @@ impl<F: Fabric> Communicator<F> {
     }
 
     /// This task alone.
-    pub(crate) fn alone(shared: &Rc<RefCell<State<F>>>) -> Self {
+    pub(crate) fn alone(shared: &Arc<L::Cell<State<F>>>) -> Self {
         let (own, context_id) = {
-            let state = shared.borrow();
+            let state = first_turn::<F, L>(shared);
             (state.context.task(), state.context_ids.of_self())
         };
         let beginnings = Beginnings { name: "MPI_COMM_SELF".to_owned(), ..Beginnings::default() };
@@ -161,30 +165,30 @@ impl<F: Fabric> Communicator<F> {
     }
 
     fn new(
-        shared: &Rc<RefCell<State<F>>>,
+        shared: &Arc<L::Cell<State<F>>>,
         context_id: u32,
         group: Group,
         rank: u32,
-        beginnings: Beginnings<F>,
+        beginnings: Beginnings<F, L>,
     ) -> Self {
         let Beginnings { other, topology, name, info, error_handler, attributes } = beginnings;
         let size = group.size();
         let reached = other.as_ref().map_or(&group, |other| &other.group);
         let (direct, peers) = (reached.direct_ranks(), reached.size());
-        let common = Rc::new(Common {
-            shared: Rc::downgrade(shared),
+        let common = Arc::new(Common {
+            shared: Arc::downgrade(shared),
             context_id,
             group,
             other,
             topology,
-            handle: Cell::new(0),
-            name: RefCell::new(name),
-            info: RefCell::new(info),
-            error_handler: RefCell::new(error_handler),
-            attributes: RefCell::new(attributes),
-            lanes: RefCell::default(),
+            handle: L::Field::new(0),
+            name: L::Field::new(name),
+            info: L::Field::new(info),
+            error_handler: L::Field::new(error_handler),
+            attributes: L::Field::new(attributes),
+            lanes: L::Field::new(LanesOf::default()),
         });
-        Self { shared: Rc::clone(shared), context_id, rank, size, direct, peers, common }
+        Self { shared: Arc::clone(shared), context_id, rank, size, direct, peers, common }
     }
 
     /// This task's rank (of an inter-communicator: in its own group).
@@ -206,19 +210,24 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// The call comes from inside another one, or after the end, or an earlier call has left an error.
     #[inline(always)]
-    pub(crate) fn state(&self) -> Result<RefMut<'_, State<F>>> {
-        let mut state = self.shared.try_borrow_mut().map_err(|_| Error::Nested)?;
+    pub(crate) fn state(&self) -> Result<Turn<'_, F, L>> {
+        let mut state = Turn::enter(&*self.shared)?;
         state.attend()?;
         Ok(state)
     }
 
     /// The shared state, for what must happen also after errors: ending operations. `None` inside another call.
-    pub(crate) fn state_to_end(&self) -> Option<RefMut<'_, State<F>>> {
-        self.shared.try_borrow_mut().ok()
+    pub(crate) fn state_to_end(&self) -> Option<Turn<'_, F, L>> {
+        Turn::enter(&*self.shared).ok()
+    }
+
+    /// A handle on the state, for what outlives this one.
+    pub(crate) fn handle_on_state(&self) -> Arc<L::Cell<State<F>>> {
+        Arc::clone(&self.shared)
     }
 
     /// By which its collectives go where puts are faster.
-    pub(crate) fn lanes(&self) -> &RefCell<LanesOf> {
+    pub(crate) fn lanes(&self) -> &L::Field<LanesOf> {
         &self.common.lanes
     }
 

@@ -1,17 +1,19 @@
 //! The beginning and the end of an MPI program. This is the one file that names am-via: it chooses the fabric.
 
-use std::cell::{RefCell, RefMut};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 use am_via::settings::{Auto, Completion};
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
 use crate::info::Info;
+use crate::notes::{self, Key};
+use crate::policy::{LockPolicy, OneThread, StateCell, Threads};
+use crate::progress_thread::ProgressThread;
 use crate::protocol::{self, BufferOwner, SendBuffer};
 use crate::queues::{self, Counts};
 use crate::request::{Partitioned, Phase, RequestId};
@@ -19,6 +21,7 @@ use crate::session::Session;
 use crate::settings::{CompletionVariant, Selection, Settings};
 use crate::state::State;
 use crate::thread_level::ThreadLevel;
+use crate::turn::Turn;
 
 impl From<&am_via::settings::Settings> for Settings {
     fn from(job: &am_via::settings::Settings) -> Self {
@@ -90,13 +93,14 @@ pub use am_via::JobAllocator;
 /// The fabric of a task that runs in a job on this machine.
 pub type JobFabric = am_via::ShmFabric;
 
-/// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for one thread of the task.
+/// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for the threads of the task that `L` says.
 #[derive(Debug)]
-pub struct Environment<F: Fabric = JobFabric> {
-    shared: Rc<RefCell<State<F>>>,
+pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
+    pub(crate) shared: Arc<L::Cell<State<F>>>,
+    pub(crate) progress: ProgressThread,
     is_talkative: bool,
-    world: Communicator<F>,
-    alone: Communicator<F>,
+    world: Communicator<F, L>,
+    alone: Communicator<F, L>,
 }
 
 impl Environment {
@@ -118,21 +122,12 @@ impl Environment {
         Self::init_on(0, change)
     }
 
-    /// As [`init_with`](Self::init_with), on the task's context of this number: for a process in which MPI starts again. Peers keep
-    /// what they know of a context, so each is used once; there are 16, and tasks meet on those of the same number.
-    ///
-    /// # Errors
-    /// As for [`init`](Self::init); there is no such context.
-    pub fn init_on(context: u32, change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
-        let task = am_via::Task::join()?;
-        let mut of_job = task.job().settings().clone();
-        change(&mut of_job);
-        let settings = Settings::from(&of_job);
-        let environment = Self::with_fabric(task.fabric(context)?, &settings)?;
-        if settings.dump_queues {
-            environment.show_queues_when(task.job().note_usr2().map_err(|error| Error::Signal { error })?);
-        }
-        Ok(environment)
+    /// What is known of how the program was started (`MPI_INFO_ENV`).
+    #[must_use]
+    pub fn start_info() -> Info {
+        let arguments: Vec<String> =
+            std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        Info::of_start(&arguments, |name| std::env::var(name).ok())
     }
 
     /// The settings of the job that [`init`](Self::init) joins, also before it.
@@ -144,12 +139,75 @@ impl Environment {
     }
 }
 
+impl Environment<JobFabric, Threads> {
+    /// As [`init`](Environment::init), for any number of threads (`MPI_Init_thread` with `MPI_THREAD_MULTIPLE`).
+    ///
+    /// ```
+    /// use mpi_over_am::Environment;
+    ///
+    /// # fn main() -> mpi_over_am::Result<()> {
+    /// let environment = Environment::init_threads()?;
+    /// let world = environment.world();
+    /// let (right, left) = ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
+    /// std::thread::scope(|threads| {
+    ///     for tag in 0..2 {
+    ///         let world = &world;
+    ///         threads.spawn(move || -> mpi_over_am::Result<()> {
+    ///             let sending = world.isend_owned(vec![tag; 1000], right, tag)?;
+    ///             let mut got = [0; 1000];
+    ///             world.recv(&mut got, left, tag)?;
+    ///             assert_eq!(got[999], tag);
+    ///             sending.wait().map(|_| ())
+    ///         });
+    ///     }
+    /// });
+    /// world.barrier()?;
+    /// environment.finalize()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`init`](Environment::init).
+    pub fn init_threads() -> Result<Self> {
+        Self::init_on(0, |_| ())
+    }
+}
+
+impl<L: LockPolicy> Environment<JobFabric, L> {
+    /// As [`init_with`](Environment::init_with) [`init_with`](Self::init_with), on the task's context of this number: for a process in which MPI starts again. Peers keep
+    /// what they know of a context, so each is used once; there are 16, and tasks meet on those of the same number.
+    ///
+    /// # Errors
+    /// As for [`init`](Self::init); there is no such context.
+    pub fn init_on(context: u32, change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
+        let task = am_via::Task::join()?;
+        let mut of_job = task.job().settings().clone();
+        change(&mut of_job);
+        let settings = Settings::from(&of_job);
+        let environment = Self::on_fabric(task.fabric(context)?, &settings)?;
+        if settings.dump_queues {
+            environment.show_queues_when(task.job().note_usr2().map_err(|error| Error::Signal { error })?);
+        }
+        Ok(environment)
+    }
+}
+
 impl<F: Fabric> Environment<F> {
-    /// MPI over a fabric that the caller has opened: for tests, and for programs that use am-core as well.
+    /// MPI for one thread over a fabric that the caller has opened: for tests, and for programs that use am-core as well.
     ///
     /// # Errors
     /// Too many tasks for the variant of completion that the settings name.
     pub fn with_fabric(fabric: F, settings: &Settings) -> Result<Self> {
+        Self::on_fabric(fabric, settings)
+    }
+}
+
+impl<F: Fabric, L: LockPolicy> Environment<F, L> {
+    /// MPI over a fabric that the caller has opened, for the threads that `L` says.
+    ///
+    /// # Errors
+    /// Too many tasks for the variant of completion that the settings name.
+    pub fn on_fabric(fabric: F, settings: &Settings) -> Result<Self> {
         let state = State::new(fabric, settings)?;
         if settings.debug {
             let (task, tasks) = (state.context.task(), state.context.num_tasks());
@@ -158,9 +216,10 @@ impl<F: Fabric> Environment<F> {
                 state.eager_limit_bytes
             );
         }
-        let shared = Rc::new(RefCell::new(state));
+        let waker = state.context.waker();
+        let shared = Arc::new(L::Cell::new(state, waker));
         let (world, alone) = (Communicator::world(&shared), Communicator::alone(&shared));
-        Ok(Self { shared, is_talkative: settings.debug, world, alone })
+        Ok(Self { shared, progress: ProgressThread::default(), is_talkative: settings.debug, world, alone })
     }
 
     /// What waits in this task's queues: posted receives, messages without a receive, operations under way. For a person.
@@ -181,7 +240,7 @@ impl<F: Fabric> Environment<F> {
 
     /// Prints the queues to standard error when `wanted` has become true, at the next wait or test.
     pub(crate) fn show_queues_when(&self, wanted: &'static AtomicBool) {
-        if let Ok(mut state) = self.shared.try_borrow_mut() {
+        if let Ok(mut state) = Turn::<F, L>::enter(&*self.shared) {
             let handlers = state.handlers();
             handlers.show_queues = Some(wanted);
             handlers.has_chores = true;
@@ -190,13 +249,13 @@ impl<F: Fabric> Environment<F> {
 
     /// The communicator of all tasks (`MPI_COMM_WORLD`).
     #[must_use]
-    pub fn world(&self) -> Communicator<F> {
+    pub fn world(&self) -> Communicator<F, L> {
         self.world.clone()
     }
 
     /// The communicator of this task alone (`MPI_COMM_SELF`). Its attributes are deleted before MPI ends, the last one first.
     #[must_use]
-    pub fn alone(&self) -> Communicator<F> {
+    pub fn alone(&self) -> Communicator<F, L> {
         self.alone.clone()
     }
 
@@ -211,44 +270,16 @@ impl<F: Fabric> Environment<F> {
         Ok(())
     }
 
-    /// Several threads take turns with this environment, by a lock of the layer above, and `give_turn` lets the others have
-    /// theirs, or calls what it gets, a [`rest`](Communicator::rest), where none wants one. It is called, while nothing of this crate is
-    /// borrowed, by the calls that wait for other tasks in several steps: those that make communicators, those of windows and of send
-    /// buffers, and [`collective_data_in_turns`](Communicator::collective_data_in_turns).
-    ///
-    /// # Errors
-    /// As any call.
-    pub fn take_turns(&self, give_turn: fn(rest: &mut dyn FnMut())) -> Result<()> {
-        self.state()?.give_turn = Some(give_turn);
-        Ok(())
-    }
-
-    /// What ends a [`rest`](Communicator::rest), from any thread: for one that wants its turn.
-    ///
-    /// # Errors
-    /// As any call.
-    pub fn waker(&self) -> Result<Arc<dyn Fn() + Send + Sync>> {
-        Ok(self.state()?.context.waker())
-    }
-
-    /// Which threads may call (`MPI_Query_thread`): the one that made it.
+    /// Which threads may call (`MPI_Query_thread`): the one that made it, or any.
     #[must_use]
     pub fn thread_level(&self) -> ThreadLevel {
-        ThreadLevel::Funneled
+        if L::takes_turns() { ThreadLevel::Multiple } else { ThreadLevel::Funneled }
     }
 
     /// A session on this environment (`MPI_Session_init`).
     #[must_use]
-    pub fn session(&self, info: &Info, error_handler: ErrorHandler) -> Session<F> {
+    pub fn session(&self, info: &Info, error_handler: ErrorHandler) -> Session<F, L> {
         Session::new(self.world.clone(), info.clone(), error_handler)
-    }
-
-    /// What is known of how the program was started (`MPI_INFO_ENV`).
-    #[must_use]
-    pub fn start_info() -> Info {
-        let arguments: Vec<String> =
-            std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-        Info::of_start(&arguments, |name| std::env::var(name).ok())
     }
 
     /// Gives the library memory for buffered sends (`MPI_Buffer_attach`). Each message takes its length and at most
@@ -292,17 +323,7 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer).
     pub fn flush_buffer_for(&self, owner: BufferOwner) -> Result<()> {
-        self.wait_for_buffer(owner)?;
-        protocol::flush(&mut *self.state()?, owner)
-    }
-
-    /// Waits until all messages have gone from a buffer, also those that other threads send meanwhile.
-    fn wait_for_buffer(&self, owner: BufferOwner) -> Result<()> {
-        loop {
-            let first = protocol::first_under_way(&mut *self.state()?, owner);
-            let Some(first) = first else { return Ok(()) };
-            self.world.wait_over_in_turns(first)?;
-        }
+        protocol::flush(&mut self.state()?, owner)
     }
 
     /// Starts to wait until all messages that are in a buffer have gone (`MPI_Buffer_iflush` and its like).
@@ -323,8 +344,7 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer_for(&self, owner: BufferOwner) -> Result<Option<SendBuffer>> {
-        self.wait_for_buffer(owner)?;
-        protocol::detach(&mut *self.state()?, owner)
+        protocol::detach(&mut self.state()?, owner)
     }
 
     /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has come here, and until what this task has
@@ -334,6 +354,7 @@ impl<F: Fabric> Environment<F> {
     /// An error that an earlier call has left, such as a ready-mode message without its receive; what progress reports. MPI
     /// has ended all the same.
     pub fn finalize(self) -> Result<()> {
+        self.progress.stop();
         let deleted = self.alone.delete_attributes();
         let mut state = self.state()?;
         state.finalized = true;
@@ -355,8 +376,7 @@ impl<F: Fabric> Environment<F> {
         let deleted = self.alone.delete_attributes();
         let mut state = self.state()?;
         let flushed = protocol::flush(&mut state, BufferOwner::Process);
-        state.context.fence_data(None)?;
-        state.context.gfence()?;
+        meet(&mut state)?;
         let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
         flushed.and(left).and(deleted)
     }
@@ -366,20 +386,21 @@ impl<F: Fabric> Environment<F> {
     /// # Errors
     /// What progress reports.
     pub fn leave(self) -> Result<()> {
+        self.progress.stop();
         let mut state = self.state()?;
         state.finalized = true;
         Ok(state.context.fence_data(None)?)
     }
 
-    fn state(&self) -> Result<RefMut<'_, State<F>>> {
-        let mut state = self.shared.try_borrow_mut().map_err(|_| Error::Nested)?;
+    pub(crate) fn state(&self) -> Result<Turn<'_, F, L>> {
+        let mut state = Turn::enter(&*self.shared)?;
         state.attend()?;
         Ok(state)
     }
 }
 
 /// Ends what is under way, then waits for the other tasks: nobody leaves while somebody could still need it.
-fn finish<F: Fabric>(state: &mut State<F>) -> Result<()> {
+fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let owners = state.buffers.owners();
     let flushed = owners.into_iter().try_for_each(|owner| protocol::flush(state, owner));
     state.finish_schedules()?;
@@ -392,7 +413,24 @@ fn finish<F: Fabric>(state: &mut State<F>) -> Result<()> {
             state.wait_over(request)?;
         }
     }
-    state.context.fence_data(None)?;
-    state.context.gfence()?;
+    meet(state)?;
     flushed
+}
+
+/// The context id of the notes by which tasks meet. No communicator has it.
+const MEETING: u32 = u32::MAX - 1;
+
+/// Waits until all tasks have come here, and until what this task has sent is in place. Other threads have their turns until all have
+/// come: the fence behind that waits for nothing that they do.
+fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
+    let (own, tasks) = (state.context.task().0, state.context.num_tasks());
+    let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);
+    for (round, distance) in distances {
+        let (to, from) = ((own + distance) % tasks, (own + tasks - distance) % tasks);
+        notes::send(state, TaskId(to), (MEETING, round), [0; 2])?;
+        let key = Key { context_id: MEETING, tag: round, from };
+        state.wait_for(|context| context.handlers_mut().notes.take(key).is_some())?;
+    }
+    state.context.fence_data(None)?;
+    Ok(state.context.gfence()?)
 }

@@ -6,13 +6,14 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use crate::buffer::{Equivalence, lend_elements, lend_elements_mut, lend_fields, lend_fields_mut};
 use crate::communicator::Communicator;
 use crate::error::Result;
+use crate::policy::LockPolicy;
 use crate::protocol::Mode;
 use crate::rank::Source;
 use crate::status::Status;
 use crate::tag::Tag;
 use mpi_datatype::Datatype;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends `count` elements of `datatype`, with displacements counted in bytes from the start of `memory`, in any mode. They
     /// go from where they lie.
     ///

@@ -44,7 +44,8 @@
 //! - No safe call corrupts the memory of another task. The limits are those that [`am_core`] lists under "What is not promised": a task
 //!   that writes past the library (C, `unsafe`) is not contained, and local accesses to a window can race with transfers if both are in
 //!   one process.
-//! - An [`Environment`] belongs to one thread, and takes no lock; a [`SharedEnvironment`] serves any number of them.
+//! - An [`Environment`] belongs to one thread, and takes no lock; one of [`Environment::init_threads`] serves any number of them
+//!   ([`LockPolicy`]).
 
 #![deny(unsafe_code)]
 
@@ -69,7 +70,9 @@ pub mod matching;
 mod notes;
 pub mod op;
 pub mod packing;
+mod policy;
 mod probe;
+mod progress_thread;
 mod protocol;
 mod queues;
 mod rank;
@@ -80,12 +83,12 @@ mod send;
 mod sendrecv;
 mod session;
 mod settings;
-mod shared;
 mod state;
 mod status;
 mod tag;
 mod thread_level;
 pub mod topology;
+mod turn;
 pub mod window;
 
 pub use buffer::{Equivalence, FieldList, FieldListMut, LentMemory, RecvData, SendData, WindowMemory};
@@ -101,20 +104,16 @@ pub use group::{Comparison, Group, RankRange};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
 pub use mpi_datatype as datatype;
 pub use mpi_over_am_derive::Equivalence;
+pub use policy::{ByCall, Call, LockPolicy, OneThread, Threads};
 pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
 pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
-    AnyOver, MessageId, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request, RequestFacts,
-    RequestId, Scope, Tested, WaitList,
+    AnyOver, ArrivedPart, MessageId, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent,
+    Request, RequestFacts, RequestId, Scope, Tested, WaitList,
 };
 pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};
-pub use shared::{
-    ArrivedPart, OwnPart, ScopedRequest, SharedCommunicator, SharedEnvironment, SharedPartitionedReceive,
-    SharedPartitionedSend, SharedPending, SharedPersistent, SharedRequest, SharedScope, ThreadedArray,
-    ThreadedWindow,
-};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 pub use thread_level::ThreadLevel;

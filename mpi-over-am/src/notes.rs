@@ -3,9 +3,8 @@
 //! A note is an active message without data, so it never waits for a receive and is never waited for by its sender. Notes with
 //! one key are taken in the order in which they were sent.
 
-use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 use am_core::AmOptions;
 use am_core::fabric::Fabric;
@@ -31,7 +30,7 @@ pub(crate) struct Key {
 pub(crate) type Words = [u64; 2];
 
 /// A place for a note that somebody waits for.
-pub(crate) type Slot = Rc<Cell<Option<Words>>>;
+pub(crate) type Slot = Arc<OnceLock<Words>>;
 
 /// Bytes of a note's header.
 pub(crate) const BYTES: usize = 24;
@@ -64,7 +63,8 @@ impl Notes {
             queue.arrived.push_back(words);
             return None;
         };
-        slot.set(Some(words));
+        // It is filled once.
+        let _ = slot.set(words);
         self.tidy(key);
         Some(request)
     }
@@ -113,10 +113,11 @@ pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, key: Key) -> (Reque
     let slot = Slot::default();
     match handlers.notes.take(key) {
         Some(words) => {
-            slot.set(Some(words));
+            // It is filled once.
+            let _ = slot.set(words);
             handlers.requests.end(request, None);
         }
-        None => handlers.notes.wait(key, Rc::clone(&slot), request),
+        None => handlers.notes.wait(key, Arc::clone(&slot), request),
     }
     (request, slot)
 }

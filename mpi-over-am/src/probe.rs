@@ -10,13 +10,14 @@ use crate::early_message::EarlyMessage;
 use crate::error::Result;
 use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
+use crate::policy::LockPolicy;
 use crate::rank::Source;
 use crate::request::from_nobody;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The message that a receive from `source` with `tag` would take now, if there is one (`MPI_Iprobe`). Makes progress.
     ///
     /// # Errors
@@ -29,11 +30,6 @@ impl<F: Fabric> Communicator<F> {
         };
         let mut state = self.state()?;
         state.look(|state| Ok(look(state, &pattern)))
-    }
-
-    /// What a probe looks for.
-    pub(crate) fn probe_pattern(&self, source: Source, tag: Tag) -> Result<Pattern> {
-        self.pattern(Space::PointToPoint, source, tag)
     }
 
     /// Shows `look` the messages of this communicator's collectives that have come from anybody and were not expected: source and tag,

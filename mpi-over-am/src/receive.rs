@@ -6,13 +6,14 @@ use bytemuck::AnyBitPattern;
 use crate::buffer::lend_to_receive;
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Receive, Room};
 use crate::rank::Source;
 use crate::request::from_nobody;
 use crate::status::Status;
 use crate::tag::Tag;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Receives a message from `source` with `tag` into `buffer` (`MPI_Recv`). The message may be shorter than the buffer; the
     /// status tells its length.
     ///

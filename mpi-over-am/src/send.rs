@@ -6,12 +6,13 @@ use bytemuck::NoUninit;
 use crate::buffer::bytes_of;
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
-use crate::protocol::{self, Borrowed, BufferOwner, Mode, SendBuffer};
+use crate::policy::LockPolicy;
+use crate::protocol::{self, BufferOwner, Mode, SendBuffer};
 use crate::rank::Source;
 use crate::request::to_nobody;
 use crate::tag::Tag;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed again, which for long
     /// messages means that the receive has started.
     ///
@@ -19,7 +20,7 @@ impl<F: Fabric> Communicator<F> {
     /// An unknown rank, a tag out of range, a dead receiver.
     #[inline]
     pub fn send<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
-        self.send_in_mode(Mode::Standard, bytes_of(data), dest, tag)
+        self.send_in_mode(Mode::Standard, data, dest, tag)
     }
 
     /// Sends in synchronous mode (`MPI_Ssend`): returns when the receive has started.
@@ -27,7 +28,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn ssend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
-        self.send_in_mode(Mode::Synchronous, bytes_of(data), dest, tag)
+        self.send_in_mode(Mode::Synchronous, data, dest, tag)
     }
 
     /// Sends in ready mode (`MPI_Rsend`): the receive has been posted. If it has not, the message is lost, and both sides get
@@ -36,7 +37,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn rsend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
-        self.send_in_mode(Mode::Ready, bytes_of(data), dest, tag)
+        self.send_in_mode(Mode::Ready, data, dest, tag)
     }
 
     /// Sends in buffered mode (`MPI_Bsend`): copies the message into the buffer attached by
@@ -46,7 +47,7 @@ impl<F: Fabric> Communicator<F> {
     /// No buffer, or none with room for the message and [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES); as for
     /// [`send`](Self::send).
     pub fn bsend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
-        self.send_in_mode(Mode::Buffered, bytes_of(data), dest, tag)
+        self.send_in_mode(Mode::Buffered, data, dest, tag)
     }
 
     /// Gives the library memory for this communicator's buffered sends (`MPI_Comm_attach_buffer`).
@@ -64,7 +65,7 @@ impl<F: Fabric> Communicator<F> {
     /// The first error of the messages; what progress reports.
     pub fn flush_buffer(&self) -> Result<()> {
         let owner = self.buffer_owner()?;
-        protocol::flush(&mut *self.state()?, owner)
+        protocol::flush(&mut self.state()?, owner)
     }
 
     /// Waits until all messages have gone from this communicator's own buffer, and gives it back (`MPI_Comm_detach_buffer`);
@@ -74,7 +75,7 @@ impl<F: Fabric> Communicator<F> {
     /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer(&self) -> Result<Option<SendBuffer>> {
         let owner = self.buffer_owner()?;
-        protocol::detach(&mut *self.state()?, owner)
+        protocol::detach(&mut self.state()?, owner)
     }
 
     /// Whose buffer this communicator's own is, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
@@ -97,8 +98,13 @@ impl<F: Fabric> Communicator<F> {
         Ok(())
     }
 
+    /// Sends in any mode.
+    ///
+    /// # Errors
+    /// As the send of that mode.
     #[inline(always)]
-    fn send_in_mode(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
+    pub fn send_in_mode<T: NoUninit>(&self, mode: Mode, data: &[T], dest: u32, tag: i32) -> Result<()> {
+        let bytes = bytes_of(data);
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
             Err(error) => return to_nobody(dest, tag, error),
@@ -106,7 +112,7 @@ impl<F: Fabric> Communicator<F> {
         let mut state = self.state()?;
         match mode {
             Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),
-            _ => protocol::send(&mut state, mode, &route, Borrowed(bytes)).map(|_| ()),
+            _ => protocol::send_bytes(&mut state, mode, &route, bytes),
         }
     }
 }

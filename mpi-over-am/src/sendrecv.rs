@@ -6,13 +6,14 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use crate::buffer::{bytes_of, lend_to_receive};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Receive, Room};
 use crate::rank::Source;
 use crate::request::{from_nobody, to_nobody};
 use crate::status::Status;
 use crate::tag::Tag;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends `data` to rank `dest` with `send_tag`, and receives a message from `source` with `recv_tag` into `buffer`, in
     /// whatever order they go (`MPI_Sendrecv`): tasks that do this around a ring do not wait for each other in a circle.
     ///

@@ -3,8 +3,6 @@
 //! A session names sets of tasks; a group of one of them makes a communicator. All sessions of a task stand on its one
 //! environment.
 
-use std::cell::RefCell;
-
 use am_core::fabric::Fabric;
 
 use crate::communicator::{Communicator, PendingCommunicator};
@@ -13,6 +11,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
+use crate::policy::{Field, LockPolicy, OneThread};
 
 /// The set of all tasks of the job.
 pub const WORLD_SET: &str = "mpi://WORLD";
@@ -21,15 +20,15 @@ pub const SELF_SET: &str = "mpi://SELF";
 
 /// A session (`MPI_Session`). Dropping it ends it.
 #[derive(Debug)]
-pub struct Session<F: Fabric = JobFabric> {
-    world: Communicator<F>,
+pub struct Session<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
+    world: Communicator<F, L>,
     info: Info,
-    error_handler: RefCell<ErrorHandler>,
+    error_handler: L::Field<ErrorHandler>,
 }
 
-impl<F: Fabric> Session<F> {
-    pub(crate) fn new(world: Communicator<F>, info: Info, error_handler: ErrorHandler) -> Self {
-        Self { world, info, error_handler: RefCell::new(error_handler) }
+impl<F: Fabric, L: LockPolicy> Session<F, L> {
+    pub(crate) fn new(world: Communicator<F, L>, info: Info, error_handler: ErrorHandler) -> Self {
+        Self { world, info, error_handler: L::Field::new(error_handler) }
     }
 
     /// The names of the sets of tasks (`MPI_Session_get_num_psets`, `MPI_Session_get_nth_pset`).
@@ -74,12 +73,12 @@ impl<F: Fabric> Session<F> {
     /// The error handler (`MPI_Session_get_errhandler`).
     #[must_use]
     pub fn error_handler(&self) -> ErrorHandler {
-        self.error_handler.borrow().clone()
+        self.error_handler.get()
     }
 
     /// Sets the error handler (`MPI_Session_set_errhandler`).
     pub fn set_error_handler(&self, handler: ErrorHandler) {
-        *self.error_handler.borrow_mut() = handler;
+        self.error_handler.set(handler);
     }
 
     /// A communicator of the tasks of `group`, which all call this with the same `tag` (`MPI_Comm_create_from_group`). `None`
@@ -93,7 +92,7 @@ impl<F: Fabric> Session<F> {
         tag: &str,
         info: &Info,
         error_handler: ErrorHandler,
-    ) -> Result<Option<Communicator<F>>> {
+    ) -> Result<Option<Communicator<F, L>>> {
         let started = self.world.start_from_group(group, tag, (info, error_handler))?;
         started.map_or(Ok(None), PendingCommunicator::wait_for_part)
     }
@@ -110,7 +109,7 @@ impl<F: Fabric> Session<F> {
         tag: &str,
         info: &Info,
         error_handler: ErrorHandler,
-    ) -> Result<Communicator<F>> {
+    ) -> Result<Communicator<F, L>> {
         self.world.start_from_groups((local, remote), tag, (info, error_handler))?.wait()
     }
 }

@@ -19,9 +19,6 @@ use crate::queues;
 use crate::request::{MatchedMessages, Phase, RequestId, Schedules, drive, drive_schedules};
 use crate::settings::{Selection, Settings};
 
-/// Gives other threads their turn, or calls what it gets, which rests.
-pub(crate) type Turn = fn(rest: &mut dyn FnMut());
-
 /// The shared state. One thread at a time: a call borrows it once, for as long as it lasts.
 #[derive(Debug)]
 pub(crate) struct State<F: Fabric> {
@@ -47,8 +44,6 @@ pub(crate) struct State<F: Fabric> {
     pub(crate) finalized: bool,
     /// Waits and tests since the last progress that had nothing to wait for.
     waits_without_progress: u32,
-    /// Gives other threads their turn, where several take turns, or rests.
-    pub(crate) give_turn: Option<Turn>,
     pub(crate) context_ids: ContextIds,
     last_scope: u32,
 }
@@ -94,7 +89,6 @@ impl<F: Fabric> State<F> {
             long_sends_max: settings.long_sends_max,
             finalized: false,
             waits_without_progress: 0,
-            give_turn: None,
             last_scope: 0,
         })
     }
@@ -222,21 +216,6 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// One round of progress for a caller who looks again after it; sleeps when nothing comes. `polls` counts the rounds in a row
-    /// in which nothing came.
-    ///
-    /// # Errors
-    /// A call inside a handler.
-    pub(crate) fn rest(&mut self, polls: &mut u32) -> Result<()> {
-        let Self { context, schedules, .. } = self;
-        // One that a message from this task to itself lets go on waits for no news.
-        if schedules.can_go_on(context) {
-            *polls = 0;
-            return Ok(());
-        }
-        Ok(context.rest(polls)?)
-    }
-
     /// Makes progress until no schedule is under way.
     ///
     /// # Errors
@@ -267,22 +246,6 @@ impl<F: Fabric> State<F> {
     #[inline]
     pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
         Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())
-    }
-
-    /// Makes progress until one of the operations is over: its place in the list, which is not empty.
-    ///
-    /// # Errors
-    /// What progress reports; the operations may then still be under way.
-    pub(crate) fn wait_any_over(
-        &mut self,
-        requests: impl Iterator<Item = RequestId> + Clone,
-    ) -> Result<usize> {
-        let mut found = None;
-        self.wait_for(|context| {
-            found = requests.clone().position(|request| is_over(context, request));
-            found.is_some()
-        })?;
-        Ok(found.expect("the wait ended because one was found"))
     }
 
     /// Refuses one more non-blocking receive than the settings allow.

@@ -1,9 +1,9 @@
 //! Which threads may call (MPI 5.0 section 11.6).
 //!
 //! An [`Environment`](crate::Environment) belongs to the thread that made it, and the compiler keeps it there: that is
-//! [`ThreadLevel::Funneled`], whatever other threads the program has. A [`SharedEnvironment`](crate::SharedEnvironment) is for all
-//! threads: [`ThreadLevel::Multiple`]. The C interface guards the environment by a lock of its own. Both let go of the lock
-//! between two looks, never while they wait.
+//! [`ThreadLevel::Funneled`], whatever other threads the program has. One of
+//! [`Environment::init_threads`](crate::Environment::init_threads) is for all threads: [`ThreadLevel::Multiple`]. See
+//! [`LockPolicy`](crate::LockPolicy).
 
 /// What a program promises of its threads, and what it gets. The later ones include the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

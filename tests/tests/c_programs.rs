@@ -77,6 +77,14 @@ fn c_threads_wait() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_wait.c", &settings);
 }
 
+/// A thread in `MPI_Finalize` gives way to one that has a session.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn c_threads_finalize() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    programs::compile_and_run("mpicc", &options, "c/c_threads_finalize.c");
+}
+
 /// Four threads a task that mix messages, collectives and windows.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]

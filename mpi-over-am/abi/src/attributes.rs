@@ -8,12 +8,13 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute, WeakKeyval};
-use mpi_over_am::{Communicator, Error, ErrorClass, TAG_UB};
+use mpi_over_am::{Error, ErrorClass, TAG_UB};
 
 use crate::constants::{
     MPI_ANY_SOURCE, MPI_APPNUM, MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID,
     MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
 };
+use crate::engine::Communicator;
 use crate::errors::{Failure, Outcome, call_program, on_communicator, on_process, place};
 use crate::state::Mpi;
 use crate::types::{Callback, MPI_Comm};

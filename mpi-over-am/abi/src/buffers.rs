@@ -6,9 +6,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::{BufferOwner, Environment, ErrorClass, LentMemory, RequestId, SendBuffer};
+use mpi_over_am::{BufferOwner, ErrorClass, LentMemory, RequestId, SendBuffer};
 
 use crate::constants::MPI_BUFFER_AUTOMATIC;
+use crate::engine::Environment;
 use crate::errors::{Failure, Outcome, on_communicator, on_process};
 use crate::requests::keep_request;
 use crate::sessions::on_session;

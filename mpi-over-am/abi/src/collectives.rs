@@ -189,13 +189,6 @@ fn all_of(count: i64, parts: u64) -> Outcome<i64> {
     all.ok_or_else(|| Failure::from(Error::TooLarge { call: "a collective" }))
 }
 
-fn carry_out(mpi: &Mpi, object: &CommunicatorObject, collective: &Collective) -> Outcome<()> {
-    if mpi.is_shared() {
-        return Ok(object.communicator.collective_data_in_turns(collective)?);
-    }
-    Ok(object.communicator.collective_data(collective)?)
-}
-
 /// The three forms of a collective, from its arguments and what they make of a [`Call`].
 macro_rules! collectives {
     ($(
@@ -206,7 +199,7 @@ macro_rules! collectives {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
-                carry_out(mpi, object, &collective)
+                Ok(object.communicator.collective_data(&collective)?)
             })
         }
 

@@ -7,13 +7,14 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::rc::Rc;
 
-use mpi_over_am::{Communicator, ErrorClass, PendingCommunicator, SplitType};
+use mpi_over_am::{ErrorClass, SplitType};
 
 use crate::constants::{
     MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED,
     MPI_COMM_TYPE_SHARED, MPI_INFO_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED,
 };
 use crate::data::dest_of;
+use crate::engine::{Communicator, PendingCommunicator};
 use crate::environment::give_string;
 use crate::errhandlers::KeptErrhandler;
 use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
@@ -61,7 +62,7 @@ fn fill(
 /// A duplicate that is being made, and the error handler that it will have.
 #[derive(Debug)]
 pub(crate) struct PendingObject {
-    pending: PendingCommunicator<mpi_over_am::JobFabric>,
+    pending: PendingCommunicator,
     errhandler: KeptErrhandler,
 }
 

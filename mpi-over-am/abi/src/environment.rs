@@ -91,11 +91,11 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
         }
         let goes_on = !mpi.sessions.is_empty();
         let outcome = if goes_on {
-            mpi.environment.borrow().as_ref().map_or(Ok(()), mpi_over_am::Environment::leave_world)
+            mpi.environment.borrow().as_ref().map_or(Ok(()), crate::engine::Environment::leave_world)
         } else {
             let environment = mpi.environment.borrow_mut().take();
             environment.as_ref().map(crate::performance::keep);
-            environment.map_or(Ok(()), mpi_over_am::Environment::finalize)
+            environment.map_or(Ok(()), crate::engine::Environment::finalize)
         };
         (outcome, goes_on)
     };

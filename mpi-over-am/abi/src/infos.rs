@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mpi_over_am::{Environment, ErrorClass, Info};
+use mpi_over_am::{ErrorClass, Info};
 
 use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY};
 use crate::environment::give_string;
@@ -42,7 +42,7 @@ pub(crate) fn no_info(handle: MPI_Info) -> Failure {
 /// What an info object says that must be one.
 fn contents(handle: MPI_Info) -> Outcome<Info> {
     match handle {
-        MPI_INFO_ENV => Ok(<Environment>::start_info()),
+        MPI_INFO_ENV => Ok(mpi_over_am::Environment::start_info()),
         other => infos().get(other.0).ok_or_else(|| no_info(other)),
     }
 }
@@ -106,7 +106,7 @@ pub(crate) unsafe fn mpi_info_create_env(argc: c_int, argv: *mut *mut c_char, in
             }
         }
         let known = if arguments.is_empty() {
-            <Environment>::start_info()
+            mpi_over_am::Environment::start_info()
         } else {
             Info::of_start(&arguments, |name| std::env::var(name).ok())
         };

@@ -32,6 +32,7 @@ mod communicators;
 mod data;
 mod datatypes;
 mod deprecated;
+mod engine;
 mod environment;
 mod errhandlers;
 mod error_codes;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use mpi_over_am::{Counts, Environment};
+use mpi_over_am::Counts;
 
 use crate::constants::{
     MPI_COUNT, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_HANDLE,
@@ -16,6 +16,7 @@ use crate::constants::{
     MPI_T_ERR_PVAR_NO_WRITE, MPI_T_PVAR_ALL_HANDLES, MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL,
     MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
 };
+use crate::engine::Environment;
 use crate::state::{self, Mpi};
 use crate::types::{MPI_Datatype, MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
 use crate::variables::{Tool, in_tool, index_of, indexed, put, put_string};

@@ -11,8 +11,8 @@ use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
 use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL};
 use crate::data::{dest_of, message_to_receive, message_to_send, source_of, tag_of, to_receive, to_send};
 use crate::errors::{Failure, Outcome, on_communicator};
-use crate::requests::{Owner, handle_of, keep_request, on_requests, wait_for};
-use crate::state::{CommunicatorObject, MessageObject, Mpi, waiting};
+use crate::requests::{Owner, handle_of, keep_request, on_requests};
+use crate::state::{CommunicatorObject, MessageObject, Mpi};
 use crate::statuses::store;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, MPI_Status};
 
@@ -35,8 +35,7 @@ unsafe fn give_kept(object: &CommunicatorObject, id: RequestId, at: *mut MPI_Req
     Ok(())
 }
 
-/// The bytes of a blocking send that are in one piece, as a slice: the shortest way. Not where the send has to give other
-/// threads their turn.
+/// The bytes of a blocking send that are in one piece, as a slice: the shortest way.
 #[inline(always)]
 unsafe fn bytes_to_send<'a>(
     mpi: &Mpi,
@@ -44,7 +43,7 @@ unsafe fn bytes_to_send<'a>(
     count: i64,
     datatype: MPI_Datatype,
 ) -> Option<&'a [u8]> {
-    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null() && !mpi.is_shared())?;
+    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
 
@@ -56,7 +55,7 @@ unsafe fn bytes_to_receive<'a>(
     count: i64,
     datatype: MPI_Datatype,
 ) -> Option<&'a mut [u8]> {
-    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null() && !mpi.is_shared())?;
+    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
     Some(unsafe { std::slice::from_raw_parts_mut(at.cast(), len) })
 }
 
@@ -80,10 +79,6 @@ macro_rules! sends {
                     return Ok(object.communicator.$short(bytes, dest, tag)?);
                 }
                 let data = unsafe { to_send(mpi, buf, count, datatype) }?;
-                if mpi.is_shared() {
-                    let id = object.communicator.isend_data(Mode::$mode, &data, dest, tag)?;
-                    return wait_for(&object.communicator, id).map(|_| ());
-                }
                 Ok(object.communicator.send_data(Mode::$mode, &data, dest, tag)?)
             })
         }
@@ -149,12 +144,7 @@ pub(crate) unsafe fn mpi_recv_c(
             return Ok(());
         }
         let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
-        let received = if mpi.is_shared() {
-            let id = object.communicator.irecv_data(&data, source, tag)?;
-            wait_for(&object.communicator, id)?
-        } else {
-            object.communicator.recv_data(&data, source, tag)?
-        };
+        let received = object.communicator.recv_data(&data, source, tag)?;
         unsafe { store(status, &received) };
         Ok(())
     })
@@ -214,19 +204,7 @@ pub(crate) unsafe fn mpi_sendrecv_c(
             )
         };
         let (dest, source, recvtag) = (dest_of(dest)?, source_of(source)?, tag_of(recvtag));
-        let communicator = &object.communicator;
-        let received = if mpi.is_shared() {
-            communicator.check_exchange((dest, sendtag), (source, recvtag))?;
-            let receive = communicator.irecv_data(&data, source, recvtag)?;
-            let sent = communicator.isend_data(Mode::Standard, &out, dest, sendtag);
-            // The buffer is the program's again when this returns, also with an error of the other half.
-            sent.map_err(Failure::from)
-                .and_then(|send| wait_for(communicator, send))
-                .inspect_err(|_| communicator.abandon(receive))?;
-            wait_for(communicator, receive)?
-        } else {
-            communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag))?
-        };
+        let received = object.communicator.sendrecv_data((&out, dest, sendtag), (&data, source, recvtag))?;
         unsafe { store(status, &received) };
         Ok(())
     })
@@ -247,12 +225,7 @@ pub(crate) unsafe fn mpi_sendrecv_replace_c(
         let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
         let from = (source_of(source)?, tag_of(recvtag));
         let to = (dest_of(dest)?, sendtag);
-        let received = if mpi.is_shared() {
-            let id = object.communicator.isendrecv_replace_data(&data, to, from)?;
-            wait_for(&object.communicator, id)?
-        } else {
-            object.communicator.sendrecv_replace_data(&data, to, from)?
-        };
+        let received = object.communicator.sendrecv_replace_data(&data, to, from)?;
         unsafe { store(status, &received) };
         Ok(())
     })
@@ -305,13 +278,9 @@ pub(crate) unsafe fn mpi_isendrecv_replace_c(
 }
 
 pub(crate) unsafe fn mpi_probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
-    on_communicator("MPI_Probe", comm, |mpi, object| {
+    on_communicator("MPI_Probe", comm, |_, object| {
         let (source, tag) = (source_of(source)?, tag_of(tag));
-        let found = waiting(
-            mpi,
-            || object.communicator.probe(source, tag),
-            || object.communicator.iprobe(source, tag).transpose(),
-        )?;
+        let found = object.communicator.probe(source, tag)?;
         unsafe { store(status, &found) };
         Ok(())
     })
@@ -357,11 +326,7 @@ pub(crate) unsafe fn mpi_mprobe(
             return Ok(());
         }
         let (source, tag) = (source_of(source)?, tag_of(tag));
-        let (id, found) = waiting(
-            mpi,
-            || object.communicator.mprobe(source, tag),
-            || object.communicator.improbe(source, tag).transpose(),
-        )?;
+        let (id, found) = object.communicator.mprobe(source, tag)?;
         unsafe {
             *message = keep_message(mpi, id, comm)?;
             store(status, &found);
@@ -420,7 +385,9 @@ pub(crate) unsafe fn mpi_mrecv_c(
 ) -> c_int {
     on_requests("MPI_Mrecv", |mpi, of| {
         let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
-        let received = wait_for(&mpi.world.communicator, id)?;
+        let communicator = &mpi.world.communicator;
+        // Nothing uses the buffer when this returns, also with an error.
+        let received = communicator.wait(id).inspect_err(|_| communicator.abandon(id))?;
         unsafe { store(status, &received) };
         Ok(())
     })

@@ -6,10 +6,11 @@
 
 use std::ffi::c_int;
 
-use mpi_over_am::{AnyOver, Communicator, Error, ErrorClass, RequestId, Status, WaitList};
+use mpi_over_am::{AnyOver, Error, ErrorClass, RequestId, Status, WaitList};
 use smallvec::SmallVec;
 
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
+use crate::engine::Communicator;
 use crate::errors::{Failure, Outcome, code_of, elements, place};
 use crate::state::Mpi;
 use crate::statuses::{store, store_cancelled, store_empty};
@@ -43,17 +44,6 @@ pub(crate) struct Found {
     is_persistent: bool,
     pub(crate) is_generalized: bool,
     owner: Owner,
-}
-
-/// Waits for an operation that no handle names. Nothing uses its memory when this returns, also with an error.
-///
-/// # Errors
-/// Its own; what progress reports.
-pub(crate) fn wait_for(communicator: &Communicator, id: RequestId) -> Outcome<Status> {
-    if id == RequestId::ENDED_SEND {
-        return Ok(Status::default());
-    }
-    Ok(communicator.wait(id).inspect_err(|_| communicator.abandon(id))?)
 }
 
 /// The request of a handle.

@@ -15,11 +15,12 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mpi_over_am::{Communicator, Environment, ErrorClass, ErrorHandler, Group, Session};
+use mpi_over_am::{ErrorClass, ErrorHandler, Group};
 
 use crate::buffers::with_environment;
 use crate::communicators::keep_communicator;
 use crate::constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_THREAD_MULTIPLE};
+use crate::engine::{Communicator, Environment, Session};
 use crate::environment::give_string;
 use crate::errhandlers::{KeptErrhandler, On, check_errhandler, raise_for_made, raise_through};
 use crate::error_codes::finish;

@@ -1,9 +1,7 @@
 //! The one MPI of this process, and who may use it when.
 //!
-//! mpi-over-am belongs to one thread at a time. Below `MPI_THREAD_MULTIPLE` the program sees to that, and nothing is locked. At
-//! that level each call takes one lock, which every wait for another task gives back between two looks ([`waiting`], and [`give_turn`] for
-//! the waits of mpi-over-am) when another thread wants it, so that a thread that waits does not hold up the one it waits for. If no
-//! other thread wants it the thread sleeps with the lock, and the next thread that wants it wakes the sleeper.
+//! Below `MPI_THREAD_MULTIPLE` the program sees to it that one thread at a time calls, and nothing is locked. At that level each call
+//! takes the lock of [`mpi_over_am::ByCall`], which every wait of the engine gives up for the threads that want it.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -14,12 +12,10 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::Op;
-use mpi_over_am::{BufferOwner, Communicator, Environment, ErrorHandler, Group, MessageId};
+use mpi_over_am::{BufferOwner, ByCall, Call, ErrorHandler, Group, MessageId};
 
 use crate::attributes::KnownKeyval;
 use crate::communicators::PendingObject;
@@ -37,6 +33,7 @@ use crate::constants::{
     MPI_UINT64_T, MPI_UNSIGNED, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG,
     MPI_UNSIGNED_SHORT, MPI_WCHAR,
 };
+use crate::engine::{Communicator, Environment};
 use crate::errhandlers::{KeptErrhandler, initial};
 use crate::errors;
 use crate::generalized::Generalized;
@@ -45,12 +42,6 @@ use crate::sessions::SessionObject;
 use crate::type_objects::TypeObjects;
 use crate::types::{MPI_Comm, MPI_Datatype};
 use crate::windows::WindowObject;
-
-/// Ends the sleep of the thread that has the lock.
-type Waker = Arc<dyn Fn() + Send + Sync>;
-
-/// How long a thread waits for the lock before it wakes the sleeper once more.
-const RING_AGAIN: Duration = Duration::from_micros(50);
 
 /// A communicator, and what C's handle of it needs besides.
 #[derive(Debug)]
@@ -102,10 +93,6 @@ impl Mpi {
         // Relaxed: the number alone is asked for.
         let context = PROCESS.starts.fetch_add(1, Ordering::Relaxed);
         let environment = crate::variables::start_environment(context)?;
-        if level == MPI_THREAD_MULTIPLE {
-            environment.take_turns(give_turn)?;
-            *waker() = Some(environment.waker()?);
-        }
         let object = |communicator: Communicator, handle: MPI_Comm| {
             communicator.set_handle(handle.0 as u64);
             communicator.set_error_handler(ErrorHandler::Fatal);
@@ -139,12 +126,6 @@ impl Mpi {
             lent: RefCell::default(),
             level,
         })
-    }
-
-    /// Whether several threads may call at the same time.
-    #[inline(always)]
-    pub(crate) fn is_shared(&self) -> bool {
-        self.level == MPI_THREAD_MULTIPLE
     }
 
     /// The communicator of a handle.
@@ -294,17 +275,6 @@ struct Process {
     /// `MPI_Finalize` has been called. MPI may run on, or again, for sessions.
     is_finalized: AtomicBool,
     mpi: UnsafeCell<Option<Mpi>>,
-    is_locking: AtomicBool,
-    is_locked: AtomicBool,
-    /// Which thread has the lock, and how often: a callback of the program may call MPI.
-    owner: AtomicUsize,
-    depth: AtomicUsize,
-    /// How many threads want the lock.
-    wanting: AtomicUsize,
-    /// Whether the thread that has the lock rests, or is about to.
-    is_resting: AtomicBool,
-    /// Ends the rest.
-    waker: Mutex<Option<Waker>>,
     main_thread: AtomicUsize,
 }
 
@@ -318,13 +288,6 @@ static PROCESS: Process = Process {
     starts: AtomicU32::new(0),
     is_finalized: AtomicBool::new(false),
     mpi: UnsafeCell::new(None),
-    is_locking: AtomicBool::new(false),
-    is_locked: AtomicBool::new(false),
-    owner: AtomicUsize::new(0),
-    depth: AtomicUsize::new(0),
-    wanting: AtomicUsize::new(0),
-    is_resting: AtomicBool::new(false),
-    waker: Mutex::new(None),
     main_thread: AtomicUsize::new(0),
 };
 
@@ -337,7 +300,7 @@ fn this_thread() -> usize {
 /// The right to use MPI, for one call.
 pub(crate) struct Entered {
     mpi: &'static Mpi,
-    locked: bool,
+    _call: Call,
 }
 
 impl std::ops::Deref for Entered {
@@ -349,108 +312,14 @@ impl std::ops::Deref for Entered {
     }
 }
 
-impl Drop for Entered {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.locked {
-            unlock();
-        }
-    }
-}
-
-#[cold]
-fn lock() {
-    let me = this_thread();
-    // Relaxed: only the owner itself reads its own number here.
-    if PROCESS.owner.load(Ordering::Relaxed) == me {
-        PROCESS.depth.fetch_add(1, Ordering::Relaxed);
-        return;
-    }
-    // Acquire: pairs with the Release in `unlock`.
-    if PROCESS.is_locked.swap(true, Ordering::Acquire) {
-        lock_in_turn();
-    }
-    PROCESS.owner.store(me, Ordering::Relaxed);
-    PROCESS.depth.store(1, Ordering::Relaxed);
-}
-
-#[cold]
-fn lock_in_turn() {
-    // SeqCst, this and the look at `is_resting`: with the two in `give_turn`, either this thread sees that the other one rests, or that
-    // one sees that the lock is wanted.
-    PROCESS.wanting.fetch_add(1, Ordering::SeqCst);
-    let mut rung: Option<Instant> = None;
-    // Acquire: as in `lock`.
-    while PROCESS.is_locked.swap(true, Ordering::Acquire) {
-        // Again and again: the bell may have rung before the other thread lay down.
-        if PROCESS.is_resting.load(Ordering::SeqCst) && rung.is_none_or(|rung| rung.elapsed() > RING_AGAIN) {
-            if let Some(wake) = &*waker() {
-                wake();
-            }
-            rung = Some(Instant::now());
-        }
-        std::thread::yield_now();
-    }
-    PROCESS.wanting.fetch_sub(1, Ordering::SeqCst);
-}
-
-fn waker() -> MutexGuard<'static, Option<Waker>> {
-    PROCESS.waker.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cold]
-fn unlock() {
-    if PROCESS.depth.fetch_sub(1, Ordering::Relaxed) == 1 {
-        PROCESS.owner.store(0, Ordering::Relaxed);
-        // Release: pairs with the Acquire in `lock`.
-        PROCESS.is_locked.store(false, Ordering::Release);
-    }
-}
-
 /// Enters MPI for the length of a call of `function`. `Err` holds what the call returns: MPI was not started, or has ended.
 #[inline(always)]
 pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
-    let locked = PROCESS.is_locking.load(Ordering::Relaxed);
-    if locked {
-        lock();
-    }
+    let call = Call::enter();
     // SAFETY: one thread at a time (see `Process`); the value stays where it is from MPI_Init to MPI_Finalize.
     match unsafe { (*PROCESS.mpi.get()).as_ref() } {
-        Some(mpi) => Ok(Entered { mpi, locked }),
+        Some(mpi) => Ok(Entered { mpi, _call: call }),
         None => Err(errors::outside(function, PROCESS.stage.load(Ordering::Acquire) == AFTER)),
-    }
-}
-
-/// Waits by `block`, where no other thread can use MPI; else looks until `look` finds something, and rests or lets other threads
-/// in between two looks.
-#[inline(always)]
-pub(crate) fn waiting<T>(mpi: &Mpi, block: impl FnOnce() -> T, mut look: impl FnMut() -> Option<T>) -> T {
-    if !mpi.is_shared() {
-        return block();
-    }
-    let mut polls = 0;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        give_turn(&mut || mpi.world.communicator.rest(&mut polls));
-    }
-}
-
-/// Lets another thread in, if one wants; else rests, until something comes or another thread wants in. A call inside a callback
-/// keeps the lock, and does not sleep while another thread waits for it.
-fn give_turn(rest: &mut dyn FnMut()) {
-    // SeqCst, all three: see `lock_in_turn`.
-    PROCESS.is_resting.store(true, Ordering::SeqCst);
-    let is_wanted = PROCESS.wanting.load(Ordering::SeqCst) > 0;
-    if !is_wanted {
-        rest();
-    }
-    PROCESS.is_resting.store(false, Ordering::SeqCst);
-    if is_wanted {
-        unlock();
-        std::thread::yield_now();
-        lock();
     }
 }
 
@@ -482,7 +351,7 @@ pub(crate) fn is_main_thread() -> bool {
 
 /// Puts MPI in its place, by the thread that starts it.
 pub(crate) fn begin(mpi: Mpi) {
-    PROCESS.is_locking.store(mpi.level == MPI_THREAD_MULTIPLE, Ordering::Relaxed);
+    ByCall::set_locking(mpi.level == MPI_THREAD_MULTIPLE);
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
     // SAFETY: nobody uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
@@ -496,7 +365,7 @@ pub(crate) fn begin(mpi: Mpi) {
 pub(crate) fn end() -> Option<Mpi> {
     crate::shared_malloc::end();
     PROCESS.stage.store(AFTER, Ordering::Release);
-    PROCESS.is_locking.store(false, Ordering::Relaxed);
+    ByCall::set_locking(false);
     // SAFETY: MPI_Finalize is called once, when no other thread uses MPI any more (MPI 5.0 section 11.2.2).
     unsafe { (*PROCESS.mpi.get()).take() }
 }

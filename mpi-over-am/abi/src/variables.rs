@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mpi_over_am::{COLLECTIVE_SETTINGS, Environment, JOB_SETTINGS, JobSettings, MPI_SETTINGS, Setting};
+use mpi_over_am::{COLLECTIVE_SETTINGS, JOB_SETTINGS, JobSettings, MPI_SETTINGS, Setting};
 
 use crate::constants::{
     MPI_COUNT, MPI_INT, MPI_SUCCESS, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_CVAR_SET_NEVER,
@@ -23,6 +23,7 @@ use crate::constants::{
     MPI_T_VERBOSITY_USER_DETAIL, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
     MPI_THREAD_SINGLE,
 };
+use crate::engine::Environment;
 use crate::performance::{Session, VARIABLES};
 use crate::state;
 use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
@@ -160,7 +161,7 @@ pub(crate) fn start_environment(context: u32) -> mpi_over_am::Result<Environment
 
 /// The settings as they are now: the job's, and what was written.
 fn settings(tool: &Tool) -> Result<JobSettings, c_int> {
-    let mut settings = Environment::job_settings().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
+    let mut settings = mpi_over_am::Environment::job_settings().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
     for setting in JOB_SETTINGS {
         if let Some(text) = tool.written.get(setting.name) {
             setting.store(&mut settings, text).map_err(|_| MPI_T_ERR_INVALID)?;

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
 
 use mpi_over_am::attribute::ObjectKind;
-use mpi_over_am::window::{Flavor, Window};
+use mpi_over_am::window::Flavor;
 use mpi_over_am::{ErrorClass, WindowMemory};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
@@ -19,6 +19,7 @@ use crate::constants::{
     MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
     MPI_WIN_MODEL, MPI_WIN_NULL, MPI_WIN_SIZE, MPI_WIN_UNIFIED,
 };
+use crate::engine::Window;
 use crate::environment::give_string;
 use crate::errhandlers::{KeptErrhandler, raise_through};
 use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process, place};

@@ -16,6 +16,7 @@ use am_core::fabric::Fabric;
 
 use super::{RecvData, SendData};
 use crate::error::Result;
+use crate::policy::LockPolicy;
 use crate::request::Scope;
 use mpi_datatype::{Datatype, Predefined};
 
@@ -299,8 +300,8 @@ pub(crate) fn lend_fields_mut<T: Equivalence, R>(
 ///
 /// # Errors
 /// As for [`fields_to_keep`].
-pub(crate) fn lend_fields_to_scope<'scope, T: Equivalence, F: Fabric>(
-    _scope: &'scope Scope<'scope, '_, F>,
+pub(crate) fn lend_fields_to_scope<'scope, T: Equivalence, F: Fabric, L: LockPolicy>(
+    _scope: &'scope Scope<'scope, '_, F, L>,
     values: &'scope [T],
 ) -> Result<SendData> {
     fields_to_keep(values)
@@ -310,8 +311,8 @@ pub(crate) fn lend_fields_to_scope<'scope, T: Equivalence, F: Fabric>(
 ///
 /// # Errors
 /// As there.
-pub(crate) fn lend_fields_mut_to_scope<'scope, T: Equivalence, F: Fabric>(
-    _scope: &'scope Scope<'scope, '_, F>,
+pub(crate) fn lend_fields_mut_to_scope<'scope, T: Equivalence, F: Fabric, L: LockPolicy>(
+    _scope: &'scope Scope<'scope, '_, F, L>,
     values: &'scope mut [T],
 ) -> Result<RecvData> {
     field_room_to_keep(values)

@@ -4,42 +4,43 @@ use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 use super::direct::Direct;
-use super::lanes::{Lanes, Mark};
+use super::lanes::{Lanes, Mark, TakenLanes};
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::policy::LockPolicy;
 use crate::state::State;
 use mpi_datatype::Datatype;
 
 /// A collective that is carried out by puts while its caller waits. Nobody but the caller uses the caller's memory.
-pub(super) struct ByPuts<'a, F: Fabric> {
+pub(super) struct ByPuts<'a, F: Fabric, L: LockPolicy> {
     /// What is done in this task.
-    own: Direct<'a, F>,
+    own: Direct<'a, F, L>,
     mark: Mark,
     /// What was asked for and not waited for.
     pending: SmallVec<[(RecvData, u32); 8]>,
 }
 
-impl<'a, F: Fabric> ByPuts<'a, F> {
+impl<'a, F: Fabric, L: LockPolicy> ByPuts<'a, F, L> {
     /// On a communicator that has lanes.
-    pub(super) fn new(own: Direct<'a, F>, mark: Mark) -> Self {
+    pub(super) fn new(own: Direct<'a, F, L>, mark: Mark) -> Self {
         Self { own, mark, pending: SmallVec::new() }
     }
 
     #[inline]
     fn with_lanes<R>(
         &self,
-        call: impl FnOnce(&mut Lanes, &Communicator<F>, &mut State<F>) -> Result<R>,
+        call: impl FnOnce(&mut Lanes, &Communicator<F, L>, &mut State<F>) -> Result<R>,
     ) -> Result<R> {
         let communicator = self.own.communicator();
-        let mut lanes = communicator.lanes().try_borrow_mut().map_err(|_| Error::Nested)?;
+        let mut taken = TakenLanes::<L>::take(communicator.lanes())?;
         let mut state = communicator.state()?;
-        call(lanes.lanes(), communicator, &mut state)
+        call(taken.lanes.lanes(), communicator, &mut state)
     }
 }
 
-impl<F: Fabric> Plan for ByPuts<'_, F> {
+impl<F: Fabric, L: LockPolicy> Plan for ByPuts<'_, F, L> {
     #[inline]
     fn rank(&self) -> u32 {
         self.own.rank()

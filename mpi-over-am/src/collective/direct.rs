@@ -9,17 +9,18 @@ use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::op::Combine;
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode};
 use crate::request::{RequestId, check_len};
-use crate::state::State;
+use crate::turn::Turn;
 use mpi_datatype::Datatype;
 
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// A collective that is carried out while its caller waits. When it is dropped nothing uses the caller's memory any more.
-pub(super) struct Direct<'a, F: Fabric> {
-    communicator: &'a Communicator<F>,
+pub(super) struct Direct<'a, F: Fabric, L: LockPolicy> {
+    communicator: &'a Communicator<F, L>,
     /// Which collective of a communicator with lanes it is: others may carry out another one, or in another way, by mistake.
     number: Option<(u32, Way)>,
     op: Option<&'a dyn Combine>,
@@ -28,9 +29,9 @@ pub(super) struct Direct<'a, F: Fabric> {
     scratch: SmallVec<[Scratch; 2]>,
 }
 
-impl<'a, F: Fabric> Direct<'a, F> {
+impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
     pub(super) fn new(
-        communicator: &'a Communicator<F>,
+        communicator: &'a Communicator<F, L>,
         number: Option<(u32, Way)>,
         op: Option<&'a dyn Combine>,
     ) -> Result<Self> {
@@ -49,7 +50,7 @@ impl<'a, F: Fabric> Direct<'a, F> {
     }
 
     /// Whose collective it is.
-    pub(super) fn communicator(&self) -> &'a Communicator<F> {
+    pub(super) fn communicator(&self) -> &'a Communicator<F, L> {
         self.communicator
     }
 
@@ -70,7 +71,7 @@ impl<'a, F: Fabric> Direct<'a, F> {
     }
 }
 
-impl<F: Fabric> Drop for Direct<'_, F> {
+impl<F: Fabric, L: LockPolicy> Drop for Direct<'_, F, L> {
     fn drop(&mut self) {
         if !self.pending.is_empty() {
             self.abandon();
@@ -84,7 +85,7 @@ impl<F: Fabric> Drop for Direct<'_, F> {
     }
 }
 
-impl<F: Fabric> Plan for Direct<'_, F> {
+impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     #[inline]
     fn rank(&self) -> u32 {
         self.communicator.rank()
@@ -199,8 +200,9 @@ impl<F: Fabric> Plan for Direct<'_, F> {
         let status = match self.number {
             None => protocol::send_receive_data(&mut state, &route, out, pattern, data)?,
             Some(number) if protocol::goes_now(&mut state, &route, out.packed_len()) => {
-                let wait =
-                    |state: &mut State<F>, request| communicator.wait_beside_lanes(state, request, number);
+                let wait = |state: &mut Turn<'_, F, L>, request| {
+                    communicator.wait_beside_lanes(state, request, number)
+                };
                 protocol::send_receive_data_by(&mut state, (&route, out), (pattern, data), wait)?
             }
             Some(_) => {

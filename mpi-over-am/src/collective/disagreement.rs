@@ -16,16 +16,18 @@ use am_core::Context;
 use am_core::buffer::RawBytes;
 use am_core::fabric::Fabric;
 
-use super::lanes::{Lanes, LanesOf, Mark, mismatched};
+use super::lanes::{Lanes, LanesOf, Mark, TakenLanes, mismatched};
 use super::tags::{self, LONG_FROM_BYTES, Said, Way};
 use crate::buffer::SendData;
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode};
 use crate::request::RequestId;
 use crate::settings::Selection;
-use crate::state::{State, is_over};
+use crate::state::is_over;
+use crate::turn::Turn;
 
 /// What a task that waits knows of its own collective.
 #[derive(Clone, Copy, Debug)]
@@ -67,19 +69,19 @@ impl Mistake {
     }
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits for a message of the collective with this number.
     ///
     /// # Errors
     /// [`Error::WaysDiffer`], [`Error::Mismatched`]; what progress reports.
     pub(super) fn wait_beside_lanes(
         &self,
-        state: &mut State<F>,
+        state: &mut Turn<'_, F, L>,
         request: RequestId,
         (number, Way { mark, is_long }): (u32, Way),
     ) -> Result<()> {
-        let lanes = self.lanes().try_borrow().map_err(|_| Error::Nested)?;
-        let lanes = if let LanesOf::Ready(lanes) = &*lanes { Some(lanes) } else { None };
+        let taken = TakenLanes::<L>::take(self.lanes())?;
+        let lanes = if let LanesOf::Ready(lanes) = &taken.lanes { Some(&**lanes) } else { None };
         let own = Own { number, mark, by: By::Messages { is_long } };
         let (mut watch, mut mistake) = (Watch::default(), None);
         state.wait_for(|context| {

@@ -25,6 +25,7 @@ use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::policy::{Field, LockPolicy};
 use crate::remote::{ADDRESS_WORDS, from_words, to_words};
 use crate::settings::Selection;
 use crate::state::State;
@@ -126,7 +127,9 @@ pub(crate) enum LanesOf {
     /// Not yet: so many collectives so far.
     After(u32),
     /// It has.
-    Ready(Lanes),
+    Ready(Box<Lanes>),
+    /// A call has taken them out ([`TakenLanes`]).
+    Taken,
     /// It gets none.
     None,
 }
@@ -141,7 +144,7 @@ impl LanesOf {
     /// Gives memory and counters back, when nobody will name them any more: now, or before the next lanes are made.
     pub(crate) fn close<F: Fabric>(self, state: &mut State<F>) {
         if let Self::Ready(lanes) = self {
-            state.former_lanes.push(lanes);
+            state.former_lanes.push(*lanes);
             close_former(state);
         }
     }
@@ -150,8 +153,36 @@ impl LanesOf {
     pub(super) fn lanes(&mut self) -> &mut Lanes {
         match self {
             Self::Ready(lanes) => lanes,
-            Self::After(_) | Self::None => unreachable!("a collective goes by puts where there are lanes"),
+            Self::After(_) | Self::Taken | Self::None => {
+                unreachable!("a collective goes by puts where there are lanes")
+            }
         }
+    }
+}
+
+/// The lanes of a communicator that a call has taken out while it waits. They come back when this is dropped.
+#[derive(Debug)]
+pub(super) struct TakenLanes<'a, L: LockPolicy> {
+    field: &'a L::Field<LanesOf>,
+    pub(super) lanes: LanesOf,
+}
+
+impl<'a, L: LockPolicy> TakenLanes<'a, L> {
+    /// # Errors
+    /// [`Error::Nested`]: another collective of this communicator has them.
+    #[inline]
+    pub(super) fn take(field: &'a L::Field<LanesOf>) -> Result<Self> {
+        match field.replace(LanesOf::Taken) {
+            LanesOf::Taken => Err(Error::Nested),
+            lanes => Ok(Self { field, lanes }),
+        }
+    }
+}
+
+impl<L: LockPolicy> Drop for TakenLanes<'_, L> {
+    #[inline]
+    fn drop(&mut self) {
+        self.field.set(std::mem::replace(&mut self.lanes, LanesOf::None));
     }
 }
 
@@ -215,9 +246,9 @@ impl Lanes {
     /// # Errors
     /// What progress reports.
     #[inline]
-    pub(super) fn send<F: Fabric>(
+    pub(super) fn send<F: Fabric, L: LockPolicy>(
         &mut self,
-        communicator: &Communicator<F>,
+        communicator: &Communicator<F, L>,
         state: &mut State<F>,
         (data, to): (&SendData, u32),
         mark: Mark,
@@ -254,9 +285,9 @@ impl Lanes {
     /// # Errors
     /// A part of another collective, or another number of bytes; what progress reports.
     #[inline]
-    pub(super) fn receive<F: Fabric>(
+    pub(super) fn receive<F: Fabric, L: LockPolicy>(
         &mut self,
-        communicator: &Communicator<F>,
+        communicator: &Communicator<F, L>,
         state: &mut State<F>,
         (data, from): (&RecvData, u32),
         mark: Mark,
@@ -352,9 +383,9 @@ impl Lanes {
     /// # Errors
     /// What is wrong with the collective; what progress reports.
     #[inline(always)]
-    fn wait_for<F: Fabric>(
+    fn wait_for<F: Fabric, L: LockPolicy>(
         &self,
-        communicator: &Communicator<F>,
+        communicator: &Communicator<F, L>,
         state: &mut State<F>,
         (counter, value): (Counter, u64),
         mark: Mark,
@@ -502,7 +533,7 @@ fn copy_out(memory: &Exposed, place: u64, data: &RecvData, buffer: Option<RawBuf
     Ok(())
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Counts one more collective that waits, and makes the lanes when it is their time; its number since then, if there are any.
     /// Collective: all tasks count alike.
     ///
@@ -510,18 +541,16 @@ impl<F: Fabric> Communicator<F> {
     /// What progress reports while the tasks tell each other of their lanes.
     #[inline]
     pub(super) fn prepare_lanes(&self) -> Result<Option<u32>> {
-        let mut lanes = self.lanes().try_borrow_mut().map_err(|_| Error::Nested)?;
-        match &mut *lanes {
+        let prepared = self.lanes().with(|lanes| match lanes {
             LanesOf::Ready(lanes) => {
                 lanes.number = lanes.number.wrapping_add(1);
-                Ok(Some(lanes.number))
+                Ok(Ok(Some(lanes.number)))
             }
-            LanesOf::None => Ok(None),
-            &mut LanesOf::After(calls) => {
-                drop(lanes);
-                self.prepare_lanes_after(calls + 1)
-            }
-        }
+            LanesOf::None => Ok(Ok(None)),
+            LanesOf::Taken => Ok(Err(Error::Nested)),
+            &mut LanesOf::After(calls) => Err(calls),
+        });
+        prepared.unwrap_or_else(|calls| self.prepare_lanes_after(calls + 1))
     }
 
     #[cold]
@@ -534,11 +563,12 @@ impl<F: Fabric> Communicator<F> {
             LanesOf::After(calls)
         } else {
             // Should telling fail, nobody tries again.
-            *self.lanes().borrow_mut() = LanesOf::None;
-            self.make_lanes(selection.broadcast_put_bytes(self.size()))?.map_or(LanesOf::None, LanesOf::Ready)
+            self.lanes().set(LanesOf::None);
+            self.make_lanes(selection.broadcast_put_bytes(self.size()))?
+                .map_or(LanesOf::None, |lanes| LanesOf::Ready(Box::new(lanes)))
         };
         let number = if let LanesOf::Ready(lanes) = &made { Some(lanes.number) } else { None };
-        *self.lanes().borrow_mut() = made;
+        self.lanes().set(made);
         Ok(number)
     }
 
@@ -547,7 +577,7 @@ impl<F: Fabric> Communicator<F> {
     fn make_lanes(&self, bytes_max: u64) -> Result<Option<Lanes>> {
         let mut state = self.state()?;
         close_former(&mut state);
-        if state.give_turn.is_some() {
+        if L::takes_turns() {
             drop(state);
             self.exchange_nothing((TOLD_WORDS * size_of::<u64>()) as u64)?;
             return Ok(None);

@@ -7,6 +7,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use super::{Datum, Neighbours, Placement, slices};
 use crate::communicator::Communicator;
 use crate::error::Result;
+use crate::policy::LockPolicy;
 use mpi_datatype::Datatype;
 
 /// One part of a slice: elements that a datatype picks, counted from a byte of it.
@@ -20,7 +21,7 @@ pub struct LayoutPart<'a> {
     pub datatype: &'a Datatype,
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends the `r`th part of `send` to rank `r`, and receives its part for this task at the `r`th of `recv`, each with a type of
     /// its own (`MPI_Alltoallw`). The parts of `recv` do not overlap.
     ///

@@ -21,6 +21,7 @@ mod inter;
 mod lanes;
 mod layouts;
 mod neighbour;
+mod owned;
 mod persistent;
 mod plan;
 mod recorder;
@@ -33,7 +34,7 @@ mod structs;
 mod tags;
 mod typed;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
@@ -43,6 +44,7 @@ use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::op::Combine;
+use crate::policy::LockPolicy;
 use crate::request::{Recipe, RequestId, start_schedule};
 use crate::settings::Selection;
 use by_puts::ByPuts;
@@ -53,10 +55,9 @@ pub use layouts::LayoutPart;
 use mpi_datatype::Predefined;
 use plan::Plan;
 use recorder::{Recorder, Series};
-pub(crate) use slices::Place;
 pub use typed::Placement;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Carries a collective out, and returns when this task's part is done.
     ///
     /// # Errors
@@ -74,17 +75,6 @@ impl<F: Fabric> Communicator<F> {
         self.start_collective(collective, Series::Started, 0)
     }
 
-    /// Starts a collective that its caller waits for before it calls the next one of this communicator: it belongs to the others'
-    /// [`collective_data`](Self::collective_data). For a caller who must let other threads in while it waits.
-    ///
-    /// # Errors
-    /// As for [`collective_data`](Self::collective_data); there is no request then.
-    pub fn begin_collective_data(&self, collective: &Collective) -> Result<RequestId> {
-        // A caller of this kind has no lanes, which the others have to be told.
-        self.prepare_lanes()?;
-        self.start_collective(collective, Series::Waited, 0)
-    }
-
     /// Takes part in an exchange between all tasks as one that has nothing to say, and does not wait for it.
     fn exchange_nothing(&self, bytes_each: u64) -> Result<()> {
         let mut recorder = Recorder::new(self, None, Series::Lanes)?;
@@ -94,7 +84,7 @@ impl<F: Fabric> Communicator<F> {
         let recv = Parts::Equal { all: into, count: bytes_each };
         self.perform(&Collective::Alltoall { send, recv }, &mut recorder)?;
         let mut state = self.state()?;
-        let request = start_schedule(&mut state, Rc::new(recorder.into_schedule()), 0);
+        let request = start_schedule(&mut state, Arc::new(recorder.into_schedule()), 0);
         state.handlers().requests.detach(request);
         Ok(())
     }
@@ -105,13 +95,13 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`collective_data`](Self::collective_data).
     pub fn collective_init_data(&self, collective: &Collective) -> Result<RequestId> {
-        let schedule = Rc::new(self.record(collective, Series::Persistent)?);
+        let schedule = Arc::new(self.record(collective, Series::Persistent)?);
         Ok(self.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
     }
 
     /// Starts a collective in a scope (0: none).
     fn start_collective(&self, collective: &Collective, series: Series, scope: u32) -> Result<RequestId> {
-        let schedule = Rc::new(self.record(collective, series)?);
+        let schedule = Arc::new(self.record(collective, series)?);
         Ok(start_schedule(&mut *self.state()?, schedule, scope))
     }
 

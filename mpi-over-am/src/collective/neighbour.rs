@@ -7,9 +7,10 @@ use super::call::{Neighbours, Parts};
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::Result;
+use crate::policy::LockPolicy;
 use crate::topology::Topology;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The neighbours that the communicator's topology gives this task; `None` if it has none.
     #[must_use]
     pub fn neighbours(&self) -> Option<Neighbours> {

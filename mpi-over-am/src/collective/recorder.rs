@@ -7,15 +7,13 @@ use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::op::Op;
+use crate::policy::LockPolicy;
 use crate::request::{Schedule, Step};
 use mpi_datatype::Datatype;
 
 /// Which calls of the other tasks a schedule belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Series {
-    /// Those that wait. Their caller makes no other before this one is over, so that they can have one tag; and they have that of
-    /// [`Direct`](super::direct::Direct), as a task may carry one out at once where another, of several threads, writes it down.
-    Waited,
     /// Those that do not wait (`MPI_Ibarrier` and its like).
     Started,
     /// Persistent ones, which keep their tags from start to start.
@@ -26,8 +24,8 @@ pub(super) enum Series {
 }
 
 /// A schedule in the making.
-pub(super) struct Recorder<'a, F: Fabric> {
-    communicator: &'a Communicator<F>,
+pub(super) struct Recorder<'a, F: Fabric, L: LockPolicy> {
+    communicator: &'a Communicator<F, L>,
     tag: i32,
     series: Series,
     op: Option<Op>,
@@ -36,10 +34,10 @@ pub(super) struct Recorder<'a, F: Fabric> {
     scratch: Vec<Scratch>,
 }
 
-impl<'a, F: Fabric> Recorder<'a, F> {
+impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
     /// An empty schedule. If its caller does not wait, its messages have a tag of their own: all tasks start their collectives in
     /// the same order, so they agree about it.
-    pub(super) fn new(communicator: &'a Communicator<F>, op: Option<Op>, series: Series) -> Result<Self> {
+    pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<Op>, series: Series) -> Result<Self> {
         let tag = next_tag(communicator, series)?;
         let selection = communicator.state()?.selection;
         let (steps, scratch) = (Vec::new(), Vec::new());
@@ -51,17 +49,15 @@ impl<'a, F: Fabric> Recorder<'a, F> {
     }
 }
 
-fn next_tag<F: Fabric>(communicator: &Communicator<F>, series: Series) -> Result<i32> {
+fn next_tag<F: Fabric, L: LockPolicy>(communicator: &Communicator<F, L>, series: Series) -> Result<i32> {
     Ok(match series {
-        // A task that writes down what it waits for has no lanes.
-        Series::Waited => tags::WITHOUT_LANES,
         Series::Lanes => tags::LANES,
         Series::Started => tags::started(communicator.next_collective()?),
         Series::Persistent => tags::persistent(communicator.next_collective()?),
     })
 }
 
-impl<F: Fabric> Plan for Recorder<'_, F> {
+impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
     fn rank(&self) -> u32 {
         self.communicator.rank()
     }

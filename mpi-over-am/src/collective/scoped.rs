@@ -9,9 +9,10 @@ use super::typed::Placement;
 use super::{Collective, Datum, LayoutPart, Neighbours, Series};
 use crate::error::Result;
 use crate::op::{Op, Operation};
+use crate::policy::LockPolicy;
 use crate::request::{Request, Scope};
 
-impl<'scope, F: Fabric> Scope<'scope, '_, F> {
+impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// The memory in `collective` was lent for `'scope`.
     fn begin(&'scope self, collective: &Collective) -> Result<Request<'scope>> {
         self.begin_of(Series::Started, collective)

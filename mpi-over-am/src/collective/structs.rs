@@ -6,8 +6,9 @@ use super::slices;
 use crate::buffer::Equivalence;
 use crate::communicator::Communicator;
 use crate::error::Result;
+use crate::policy::LockPolicy;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// As [`broadcast`](Self::broadcast), of the fields of `values`.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use super::{Collective, Datum, Neighbours, Parts};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::op::{Op, Operation, Typed};
+use crate::policy::LockPolicy;
 use mpi_datatype::{Datatype, Predefined};
 
 /// A type of the same size, for elements that only Rust knows.
@@ -59,7 +60,7 @@ impl Placement<'_> {
     }
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all tasks of the communicator have come here (`MPI_Barrier`).
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! One member takes a context id of its own ([`crate::context_id`]) and tells the others with a note, so a duplicate costs one
 //! short message to each member and no round of agreement; that is also why it can go on by itself.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
@@ -15,6 +15,7 @@ use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::notes::{self, Key, Slot, Words};
+use crate::policy::LockPolicy;
 use crate::request::RequestId;
 use crate::tag;
 use crate::topology::Topology;
@@ -61,16 +62,16 @@ const WITHOUT_PARENT: u32 = u32::MAX;
 /// A duplicate that is being made (`MPI_Comm_idup`).
 #[derive(Debug)]
 #[must_use = "the communicator comes by a wait"]
-pub struct PendingCommunicator<F: Fabric> {
-    parent: Communicator<F>,
+pub struct PendingCommunicator<F: Fabric, L: LockPolicy> {
+    parent: Communicator<F, L>,
     request: RequestId,
     slot: Slot,
     /// Its tasks, and those of the other side; `None` where this task is not among them.
     groups: Option<(Group, Option<Group>)>,
-    beginnings: Beginnings<F>,
+    beginnings: Beginnings<F, L>,
 }
 
-impl<F: Fabric> PendingCommunicator<F> {
+impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// The operation, to be waited for among others. Afterwards [`wait`](Self::wait) does not wait any more.
     #[must_use]
     pub fn request(&self) -> RequestId {
@@ -89,13 +90,13 @@ impl<F: Fabric> PendingCommunicator<F> {
     ///
     /// # Errors
     /// What progress reports, and then there is none; all context ids are in use.
-    pub fn wait(self) -> Result<Communicator<F>> {
+    pub fn wait(self) -> Result<Communicator<F, L>> {
         self.wait_for_part()?.ok_or_else(not_there)
     }
 
     /// As [`wait`](Self::wait); `None` where this task is not in it.
-    pub(crate) fn wait_for_part(self) -> Result<Option<Communicator<F>>> {
-        self.parent.wait_over_in_turns(self.request)?;
+    pub(crate) fn wait_for_part(self) -> Result<Option<Communicator<F, L>>> {
+        self.parent.wait_over(self.request)?;
         self.parent.state()?.handlers().requests.forget(self.request);
         self.begin_part()
     }
@@ -105,13 +106,13 @@ impl<F: Fabric> PendingCommunicator<F> {
     ///
     /// # Errors
     /// It is not there; all context ids are in use.
-    pub fn begin(self) -> Result<Communicator<F>> {
+    pub fn begin(self) -> Result<Communicator<F, L>> {
         self.begin_part()?.ok_or_else(not_there)
     }
 
     /// As [`begin`](Self::begin); `None` where this task is not in it.
-    pub(crate) fn begin_part(self) -> Result<Option<Communicator<F>>> {
-        let words = self.slot.get().ok_or_else(not_there)?;
+    pub(crate) fn begin_part(self) -> Result<Option<Communicator<F, L>>> {
+        let &words = self.slot.get().ok_or_else(not_there)?;
         let Some(groups) = self.groups else { return Ok(None) };
         self.parent.begin(words, groups, self.beginnings).map(Some)
     }
@@ -121,7 +122,7 @@ fn not_there() -> Error {
     Error::refused(ErrorClass::Request, "idup", "the request is not over, or was cancelled", 0)
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator of the same tasks, with a message space of its own and the attributes that their callbacks let through
     /// (`MPI_Comm_dup`). Collective; hints do not come along.
     ///
@@ -143,7 +144,7 @@ impl<F: Fabric> Communicator<F> {
     ///
     /// # Errors
     /// As for [`dup`](Self::dup).
-    pub fn idup(&self) -> Result<PendingCommunicator<F>> {
+    pub fn idup(&self) -> Result<PendingCommunicator<F, L>> {
         self.idup_with_info(&Info::new())
     }
 
@@ -151,7 +152,7 @@ impl<F: Fabric> Communicator<F> {
     ///
     /// # Errors
     /// As for [`dup`](Self::dup).
-    pub fn idup_with_info(&self, info: &Info) -> Result<PendingCommunicator<F>> {
+    pub fn idup_with_info(&self, info: &Info) -> Result<PendingCommunicator<F, L>> {
         // The note is sent or awaited in any case, so that the others find what they wait for and later notes their readers.
         let (request, slot) = self.start_agreement()?;
         let attributes = match self.attributes_for_duplicate() {
@@ -171,13 +172,13 @@ impl<F: Fabric> Communicator<F> {
         &self,
         (request, slot): (RequestId, Slot),
         groups: Option<(Group, Option<Group>)>,
-        beginnings: Beginnings<F>,
-    ) -> PendingCommunicator<F> {
+        beginnings: Beginnings<F, L>,
+    ) -> PendingCommunicator<F, L> {
         PendingCommunicator { parent: self.clone(), request, slot, groups, beginnings }
     }
 
     /// What every new communicator has from its parent.
-    pub(super) fn heirloom(&self) -> Beginnings<F> {
+    pub(super) fn heirloom(&self) -> Beginnings<F, L> {
         Beginnings { error_handler: self.error_handler(), ..Beginnings::default() }
     }
 
@@ -218,7 +219,8 @@ impl<F: Fabric> Communicator<F> {
         let request = state.handlers().requests.insert(true, 0);
         state.handlers().requests.end(request, None);
         let slot = Slot::default();
-        slot.set(Some(words));
+        // It is filled once.
+        let _ = slot.set(words);
         Ok((request, slot))
     }
 
@@ -227,7 +229,7 @@ impl<F: Fabric> Communicator<F> {
         &self,
         [number, local_number]: Words,
         (group, remote): (Group, Option<Group>),
-        beginnings: Beginnings<F>,
+        beginnings: Beginnings<F, L>,
     ) -> Result<Self> {
         let (number, local_number) = (checked(number)?, checked(local_number)?);
         let rank = group.rank().expect("only members begin a communicator");
@@ -251,7 +253,7 @@ impl<F: Fabric> Communicator<F> {
         group: Group,
         topology: Option<Topology>,
         info: &Info,
-    ) -> Result<PendingCommunicator<F>> {
+    ) -> Result<PendingCommunicator<F, L>> {
         let leader = self.group().task_of(0).expect("this task is a member");
         let told = self.start_telling(leader, group.tasks(), (self.context_id, BY_ALL))?;
         let beginnings = Beginnings { topology, info: info.clone(), ..self.heirloom() };
@@ -274,7 +276,7 @@ impl<F: Fabric> Communicator<F> {
 
     /// Starts a [`create`](Self::create) of a communicator of one group. Groups may differ, so the leader tells everybody, members
     /// or not.
-    pub(crate) fn start_create(&self, group: &Group) -> Result<PendingCommunicator<F>> {
+    pub(crate) fn start_create(&self, group: &Group) -> Result<PendingCommunicator<F, L>> {
         self.check_part("create", group)?;
         let told = self.start_agreement()?;
         let groups = group.rank().is_some().then(|| (group.clone(), None));
@@ -301,7 +303,7 @@ impl<F: Fabric> Communicator<F> {
     }
 
     /// Starts a [`create_group`](Self::create_group); `None` for a task that is not in it.
-    pub(crate) fn start_group(&self, group: &Group, tag: i32) -> Result<Option<PendingCommunicator<F>>> {
+    pub(crate) fn start_group(&self, group: &Group, tag: i32) -> Result<Option<PendingCommunicator<F, L>>> {
         tag::check(tag)?;
         self.check_part("create_group", group)?;
         if self.is_inter() {
@@ -327,7 +329,7 @@ impl<F: Fabric> Communicator<F> {
         group: &Group,
         tag: &str,
         (info, error_handler): (&Info, ErrorHandler),
-    ) -> Result<Option<PendingCommunicator<F>>> {
+    ) -> Result<Option<PendingCommunicator<F, L>>> {
         if group.rank().is_none() {
             return Ok(None);
         }
@@ -342,7 +344,7 @@ impl<F: Fabric> Communicator<F> {
         (local, remote): (&Group, &Group),
         tag: &str,
         (info, error_handler): (&Info, ErrorHandler),
-    ) -> Result<PendingCommunicator<F>> {
+    ) -> Result<PendingCommunicator<F, L>> {
         super::inter::check_apart("create_from_groups", local, remote)?;
         // Both sides name the same leader: the lower one of the two first ranks.
         let is_local_first = local.task_of(0).map(|task| task.0) < remote.task_of(0).map(|task| task.0);
@@ -362,7 +364,7 @@ impl<F: Fabric> Communicator<F> {
             return self.split_inter(Choice::new(color, key)?);
         }
         let (own, mut words) = self.begin_split(color, key)?;
-        self.combine_in_turns(&mut words)?;
+        self.combine_words(&mut words)?;
         self.end_split(own, &words)
     }
 
@@ -405,7 +407,7 @@ impl<F: Fabric> Communicator<F> {
     /// The same new communicator with a topology. Nobody else has a handle on it yet.
     pub(crate) fn with_topology(self, topology: Topology) -> Self {
         let Self { mut common, shared, .. } = self;
-        let state = Rc::get_mut(&mut common).expect("it has just been made");
+        let state = Arc::get_mut(&mut common).expect("it has just been made");
         state.topology = Some(topology);
         Self { shared, common, ..self }
     }
@@ -422,7 +424,7 @@ impl<F: Fabric> Communicator<F> {
     pub(crate) fn gather_words(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let local = self.local();
         let mut all = local.placed_words(own);
-        local.combine_in_turns(&mut all)?;
+        local.combine_words(&mut all)?;
         Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
     }
 
@@ -437,7 +439,7 @@ impl<F: Fabric> Communicator<F> {
         let before: usize = lengths[..local.rank() as usize].iter().sum();
         let mut all = vec![0; lengths.iter().sum()];
         all[before..][..own.len()].copy_from_slice(own);
-        local.combine_in_turns(&mut all)?;
+        local.combine_words(&mut all)?;
         let mut rest = all.as_slice();
         Ok(lengths
             .into_iter()

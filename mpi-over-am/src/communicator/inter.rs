@@ -7,12 +7,10 @@
 use am_core::fabric::Fabric;
 
 use super::create::{Choice, take_numbers};
-use super::{Beginnings, Communicator, Space};
-use crate::buffer::{RecvData, SendData};
+use super::{Beginnings, Communicator};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
-use crate::protocol::{self, Mode};
-use crate::request::RequestId;
+use crate::policy::LockPolicy;
 
 /// The tag of lists that leaders exchange on the library's own space.
 pub(crate) const LISTS: i32 = 0;
@@ -58,7 +56,7 @@ pub(crate) fn met(own: [u64; 4], theirs: [u64; 4], remote: &[u64]) -> Vec<u64> {
     [&[first, second], remote].concat()
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// An inter-communicator between this communicator's tasks and those of another (`MPI_Intercomm_create`). Collective over
     /// both. `bridge`, which has both leaders and counts at them only, is where the leaders meet: `remote_leader` is the other
     /// side's leader there.
@@ -127,26 +125,14 @@ impl<F: Fabric> Communicator<F> {
         Ok([list.len() as u64, first, second, u64::from(own_task.0)])
     }
 
-    /// Starts to send words to a peer on the space of the library.
-    pub(crate) fn start_words(&self, words: &SendData, peer: u32, tag: i32) -> Result<RequestId> {
-        let route = self.route(Space::Management, peer, tag)?;
-        protocol::start_send_data(&mut *self.state()?, Mode::Standard, &route, words, 0)
-    }
-
-    /// Starts to receive words from a peer on the space of the library.
-    pub(crate) fn start_room(&self, room: &RecvData, peer: u32, tag: i32) -> Result<RequestId> {
-        let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;
-        Ok(protocol::start_receive_data(&mut *self.state()?, pattern, room, 0))
-    }
-
     /// A list that one task of this side has.
     fn broadcast_list(&self, root: u32, list: &[u64]) -> Result<Vec<u64>> {
         let local = self.local();
         let mut len = [list.len() as u64];
-        local.broadcast_in_turns(&mut len, root)?;
+        local.broadcast_words(&mut len, root)?;
         let len = usize::try_from(len[0]).map_err(|_| Error::TooLarge { call: "a list of tasks" })?;
         let mut all = if local.rank() == root { list.to_vec() } else { vec![0; len] };
-        local.broadcast_in_turns(&mut all, root)?;
+        local.broadcast_words(&mut all, root)?;
         Ok(all)
     }
 
@@ -174,7 +160,7 @@ impl<F: Fabric> Communicator<F> {
         let (numbers, theirs) = self.exchange_lists(&[u64::from(high)])?;
         // Everybody goes by what the first rank of the side said.
         let mut own = [u64::from(high)];
-        self.local().broadcast_in_turns(&mut own, 0)?;
+        self.local().broadcast_words(&mut own, 0)?;
         self.end_merge(numbers, own, &theirs)
     }
 
@@ -206,7 +192,7 @@ impl<F: Fabric> Communicator<F> {
         if group.rank().is_none() || remote.size() == 0 {
             return Ok(None);
         }
-        let beginnings: Beginnings<F> = self.heirloom();
+        let beginnings: Beginnings<F, L> = self.heirloom();
         self.begin(numbers, (group, Some(remote)), beginnings).map(Some)
     }
 

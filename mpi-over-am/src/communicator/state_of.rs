@@ -1,6 +1,6 @@
 //! What a communicator is, has and remembers: groups, name, info, attributes, error handler, its end.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 
@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
+use crate::policy::{Field, LockPolicy};
 use crate::tag::TAG_UB;
 use crate::topology::Topology;
 
@@ -19,7 +20,7 @@ pub const NAME_BYTES_MAX: usize = 127;
 /// The value of [`PredefinedAttribute::Io`] that means everybody; the layer above has its own number for it.
 pub const ANY_RANK: i64 = -1;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The tasks, by rank (`MPI_Comm_group`). Of an inter-communicator: those of this side.
     #[must_use]
     pub fn group(&self) -> Group {
@@ -63,7 +64,7 @@ impl<F: Fabric> Communicator<F> {
     /// Whether two are the same communicator, or have the same groups (`MPI_Comm_compare`).
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
-        if Rc::ptr_eq(&self.common, &other.common) {
+        if Arc::ptr_eq(&self.common, &other.common) {
             return Comparison::Identical;
         }
         let own_side = self.common.group.compare(&other.common.group);
@@ -82,7 +83,7 @@ impl<F: Fabric> Communicator<F> {
     /// Its name; empty if it has none (`MPI_Comm_get_name`).
     #[must_use]
     pub fn name(&self) -> String {
-        self.common.name.borrow().clone()
+        self.common.name.get()
     }
 
     /// Gives it a name, for people to read (`MPI_Comm_set_name`). What is beyond [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX)
@@ -90,18 +91,18 @@ impl<F: Fabric> Communicator<F> {
     pub fn set_name(&self, name: &str) {
         let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
         let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);
-        name[..len].clone_into(&mut self.common.name.borrow_mut());
+        self.common.name.set(name[..len].to_owned());
     }
 
     /// The hints that are in use (`MPI_Comm_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
-        self.common.info.borrow().clone()
+        self.common.info.get()
     }
 
     /// Gives hints (`MPI_Comm_set_info`): they are kept, and nothing depends on them so far.
     pub fn set_info(&self, info: &Info) {
-        info.clone_into(&mut self.common.info.borrow_mut());
+        self.common.info.set(info.clone());
     }
 
     /// The virtual topology, if it has one (`MPI_Topo_test` and the inquiries).
@@ -124,12 +125,12 @@ impl<F: Fabric> Communicator<F> {
     /// The error handler (`MPI_Comm_get_errhandler`).
     #[must_use]
     pub fn error_handler(&self) -> ErrorHandler {
-        self.common.error_handler.borrow().clone()
+        self.common.error_handler.get()
     }
 
     /// Sets the error handler (`MPI_Comm_set_errhandler`).
     pub fn set_error_handler(&self, handler: ErrorHandler) {
-        *self.common.error_handler.borrow_mut() = handler;
+        self.common.error_handler.set(handler);
     }
 
     /// Runs the error handler if a call has failed (`MPI_Comm_call_errhandler`), and gives the result back if the handler lets
@@ -173,7 +174,7 @@ impl<F: Fabric> Communicator<F> {
     }
 
     fn described(&self) -> String {
-        match self.common.name.borrow().as_str() {
+        match self.name().as_str() {
             "" => format!("a communicator of {} tasks", self.size),
             name => name.to_owned(),
         }
@@ -184,7 +185,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// A keyval for another kind of object.
     pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
-        self.common.attributes.borrow().get(ObjectKind::Communicator, keyval)
+        self.common.attributes.with(|attributes| attributes.get(ObjectKind::Communicator, keyval))
     }
 
     /// Gives an attribute a value (`MPI_Comm_set_attr`); the delete callback runs for an older one.
@@ -192,9 +193,9 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
-        let older = self.common.attributes.borrow().deletion(keyval);
+        let older = self.common.attributes.with(|attributes| attributes.deletion(keyval));
         older.map_or(Ok(()), |older| older.run(self.handle()))?;
-        self.common.attributes.borrow_mut().set(ObjectKind::Communicator, keyval, value)
+        self.common.attributes.with(|attributes| attributes.set(ObjectKind::Communicator, keyval, value))
     }
 
     /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`).
@@ -202,30 +203,31 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// There is no such attribute; the callback's own, and then it stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
-        let deletion = self.common.attributes.borrow().deletion(keyval).ok_or_else(|| {
-            let what = "the communicator has no attribute with this keyval";
-            let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
-            Error::refused(ErrorClass::Keyval, "delete_attribute", what, number)
-        })?;
+        let deletion =
+            self.common.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
+                let what = "the communicator has no attribute with this keyval";
+                let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
+                Error::refused(ErrorClass::Keyval, "delete_attribute", what, number)
+            })?;
         deletion.run(self.handle())?;
-        self.common.attributes.borrow_mut().remove(keyval);
+        self.common.attributes.with(|attributes| attributes.remove(keyval));
         Ok(())
     }
 
     /// Deletes all attributes, the last one first; the first error of a callback, which does not keep the others from going.
     pub(crate) fn delete_attributes(&self) -> Result<()> {
-        let deletions = self.common.attributes.borrow().deletions();
+        let deletions = self.common.attributes.with(|attributes| attributes.deletions());
         let mut result = Ok(());
         for deletion in deletions {
             result = result.and(deletion.run(self.handle()));
-            self.common.attributes.borrow_mut().remove(deletion.keyval());
+            self.common.attributes.with(|attributes| attributes.remove(deletion.keyval()));
         }
         result
     }
 
     /// The attributes for a duplicate.
     pub(super) fn attributes_for_duplicate(&self) -> Result<Attributes> {
-        let attributes = self.common.attributes.borrow().clone();
+        let attributes = self.common.attributes.get();
         attributes.duplicate(self.handle())
     }
 

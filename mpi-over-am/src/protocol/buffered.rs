@@ -11,8 +11,10 @@ use am_core::fabric::Fabric;
 use super::{Mode, Route, start_send};
 use crate::buffer::{LentMemory, OwnedMemory, SendData, bytes_to_keep};
 use crate::error::{Error, Result};
+use crate::policy::LockPolicy;
 use crate::request::RequestId;
-use crate::state::{State, is_over};
+use crate::state::State;
+use crate::turn::Turn;
 
 /// What a message takes in the attached buffer beside its data, at most (`MPI_BSEND_OVERHEAD`).
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
@@ -280,12 +282,16 @@ fn send_from<F: Fabric>(
 ///
 /// # Errors
 /// What progress reports, and the first error of the messages.
-pub(crate) fn flush<F: Fabric>(state: &mut State<F>, owner: BufferOwner) -> Result<()> {
+pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner: BufferOwner) -> Result<()> {
     let mut result = Ok(());
     while let Some(request) = state.buffers.by_owner.get(&owner).and_then(AttachedBuffer::oldest) {
         state.wait_over(request)?;
-        result = result.and(state.handlers().requests.take(request).map(|_| ()));
-        if let Some(attached) = state.buffers.by_owner.get_mut(&owner) {
+        let State { context, buffers, .. } = &mut **state;
+        // Another thread may have freed its room meanwhile.
+        if let Some(attached) =
+            buffers.by_owner.get_mut(&owner).filter(|other| other.oldest() == Some(request))
+        {
+            result = result.and(context.handlers_mut().requests.take(request).map(|_| ()));
             attached.free_oldest();
         }
     }
@@ -298,16 +304,14 @@ pub(crate) fn messages_in<F: Fabric>(state: &State<F>, owner: BufferOwner) -> Ve
     attached.map_or(Vec::new(), |attached| attached.in_use.iter().map(|segment| segment.request).collect())
 }
 
-/// The oldest message in a buffer that has not gone.
-pub(crate) fn first_under_way<F: Fabric>(state: &mut State<F>, owner: BufferOwner) -> Option<RequestId> {
-    messages_in(state, owner).into_iter().find(|&message| !is_over(&mut state.context, message))
-}
-
 /// Waits until all messages have gone from a buffer, and gives its memory back; `None` if there is none.
 ///
 /// # Errors
 /// As for [`flush`]; the buffer then stays attached.
-pub(crate) fn detach<F: Fabric>(state: &mut State<F>, owner: BufferOwner) -> Result<Option<SendBuffer>> {
+pub(crate) fn detach<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    owner: BufferOwner,
+) -> Result<Option<SendBuffer>> {
     flush(state, owner)?;
     Ok(state.buffers.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory))
 }

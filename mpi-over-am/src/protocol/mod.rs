@@ -28,14 +28,14 @@ use crate::buffer::{self, Gather, SendData};
 use crate::envelope;
 use crate::error::Result;
 use crate::matching::Envelope;
+use crate::policy::LockPolicy;
 use crate::request::RequestId;
 use crate::state::State;
+use crate::turn::Turn;
 
 pub use buffered::BSEND_OVERHEAD_BYTES;
 pub use buffered::{BufferOwner, SendBuffer};
-pub(crate) use buffered::{
-    Buffers, detach, first_under_way, flush, messages_in, send_buffered, send_buffered_data,
-};
+pub(crate) use buffered::{Buffers, detach, flush, messages_in, send_buffered, send_buffered_data};
 pub(crate) use eager::goes_now;
 pub(crate) use receive::{
     Receive, Room, end, receive, receive_data, receive_data_as, receive_data_by, receive_window_as,
@@ -124,7 +124,9 @@ impl Load for Borrowed<'_> {
             let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
             let sent = (Held { bytes, request }).send(state, route, handler, options);
             note_sent(state, request, sent)?;
-            wait_here(state, request).map(|_| Outcome::Done)
+            let mut state = state;
+            let wait = |state: &mut &mut State<F>, request| state.wait_over(request);
+            receive::wait_here_by(&mut state, request, wait).map(|_| Outcome::Done)
         })
     }
 }
@@ -321,16 +323,35 @@ fn send_scattered<F: Fabric>(
 /// # Errors
 /// What am-core and progress report.
 #[inline]
-pub(crate) fn send_data<F: Fabric>(
-    state: &mut State<F>,
+pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
     mode: Mode,
     route: &Route,
     data: &SendData,
 ) -> Result<()> {
     match data.as_bytes() {
+        Some(_) if L::takes_turns() => receive::send_and_wait(state, mode, route, data),
         Some(bytes) => {
             buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
         }
         None => receive::send_and_wait(state, mode, route, data),
     }
+}
+
+/// As [`send`], for bytes that are lent for this call: their memory is free when this returns. A send that has to wait gives up its turn
+/// meanwhile.
+///
+/// # Errors
+/// As for [`send`].
+#[inline(always)]
+pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    mode: Mode,
+    route: &Route,
+    bytes: &[u8],
+) -> Result<()> {
+    if L::takes_turns() {
+        return buffer::lend_to_send(bytes, |data| receive::send_and_wait(state, mode, route, &data));
+    }
+    send(state, mode, route, Borrowed(bytes)).map(|_| ())
 }

@@ -3,22 +3,26 @@
 //! A message that lies in the NIC's queue when its receive is posted is copied once: progress is made after posting, so that
 //! its header handler finds the receive.
 
+use std::ops::DerefMut;
+
 use am_core::Context;
 use am_core::buffer::{Arrived, RawBuffer};
 use am_core::fabric::Fabric;
 use am_core::handler::Place;
 use am_core::task::TaskId;
 
-use super::{Borrowed, Mode, Route, send, send_data, start_send_data};
+use super::{Mode, Route, send_bytes, send_data, send_or_start};
 use crate::buffer::{RecvData, SendData, Window};
 use crate::communicator::Space;
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
 use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
+use crate::policy::LockPolicy;
 use crate::request::{Phase, RequestId, abandon, abandon_schedule};
 use crate::state::{State, is_over};
 use crate::status::Status;
+use crate::turn::Turn;
 
 /// What a receive takes, and where it puts it.
 #[derive(Clone, Copy, Debug)]
@@ -36,21 +40,30 @@ pub(crate) enum Room {
     Layout,
 }
 
-/// Receives a message. When this returns or unwinds, nothing uses the buffer any more.
+/// Receives, and returns when the message is there.
 ///
 /// # Errors
-/// [`Error::Truncated`], [`Error::NotReady`], and what progress reports.
+/// The operation's own; what progress reports.
 #[inline(always)]
-pub(crate) fn receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> Result<Status> {
-    receive_by(state, receive, State::wait_over)
+pub(crate) fn receive<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    receive: Receive,
+) -> Result<Status> {
+    receive_by(state, receive, Turn::wait_over)
 }
 
+/// As [`receive`], by a wait of the caller's.
 #[inline(always)]
-fn receive_by<F: Fabric>(
-    state: &mut State<F>,
+fn receive_by<'a, F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'a, F, L>,
     receive: Receive,
-    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+    wait: impl FnOnce(&mut Turn<'a, F, L>, RequestId) -> Result<()>,
 ) -> Result<Status> {
+    if L::takes_turns() {
+        // Several threads may be in a receive that waits.
+        let request = start_receive(state, receive, 0);
+        return wait_here_by(state, request, wait);
+    }
     const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
@@ -61,50 +74,57 @@ fn receive_by<F: Fabric>(
     status
 }
 
-/// Sends a message and receives another at the same time. When this returns or unwinds, nothing uses the buffers any more.
+/// Sends bytes and receives, in whatever order the two messages go.
 ///
 /// # Errors
-/// As for [`receive`] and for sends.
-pub(crate) fn send_receive<F: Fabric>(
-    state: &mut State<F>,
+/// As for both.
+pub(crate) fn send_receive<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
     route: &Route,
     bytes: &[u8],
     receive: Receive,
 ) -> Result<Status> {
+    if L::takes_turns() {
+        let mut abandon = Abandon { request: Some(start_receive(state, receive, 0)), state };
+        send_bytes(abandon.state, Mode::Standard, route, bytes)?;
+        let request = abandon.request.take();
+        let request = request.expect("it was started above");
+        return wait_here(abandon.state, request);
+    }
     const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
     state.handlers().requests.begin_blocking(REQUEST);
     let ending = Ending { state, request: REQUEST };
     start_into(&mut ending.state.context, receive, REQUEST);
-    send(ending.state, Mode::Standard, route, Borrowed(bytes)).map(|_| ())?;
+    send_bytes(ending.state, Mode::Standard, route, bytes)?;
     ending.state.wait_over(REQUEST)?;
     let status = ending.state.handlers().requests.take_blocking(REQUEST);
     std::mem::forget(ending);
     status
 }
 
-/// As [`receive`], for elements of a datatype.
+/// As [`receive`], of elements.
 ///
 /// # Errors
 /// As for [`receive`].
 #[inline]
-pub(crate) fn receive_data<F: Fabric>(
-    state: &mut State<F>,
+pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
-    receive_data_by(state, pattern, data, State::wait_over)
+    receive_data_by(state, pattern, data, Turn::wait_over)
 }
 
-/// As [`receive_data`], for a caller who waits in its own way, and may give up.
+/// As [`receive_data`], by a wait of the caller's.
 ///
 /// # Errors
-/// As for [`receive`], and what `wait` reports.
+/// As for [`receive`]; what `wait` returns.
 #[inline(always)]
-pub(crate) fn receive_data_by<F: Fabric>(
-    state: &mut State<F>,
+pub(crate) fn receive_data_by<'a, F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'a, F, L>,
     pattern: Pattern,
     data: &RecvData,
-    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+    wait: impl FnOnce(&mut Turn<'a, F, L>, RequestId) -> Result<()>,
 ) -> Result<Status> {
     match data.as_buffer() {
         Some(buffer) => receive_by(state, Receive { pattern, room: Room::Bytes(buffer) }, wait),
@@ -115,30 +135,30 @@ pub(crate) fn receive_data_by<F: Fabric>(
     }
 }
 
-/// As [`send_receive`], for elements of datatypes.
+/// As [`send_receive`], of elements.
 ///
 /// # Errors
-/// As for [`receive`] and for sends.
-pub(crate) fn send_receive_data<F: Fabric>(
-    state: &mut State<F>,
+/// As for both.
+pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
     route: &Route,
     out: &SendData,
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
-    send_receive_data_by(state, (route, out), (pattern, data), State::wait_over)
+    send_receive_data_by(state, (route, out), (pattern, data), Turn::wait_over)
 }
 
-/// As [`send_receive_data`], for a caller who waits in its own way, and may give up.
+/// As [`send_receive_data`], by a wait of the caller's for the receive.
 ///
 /// # Errors
-/// As there, and what `wait` reports.
+/// As for both; what `wait` returns.
 #[inline(always)]
-pub(crate) fn send_receive_data_by<F: Fabric>(
-    state: &mut State<F>,
+pub(crate) fn send_receive_data_by<'a, F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'a, F, L>,
     (route, out): (&Route, &SendData),
     (pattern, data): (Pattern, &RecvData),
-    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+    wait: impl FnOnce(&mut Turn<'a, F, L>, RequestId) -> Result<()>,
 ) -> Result<Status> {
     let receiving = start_receive_data(state, pattern, data, 0);
     let mut abandon = Abandon { state, request: Some(receiving) };
@@ -147,33 +167,39 @@ pub(crate) fn send_receive_data_by<F: Fabric>(
     wait_here_by(abandon.state, receiving, wait)
 }
 
-/// Sends elements that are not in one piece, and waits until they have gone.
-///
-/// # Errors
-/// What am-core and progress report.
-pub(super) fn send_and_wait<F: Fabric>(
-    state: &mut State<F>,
+/// Sends elements as a request, and waits for it.
+pub(super) fn send_and_wait<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
     mode: Mode,
     route: &Route,
     data: &SendData,
 ) -> Result<()> {
-    let request = start_send_data(state, mode, route, data, 0)?;
-    wait_here(state, request).map(|_| ())
+    match send_or_start(state, mode, route, data)? {
+        RequestId::ENDED_SEND => Ok(()),
+        request => wait_here(state, request).map(|_| ()),
+    }
 }
 
-/// Waits for an operation on memory of this call. When it returns or unwinds, nothing uses the memory any more.
+/// Waits for an operation whose memory is lent for this call: nothing uses it when this returns, or unwinds.
 ///
 /// # Errors
-/// The operation's own error; what progress reports.
-pub(crate) fn wait_here<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<Status> {
-    wait_here_by(state, request, State::wait_over)
+/// The operation's own; what progress reports.
+pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    request: RequestId,
+) -> Result<Status> {
+    wait_here_by(state, request, Turn::wait_over)
 }
 
+/// As [`wait_here`], by a wait of the caller's.
+///
+/// # Errors
+/// As for [`wait_here`]; what `wait` returns.
 #[inline(always)]
-fn wait_here_by<F: Fabric>(
-    state: &mut State<F>,
+pub(super) fn wait_here_by<F: Fabric, S: DerefMut<Target = State<F>>>(
+    state: &mut S,
     request: RequestId,
-    wait: impl FnOnce(&mut State<F>, RequestId) -> Result<()>,
+    wait: impl FnOnce(&mut S, RequestId) -> Result<()>,
 ) -> Result<Status> {
     let mut abandon = Abandon { state, request: Some(request) };
     wait(abandon.state, request)?;
@@ -181,13 +207,13 @@ fn wait_here_by<F: Fabric>(
     abandon.state.handlers().requests.take(request)
 }
 
-/// Ends an operation on memory of this call that an error or an unwinding has interrupted.
-struct Abandon<'a, F: Fabric> {
-    state: &'a mut State<F>,
+/// Ends an operation when it is dropped, if a call has not got so far.
+struct Abandon<'a, F: Fabric, S: DerefMut<Target = State<F>>> {
+    state: &'a mut S,
     request: Option<RequestId>,
 }
 
-impl<F: Fabric> Drop for Abandon<'_, F> {
+impl<F: Fabric, S: DerefMut<Target = State<F>>> Drop for Abandon<'_, F, S> {
     fn drop(&mut self) {
         if let Some(request) = self.request {
             end(self.state, request);
@@ -197,13 +223,13 @@ impl<F: Fabric> Drop for Abandon<'_, F> {
     }
 }
 
-/// Ends a blocking operation that an error or an unwinding has interrupted.
-struct Ending<'a, F: Fabric> {
-    state: &'a mut State<F>,
+/// As [`Abandon`], for the request of blocking receives.
+struct Ending<'a, F: Fabric, S: DerefMut<Target = State<F>>> {
+    state: &'a mut S,
     request: RequestId,
 }
 
-impl<F: Fabric> Drop for Ending<'_, F> {
+impl<F: Fabric, S: DerefMut<Target = State<F>>> Drop for Ending<'_, F, S> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {

@@ -10,12 +10,13 @@ use super::id::RequestId;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode};
 use crate::rank::{PROC_NULL, Source};
 use crate::status::Status;
 use crate::tag::{self, Tag};
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts a send in any mode. A send that ends in this call is [`RequestId::ENDED_SEND`]: one in buffered mode, one to
     /// [`PROC_NULL`], and a short one that the receiver has credits for.
     ///
@@ -92,7 +93,7 @@ impl<F: Fabric> Communicator<F> {
             Ok(pattern) => pattern,
             Err(error) => return from_nobody(source, tag, error),
         };
-        protocol::receive_data(&mut *self.state()?, pattern, data)
+        protocol::receive_data(&mut self.state()?, pattern, data)
     }
 
     /// As [`sendrecv`](Self::sendrecv).
@@ -118,7 +119,7 @@ impl<F: Fabric> Communicator<F> {
                 return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| status);
             }
         };
-        protocol::send_receive_data(&mut *self.state()?, &route, out, pattern, data)
+        protocol::send_receive_data(&mut self.state()?, &route, out, pattern, data)
     }
 
     /// Sends the elements and receives others in their place (`MPI_Sendrecv_replace`).

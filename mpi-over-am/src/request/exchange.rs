@@ -10,6 +10,7 @@ use crate::buffer::{RecvData, SendData, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode};
 use crate::rank::Source;
 use crate::state::{State, is_over};
@@ -53,7 +54,7 @@ impl Exchange {
     }
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts a send and a receive as one operation (`MPI_Isendrecv`). Its status is that of the receive.
     ///
     /// # Errors

@@ -6,9 +6,10 @@ use super::id::RequestId;
 use super::slab::Phase;
 use crate::communicator::Communicator;
 use crate::error::{Error, ErrorClass, Result};
+use crate::policy::LockPolicy;
 use crate::status::Status;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A request for an operation of the program's own (`MPI_Grequest_start`): it is over when
     /// [`generalized_complete`](Self::generalized_complete) says so, and waited for as all others.
     ///

@@ -13,6 +13,7 @@ use crate::communicator::{Communicator, Space};
 use crate::early_message::EarlyMessage;
 use crate::error::{Error, Result};
 use crate::matching::{Envelope, Pattern};
+use crate::policy::LockPolicy;
 use crate::protocol;
 use crate::rank::Source;
 use crate::state::State;
@@ -48,7 +49,7 @@ impl MatchedMessages {
     }
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Takes the message that a receive from `source` with `tag` would take now, if there is one (`MPI_Improbe`). Makes
     /// progress.
     ///

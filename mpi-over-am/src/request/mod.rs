@@ -8,6 +8,7 @@ mod kept;
 mod matched;
 mod one;
 mod owned;
+mod parted;
 mod partitioned;
 mod persistent;
 mod schedule;
@@ -17,12 +18,12 @@ mod slab;
 
 pub(crate) use data::{from_nobody, to_nobody};
 pub use id::{RequestFacts, RequestId};
-pub(crate) use kept::part_len;
-pub use kept::{PartitionedReceive, PartitionedSend, Persistent};
+pub use kept::Persistent;
 pub(crate) use matched::MatchedMessages;
 pub use matched::MessageId;
 pub use owned::OwnedRequest;
-pub(crate) use partitioned::{Partitioned, abandon, drive, has_arrived};
+pub use parted::{ArrivedPart, OwnPart, PartitionedReceive, PartitionedSend};
+pub(crate) use partitioned::{Partitioned, abandon, drive};
 pub(crate) use persistent::Recipe;
 pub(crate) use schedule::{
     Schedule, Schedules, Step, abandon_schedule, check_len, drive_schedules, start_schedule,

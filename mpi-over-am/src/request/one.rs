@@ -8,34 +8,20 @@ use super::id::RequestId;
 use super::partitioned::{abandon, release};
 use super::slab::Phase;
 use crate::communicator::Communicator;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::policy::LockPolicy;
 use crate::protocol;
 use crate::state::State;
 use crate::status::Status;
+use crate::turn::Turn;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until the operation is over.
     ///
     /// # Errors
     /// Its own error; a request that does not exist; what progress reports, and then the operation is still under way.
     pub fn wait(&self, request: RequestId) -> Result<Status> {
-        let mut state = self.state()?;
-        if let Some(status) = state.handlers().requests.take_plain(request) {
-            return state.waited_for_nothing().map(|()| status);
-        }
-        state.handlers().requests.check(request)?;
-        if state.give_turn.is_none() {
-            state.wait_over(request)?;
-        } else {
-            drop(state);
-            self.wait_over_in_turns(request)?;
-            state = self.state_to_end().ok_or(Error::Nested)?;
-        }
-        let requests = &mut state.handlers().requests;
-        match requests.take_plain(request) {
-            Some(status) => Ok(status),
-            None => requests.take(request),
-        }
+        wait(&mut self.state()?, request)
     }
 
     /// Makes progress; the status if the operation is over, and then the request is gone.
@@ -43,19 +29,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn test(&self, request: RequestId) -> Result<Option<Status>> {
-        let mut state = self.state()?;
-        if let Some(status) = state.handlers().requests.take_plain(request) {
-            return state.waited_for_nothing().map(|()| Some(status));
-        }
-        state.handlers().requests.check(request)?;
-        if !state.is_over_after_progress(request)? {
-            return Ok(None);
-        }
-        let requests = &mut state.handlers().requests;
-        match requests.take_plain(request) {
-            Some(status) => Ok(Some(status)),
-            None => requests.take(request).map(Some),
-        }
+        test(&mut *self.state()?, request)
     }
 
     /// Withdraws an operation that has not met its other half (`MPI_Cancel`): it ends with
@@ -66,16 +40,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// A request that does not exist.
     pub fn cancel(&self, request: RequestId) -> Result<bool> {
-        let mut state = self.state()?;
-        state.handlers().requests.check(request)?;
-        match state.handlers().requests.phase(request) {
-            Phase::Posted => protocol::end(&mut state, request),
-            Phase::Moving if !state.handlers().requests.is_receive(request) => {
-                state.context.give_up(request.number());
-            }
-            _ => {}
-        }
-        Ok(state.handlers().requests.was_cancelled(request))
+        cancel(&mut *self.state()?, request)
     }
 
     /// Ends an operation that no request names any more, whatever its state: what has met no other half is withdrawn, and bytes in
@@ -95,24 +60,6 @@ impl<F: Fabric> Communicator<F> {
         }
     }
 
-    /// Ends an operation whose memory goes back to its owner: nothing uses it any more when this returns.
-    pub(crate) fn end_request(&self, request: RequestId) {
-        // If this fails the program ends, as it must: memory that is lent no longer would stay in use.
-        let mut state = self.state_to_end().expect("no call of this environment is under way where one ends");
-        protocol::end(&mut state, request);
-        // The caller gets the error that came first.
-        let _ = state.handlers().requests.take(request);
-    }
-
-    /// Takes the result of an operation that is over, also where another call has left an error.
-    ///
-    /// # Errors
-    /// Its own.
-    pub(crate) fn take_over(&self, request: RequestId) -> Result<Status> {
-        let mut state = self.state_to_end().ok_or(Error::Nested)?;
-        state.handlers().requests.take(request)
-    }
-
     /// Whether the operation may be under way: a persistent request is not before its start and after its wait.
     pub(crate) fn is_under_way(&self, request: RequestId) -> bool {
         self.state_to_end().is_none_or(|mut state| state.handlers().requests.is_active(request))
@@ -120,7 +67,7 @@ impl<F: Fabric> Communicator<F> {
 
     /// Lets go of a persistent request and of the memory of its operation, which keeps that while it is under way. Inside another
     /// call of the environment the memory is given up, since the operation may be under way.
-    pub(crate) fn free_with(&self, request: RequestId, memory: Box<dyn Any>) {
+    pub(crate) fn free_with(&self, request: RequestId, memory: Box<dyn Any + Send>) {
         match self.state_to_end() {
             Some(mut state) => {
                 state.handlers().requests.keep(request, memory);
@@ -140,6 +87,63 @@ impl<F: Fabric> Communicator<F> {
         free(&mut state, request);
         Ok(())
     }
+}
+
+/// See [`Communicator::wait`]. The result is taken in the turn in which the operation is over.
+///
+/// # Errors
+/// As there.
+#[inline]
+pub(super) fn wait<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    request: RequestId,
+) -> Result<Status> {
+    if let Some(status) = state.handlers().requests.take_plain(request) {
+        return state.waited_for_nothing().map(|()| status);
+    }
+    state.handlers().requests.check(request)?;
+    state.wait_over(request)?;
+    let requests = &mut state.handlers().requests;
+    match requests.take_plain(request) {
+        Some(status) => Ok(status),
+        None => requests.take(request),
+    }
+}
+
+/// See [`Communicator::test`].
+///
+/// # Errors
+/// As there.
+#[inline]
+pub(super) fn test<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<Option<Status>> {
+    if let Some(status) = state.handlers().requests.take_plain(request) {
+        return state.waited_for_nothing().map(|()| Some(status));
+    }
+    state.handlers().requests.check(request)?;
+    if !state.is_over_after_progress(request)? {
+        return Ok(None);
+    }
+    let requests = &mut state.handlers().requests;
+    match requests.take_plain(request) {
+        Some(status) => Ok(Some(status)),
+        None => requests.take(request).map(Some),
+    }
+}
+
+/// See [`Communicator::cancel`].
+///
+/// # Errors
+/// As there.
+pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<bool> {
+    state.handlers().requests.check(request)?;
+    match state.handlers().requests.phase(request) {
+        Phase::Posted => protocol::end(state, request),
+        Phase::Moving if !state.handlers().requests.is_receive(request) => {
+            state.context.give_up(request.number());
+        }
+        _ => {}
+    }
+    Ok(state.handlers().requests.was_cancelled(request))
 }
 
 /// Lets an operation go on without a wait.

@@ -17,6 +17,7 @@ use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode, Receive, Room, Route};
 use crate::rank::{PROC_NULL, Source};
 use crate::state::{State, is_over};
@@ -97,7 +98,7 @@ impl Channel {
     }
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A send of `partitions` parts of `count` elements each (`MPI_Psend_init`). `data` are all of them. To be
     /// [started](Self::start) for each round; it is over when all parts were marked by [`pready`](Self::pready) and have gone.
     ///
@@ -186,33 +187,7 @@ impl<F: Fabric> Communicator<F> {
     /// [`Error::Partition`]: no such part, a part that is ready already, a request that is no partitioned send under way; as a
     /// send.
     pub fn pready(&self, request: RequestId, partition: u64) -> Result<()> {
-        let mut state = self.state()?;
-        state.handlers().requests.check(request)?;
-        let is_under_way = state.handlers().requests.phase(request) == Phase::Parts;
-        let refused = |what, partitions| {
-            Err(Error::Partition { request: request.number(), partition, partitions, what })
-        };
-        let Some(Partitioned::Send(sending)) = state.handlers().partitioned.get_mut(&request.number()) else {
-            // A send to nobody has its partitions too, and there is nothing to be done for them.
-            let is_to_nobody = state.handlers().requests.is_to_nobody(request);
-            return if is_to_nobody { Ok(()) } else { refused("the request is no partitioned send", 0) };
-        };
-        let partitions = sending.channel.partitions;
-        let index = usize::try_from(partition).unwrap_or(usize::MAX);
-        match sending.ready.get(index) {
-            _ if !is_under_way => return refused("the request was not started", partitions),
-            None => return refused("there is no such partition", partitions),
-            Some(true) => return refused("it was marked before", partitions),
-            Some(false) => sending.ready[index] = true,
-        }
-        let route = with_tag(sending.route, sending.channel.tag(partition));
-        let first = (partition * sending.count).cast_signed();
-        let part = sending.data.part(first, sending.count);
-        let sent = protocol::start_send_data(&mut state, Mode::Standard, &route, &part, 0)?;
-        if let Some(Partitioned::Send(sending)) = state.handlers().partitioned.get_mut(&request.number()) {
-            sending.under_way.push(sent);
-        }
-        Ok(())
+        pready(&mut *self.state()?, request, partition)
     }
 
     /// Marks the parts `first` to `last`, both included (`MPI_Pready_range`).
@@ -236,21 +211,59 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// [`Error::Partition`]: no such part, a request that is no partitioned receive; what progress reports.
     pub fn parrived(&self, request: RequestId, partition: u64) -> Result<bool> {
-        let mut state = self.state()?;
-        state.handlers().requests.check(request)?;
-        state.take_in()?;
-        let refused = |what, partitions| {
-            Err(Error::Partition { request: request.number(), partition, partitions, what })
-        };
-        let is_from_nobody = state.handlers().requests.is_to_nobody(request);
-        match state.handlers().partitioned.get(&request.number()) {
-            Some(Partitioned::Receive(receiving)) if partition >= receiving.partitions => {
-                refused("there is no such partition", receiving.partitions)
-            }
-            Some(Partitioned::Receive(_)) => Ok(has_arrived(&mut state.context, request, partition)),
-            _ if is_from_nobody => Ok(true),
-            _ => refused("the request is no partitioned receive", 0),
+        parrived(&mut *self.state()?, request, partition)
+    }
+}
+
+/// See [`Communicator::pready`].
+///
+/// # Errors
+/// As there.
+pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partition: u64) -> Result<()> {
+    state.handlers().requests.check(request)?;
+    let is_under_way = state.handlers().requests.phase(request) == Phase::Parts;
+    let refused =
+        |what, partitions| Err(Error::Partition { request: request.number(), partition, partitions, what });
+    let Some(Partitioned::Send(sending)) = state.handlers().partitioned.get_mut(&request.number()) else {
+        // A send to nobody has its partitions too, and there is nothing to be done for them.
+        let is_to_nobody = state.handlers().requests.is_to_nobody(request);
+        return if is_to_nobody { Ok(()) } else { refused("the request is no partitioned send", 0) };
+    };
+    let partitions = sending.channel.partitions;
+    let index = usize::try_from(partition).unwrap_or(usize::MAX);
+    match sending.ready.get(index) {
+        _ if !is_under_way => return refused("the request was not started", partitions),
+        None => return refused("there is no such partition", partitions),
+        Some(true) => return refused("it was marked before", partitions),
+        Some(false) => sending.ready[index] = true,
+    }
+    let route = with_tag(sending.route, sending.channel.tag(partition));
+    let first = (partition * sending.count).cast_signed();
+    let part = sending.data.part(first, sending.count);
+    let sent = protocol::start_send_data(state, Mode::Standard, &route, &part, 0)?;
+    if let Some(Partitioned::Send(sending)) = state.handlers().partitioned.get_mut(&request.number()) {
+        sending.under_way.push(sent);
+    }
+    Ok(())
+}
+
+/// See [`Communicator::parrived`].
+///
+/// # Errors
+/// As there.
+pub(super) fn parrived<F: Fabric>(state: &mut State<F>, request: RequestId, partition: u64) -> Result<bool> {
+    state.handlers().requests.check(request)?;
+    state.take_in()?;
+    let refused =
+        |what, partitions| Err(Error::Partition { request: request.number(), partition, partitions, what });
+    let is_from_nobody = state.handlers().requests.is_to_nobody(request);
+    match state.handlers().partitioned.get(&request.number()) {
+        Some(Partitioned::Receive(receiving)) if partition >= receiving.partitions => {
+            refused("there is no such partition", receiving.partitions)
         }
+        Some(Partitioned::Receive(_)) => Ok(has_arrived(&mut state.context, request, partition)),
+        _ if is_from_nobody => Ok(true),
+        _ => refused("the request is no partitioned receive", 0),
     }
 }
 
@@ -471,4 +484,17 @@ fn check_count(call: &'static str, elements: u64, partitions: u64, count: u64) -
 
 fn with_tag(route: Route, tag: i32) -> Route {
     Route { envelope: Envelope::new(route.envelope.context_id(), route.envelope.source(), tag), ..route }
+}
+
+/// Elements of a part, of parts that are equally long.
+///
+/// # Errors
+/// [`Error::Count`]: they are not.
+pub(super) fn part_len(call: &'static str, len: usize, partitions: usize) -> Result<usize> {
+    let count = len.checked_div(partitions).unwrap_or(0);
+    if count * partitions == len {
+        Ok(count)
+    } else {
+        Err(Error::Count { call, given: len, expected: count * partitions })
+    }
 }

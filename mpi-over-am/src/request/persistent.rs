@@ -1,6 +1,6 @@
 //! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept to be started again and again.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 
@@ -12,6 +12,7 @@ use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::matching::Pattern;
+use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode, Route};
 use crate::rank::Source;
 use crate::state::State;
@@ -30,10 +31,10 @@ pub(crate) enum Recipe {
     /// Starts a round of a partitioned operation.
     Parts,
     /// Starts a schedule.
-    Schedule(Rc<Schedule>),
+    Schedule(Arc<Schedule>),
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A persistent send in any mode (`MPI_Send_init` and its like). The memory must keep its promise for every start.
     ///
     /// # Errors
@@ -73,13 +74,7 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// A request that is not persistent, or is under way; as the operation's own start. It is not under way then.
     pub fn start(&self, request: RequestId) -> Result<()> {
-        let mut state = self.state()?;
-        let recipe = state.handlers().requests.begin(request)?;
-        let started = start(&mut state, request, recipe);
-        if started.is_err() {
-            state.handlers().requests.forget(request);
-        }
-        started
+        start(&mut *self.state()?, request)
     }
 
     /// Starts them all (`MPI_Startall`).
@@ -91,7 +86,20 @@ impl<F: Fabric> Communicator<F> {
     }
 }
 
-fn start<F: Fabric>(state: &mut State<F>, request: RequestId, recipe: Recipe) -> Result<()> {
+/// See [`Communicator::start`].
+///
+/// # Errors
+/// As there.
+pub(super) fn start<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<()> {
+    let recipe = state.handlers().requests.begin(request)?;
+    let started = carry_out(state, request, recipe);
+    if started.is_err() {
+        state.handlers().requests.forget(request);
+    }
+    started
+}
+
+fn carry_out<F: Fabric>(state: &mut State<F>, request: RequestId, recipe: Recipe) -> Result<()> {
     match recipe {
         Recipe::Send { mode: Mode::Buffered, route, data } => {
             protocol::send_buffered_data(state, &route, &data)?;

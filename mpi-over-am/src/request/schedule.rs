@@ -5,7 +5,7 @@
 //! were started before are over; copies and reductions are done at once. A schedule owns the memory in which it works, and is
 //! a request as any other.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use am_core::Context;
 use am_core::fabric::Fabric;
@@ -50,7 +50,7 @@ pub(crate) struct Schedule {
 #[derive(Debug)]
 struct Running {
     request: RequestId,
-    schedule: Rc<Schedule>,
+    schedule: Arc<Schedule>,
     next: usize,
     pending: Vec<Pending>,
     failure: Option<Error>,
@@ -120,7 +120,7 @@ impl Drop for Running {
     /// Peers may still write to the memory of messages that are not over: it is given up, not freed.
     fn drop(&mut self) {
         if !self.pending.is_empty() {
-            std::mem::forget(Rc::clone(&self.schedule));
+            std::mem::forget(Arc::clone(&self.schedule));
         }
     }
 }
@@ -144,7 +144,7 @@ pub(crate) fn check_len(status: Status, expected: Option<u64>) -> Result<()> {
 /// Starts a schedule as a new request of a scope (0: none).
 pub(crate) fn start_schedule<F: Fabric>(
     state: &mut State<F>,
-    schedule: Rc<Schedule>,
+    schedule: Arc<Schedule>,
     scope: u32,
 ) -> RequestId {
     let request = state.handlers().requests.insert(false, scope);
@@ -153,7 +153,11 @@ pub(crate) fn start_schedule<F: Fabric>(
 }
 
 /// Starts a schedule for a request that is there.
-pub(crate) fn start_schedule_as<F: Fabric>(state: &mut State<F>, schedule: Rc<Schedule>, request: RequestId) {
+pub(crate) fn start_schedule_as<F: Fabric>(
+    state: &mut State<F>,
+    schedule: Arc<Schedule>,
+    request: RequestId,
+) {
     let running = Running { request, schedule, next: 0, pending: Vec::new(), failure: None };
     state.schedules.running.push(running);
     drive_schedules(state);
@@ -232,7 +236,7 @@ impl<F: Fabric> Driven<'_, F> {
     /// Carries out what can be; whether the operation is over.
     fn advance(&mut self) -> bool {
         let Self { state, running: Some(running) } = self else { return true };
-        let schedule = Rc::clone(&running.schedule);
+        let schedule = Arc::clone(&running.schedule);
         while running.failure.is_none() {
             let Some(step) = schedule.steps.get(running.next) else {
                 return running.can_go_on(&mut state.context);

@@ -1,6 +1,5 @@
 //! Non-blocking operations on borrowed buffers, inside a closure that waits: as `std::thread::scope` does.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 
 use am_core::fabric::Fabric;
@@ -14,6 +13,7 @@ use crate::buffer::{
 };
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
+use crate::policy::{Field, LockPolicy};
 use crate::protocol::{self, Mode, Receive, Room};
 use crate::rank::Source;
 use crate::status::Status;
@@ -25,11 +25,11 @@ use mpi_datatype::Datatype;
 /// `'scope` is the life of the operations: it begins before the closure runs and ends after the last operation is over, and a
 /// buffer must be borrowed for all of it. Both lifetimes are invariant, so that nobody can make `'scope` shorter.
 #[derive(Debug)]
-pub struct Scope<'scope, 'env: 'scope, F: Fabric> {
-    communicator: &'env Communicator<F>,
+pub struct Scope<'scope, 'env: 'scope, F: Fabric, L: LockPolicy> {
+    communicator: &'env Communicator<F, L>,
     number: u32,
     /// Requests that have not been waited for.
-    open: Cell<usize>,
+    open: L::Field<usize>,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
@@ -54,12 +54,38 @@ pub enum Tested<'scope> {
     Pending(Request<'scope>),
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Runs `body` with a scope for non-blocking operations, and returns when all of them are over.
     ///
     /// If `body` succeeds, what it has not waited for is waited for. If it fails or unwinds, messages that have not met their
     /// receive and receives that have not met their message are withdrawn, so that nothing waits for what may never come;
     /// bytes in motion are waited for. If it unwinds, the task is marked as failed as well, so that its peers see it.
+    ///
+    /// Threads that `body` starts, in a [`std::thread::scope`] of its own, may use the scope too, where the environment is for several:
+    ///
+    /// ```
+    /// # use mpi_over_am::Environment;
+    /// # fn main() -> mpi_over_am::Result<()> {
+    /// # let environment = Environment::init_threads()?;
+    /// # let world = environment.world();
+    /// # let (right, left) = ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
+    /// let (out, mut into) = ([world.rank(); 1000], [[0u32; 250]; 4]);
+    /// world.scope(|s| {
+    ///     std::thread::scope(|threads| {
+    ///         for ((part, room), tag) in out.chunks(250).zip(&mut into).zip(0..) {
+    ///             threads.spawn(move || -> mpi_over_am::Result<()> {
+    ///                 let arriving = s.irecv(room, left, tag)?;
+    ///                 let leaving = s.isend(part, right, tag)?;
+    ///                 s.wait_all([arriving, leaving]).map(|_| ())
+    ///             });
+    ///         }
+    ///     });
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(into, [[left; 250]; 4]);
+    /// # environment.finalize()
+    /// # }
+    /// ```
     ///
     /// A buffer must live longer than the scope, and is out of reach inside it:
     ///
@@ -84,15 +110,34 @@ impl<F: Fabric> Communicator<F> {
     /// # Ok(()) }
     /// ```
     ///
+    /// Nor may a thread that outlives the scope have it:
+    ///
+    /// ```compile_fail,E0521
+    /// # fn f(world: &mpi_over_am::Communicator<mpi_over_am::JobFabric, mpi_over_am::Threads>) -> mpi_over_am::Result<()> {
+    /// let mut buffer = [0u8; 8];
+    /// std::thread::scope(|threads| {
+    ///     world.scope(|s| {
+    ///         threads.spawn(|| s.irecv(&mut buffer, 0, 0).map(|_| ()));
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// What `body` returns; otherwise the first error of the operations that it has not waited for.
     pub fn scope<'env, R>(
         &'env self,
-        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, F>) -> Result<R>,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, F, L>) -> Result<R>,
     ) -> Result<R> {
         let number = self.state()?.next_scope();
-        let scope =
-            Scope { communicator: self, number, open: Cell::new(0), _scope: PhantomData, _env: PhantomData };
+        let scope = Scope {
+            communicator: self,
+            number,
+            open: L::Field::new(0),
+            _scope: PhantomData,
+            _env: PhantomData,
+        };
         let guard = Guard { communicator: self, number, open: &scope.open };
         let value = body(&scope)?;
         guard.wait_for_rest()?;
@@ -101,13 +146,13 @@ impl<F: Fabric> Communicator<F> {
 }
 
 /// Ends all operations of a scope, however it is left.
-struct Guard<'a, F: Fabric> {
-    communicator: &'a Communicator<F>,
+struct Guard<'a, F: Fabric, L: LockPolicy> {
+    communicator: &'a Communicator<F, L>,
     number: u32,
-    open: &'a Cell<usize>,
+    open: &'a L::Field<usize>,
 }
 
-impl<F: Fabric> Guard<'_, F> {
+impl<F: Fabric, L: LockPolicy> Guard<'_, F, L> {
     /// Waits for what has not been waited for. An error leaves the rest to the drop.
     fn wait_for_rest(&self) -> Result<()> {
         if self.open.get() == 0 {
@@ -125,7 +170,7 @@ impl<F: Fabric> Guard<'_, F> {
     }
 }
 
-impl<F: Fabric> Drop for Guard<'_, F> {
+impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
     fn drop(&mut self) {
         if self.open.get() == 0 {
             return;
@@ -147,7 +192,7 @@ impl<F: Fabric> Drop for Guard<'_, F> {
     }
 }
 
-impl<'scope, F: Fabric> Scope<'scope, '_, F> {
+impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Starts a send in standard mode (`MPI_Isend`).
     ///
     /// # Errors
@@ -187,7 +232,11 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         self.isend_in_mode(Mode::Ready, data, dest, tag)
     }
 
-    fn isend_in_mode<T: NoUninit>(
+    /// Starts a send in any mode (`MPI_Ibsend` and the others). In buffered mode it is over at once.
+    ///
+    /// # Errors
+    /// As for [`isend`](Self::isend), and as for the send of that mode.
+    pub fn isend_in_mode<T: NoUninit>(
         &'scope self,
         mode: Mode,
         data: &'scope [T],
@@ -198,8 +247,11 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
             Ok(route) => route,
             Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
         };
-        let mut state = self.communicator.state()?;
         let bytes = lend_bytes(self, data);
+        if mode == Mode::Buffered {
+            return self.isend_lent(mode, &SendData::from_bytes(bytes), dest, tag);
+        }
+        let mut state = self.communicator.state()?;
         let id = protocol::start_send(&mut state, mode, &route, bytes, self.number)?;
         Ok(self.opened(id))
     }
@@ -227,7 +279,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         Ok(self.opened(id))
     }
 
-    /// Starts a send, in any mode but the buffered one, of elements that a datatype picks from `memory`; see
+    /// Starts a send, in any mode, of elements that a datatype picks from `memory`; see
     /// [`Communicator::send_layout`].
     ///
     /// # Errors
@@ -294,6 +346,11 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
             Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
         };
         let mut state = self.communicator.state()?;
+        if mode == Mode::Buffered {
+            protocol::send_buffered_data(&mut state, &route, data)?;
+            drop(state);
+            return self.over(Status::EMPTY);
+        }
         let id = protocol::start_send_data(&mut state, mode, &route, data, self.number)?;
         Ok(self.opened(id))
     }
@@ -317,7 +374,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
     pub fn wait(&self, request: Request<'scope>) -> Result<Status> {
         let mut state = self.communicator.state()?;
         state.wait_over(request.id)?;
-        self.open.set(self.open.get() - 1);
+        self.open.with(|open| *open -= 1);
         state.handlers().requests.take(request.id)
     }
 
@@ -330,7 +387,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         if !state.is_over_after_progress(request.id)? {
             return Ok(Tested::Pending(request));
         }
-        self.open.set(self.open.get() - 1);
+        self.open.with(|open| *open -= 1);
         state.handlers().requests.take(request.id).map(Tested::Done)
     }
 
@@ -364,7 +421,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
         let mut state = self.communicator.state()?;
         let index = state.wait_any_over(requests.iter().map(|request| request.id))?;
         let request = requests.remove(index);
-        self.open.set(self.open.get() - 1);
+        self.open.with(|open| *open -= 1);
         state.handlers().requests.take(request.id).map(|status| Some((index, status)))
     }
 
@@ -379,7 +436,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
     }
 
     /// Where the operations go.
-    pub(crate) fn communicator(&self) -> &Communicator<F> {
+    pub(crate) fn communicator(&self) -> &Communicator<F, L> {
         self.communicator
     }
 
@@ -390,7 +447,7 @@ impl<'scope, F: Fabric> Scope<'scope, '_, F> {
 
     /// An operation was started for the scope.
     pub(crate) fn opened(&self, id: RequestId) -> Request<'scope> {
-        self.open.set(self.open.get() + 1);
+        self.open.with(|open| *open += 1);
         Request { id, _scope: PhantomData }
     }
 }

@@ -9,8 +9,10 @@ use super::id::{RequestFacts, RequestId};
 use super::slab::Phase;
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
+use crate::policy::LockPolicy;
 use crate::state::{State, do_chores, is_over};
 use crate::status::Status;
+use crate::turn::Turn;
 
 /// What [`Communicator::test_any`] finds.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub trait WaitList {
     fn ended(&mut self, place: usize, status: Status);
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until all are over (`MPI_Waitall`). `ended` gets each result, in the order of the requests.
     ///
     /// # Errors
@@ -53,7 +55,7 @@ impl<F: Fabric> Communicator<F> {
 
     /// Waits for the operations of a list one after the other, and ends them (`MPI_Waitall`), as long as they leave nothing but a
     /// status. Returns the first place with another request, which is neither waited for nor ended: one that has failed, is
-    /// persistent, or does not exist; where threads take turns, also one that is not over. The end of `places` if there is none.
+    /// persistent, or does not exist. The end of `places` if there is none.
     ///
     /// # Errors
     /// The place whose wait failed, and what progress reports; it is still under way.
@@ -70,7 +72,6 @@ impl<F: Fabric> Communicator<F> {
             let Some(request) = list.request(place) else { continue };
             let status = match state.handlers().requests.take_plain(request) {
                 Some(status) => status,
-                None if state.give_turn.is_some() => return Ok(place),
                 None => {
                     has_waited = true;
                     state.wait_over(request).map_err(|error| (place, error))?;
@@ -93,10 +94,10 @@ impl<F: Fabric> Communicator<F> {
     /// # Errors
     /// As for [`wait_all`](Self::wait_all).
     pub fn wait_any(&self, requests: &[RequestId]) -> Result<Option<(usize, Result<Status>)>> {
-        if !self.wait_for_one(requests)? {
+        let mut state = self.state()?;
+        if !wait_for_one(&mut state, requests)? {
             return Ok(None);
         }
-        let mut state = self.state_to_end().ok_or(Error::Nested)?;
         let found = requests.iter().position(|&request| is_active_and_over(&mut state, request));
         Ok(found.map(|index| (index, state.handlers().requests.take(requests[index]))))
     }
@@ -111,47 +112,11 @@ impl<F: Fabric> Communicator<F> {
         requests: &[RequestId],
         ended: impl FnMut(usize, Result<Status>),
     ) -> Result<Option<usize>> {
-        if !self.wait_for_one(requests)? {
+        let mut state = self.state()?;
+        if !wait_for_one(&mut state, requests)? {
             return Ok(None);
         }
-        let mut state = self.state_to_end().ok_or(Error::Nested)?;
         Ok(Some(end_those_over(&mut state, requests, ended)))
-    }
-
-    /// Waits until one of them is over; whether there is anything to wait for. A look costs nothing for an operation that has not
-    /// ended, however many there are.
-    fn wait_for_one(&self, requests: &[RequestId]) -> Result<bool> {
-        let mut state = self.state()?;
-        if !check(&mut state, requests)? {
-            return Ok(false);
-        }
-        if requests.iter().any(|&request| is_active_and_over(&mut state, request)) {
-            state.waited_for_nothing()?;
-            return Ok(true);
-        }
-        let table = &mut state.handlers().requests;
-        requests.iter().for_each(|&request| table.watch(request, true));
-        let mut seen = table.watched_ended();
-        let driven: Vec<_> =
-            requests.iter().copied().filter(|&request| table.phase(request) == Phase::Parts).collect();
-        drop(state);
-        let waited = self.wait_in_turns(|context| {
-            if context.handlers().has_chores {
-                do_chores(context);
-            }
-            driven.iter().for_each(|&request| {
-                is_over(context, request);
-            });
-            let table = &context.handlers().requests;
-            let is_new = table.watched_ended() != seen;
-            seen = table.watched_ended();
-            is_new && requests.iter().any(|&request| table.is_active(request) && table.is_over(request))
-        });
-        if let Some(mut state) = self.state_to_end() {
-            let table = &mut state.handlers().requests;
-            requests.iter().for_each(|&request| table.watch(request, false));
-        }
-        waited.map(|()| true)
     }
 
     /// Makes progress. If all are over, ends them and gives each result to `ended` (`MPI_Testall`); whether they are.
@@ -251,6 +216,41 @@ impl<F: Fabric> Communicator<F> {
     pub fn is_active(&self, request: RequestId) -> Result<bool> {
         check(&mut *self.state()?, &[request])
     }
+}
+
+/// Waits until one of them is over; whether there is anything to wait for. A look costs nothing for an operation that has not
+/// ended, however many there are.
+fn wait_for_one<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    requests: &[RequestId],
+) -> Result<bool> {
+    if !check(state, requests)? {
+        return Ok(false);
+    }
+    if requests.iter().any(|&request| is_active_and_over(state, request)) {
+        state.waited_for_nothing()?;
+        return Ok(true);
+    }
+    let table = &mut state.handlers().requests;
+    requests.iter().for_each(|&request| table.watch(request, true));
+    let mut seen = table.watched_ended();
+    let driven: Vec<_> =
+        requests.iter().copied().filter(|&request| table.phase(request) == Phase::Parts).collect();
+    let waited = state.wait_for(|context| {
+        if context.handlers().has_chores {
+            do_chores(context);
+        }
+        driven.iter().for_each(|&request| {
+            is_over(context, request);
+        });
+        let table = &context.handlers().requests;
+        let is_new = table.watched_ended() != seen;
+        seen = table.watched_ended();
+        is_new && requests.iter().any(|&request| table.is_active(request) && table.is_over(request))
+    });
+    let table = &mut state.handlers().requests;
+    requests.iter().for_each(|&request| table.watch(request, false));
+    waited.map(|()| true)
 }
 
 /// Whether there is anything to wait for.

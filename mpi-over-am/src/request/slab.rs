@@ -97,7 +97,7 @@ struct Cold {
     /// Bytes that the layout has room for; a sink takes any number.
     room: u64,
     /// Memory that belongs to the operation.
-    kept: Option<Box<dyn Any>>,
+    kept: Option<Box<dyn Any + Send>>,
     /// What a start does, if the request is persistent.
     recipe: Option<Recipe>,
 }
@@ -510,7 +510,10 @@ impl Requests {
     /// # Errors
     /// [`Error::UnknownRequest`].
     #[expect(clippy::type_complexity, reason = "the two halves of what a record holds, taken apart at once")]
-    pub(crate) fn take_kept(&mut self, id: RequestId) -> Result<(Result<Status>, Option<Box<dyn Any>>)> {
+    pub(crate) fn take_kept(
+        &mut self,
+        id: RequestId,
+    ) -> Result<(Result<Status>, Option<Box<dyn Any + Send>>)> {
         let (status, cold) = self.remove(id).ok_or_else(|| unknown(id))?;
         let Cold { failure, kept, .. } = cold.unwrap_or_default();
         Ok((failure.map_or(Ok(status), Err), kept))
@@ -552,7 +555,7 @@ impl Requests {
     }
 
     /// Gives memory to the operation. It is returned with the result. What has ended in its call needs none.
-    pub(crate) fn keep(&mut self, id: RequestId, memory: Box<dyn Any>) {
+    pub(crate) fn keep(&mut self, id: RequestId, memory: Box<dyn Any + Send>) {
         if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
             self.cold_of(id).kept = Some(memory);
         }

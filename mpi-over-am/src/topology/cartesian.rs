@@ -8,6 +8,7 @@ use super::Topology;
 use crate::communicator::{Communicator, PendingCommunicator};
 use crate::error::{Error, ErrorClass, Result};
 use crate::info::Info;
+use crate::policy::LockPolicy;
 
 /// A grid of tasks, row by row: the last dimension runs fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +137,7 @@ fn length(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator whose first tasks are a grid (`MPI_Cart_create`); `None` for the others, and for all if a size is 0, which is
     /// a grid of no task. Collective.
     ///
@@ -151,7 +152,7 @@ impl<F: Fabric> Communicator<F> {
         &self,
         dimensions: &[u32],
         periods: &[bool],
-    ) -> Result<Option<PendingCommunicator<F>>> {
+    ) -> Result<Option<PendingCommunicator<F, L>>> {
         if dimensions.len() == periods.len() && dimensions.contains(&0) {
             self.first_ranks("create_cartesian", 0)?;
             return Ok(None);

@@ -9,6 +9,7 @@ use crate::communicator::{Communicator, PendingCommunicator};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::info::Info;
+use crate::policy::LockPolicy;
 
 /// A graph that everybody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ impl DistributedGraph {
     }
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A communicator whose first tasks are a graph; `None` for the others (`MPI_Graph_create`). Collective; everybody gives the
     /// same.
     ///
@@ -142,7 +143,7 @@ impl<F: Fabric> Communicator<F> {
     }
 
     /// Starts a [`create_graph`](Self::create_graph).
-    pub(crate) fn start_graph(&self, index: &[u32], edges: &[u32]) -> Result<PendingCommunicator<F>> {
+    pub(crate) fn start_graph(&self, index: &[u32], edges: &[u32]) -> Result<PendingCommunicator<F, L>> {
         let graph = Graph::new(index, edges)?;
         let size = u32::try_from(index.len()).unwrap_or(u32::MAX);
         let group = self.first_ranks("create_graph", size)?;
@@ -190,7 +191,7 @@ impl<F: Fabric> Communicator<F> {
         (sources, source_weights): (&[u32], &Weights),
         (destinations, destination_weights): (&[u32], &Weights),
         info: &Info,
-    ) -> Result<PendingCommunicator<F>> {
+    ) -> Result<PendingCommunicator<F, L>> {
         source_weights.check(sources.len())?;
         destination_weights.check(destinations.len())?;
         self.check_neighbors(sources.iter().chain(destinations))?;
@@ -252,7 +253,11 @@ impl<F: Fabric> Communicator<F> {
     }
 
     /// Starts a [`create_distributed_graph`](Self::create_distributed_graph), when all have said what they have to say.
-    pub(crate) fn start_of_edges(&self, lists: &[Vec<u64>], info: &Info) -> Result<PendingCommunicator<F>> {
+    pub(crate) fn start_of_edges(
+        &self,
+        lists: &[Vec<u64>],
+        info: &Info,
+    ) -> Result<PendingCommunicator<F, L>> {
         let is_weighted = lists.iter().any(|list| list.last() == Some(&1));
         let edges = lists.iter().flat_map(|list| list.chunks_exact(2)).map(|edge| {
             let [source, destination] = [edge[0] >> 32, edge[0] & u64::from(u32::MAX)].map(narrow);
@@ -277,7 +282,7 @@ impl<F: Fabric> Communicator<F> {
         self.start_distributed(graph, info)
     }
 
-    fn start_distributed(&self, graph: DistributedGraph, info: &Info) -> Result<PendingCommunicator<F>> {
+    fn start_distributed(&self, graph: DistributedGraph, info: &Info) -> Result<PendingCommunicator<F, L>> {
         let group = self.first_ranks("create_distributed_graph", self.size())?;
         let topology = Topology::DistributedGraph(Arc::new(graph));
         self.start_with(group, Some(topology), info)

@@ -21,6 +21,7 @@ use crate::buffer::{Datum, RecvData, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::handlers::MpiHandlers;
 use crate::op::{Op, PredefinedOp};
+use crate::policy::LockPolicy;
 use crate::request::RequestId;
 use mpi_datatype::{Datatype, Kind, Predefined};
 
@@ -116,7 +117,7 @@ impl Update<'_> {
     }
 }
 
-impl<F: Fabric> Window<F> {
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Combines elements of a task's window with others, one by one (`MPI_Accumulate`). All are updated when this returns.
     ///
     /// # Errors
@@ -311,7 +312,7 @@ impl<F: Fabric> Window<F> {
         old: &mut [u8],
     ) -> Result<()> {
         let size = usize::try_from(width.bytes()).expect("8 at most");
-        let rmw = |to, operation| self.communicator.rmw_in_turns(to, width, operation);
+        let rmw = |to, operation| self.communicator.rmw(to, width, operation);
         let values = update.values.get(before..before + piece.len);
         if let (true, Some(how), Some(values)) =
             (old.is_empty() && piece.len > size, update.on_arrays(), values)
@@ -369,7 +370,7 @@ impl<F: Fabric> Window<F> {
         let own = u64::from(self.rank()) + 1;
         let mut expected = 0;
         // The task that updates needs no other one for it, and rings nobody when it is done.
-        self.communicator.try_in_turns(|| {
+        self.communicator.try_until(|| {
             let found = self.on_control(rank, UPDATING, AtomicOp::CompareSwap { expected, new: own })?;
             if found == expected {
                 return Ok(Some(()));

@@ -9,6 +9,7 @@ use am_core::fabric::Fabric;
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::info::Info;
+use crate::policy::LockPolicy;
 
 /// Where a part begins, if the parts need not lie side by side: no two tasks share a page.
 const PAGE_BYTES: u64 = 4096;
@@ -37,7 +38,10 @@ pub(crate) enum Step<'a> {
 }
 
 impl Step<'_> {
-    pub(crate) fn carry_out<F: Fabric>(self, communicator: &Communicator<F>) -> Result<Option<SharedMemory>> {
+    pub(crate) fn carry_out<F: Fabric, L: LockPolicy>(
+        self,
+        communicator: &Communicator<F, L>,
+    ) -> Result<Option<SharedMemory>> {
         let context = &mut communicator.state()?.context;
         match self {
             Self::Make(len) => return Ok(context.share(len)?),

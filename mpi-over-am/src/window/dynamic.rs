@@ -4,6 +4,8 @@
 //! The directory has a version, odd while it changes. A task that uses the window reads the version of the target, and the
 //! directory again if that is a new one.
 
+use std::sync::Arc;
+
 use am_core::buffer::{Access, Exposed, Grant, RemoteAddress};
 use am_core::fabric::Fabric;
 
@@ -11,6 +13,7 @@ use super::transfer::Piece;
 use super::{Flavor, Window};
 use crate::buffer::WindowMemory;
 use crate::error::{Error, ErrorClass, Result};
+use crate::policy::{Field, LockPolicy};
 
 /// Pieces of memory that may be attached at once.
 const ENTRIES_MAX: usize = 1024;
@@ -38,7 +41,7 @@ pub(super) struct Attached {
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     version: u64,
-    entries: Vec<Entry>,
+    entries: Arc<[Entry]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +51,7 @@ struct Entry {
     grant: Grant,
 }
 
-impl<F: Fabric> Window<F> {
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Opens memory to the others (`MPI_Win_attach`): its address, which they use as displacement.
     ///
     /// # Errors
@@ -58,7 +61,8 @@ impl<F: Fabric> Window<F> {
         self.check_dynamic(CALL)?;
         let WindowMemory(memory) = memory.into();
         let (at, len) = (memory.as_ptr().addr() as u64, memory.len() as u64);
-        let mut attached = self.attached.borrow_mut();
+        let mut state = self.communicator.state()?;
+        self.attached.with(|attached| {
         if len == 0 || attached.len() == ENTRIES_MAX {
             let what = "a piece has 1 byte or more, and at most 1024 pieces are attached at once; the value is its length";
             let len = i64::try_from(len).unwrap_or(i64::MAX);
@@ -74,10 +78,11 @@ impl<F: Fabric> Window<F> {
                 i64::try_from(at).unwrap_or(i64::MAX),
             ));
         }
-        let memory = self.communicator.state()?.context.expose(memory, Access::READ_WRITE)?;
+        let memory = state.context.expose(memory, Access::READ_WRITE)?;
         attached.push(Attached { at, len, memory });
-        self.publish(&attached)?;
+        self.publish(attached)?;
         Ok(at)
+        })
     }
 
     /// Closes memory that begins at this address, and gives it back (`MPI_Win_detach`).
@@ -87,15 +92,17 @@ impl<F: Fabric> Window<F> {
     pub fn detach(&self, at: u64) -> Result<am_core::buffer::JobBuffer> {
         const CALL: &str = "Window::detach";
         self.check_dynamic(CALL)?;
-        let mut attached = self.attached.borrow_mut();
-        let place = attached.iter().position(|piece| piece.at == at).ok_or_else(|| {
-            let what = "no piece that is attached begins at this address";
-            Error::refused(ErrorClass::RmaAttach, CALL, what, i64::try_from(at).unwrap_or(i64::MAX))
+        let mut state = self.communicator.state()?;
+        let piece = self.attached.with(|attached| {
+            let place = attached.iter().position(|piece| piece.at == at).ok_or_else(|| {
+                let what = "no piece that is attached begins at this address";
+                Error::refused(ErrorClass::RmaAttach, CALL, what, i64::try_from(at).unwrap_or(i64::MAX))
+            })?;
+            let piece = attached.remove(place);
+            self.publish(attached)?;
+            Ok::<_, Error>(piece)
         })?;
-        let piece = attached.remove(place);
-        self.publish(&attached)?;
-        drop(attached);
-        Ok(self.communicator.state()?.context.unexpose(piece.memory)?)
+        Ok(state.context.unexpose(piece.memory)?)
     }
 
     fn check_dynamic(&self, call: &'static str) -> Result<()> {
@@ -141,14 +148,14 @@ impl<F: Fabric> Window<F> {
     ) -> Result<()> {
         self.refresh(rank)?;
         let control = self.peers[rank as usize].control;
-        let directory = &self.directories.borrow()[rank as usize];
-        let outside = || Error::NotAttached { rank, address, len, pieces: directory.entries.len() as u64 };
+        let entries = self.directories.with(|known| Arc::clone(&known[rank as usize].entries));
+        let outside = || Error::NotAttached { rank, address, len, pieces: entries.len() as u64 };
         let mut at = u64::try_from(address).map_err(|_| outside())?;
         let end = at.checked_add(len).ok_or_else(outside)?;
         loop {
             let holds = |entry: &&Entry| at.checked_sub(entry.at).is_some_and(|offset| offset < entry.len);
             // Nothing is anywhere behind what is attached, too.
-            let Some(entry) = directory.entries.iter().find(holds) else {
+            let Some(entry) = entries.iter().find(holds) else {
                 return if len == 0 { Ok(()) } else { Err(outside()) };
             };
             let offset = at - entry.at;
@@ -167,7 +174,7 @@ impl<F: Fabric> Window<F> {
             let mut head = [0; 2];
             self.read_control(rank, VERSION, &mut head)?;
             let [version, count] = head;
-            if version == self.directories.borrow()[rank as usize].version {
+            if version == self.directories.with(|known| known[rank as usize].version) {
                 return Ok(());
             }
             let count = usize::try_from(count).unwrap_or(usize::MAX).min(ENTRIES_MAX);
@@ -179,7 +186,7 @@ impl<F: Fabric> Window<F> {
             self.read_control(rank, VERSION, &mut again)?;
             if version.is_multiple_of(2) && again[0] == version {
                 let entries = words.chunks_exact(ENTRY_WORDS).map(entry).collect();
-                self.directories.borrow_mut()[rank as usize] = Directory { version, entries };
+                self.directories.with(|known| known[rank as usize] = Directory { version, entries });
                 return Ok(());
             }
             std::thread::yield_now();

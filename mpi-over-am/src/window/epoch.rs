@@ -8,6 +8,7 @@ use super::{Batch, Lock, Window};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::notes::{self, Key};
+use crate::policy::{Field, LockPolicy};
 
 /// What the program promises about an epoch (MPI 5.0 section 12.5.5). Promises are joined by `|`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +148,7 @@ const POSTED: i32 = -2;
 /// A note that a task has done all it wanted.
 const COMPLETED: i32 = -3;
 
-impl<F: Fabric> Window<F> {
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Ends an epoch and begins another, for all tasks (`MPI_Win_fence`). Collective: what was done before is in place everywhere.
     ///
     /// # Errors
@@ -155,7 +156,7 @@ impl<F: Fabric> Window<F> {
     pub fn fence(&self, promise: Assertion) -> Result<()> {
         self.check_fence(promise)?;
         self.flush_puts()?;
-        self.communicator.barrier_in_turns()?;
+        self.communicator.barrier()?;
         self.end_fence(promise);
         Ok(())
     }
@@ -164,12 +165,12 @@ impl<F: Fabric> Window<F> {
     pub(crate) fn check_fence(&self, promise: Assertion) -> Result<()> {
         let known = Assertion::NO_STORE | Assertion::NO_PUT | Assertion::NO_PRECEDE | Assertion::NO_SUCCEED;
         promise.only("Window::fence", known)?;
-        self.epochs.borrow().check_closed("Window::fence", 0)
+        self.epochs.with(|epochs| epochs.check_closed("Window::fence", 0))
     }
 
     /// The end of [`fence`](Self::fence), when all have come.
     pub(crate) fn end_fence(&self, promise: Assertion) {
-        self.epochs.borrow_mut().fenced = !promise.has(Assertion::NO_SUCCEED);
+        self.epochs.with(|epochs| epochs.fenced = !promise.has(Assertion::NO_SUCCEED));
     }
 
     /// Opens this task's part to the tasks of a group, until [`wait`](Self::wait) (`MPI_Win_post`).
@@ -179,13 +180,13 @@ impl<F: Fabric> Window<F> {
     pub fn post(&self, group: &Group, promise: Assertion) -> Result<()> {
         promise.only("Window::post", Assertion::NO_CHECK | Assertion::NO_STORE | Assertion::NO_PUT)?;
         let ranks = self.ranks_of("Window::post", group)?;
-        if self.epochs.borrow().posted.is_some() {
+        if self.epochs.with(|epochs| epochs.posted.is_some()) {
             return Err(refused("Window::post", "this task's part is open already", i64::from(self.rank())));
         }
         if !promise.has(Assertion::NO_CHECK) {
             self.send_notes(POSTED, &ranks)?;
         }
-        self.epochs.borrow_mut().posted = Some(ranks);
+        self.epochs.with(|epochs| epochs.posted = Some(ranks));
         Ok(())
     }
 
@@ -205,24 +206,27 @@ impl<F: Fabric> Window<F> {
         promise.only("Window::start", Assertion::NO_CHECK)?;
         let ranks = self.ranks_of("Window::start", group)?;
         let notes = if promise.has(Assertion::NO_CHECK) { Vec::new() } else { self.keys(POSTED, &ranks)? };
-        let mut epochs = self.epochs.borrow_mut();
-        let is_open = epochs.started.is_some()
-            || epochs.is_starting
-            || epochs.locked_all.is_some()
-            || !epochs.locks.is_empty();
+        let is_open = self.epochs.with(|epochs| {
+            let is_open = epochs.started.is_some()
+                || epochs.is_starting
+                || epochs.locked_all.is_some()
+                || !epochs.locks.is_empty();
+            epochs.is_starting |= !is_open;
+            is_open
+        });
         if is_open {
             return Err(refused("Window::start", "another epoch is open", i64::from(self.rank())));
         }
-        epochs.is_starting = true;
         Ok((ranks, notes))
     }
 
     /// The end of [`start`](Self::start); without ranks, it has failed.
     pub(crate) fn end_start(&self, ranks: Option<Vec<u32>>) {
-        let mut epochs = self.epochs.borrow_mut();
-        epochs.is_starting = false;
-        epochs.fenced &= ranks.is_none();
-        epochs.started = ranks;
+        self.epochs.with(|epochs| {
+            epochs.is_starting = false;
+            epochs.fenced &= ranks.is_none();
+            epochs.started = ranks;
+        });
     }
 
     /// Ends what [`start`](Self::start) began: all is in place at the targets (`MPI_Win_complete`).
@@ -237,7 +241,7 @@ impl<F: Fabric> Window<F> {
 
     /// The beginning of [`complete`](Self::complete): the ranks that were started.
     pub(crate) fn begin_complete(&self) -> Result<Vec<u32>> {
-        let started = self.epochs.borrow_mut().started.take();
+        let started = self.epochs.with(|epochs| epochs.started.take());
         started.ok_or_else(|| refused("Window::complete", "nothing was started", i64::from(self.rank())))
     }
 
@@ -257,7 +261,7 @@ impl<F: Fabric> Window<F> {
 
     /// The beginning of [`wait`](Self::wait): the notes that are to be waited for.
     pub(crate) fn begin_wait(&self) -> Result<Vec<Key>> {
-        let posted = self.epochs.borrow_mut().posted.take();
+        let posted = self.epochs.with(|epochs| epochs.posted.take());
         let ranks =
             posted.ok_or_else(|| refused("Window::wait", "nothing was posted", i64::from(self.rank())))?;
         self.keys(COMPLETED, &ranks)
@@ -268,13 +272,21 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// It is not open; what progress reports.
     pub fn test(&self) -> Result<bool> {
-        let mut epochs = self.epochs.borrow_mut();
-        let Some(ranks) = &mut epochs.posted else {
+        let Some(mut ranks) = self.epochs.with(|epochs| epochs.posted.take()) else {
             return Err(refused("Window::test", "nothing was posted", i64::from(self.rank())));
         };
+        let looked = self.look_for_notes(COMPLETED, &mut ranks);
+        if !matches!(looked, Ok(true)) {
+            self.epochs.with(|epochs| epochs.posted = Some(ranks));
+        }
+        looked
+    }
+
+    /// Makes progress, and takes the ranks out whose note has come; whether all have.
+    fn look_for_notes(&self, tag: i32, ranks: &mut Vec<u32>) -> Result<bool> {
         let is_over = self.communicator.state()?.look(|state| {
             let mut known = Ok(());
-            ranks.retain(|&rank| match self.key(COMPLETED, rank) {
+            ranks.retain(|&rank| match self.key(tag, rank) {
                 Ok(key) => state.handlers().notes.take(key).is_none(),
                 Err(error) => {
                     known = Err(error);
@@ -283,9 +295,6 @@ impl<F: Fabric> Window<F> {
             });
             known.map(|()| ranks.is_empty().then_some(()))
         })?;
-        if is_over.is_some() {
-            epochs.posted = None;
-        }
         Ok(is_over.is_some())
     }
 
@@ -305,7 +314,7 @@ impl<F: Fabric> Window<F> {
 
     fn receive_notes(&self, notes: Vec<Key>) -> Result<()> {
         notes.into_iter().try_for_each(|key| {
-            self.communicator.wait_in_turns(|context| context.handlers_mut().notes.take(key).is_some())
+            self.communicator.wait_until(|context| context.handlers_mut().notes.take(key).is_some())
         })
     }
 
@@ -325,11 +334,14 @@ impl<F: Fabric> Window<F> {
 
     /// Waits until all puts are in place that were begun before.
     pub(super) fn flush_puts(&self) -> Result<()> {
-        if self.puts.are_placed(&self.communicator.state()?.context) {
+        let state = self.communicator.state()?;
+        let are_placed = self.puts.with(|puts| puts.are_placed(&state.context));
+        drop(state);
+        if are_placed {
             return Ok(());
         }
         let batches = self.close_puts()?;
-        self.communicator.wait_in_turns(|context| batches.iter().all(|batch| batch.is_placed(context)))
+        self.communicator.wait_until(|context| batches.iter().all(|batch| batch.is_placed(context)))
     }
 
     /// The puts that a flush waits for, in turns with threads that go on to put.
@@ -337,6 +349,7 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// Too many counters.
     pub(crate) fn close_puts(&self) -> Result<Vec<Batch>> {
-        self.puts.close(&mut self.communicator.state()?.context)
+        let mut state = self.communicator.state()?;
+        self.puts.with(|puts| puts.close(&mut state.context))
     }
 }

@@ -9,6 +9,7 @@ use am_core::fabric::{AtomicOp, Fabric, Width};
 use super::epoch::{Held, refused};
 use super::{Assertion, LockQueue, LockRequest, Window};
 use crate::error::{Error, Result};
+use crate::policy::{Field, LockPolicy};
 use crate::rank::PROC_NULL;
 
 /// How a window is locked.
@@ -20,7 +21,7 @@ pub enum Lock {
     Exclusive,
 }
 
-impl<F: Fabric> Window<F> {
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Begins to use the window of `rank` (`MPI_Win_lock`). Waits until no lock is in the way; locks are granted in the order in which
     /// tasks ask for them, and those that share one together. What a task that has died held or waited for is no lock any more.
     ///
@@ -40,20 +41,20 @@ impl<F: Fabric> Window<F> {
             return Ok(());
         }
         self.check_rank(rank)?;
-        let mut epochs = self.epochs.borrow_mut();
-        epochs.begin_lock("Window::lock", rank)?;
-        epochs.locks.insert(rank, Held::Awaited);
-        Ok(())
+        self.epochs.with(|epochs| {
+            epochs.begin_lock("Window::lock", rank)?;
+            epochs.locks.insert(rank, Held::Awaited);
+            Ok(())
+        })
     }
 
     /// The end of [`lock`](Self::lock): what was taken, if it was.
     pub(crate) fn end_lock(&self, rank: u32, taken: Option<(Lock, Assertion)>) {
-        let mut epochs = self.epochs.borrow_mut();
-        match taken {
+        self.epochs.with(|epochs| match taken {
             _ if rank == PROC_NULL => {}
             None => drop(epochs.locks.remove(&rank)),
             Some((lock, promise)) => drop(epochs.locks.insert(rank, held(lock, promise))),
-        }
+        });
     }
 
     /// Ends the use of the window of `rank`: all is in place there (`MPI_Win_unlock`).
@@ -72,12 +73,13 @@ impl<F: Fabric> Window<F> {
             return Ok(None);
         }
         self.check_rank(rank)?;
-        let mut epochs = self.epochs.borrow_mut();
-        let held = epochs.locks.get(&rank).copied().and_then(taken);
-        let held =
-            held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
-        epochs.locks.remove(&rank);
-        Ok(held)
+        self.epochs.with(|epochs| {
+            let held = epochs.locks.get(&rank).copied().and_then(taken);
+            let held =
+                held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
+            epochs.locks.remove(&rank);
+            Ok(held)
+        })
     }
 
     /// Begins to use all windows, with others (`MPI_Win_lock_all`).
@@ -94,16 +96,18 @@ impl<F: Fabric> Window<F> {
     /// The beginning of [`lock_all`](Self::lock_all): the ranks whose locks are to be taken, shared.
     pub(crate) fn begin_lock_all(&self, promise: Assertion) -> Result<Range<u32>> {
         promise.only("Window::lock_all", Assertion::NO_CHECK)?;
-        let mut epochs = self.epochs.borrow_mut();
-        epochs.check_no_lock("Window::lock_all")?;
-        epochs.begin_lock("Window::lock_all", PROC_NULL)?;
-        epochs.locked_all = Some(Held::Awaited);
+        self.epochs.with(|epochs| {
+            epochs.check_no_lock("Window::lock_all")?;
+            epochs.begin_lock("Window::lock_all", PROC_NULL)?;
+            epochs.locked_all = Some(Held::Awaited);
+            Ok::<_, Error>(())
+        })?;
         Ok(0..if promise.has(Assertion::NO_CHECK) { 0 } else { self.communicator.size() })
     }
 
     /// The end of [`lock_all`](Self::lock_all), with the promise that it was given; without one, it has failed.
     pub(crate) fn end_lock_all(&self, promise: Option<Assertion>) {
-        self.epochs.borrow_mut().locked_all = promise.map(|promise| held(Lock::Shared, promise));
+        self.epochs.with(|epochs| epochs.locked_all = promise.map(|promise| held(Lock::Shared, promise)));
     }
 
     /// Ends the use of all windows: all is in place there (`MPI_Win_unlock_all`).
@@ -118,11 +122,13 @@ impl<F: Fabric> Window<F> {
 
     /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks are to be given back.
     pub(crate) fn begin_unlock_all(&self) -> Result<Range<u32>> {
-        let mut epochs = self.epochs.borrow_mut();
-        let held = epochs.locked_all.and_then(taken);
+        let held = self.epochs.with(|epochs| {
+            let held = epochs.locked_all.and_then(taken);
+            epochs.locked_all = epochs.locked_all.filter(|_| held.is_none());
+            held
+        });
         let held =
             held.ok_or_else(|| refused("Window::unlock_all", "nothing is locked", i64::from(self.rank())))?;
-        epochs.locked_all = None;
         Ok(0..if held.is_some() { self.communicator.size() } else { 0 })
     }
 
@@ -141,7 +147,7 @@ impl<F: Fabric> Window<F> {
     /// Refuses a flush of a rank, or of all, that is not locked.
     pub(crate) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
         rank.map_or(Ok(()), |rank| self.check_rank(rank))?;
-        self.epochs.borrow().check_locked("Window::flush", rank)
+        self.epochs.with(|epochs| epochs.check_locked("Window::flush", rank))
     }
 
     /// Waits until all that was put is in place (`MPI_Win_flush_all`).
@@ -162,7 +168,7 @@ impl<F: Fabric> Window<F> {
             return Ok(());
         }
         self.check_rank(rank)?;
-        self.epochs.borrow().check_locked("Window::flush_local", Some(rank))
+        self.epochs.with(|epochs| epochs.check_locked("Window::flush_local", Some(rank)))
     }
 
     /// The origin's memory is free again (`MPI_Win_flush_local_all`): so it is when each call returns.
@@ -170,7 +176,7 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// Nothing is locked.
     pub fn flush_local_all(&self) -> Result<()> {
-        self.epochs.borrow().check_locked("Window::flush_local_all", None)
+        self.epochs.with(|epochs| epochs.check_locked("Window::flush_local_all", None))
     }
 
     /// Makes this task's own loads and stores and those of others agree (`MPI_Win_sync`). Makes progress.
@@ -178,7 +184,7 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// Nothing is locked; what progress reports.
     pub fn sync(&self) -> Result<()> {
-        self.epochs.borrow().check_locked("Window::sync", None)?;
+        self.epochs.with(|epochs| epochs.check_locked("Window::sync", None))?;
         // Ordering: pairs with the same fence of the task on the other side of a flag; both copies of the window are one.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         self.communicator.state()?.take_in()
@@ -191,7 +197,7 @@ impl<F: Fabric> Window<F> {
 
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
         let mut request = self.request_lock(lock, rank)?;
-        let waited = self.communicator.wait_in_turns(|context| request.look(context));
+        let waited = self.communicator.wait_until(|context| request.look(context));
         self.end_request(request, waited)
     }
 
@@ -220,7 +226,7 @@ impl<F: Fabric> Window<F> {
     /// An atomic operation on a word of a task's control memory. Makes progress.
     pub(super) fn on_control(&self, rank: u32, offset: u64, operation: AtomicOp) -> Result<u64> {
         let at = self.peers[rank as usize].control.plus(offset);
-        self.communicator.rmw_in_turns(at, Width::Bits64, operation)
+        self.communicator.rmw(at, Width::Bits64, operation)
     }
 }
 

@@ -9,13 +9,14 @@ mod common_memory;
 mod dynamic;
 mod epoch;
 mod lock;
+mod owned;
 mod puts;
 mod queue;
 mod shared;
 mod transfer;
 
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use am_core::buffer::{Access, Exposed, JobBuffer, RemoteAddress};
 use am_core::counter::Counter;
@@ -31,21 +32,20 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
+use crate::policy::{Field, LockPolicy, OneThread};
 use crate::remote::{from_words, to_words};
 
 pub use accumulate::Number;
-pub(crate) use common_memory::{CommonMemory, Step};
+use common_memory::CommonMemory;
 pub use epoch::Assertion;
 use epoch::Epochs;
 pub use lock::Lock;
-pub(crate) use lock::needs_lock;
 pub(crate) use puts::Batch;
 use puts::Puts;
 use queue::LockQueue;
 pub(crate) use queue::LockRequest;
 pub use shared::SharedWindow;
 pub use transfer::TargetData;
-pub(crate) use transfer::{Started, end_started, packed};
 
 use common_memory::Part;
 use dynamic::{Attached, Directory};
@@ -67,27 +67,27 @@ pub enum Flavor {
 ///
 /// The separate and the public copy of the memory are one (`MPI_WIN_UNIFIED`).
 #[derive(Debug)]
-pub struct Window<F: Fabric = JobFabric> {
-    communicator: Communicator<F>,
+pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
+    communicator: Communicator<F, L>,
     flavor: Flavor,
     memory: Option<Exposed>,
     /// The memory of all parts, if this task has mapped it.
     common: Option<CommonMemory>,
     /// Where the memory begins, for the layer above.
-    base: *mut u8,
+    base: AtomicPtr<u8>,
     control: Exposed,
     peers: Vec<Peer>,
     /// Its tasks, by rank.
     endpoints: Arc<[Endpoint]>,
-    puts: Puts,
-    epochs: RefCell<Epochs>,
-    attached: RefCell<Vec<Attached>>,
-    directories: RefCell<Vec<Directory>>,
-    handle: Cell<u64>,
-    name: RefCell<String>,
-    info: RefCell<Info>,
-    error_handler: RefCell<ErrorHandler>,
-    attributes: RefCell<Attributes>,
+    puts: L::Field<Puts>,
+    epochs: L::Field<Epochs>,
+    attached: L::Field<Vec<Attached>>,
+    directories: L::Field<Vec<Directory>>,
+    handle: L::Field<u64>,
+    name: L::Field<String>,
+    info: L::Field<Info>,
+    error_handler: L::Field<ErrorHandler>,
+    attributes: L::Field<Attributes>,
 }
 
 /// What is known of a task's part of the window.
@@ -110,7 +110,7 @@ const CONTROL_BYTES: usize = 16;
 /// Memory for an allocated part, even for one of no byte.
 const MEMORY_BYTES_MIN: usize = 8;
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A window on memory that each task gives (`MPI_Win_create`), with displacements in units of `unit` bytes. Collective. The
     /// memory comes back with [`Window::free`].
     ///
@@ -121,7 +121,7 @@ impl<F: Fabric> Communicator<F> {
         memory: impl Into<WindowMemory>,
         unit: u32,
         info: &Info,
-    ) -> Result<Window<F>> {
+    ) -> Result<Window<F, L>> {
         let memory: Sized = memory.into().into();
         Window::new(self, Flavor::Created, |_| Ok(Some(memory)), unit, info)
     }
@@ -131,7 +131,7 @@ impl<F: Fabric> Communicator<F> {
     ///
     /// # Errors
     /// As for [`create_window`](Self::create_window); the job's memory is used up.
-    pub fn allocate_window(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F>> {
+    pub fn allocate_window(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F, L>> {
         Window::new(self, Flavor::Allocated, |own| Sized::alloc(own, bytes).map(Some), unit, info)
     }
 
@@ -140,7 +140,7 @@ impl<F: Fabric> Communicator<F> {
     ///
     /// # Errors
     /// As for [`create_window`](Self::create_window).
-    pub fn create_dynamic_window(&self, info: &Info) -> Result<Window<F>> {
+    pub fn create_dynamic_window(&self, info: &Info) -> Result<Window<F, L>> {
         Window::new(self, Flavor::Dynamic, |_| Ok(None), 1, info)
     }
 }
@@ -159,7 +159,10 @@ impl Sized {
     ///
     /// # Errors
     /// The job's memory is used up.
-    pub(crate) fn alloc<F: Fabric>(communicator: &Communicator<F>, bytes: usize) -> Result<Self> {
+    pub(crate) fn alloc<F: Fabric, L: LockPolicy>(
+        communicator: &Communicator<F, L>,
+        bytes: usize,
+    ) -> Result<Self> {
         let memory = communicator.state()?.context.alloc(bytes.max(MEMORY_BYTES_MIN))?;
         Ok(Self::Own { memory, bytes })
     }
@@ -173,7 +176,7 @@ impl From<WindowMemory> for Sized {
 }
 
 /// Refuses what no window can have.
-pub(crate) fn check_new<F: Fabric>(parent: &Communicator<F>, unit: u32) -> Result<()> {
+pub(crate) fn check_new<F: Fabric, L: LockPolicy>(parent: &Communicator<F, L>, unit: u32) -> Result<()> {
     let (class, what) = if unit == 0 {
         (ErrorClass::Displacement, "the unit of displacements is 1 byte or more")
     } else if parent.is_inter() {
@@ -186,8 +189,8 @@ pub(crate) fn check_new<F: Fabric>(parent: &Communicator<F>, unit: u32) -> Resul
 
 /// A window that does not know the parts of the other tasks yet.
 #[derive(Debug)]
-pub(crate) struct NewWindow<F: Fabric> {
-    communicator: Communicator<F>,
+pub(crate) struct NewWindow<F: Fabric, L: LockPolicy> {
+    communicator: Communicator<F, L>,
     flavor: Flavor,
     memory: Option<Exposed>,
     common: Option<CommonMemory>,
@@ -199,13 +202,13 @@ pub(crate) struct NewWindow<F: Fabric> {
     own: Vec<u64>,
 }
 
-impl<F: Fabric> NewWindow<F> {
+impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
     /// This task's part, on a communicator of the window's own.
     ///
     /// # Errors
     /// The job's memory is used up; too many regions.
     pub(crate) fn begin(
-        communicator: Communicator<F>,
+        communicator: Communicator<F, L>,
         flavor: Flavor,
         memory: Option<Sized>,
         unit: u32,
@@ -246,18 +249,7 @@ impl<F: Fabric> NewWindow<F> {
         Ok(Self { communicator, flavor, memory: exposed, common, base, control, placed, info, own })
     }
 
-    /// This task's words, at their place among those of all, which are 0: to be combined by "or".
-    pub(crate) fn words(&self) -> Vec<u64> {
-        self.communicator.placed_words(&self.own)
-    }
-
-    /// The window, when the words have been combined.
-    pub(crate) fn end_with(self, words: &[u64]) -> Window<F> {
-        let each = self.own.len();
-        self.end(words.chunks(each))
-    }
-
-    fn end<'a>(self, words: impl Iterator<Item = &'a [u64]>) -> Window<F> {
+    fn end<'a>(self, words: impl Iterator<Item = &'a [u64]>) -> Window<F, L> {
         let peer = |words: &[u64]| Peer {
             data: from_words([words[0], words[1], words[2]]),
             control: from_words([words[3], words[4], words[5]]),
@@ -273,19 +265,19 @@ impl<F: Fabric> NewWindow<F> {
             flavor: self.flavor,
             memory: self.memory,
             common: self.common,
-            base: self.base,
+            base: AtomicPtr::new(self.base),
             control: self.control,
             peers,
             endpoints,
-            puts: Puts::new(self.placed),
-            epochs: RefCell::default(),
-            attached: RefCell::default(),
-            directories: RefCell::new(directories),
-            handle: Cell::new(0),
-            name: RefCell::default(),
-            info: RefCell::new(self.info),
-            error_handler: RefCell::default(),
-            attributes: RefCell::default(),
+            puts: L::Field::new(Puts::new(self.placed)),
+            epochs: L::Field::new(Epochs::default()),
+            attached: L::Field::new(Vec::new()),
+            directories: L::Field::new(directories),
+            handle: L::Field::new(0),
+            name: L::Field::new(String::new()),
+            info: L::Field::new(self.info),
+            error_handler: L::Field::new(ErrorHandler::default()),
+            attributes: L::Field::new(Attributes::default()),
         }
     }
 }
@@ -295,11 +287,11 @@ fn control_bytes(flavor: Flavor) -> usize {
     if flavor == Flavor::Dynamic { dynamic::CONTROL_BYTES } else { CONTROL_BYTES }
 }
 
-impl<F: Fabric> Window<F> {
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
     fn new(
-        parent: &Communicator<F>,
+        parent: &Communicator<F, L>,
         flavor: Flavor,
-        memory: impl FnOnce(&Communicator<F>) -> Result<Option<Sized>>,
+        memory: impl FnOnce(&Communicator<F, L>) -> Result<Option<Sized>>,
         unit: u32,
         info: &Info,
     ) -> Result<Self> {
@@ -345,7 +337,8 @@ impl<F: Fabric> Window<F> {
     /// for a part of no byte.
     #[must_use]
     pub fn base(&self) -> *mut u8 {
-        self.base
+        // Ordering: it is never changed. It is an atomic since pointers are no numbers that threads share.
+        self.base.load(Ordering::Relaxed)
     }
 
     /// Where this task has mapped the part of a rank, how many bytes that has, and its unit; `None` if this task cannot load and store
@@ -358,15 +351,10 @@ impl<F: Fabric> Window<F> {
         let Peer { size, unit, .. } = self.peers[rank as usize];
         let base = match &self.common {
             Some(common) => common.base_of(common.parts[rank as usize]),
-            None if rank == self.rank() => self.base,
+            None if rank == self.rank() => self.base(),
             None => return Ok(None),
         };
         Ok(Some((base, size, unit)))
-    }
-
-    /// Its tasks among themselves.
-    pub(crate) fn communicator(&self) -> &Communicator<F> {
-        &self.communicator
     }
 
     fn own(&self) -> Peer {
@@ -413,25 +401,26 @@ impl<F: Fabric> Window<F> {
         let deleted = self.begin_free();
         self.check_free()?;
         self.flush_puts()?;
-        self.communicator.barrier_in_turns()?;
+        self.communicator.barrier()?;
         let memory = self.end_free()?;
         deleted.map(|()| memory)
     }
 
     /// Refuses to end the window while an epoch is open.
     pub(crate) fn check_free(&self) -> Result<()> {
-        self.epochs.borrow().check_closed("Window::free", self.handle.get())
+        let handle = self.handle.get();
+        self.epochs.with(|epochs| epochs.check_closed("Window::free", handle))
     }
 
     /// The last step of [`free`](Self::free), when all tasks have come.
     pub(crate) fn end_free(self) -> Result<Option<JobBuffer>> {
         let mut state = self.communicator.state()?;
         state.context.unexpose(self.control)?;
-        for attached in self.attached.into_inner() {
+        for attached in self.attached.replace(Vec::new()) {
             state.context.unexpose(attached.memory)?;
         }
         let memory = self.memory.map(|memory| state.context.unexpose(memory)).transpose()?;
-        self.puts.remove(&mut state.context);
+        self.puts.with(|puts| puts.remove(&mut state.context));
         let Some(common) = self.common else { return Ok(memory) };
         state.context.unshare(common.memory);
         Ok(None)
@@ -444,11 +433,11 @@ impl<F: Fabric> Window<F> {
     /// An epoch is open; a callback's own, which does not keep the other attributes from going.
     pub fn begin_free(&self) -> Result<()> {
         self.check_free()?;
-        let deletions = self.attributes.borrow().deletions();
+        let deletions = self.attributes.with(|attributes| attributes.deletions());
         let mut result = Ok(());
         for deletion in deletions {
             result = result.and(deletion.run(self.handle()));
-            self.attributes.borrow_mut().remove(deletion.keyval());
+            self.attributes.with(|attributes| attributes.remove(deletion.keyval()));
         }
         result
     }
@@ -456,23 +445,23 @@ impl<F: Fabric> Window<F> {
     /// Its name; empty if it has none (`MPI_Win_get_name`).
     #[must_use]
     pub fn name(&self) -> String {
-        self.name.borrow().clone()
+        self.name.get()
     }
 
     /// Gives it a name, for people to read (`MPI_Win_set_name`).
     pub fn set_name(&self, name: &str) {
-        name.clone_into(&mut self.name.borrow_mut());
+        self.name.set(name.to_owned());
     }
 
     /// The hints that it has (`MPI_Win_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
-        self.info.borrow().clone()
+        self.info.get()
     }
 
     /// Gives hints (`MPI_Win_set_info`): they are kept, and nothing depends on them so far.
     pub fn set_info(&self, info: &Info) {
-        info.clone_into(&mut self.info.borrow_mut());
+        self.info.set(info.clone());
     }
 
     /// The number under which the layer above knows it: callbacks get it. 0 at first.
@@ -489,12 +478,12 @@ impl<F: Fabric> Window<F> {
     /// The error handler (`MPI_Win_get_errhandler`).
     #[must_use]
     pub fn error_handler(&self) -> ErrorHandler {
-        self.error_handler.borrow().clone()
+        self.error_handler.get()
     }
 
     /// Sets the error handler (`MPI_Win_set_errhandler`).
     pub fn set_error_handler(&self, handler: ErrorHandler) {
-        *self.error_handler.borrow_mut() = handler;
+        self.error_handler.set(handler);
     }
 
     /// Runs the error handler if a call has failed (`MPI_Win_call_errhandler`); see [`Communicator::handled`].
@@ -510,7 +499,7 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// A keyval for another kind of object.
     pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
-        self.attributes.borrow().get(ObjectKind::Window, keyval)
+        self.attributes.with(|attributes| attributes.get(ObjectKind::Window, keyval))
     }
 
     /// Gives an attribute a value (`MPI_Win_set_attr`); the delete callback runs for an older one.
@@ -518,9 +507,9 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
-        let older = self.attributes.borrow().deletion(keyval);
+        let older = self.attributes.with(|attributes| attributes.deletion(keyval));
         older.map_or(Ok(()), |older| older.run(self.handle()))?;
-        self.attributes.borrow_mut().set(ObjectKind::Window, keyval, value)
+        self.attributes.with(|attributes| attributes.set(ObjectKind::Window, keyval, value))
     }
 
     /// Deletes an attribute, after its callback (`MPI_Win_delete_attr`).
@@ -528,13 +517,13 @@ impl<F: Fabric> Window<F> {
     /// # Errors
     /// There is no such attribute; the callback's own, and then it stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
-        let deletion = self.attributes.borrow().deletion(keyval).ok_or_else(|| {
+        let deletion = self.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
             let what = "the window has no attribute with this keyval";
             let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
             Error::refused(ErrorClass::Keyval, "Window::delete_attribute", what, number)
         })?;
         deletion.run(self.handle())?;
-        self.attributes.borrow_mut().remove(keyval);
+        self.attributes.with(|attributes| attributes.remove(keyval));
         Ok(())
     }
 }

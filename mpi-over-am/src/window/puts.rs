@@ -1,7 +1,5 @@
 //! Which puts of a window are in place.
 
-use std::cell::{Cell, RefCell};
-
 use am_core::Context;
 use am_core::counter::Counter;
 use am_core::fabric::Fabric;
@@ -29,58 +27,57 @@ impl Batch {
 #[derive(Debug)]
 pub(super) struct Puts {
     /// The batch of those that come.
-    open: Cell<Batch>,
+    open: Batch,
     /// Those that a thread has waited for, or still waits for.
-    closed: RefCell<Vec<Batch>>,
+    closed: Vec<Batch>,
 }
 
 impl Puts {
     pub(super) fn new(placed: Counter) -> Self {
-        Self { open: Cell::new(Batch { placed, puts: 0 }), closed: RefCell::default() }
+        Self { open: Batch { placed, puts: 0 }, closed: Vec::new() }
     }
 
     /// What the next put bumps.
     #[inline]
     pub(super) fn counter(&self) -> Counter {
-        self.open.get().placed
+        self.open.placed
     }
 
     /// A put was begun.
     #[inline]
-    pub(super) fn add(&self) {
-        let Batch { placed, puts } = self.open.get();
-        self.open.set(Batch { placed, puts: puts + 1 });
+    pub(super) fn add(&mut self) {
+        self.open.puts += 1;
     }
 
     /// Whether all are in place.
     pub(super) fn are_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
-        self.open.get().is_placed(context)
-            && self.closed.borrow().iter().all(|batch| batch.is_placed(context))
+        self.open.is_placed(context) && self.closed.iter().all(|batch| batch.is_placed(context))
     }
 
     /// Those that are not in place, in batches that get no more.
     ///
     /// # Errors
     /// Too many counters.
-    pub(super) fn close<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<Vec<Batch>> {
-        let mut closed = self.closed.borrow_mut();
-        closed.retain(|batch| {
+    pub(super) fn close<F: Fabric, H: HandlerSet>(
+        &mut self,
+        context: &mut Context<F, H>,
+    ) -> Result<Vec<Batch>> {
+        self.closed.retain(|batch| {
             let is_placed = batch.is_placed(context);
             if is_placed {
                 context.remove_counter(batch.placed);
             }
             !is_placed
         });
-        let open = self.open.get();
-        if !open.is_placed(context) {
-            self.open.set(Batch { placed: context.counter()?, puts: 0 });
-            closed.push(open);
+        if !self.open.is_placed(context) {
+            let next = Batch { placed: context.counter()?, puts: 0 };
+            self.closed.push(std::mem::replace(&mut self.open, next));
         }
-        Ok(closed.clone())
+        Ok(self.closed.clone())
     }
 
     pub(super) fn remove<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) {
         context.remove_counter(self.counter());
-        self.closed.borrow().iter().for_each(|batch| context.remove_counter(batch.placed));
+        self.closed.iter().for_each(|batch| context.remove_counter(batch.placed));
     }
 }

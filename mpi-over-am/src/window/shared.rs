@@ -15,6 +15,7 @@ use crate::environment::JobFabric;
 use crate::error::{Error, ErrorClass, Result};
 use crate::info::Info;
 use crate::op::PredefinedOp;
+use crate::policy::{LockPolicy, OneThread};
 
 /// Elements of each task of a communicator that all of them load and store (`MPI_Win_allocate_shared`).
 ///
@@ -22,18 +23,22 @@ use crate::op::PredefinedOp;
 /// [`sync`](Self::sync) on both sides. Two tasks that store to one element at the same time leave either's bytes, or a mixture of
 /// them; [updates](Self::update) of one element come one after the other.
 #[derive(Debug)]
-pub struct SharedWindow<T, F: Fabric = JobFabric> {
-    window: Window<F>,
+pub struct SharedWindow<T, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
+    window: Window<F, L>,
     _elements: PhantomData<fn() -> T>,
 }
 
-impl<F: Fabric> Communicator<F> {
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A window on `count` new elements of this task, each of them zero bytes. Tasks may have different numbers of elements.
     /// Collective.
     ///
     /// # Errors
     /// Elements of no byte; an inter-communicator; the job's memory is used up; the death of a task.
-    pub fn allocate_shared_window<T: Datum>(&self, count: usize, info: &Info) -> Result<SharedWindow<T, F>> {
+    pub fn allocate_shared_window<T: Datum>(
+        &self,
+        count: usize,
+        info: &Info,
+    ) -> Result<SharedWindow<T, F, L>> {
         let too_large = || Error::TooLarge { call: "allocate_shared_window" };
         let bytes = count.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
         let unit = u32::try_from(size_of::<T>()).map_err(|_| too_large())?;
@@ -49,7 +54,7 @@ impl<F: Fabric> Communicator<F> {
     ///
     /// # Errors
     /// As for [`create_window`](Self::create_window); the memory cannot be made or mapped.
-    pub fn allocate_shared_bytes(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F>> {
+    pub fn allocate_shared_bytes(&self, bytes: usize, unit: u32, info: &Info) -> Result<Window<F, L>> {
         let memory = |own: &Self| {
             let gather = |words: &[u64]| own.gather_words(words);
             let agreed = CommonMemory::agree((bytes, own.rank(), info), gather, |step| step.carry_out(own))?;
@@ -59,7 +64,7 @@ impl<F: Fabric> Communicator<F> {
     }
 }
 
-impl<F: Fabric> Window<F> {
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Refuses elements of different sizes.
     pub(crate) fn check_units(&self) -> Result<()> {
         let unit = self.unit();
@@ -80,7 +85,7 @@ impl<F: Fabric> Window<F> {
     }
 }
 
-impl<T: Datum, F: Fabric> SharedWindow<T, F> {
+impl<T: Datum, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
     /// Elements of a rank (`MPI_Win_shared_query`).
     ///
     /// # Errors
@@ -91,7 +96,7 @@ impl<T: Datum, F: Fabric> SharedWindow<T, F> {
 
     /// The window, for its group, name, attributes and the calls of untyped windows: it is locked for all (`MPI_Win_lock_all`).
     #[must_use]
-    pub fn window(&self) -> &Window<F> {
+    pub fn window(&self) -> &Window<F, L> {
         &self.window
     }
 
@@ -150,7 +155,7 @@ impl<T: Datum, F: Fabric> SharedWindow<T, F> {
     /// The death of a task.
     pub fn barrier(&self) -> Result<()> {
         self.sync()?;
-        self.window.communicator.barrier_in_turns()?;
+        self.window.communicator.barrier()?;
         self.window.sync()
     }
 
@@ -172,7 +177,7 @@ impl<T: Datum, F: Fabric> SharedWindow<T, F> {
     }
 }
 
-impl<T: Number, F: Fabric> SharedWindow<T, F> {
+impl<T: Number, F: Fabric, L: LockPolicy> SharedWindow<T, F, L> {
     /// Makes an element what it and `operand` come to, and returns what it was (`MPI_Fetch_and_op`). No other update comes between.
     ///
     /// # Errors

@@ -8,10 +8,12 @@ use am_core::{Context, PutOptions};
 use bytemuck::{AnyBitPattern, NoUninit};
 use smallvec::SmallVec;
 
-use super::{Flavor, Window};
+use super::{Flavor, Puts, Window};
 use crate::buffer::{self, RecvData, SendData};
+use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::policy::{Field, LockPolicy};
 use crate::protocol;
 use crate::rank::PROC_NULL;
 use crate::request::RequestId;
@@ -65,7 +67,7 @@ impl Visit for Collected {
     }
 }
 
-impl<F: Fabric> Window<F> {
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// Copies elements to a task's window (`MPI_Put`). The origin's memory is free when this returns; the elements are in place
     /// after the epoch, or a flush.
     ///
@@ -74,7 +76,7 @@ impl<F: Fabric> Window<F> {
     /// target's elements have; the death of a task.
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
         let Some(pieces) = self.pieces("Window::put", origin.packed_len(), target)? else { return Ok(()) };
-        if self.communicator.takes_turns()? {
+        if L::takes_turns() {
             return match origin.as_bytes() {
                 Some(bytes) => self.put_pieces(bytes, &pieces),
                 None => self.put_slice(&packed(origin)?, &pieces),
@@ -84,9 +86,12 @@ impl<F: Fabric> Window<F> {
         let put = |state: &mut State<F>, mut bytes: &[u8]| {
             for &Piece { to, len, .. } in &pieces {
                 let (piece, rest) = bytes.split_at(len);
-                let options = PutOptions { completion: Some(self.puts.counter()), ..PutOptions::default() };
+                let options = PutOptions {
+                    completion: Some(self.puts.with(|puts| puts.counter())),
+                    ..PutOptions::default()
+                };
                 state.context.put(to, piece, options)?;
-                self.puts.add();
+                self.puts.with(Puts::add);
                 bytes = rest;
             }
             Ok(())
@@ -207,12 +212,12 @@ impl<F: Fabric> Window<F> {
         let mut offset = 0;
         for &Piece { to, len, .. } in pieces {
             let part = bytes.part(offset, len).expect("the lengths were compared");
-            let placed = self.puts.counter();
+            let placed = self.puts.with(|puts| puts.counter());
             let options = PutOptions { completion: Some(placed), ..PutOptions::default() };
             start(&mut state, started, Some(placed), |context, request| {
                 buffer::put(context, to, part, options, request)
             })?;
-            self.puts.add();
+            self.puts.with(Puts::add);
             offset += len;
         }
         Ok(())
@@ -279,24 +284,18 @@ impl<F: Fabric> Window<F> {
         buffer::lend_to_receive(into, |into| self.get_pieces(into, pieces))
     }
 
-    /// Starts puts or gets and waits for them; nothing uses their memory any more when this returns.
+    /// Starts puts or gets and waits for them; nothing uses their memory any more when this returns, or unwinds.
     fn transfer(&self, start: impl FnOnce(&mut Vec<Started>) -> Result<()>) -> Result<()> {
-        let mut under_way = Vec::new();
-        let mut result = start(&mut under_way);
-        for started in under_way {
-            if result.is_ok() {
-                result = self.communicator.wait_over_in_turns(started.request);
-            }
-            // If this fails the program ends, as it must: memory that is lent no longer would stay in use.
-            let state = self.communicator.state_to_end();
-            let mut state = state.expect("no call of this environment is under way where one ends");
-            if result.is_err() {
-                protocol::end(&mut state, started.request);
-            }
-            let ended = end_started(&mut state, started);
-            result = result.and(ended);
+        let mut under_way = UnderWay { communicator: &self.communicator, started: Vec::new() };
+        start(&mut under_way.started)?;
+        while let Some(&next) = under_way.started.last() {
+            // Not by `state`: what another call has left must not keep this one from its result.
+            let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
+            state.wait_over(next.request)?;
+            under_way.started.pop();
+            end_started(&mut state, next)?;
         }
-        result
+        Ok(())
     }
 
     /// The pieces that elements of a window are, after all checks; `None` where there is nothing to do.
@@ -310,7 +309,7 @@ impl<F: Fabric> Window<F> {
             return Ok(None);
         }
         self.check_rank(target.rank)?;
-        self.epochs.borrow().check_access(call, target.rank)?;
+        self.epochs.with(|epochs| epochs.check_access(call, target.rank))?;
         let wanted = target.datatype.packed_len(target.count)?;
         if wanted != len {
             let [given, expected] = [len, wanted].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
@@ -384,6 +383,26 @@ pub(crate) struct Started {
     pub(crate) request: RequestId,
     /// What would be bumped by its success, if it is a put.
     placed: Option<Counter>,
+}
+
+/// Puts and gets that are under way in the caller's memory.
+struct UnderWay<'a, F: Fabric, L: LockPolicy> {
+    communicator: &'a Communicator<F, L>,
+    started: Vec<Started>,
+}
+
+impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
+    /// After a failure: nothing may use the memory when the call returns.
+    fn drop(&mut self) {
+        for started in self.started.drain(..) {
+            // If this fails the program ends, as it must: memory that is lent no longer would stay in use.
+            let state = self.communicator.state_to_end();
+            let mut state = state.expect("no call of this environment is under way where one ends");
+            protocol::end(&mut state, started.request);
+            // The caller gets the error that came first.
+            let _ = end_started(&mut state, started);
+        }
+    }
 }
 
 /// Starts a put or get as a request, which is in `started` unless it is over.

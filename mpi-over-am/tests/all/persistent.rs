@@ -89,7 +89,7 @@ fn partitions_go_in_any_order_and_arrive_one_by_one() {
         let mut random = Random::new(77);
         for (parts, of_receiver, len) in [(1, 1, 24), (8, 8, 64), (6, 4, 1200), (4, 12, 24_000), (3, 3, 0)] {
             if world.rank() == 0 {
-                let mut send = world.psend_init(vec![0u8; len], parts, 1, 3).unwrap();
+                let send = world.psend_init(vec![0u8; len], parts, 1, 3).unwrap();
                 for round in 0..4 {
                     send.start().unwrap();
                     let data = pattern(round, len);
@@ -120,7 +120,7 @@ fn partitions_go_in_any_order_and_arrive_one_by_one() {
                             let part_len = len / of_receiver;
                             match receive.arrived(part).unwrap() {
                                 Some(got) => {
-                                    assert_eq!(got, &data[part * part_len..][..part_len], "round {round}");
+                                    assert_eq!(got[..], data[part * part_len..][..part_len], "round {round}");
                                     false
                                 }
                                 None => true,
@@ -144,7 +144,7 @@ fn a_round_goes_on_while_something_else_is_waited_for() {
     everywhere(2, |_, world| {
         let other = 1 - world.rank();
         for len in [16, 4000, 40_000] {
-            let mut send = world.psend_init(vec![world.rank(); len], 4, other, 3).unwrap();
+            let send = world.psend_init(vec![world.rank(); len], 4, other, 3).unwrap();
             let mut receive = world.precv_init(vec![9u32; len], 2, other, 3).unwrap();
             receive.start().unwrap();
             send.start().unwrap();
@@ -193,7 +193,7 @@ fn a_partitioned_receive_of_another_length_says_so() {
             let _never_started = world.psend_init(vec![0u8; 12], 3, 1, 1).unwrap();
             world.barrier().unwrap();
         } else {
-            let mut receive = world.precv_init(vec![0u8; 8], 2, 0, 1).unwrap();
+            let receive = world.precv_init(vec![0u8; 8], 2, 0, 1).unwrap();
             receive.start().unwrap();
             let error = receive.wait().unwrap_err();
             assert!(matches!(error, Error::Truncated { sent: 12, room: 8, tag: 1, .. }), "{error}");
@@ -280,8 +280,8 @@ fn nobody_takes_everything_and_sends_nothing() {
             .unwrap();
         let mut send = world.send_init(Mode::Standard, vec![1u8; 9], PROC_NULL, 0).unwrap();
         let mut receive = world.recv_init(vec![1u8; 9], PROC_NULL, 0).unwrap();
-        let mut parts = world.psend_init(vec![1u8; 9], 3, PROC_NULL, 0).unwrap();
-        let mut no_parts = world.precv_init(vec![1u8; 9], 3, PROC_NULL, 0).unwrap();
+        let parts = world.psend_init(vec![1u8; 9], 3, PROC_NULL, 0).unwrap();
+        let no_parts = world.precv_init(vec![1u8; 9], 3, PROC_NULL, 0).unwrap();
         for _ in 0..2 {
             send.start().unwrap();
             receive.start().unwrap();

@@ -9,19 +9,19 @@ use am_core::testing::loopback::{Config, Loopback, network};
 use am_core::testing::watchdog::Watchdog;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{
-    Equivalence, Error, ErrorClass, Info, Mode, PROC_NULL, Placement, Settings, Source, SplitType, Tag,
-    ThreadLevel, op,
+    Equivalence, Error, ErrorClass, Info, Mode, OneThread, OwnedRequest, PROC_NULL, Placement, Settings,
+    Source, SplitType, Tag, ThreadLevel, Threads, op,
 };
 
-pub(crate) type SharedEnvironment = mpi_over_am::SharedEnvironment<Loopback>;
-pub(crate) type SharedCommunicator = mpi_over_am::SharedCommunicator<Loopback>;
-pub(crate) type Environment = mpi_over_am::Environment<Loopback>;
+pub(crate) type Environment<L = OneThread> = mpi_over_am::Environment<Loopback, L>;
+pub(crate) type Communicator<L = OneThread> = mpi_over_am::Communicator<Loopback, L>;
+pub(crate) type Window<L = OneThread> = mpi_over_am::window::Window<Loopback, L>;
 
 /// Runs a job whose tasks up to `shared` have an environment for many threads, and the others one for a single thread.
 pub(crate) fn job(
     config: Config,
     shared: u32,
-    many: impl Fn(&SharedEnvironment) + Sync,
+    many: impl Fn(&Environment<Threads>) + Sync,
     single: impl Fn(&Environment) + Sync,
 ) {
     let _watchdog = Watchdog::new(format!("{config:?}"), Duration::from_secs(120));
@@ -31,11 +31,12 @@ pub(crate) fn job(
             let (many, single) = (&many, &single);
             tasks.spawn(move || {
                 if number < shared {
-                    let environment = SharedEnvironment::with_fabric(fabric, &Settings::default()).unwrap();
+                    let environment =
+                        Environment::<Threads>::on_fabric(fabric, &Settings::default()).unwrap();
                     many(&environment);
+                    let world = environment.world();
                     environment.finalize().unwrap();
-                    assert!(matches!(environment.finalize(), Err(Error::Finalized)));
-                    assert!(matches!(environment.world().unwrap().barrier(), Err(Error::Finalized)));
+                    assert!(matches!(world.barrier(), Err(Error::Finalized)));
                 } else {
                     let environment = Environment::with_fabric(fabric, &Settings::default()).unwrap();
                     single(&environment);
@@ -54,7 +55,7 @@ pub(crate) const THREADS: u32 = 4;
 const MESSAGES: u64 = 60;
 
 /// Each thread talks with the thread of its number in the next task, by messages of many lengths.
-fn talk(world: &SharedCommunicator, thread: u32) {
+fn talk(world: &Communicator<Threads>, thread: u32) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let tag = i32::try_from(thread).unwrap();
@@ -91,7 +92,7 @@ fn threads_talk_at_the_same_time() {
             3,
             |environment| {
                 assert_eq!(environment.thread_level(), ThreadLevel::Multiple);
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 std::thread::scope(|threads| {
                     for thread in 0..THREADS {
                         let world = world.clone();
@@ -112,8 +113,8 @@ fn a_thread_that_waits_holds_nobody_up() {
             config,
             2,
             |environment| {
-                let alone = environment.alone().unwrap();
-                let world = environment.world().unwrap();
+                let alone = environment.alone();
+                let world = environment.world();
                 std::thread::scope(|threads| {
                     let waiting = alone.clone();
                     threads.spawn(move || {
@@ -238,7 +239,7 @@ fn tasks_of_many_threads_and_of_one_meet_in_collectives() {
                 config,
                 shared,
                 |environment| {
-                    let world = environment.world().unwrap();
+                    let world = environment.world();
                     collectives!(&world);
                     collectives!(&world.dup().unwrap());
                     splits!(&world);
@@ -261,7 +262,7 @@ fn each_thread_has_collectives_in_a_duplicate_of_its_own() {
             config,
             3,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
                 std::thread::scope(|threads| {
                     for communicator in &own {
@@ -280,7 +281,7 @@ fn wrong_arguments_are_refused_and_end_nothing_else() {
         Config::new(1),
         1,
         |environment| {
-            let world = environment.world().unwrap();
+            let world = environment.world();
             let class = |result: Result<(), Error>| result.unwrap_err().class();
             assert_eq!(class(world.send(&[0u8], 1, 0)), ErrorClass::Rank);
             assert_eq!(class(world.send(&[0u8], 0, -5)), ErrorClass::Tag);
@@ -313,7 +314,7 @@ fn a_thread_makes_progress_while_the_program_computes() {
             config,
             2,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 assert!(!environment.has_progress_thread());
                 if world.rank() == 0 {
                     environment.set_progress_thread(true).unwrap();
@@ -346,8 +347,8 @@ fn threads_split_communicators_while_others_wait() {
             config,
             3,
             |environment| {
-                let own: Vec<_> = (0..THREADS).map(|_| environment.world().unwrap().dup().unwrap()).collect();
-                let alone = environment.alone().unwrap();
+                let own: Vec<_> = (0..THREADS).map(|_| environment.world().dup().unwrap()).collect();
+                let alone = environment.alone();
                 std::thread::scope(|threads| {
                     // A thread whose message comes when all the others are through.
                     let waiting = alone.clone();
@@ -388,7 +389,7 @@ fn every_mode_and_every_way_to_receive() {
             config,
             2,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 let (rank, other) = (world.rank(), 1 - world.rank());
                 assert!(matches!(world.bsend(&[0u8], other, 0), Err(Error::NoBuffer { .. })));
                 environment.attach_buffer(vec![0; 400_000]).unwrap();
@@ -429,7 +430,7 @@ fn every_mode_and_every_way_to_receive() {
                 assert!(matches!(never.wait().unwrap().1, Err(Error::Cancelled)));
                 let out = world.isend_owned(vec![rank; 3], other, 78).unwrap();
                 let into = world.irecv_owned(vec![0; 3], other, 78).unwrap();
-                let both = mpi_over_am::SharedRequest::wait_all([out, into]).unwrap();
+                let both = OwnedRequest::wait_all([out, into]).unwrap();
                 assert_eq!((&both[0].0, &both[1].0), (&vec![rank; 3], &vec![other; 3]));
                 // At the edge of a grid there is nobody.
                 let status = world.sendrecv((&[1u64], PROC_NULL, 1), (&mut got, PROC_NULL, 1)).unwrap();
@@ -453,7 +454,7 @@ fn every_mode_and_every_way_to_receive() {
 }
 
 /// Messages of each mode, short and long, to this thread's fellow in the other task.
-fn modes(world: &SharedCommunicator, tag: i32) {
+fn modes(world: &Communicator<Threads>, tag: i32) {
     let other = 1 - world.rank();
     for len in [0, 1, 500, 10_000] {
         // The receive of the ready mode is there before the other side is told so.
@@ -495,7 +496,7 @@ fn collectives_and_receives_that_do_not_wait_are_over_in_any_order() {
             config,
             3,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 let rank = u64::from(world.rank());
                 let barrier = world.ibarrier().unwrap();
                 let told = world.ibroadcast_owned(vec![rank; 300], 1).unwrap();
@@ -511,7 +512,7 @@ fn collectives_and_receives_that_do_not_wait_are_over_in_any_order() {
                 for tag in [3u8, 0, 4, 1, 2] {
                     world.isend_owned(vec![tag], next, i32::from(tag)).unwrap().wait().unwrap().1.unwrap();
                 }
-                while let Some(first) = mpi_over_am::SharedRequest::wait_any(&receiving).unwrap() {
+                while let Some(first) = OwnedRequest::wait_any(&receiving).unwrap() {
                     let (got, status) = receiving.remove(first).wait().unwrap();
                     status.unwrap();
                     assert_eq!(got, [tags.remove(first)]);

@@ -5,13 +5,13 @@
 use std::sync::Barrier;
 
 use am_core::testing::Random;
-use mpi_over_am::{Error, ErrorClass, Mode, PROC_NULL, SharedPersistent, op};
+use mpi_over_am::{Error, ErrorClass, Mode, PROC_NULL, Persistent, Threads, op};
 
 use crate::common::pattern;
-use crate::threads::{SharedCommunicator, THREADS, configs, job};
+use crate::threads::{Communicator, THREADS, configs, job};
 
 /// Rounds of a persistent send and receive in every mode, with the thread of the same number in the next task.
-fn rounds(world: &SharedCommunicator, thread: u32) {
+fn rounds(world: &Communicator<Threads>, thread: u32) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let tag = i32::try_from(thread).unwrap();
@@ -51,7 +51,7 @@ fn rounds(world: &SharedCommunicator, thread: u32) {
     receive.start().unwrap();
     world.sendrecv((&[0u8], left, tag + 100), (&mut [0u8], right, tag + 100)).unwrap();
     send.start().unwrap();
-    SharedPersistent::wait_all([&mut receive, &mut send]).unwrap();
+    Persistent::wait_all([&mut receive, &mut send]).unwrap();
     // Given up while it is under way: it goes on, and takes its message.
     let mut send = world.send_init(Mode::Synchronous, vec![rank; 5000], right, tag).unwrap();
     send.start().unwrap();
@@ -68,7 +68,7 @@ fn threads_start_persistent_operations_as_often_as_wanted() {
             config,
             3,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 environment.attach_buffer(vec![0; 1 << 20]).unwrap();
                 std::thread::scope(|threads| {
                     for thread in 0..THREADS {
@@ -93,7 +93,7 @@ fn an_operation_goes_from_thread_to_thread() {
             config,
             2,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 let other = 1 - world.rank();
                 let mut receives: Vec<_> =
                     (0..6).map(|tag| world.recv_init(vec![0i32; 50], other, tag).unwrap()).collect();
@@ -101,17 +101,17 @@ fn an_operation_goes_from_thread_to_thread() {
                     .map(|tag| world.send_init(Mode::Standard, vec![tag; 50], other, tag).unwrap())
                     .collect();
                 for _ in 0..3 {
-                    SharedPersistent::start_all(&mut receives).unwrap();
+                    Persistent::start_all(&mut receives).unwrap();
                     let halves = sends.split_at_mut(3);
                     std::thread::scope(|threads| {
                         for half in [halves.0, halves.1] {
-                            threads.spawn(move || SharedPersistent::start_all(half).unwrap());
+                            threads.spawn(move || Persistent::start_all(half).unwrap());
                         }
                     });
                     // Started here, and waited for elsewhere.
                     std::thread::scope(|threads| {
-                        threads.spawn(|| SharedPersistent::wait_all(&mut receives).unwrap());
-                        threads.spawn(|| SharedPersistent::wait_all(&mut sends).unwrap());
+                        threads.spawn(|| Persistent::wait_all(&mut receives).unwrap());
+                        threads.spawn(|| Persistent::wait_all(&mut sends).unwrap());
                     });
                     for (receive, tag) in receives.iter_mut().zip(0..) {
                         assert_eq!(receive.buffer().unwrap(), [tag; 50]);
@@ -178,7 +178,7 @@ fn persistent_collectives_of_threads_meet_those_of_tasks_of_one() {
                 config,
                 shared,
                 |environment| {
-                    let world = environment.world().unwrap();
+                    let world = environment.world();
                     let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
                     std::thread::scope(|threads| {
                         for communicator in &own {
@@ -199,7 +199,7 @@ fn persistent_collectives_of_threads_meet_those_of_tasks_of_one() {
 const ROUNDS: u64 = 4;
 
 /// Threads fill the parts of one message, in an order that the seed decides, and look at those of another one as they come.
-fn parts(world: &SharedCommunicator, seed: u64, (parts, of_receiver, len): (usize, usize, usize)) {
+fn parts(world: &Communicator<Threads>, seed: u64, (parts, of_receiver, len): (usize, usize, usize)) {
     let (rank, size) = (world.rank(), world.size());
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let mut receive = world.precv_init(vec![0u8; len], of_receiver, left, 3).unwrap();
@@ -274,7 +274,7 @@ fn threads_mark_parts_of_one_message_ready() {
             config,
             3,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 for shape in
                     [(1, 1, 24), (8, 8, 64), (6, 4, 1200), (8, 16, 24_000), (16, 8, 40_000), (3, 3, 0)]
                 {
@@ -293,7 +293,7 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
             config,
             1,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 let send = world.psend_init(vec![0u32; 4000], 4, 1, 3).unwrap();
                 for round in 0..4 {
                     send.start().unwrap();
@@ -334,7 +334,7 @@ fn a_partitioned_send_of_threads_meets_a_receive_of_a_task_of_one() {
                     receive.wait().unwrap();
                     assert_eq!(receive.buffer().unwrap(), [round; 4000]);
                 }
-                let mut send = world.psend_init(vec![0u32; 4], 2, 0, 9).unwrap();
+                let send = world.psend_init(vec![0u32; 4], 2, 0, 9).unwrap();
                 send.start().unwrap();
                 send.ready(0).unwrap();
             },

@@ -7,14 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use am_core::testing::Random;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{
-    Equivalence, Error, ErrorClass, LayoutPart, Mode, Neighbours, Placement, SharedRequest, op,
+    Equivalence, Error, ErrorClass, LayoutPart, Mode, Neighbours, OwnedRequest, Placement, Tested, Threads,
+    op,
 };
 
 use crate::common::pattern;
-use crate::threads::{SharedCommunicator, THREADS, configs, job};
+use crate::threads::{Communicator, THREADS, configs, job};
 
 /// Messages of many lengths, in an order that the seed decides, from parts of one buffer to parts of another one.
-fn traffic(world: &SharedCommunicator, seed: u64) {
+fn traffic(world: &Communicator<Threads>, seed: u64) {
     const PARTS: usize = 6;
     const LEN: usize = 3000;
     let (rank, size) = (world.rank(), world.size());
@@ -46,7 +47,7 @@ fn traffic(world: &SharedCommunicator, seed: u64) {
                                 0 => drop(s.wait_any(&mut open).unwrap().unwrap()),
                                 1 => {
                                     let request = open.swap_remove(random.below(open.len()));
-                                    if let Err(pending) = s.test(request).unwrap() {
+                                    if let Tested::Pending(pending) = s.test(request).unwrap() {
                                         open.push(pending);
                                     }
                                 }
@@ -72,7 +73,7 @@ fn threads_send_and_receive_parts_of_one_buffer() {
             config,
             3,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 for round in 0..4 {
                     traffic(&world, seed + round * 1000);
                 }
@@ -168,7 +169,7 @@ fn collectives_of_scopes_meet_those_of_tasks_of_one_thread() {
                 config,
                 shared,
                 |environment| {
-                    let world = environment.world().unwrap();
+                    let world = environment.world();
                     let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
                     std::thread::scope(|threads| {
                         for communicator in &own {
@@ -193,7 +194,7 @@ fn layouts_fields_and_what_is_refused() {
             config,
             2,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 let other = 1 - world.rank();
                 let word = Datatype::predefined(Predefined::Uint64);
                 let apart = Datatype::vector(3, 1, 2, &word).unwrap();
@@ -218,7 +219,7 @@ fn layouts_fields_and_what_is_refused() {
                 let refused = world.scope(|s| {
                     let arriving = s.irecv(&mut never, other, 99)?;
                     assert_eq!(s.isend(&[1u8], 9, 0).unwrap_err().class(), ErrorClass::Rank);
-                    assert!(s.test(arriving)?.is_err());
+                    assert!(matches!(s.test(arriving)?, Tested::Pending(_)));
                     // Withdrawn with the failure of the body.
                     Err::<(), _>(Error::Nested)
                 });
@@ -230,7 +231,7 @@ fn layouts_fields_and_what_is_refused() {
                 let sending = world.isend_owned(vec![1u8; 20], other, 6).unwrap();
                 let cut = world.scope(|s| s.irecv(&mut small, other, 6).map(|_| ()));
                 assert_eq!(cut.unwrap_err().class(), ErrorClass::Truncate);
-                SharedRequest::wait_all([sending]).unwrap();
+                OwnedRequest::wait_all([sending]).unwrap();
             },
             |_| {},
         );
@@ -244,7 +245,7 @@ fn nothing_uses_a_buffer_after_a_scope_that_unwinds() {
             config,
             1,
             |environment| {
-                let world = environment.world().unwrap();
+                let world = environment.world();
                 let mut buffer = vec![0u8; 50_000];
                 let unwound = catch_unwind(AssertUnwindSafe(|| {
                     world.scope(|s| {

@@ -3,24 +3,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use am_core::testing::loopback::{Config, Loopback, Reach};
+use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::window::{Assertion, Lock};
-use mpi_over_am::{Info, Source, Tag};
+use mpi_over_am::{Info, Source, Tag, Threads};
 
-use crate::threads::{SharedCommunicator, SharedEnvironment, job};
-
-type ThreadedWindow = mpi_over_am::ThreadedWindow<Loopback>;
+use crate::threads::{Communicator, Environment, Window, job};
 
 const TOKEN: i32 = 77;
 const LONG: usize = 100_000;
 
 /// A task of two.
 struct Task<'a> {
-    environment: &'a SharedEnvironment,
-    world: SharedCommunicator,
+    environment: &'a Environment<Threads>,
+    world: Communicator<Threads>,
     /// How often task 0 has let task 1 go on.
     told: &'a AtomicU32,
     /// Task 1 is outside of MPI until then, and makes no progress.
@@ -62,7 +61,7 @@ impl Task<'_> {
     }
 
     /// A window on memory of the task, which has to be reached by the way that there is.
-    fn window(&self) -> ThreadedWindow {
+    fn window(&self) -> Window<Threads> {
         self.world.create_window(vec![0u8; LONG], 1, &Info::new()).unwrap()
     }
 }
@@ -72,8 +71,8 @@ fn everywhere(outside: impl Fn(Reach) -> bool, test: impl Fn(&Task<'_>) + Sync) 
     for reach in [Reach::Direct, Reach::Posted, Reach::Staged] {
         for config in [Config::new(2), Config::hostile(2, 41)] {
             let (told, outside) = (AtomicU32::new(0), outside(reach));
-            let run = |environment: &SharedEnvironment| {
-                let world = environment.world().unwrap();
+            let run = |environment: &Environment<Threads>| {
+                let world = environment.world();
                 test(&Task { environment, world, told: &told, outside });
             };
             job(Config { reach, atomics: reach, ..config }, 2, run, |_| {});
@@ -94,8 +93,9 @@ fn windows_are_made_and_freed() {
             let (window, array) =
                 (task.window(), task.world.allocate_shared_window::<u64>(100, &info).unwrap());
             task.meet(|| array.barrier().unwrap());
-            task.meet(|| drop(window.free().unwrap()));
-            task.meet(|| array.free().unwrap());
+            let (window, array) = (Mutex::new(Some(window)), Mutex::new(Some(array)));
+            task.meet(|| drop(window.lock().unwrap().take().unwrap().free().unwrap()));
+            task.meet(|| array.lock().unwrap().take().unwrap().free().unwrap());
         },
     );
 }
@@ -106,10 +106,10 @@ fn epochs_of_a_window() {
         |_| true,
         |task| {
             let window = task.window();
-            let group = |rank: u32| window.group().unwrap().incl(&[rank]).unwrap();
+            let group = |rank: u32| window.group().incl(&[rank]).unwrap();
             task.meet(|| {
                 window.fence(Assertion::NONE).unwrap();
-                window.put(&[1u8; LONG], 1 - window.rank().unwrap(), 0).unwrap();
+                window.put(&[1u8; LONG], 1 - window.rank(), 0).unwrap();
                 window.fence(Assertion::NO_SUCCEED).unwrap();
             });
             // Each of the two is the origin once, and the target once.

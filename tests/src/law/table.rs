@@ -311,6 +311,8 @@ pub const TABLE: &[Row] = &[
             "notes",
             "session",
             "topology",
+            "turn",
+            "progress_thread",
         ],
         may: &[
             "am-core",
@@ -341,6 +343,7 @@ pub const TABLE: &[Row] = &[
             "attribute",
             "context_id",
             "thread_level",
+            "policy",
             "envelope",
             "settings",
             "budget",
@@ -354,24 +357,6 @@ pub const TABLE: &[Row] = &[
     Row {
         krate: "mpi-over-am",
         called: "",
-        places: &["shared"],
-        may: &[
-            "am-core",
-            "calls",
-            "environment",
-            "nouns",
-            "buffer",
-            "protocol",
-            "request",
-            "collective",
-            "window",
-        ],
-        must_not: &["am-via", "matching"],
-        why: "the same calls for threads that take turns; the lock itself is in buffer, for its promise is unsafe",
-    },
-    Row {
-        krate: "mpi-over-am",
-        called: "",
         places: &["matching"],
         may: &[],
         must_not: &["am-core", "am-via"],
@@ -381,10 +366,9 @@ pub const TABLE: &[Row] = &[
         krate: "mpi-over-am",
         called: "",
         places: &["buffer"],
-        may: &["am-core", "error", "request", "shared"],
+        may: &["am-core", "error", "request", "policy"],
         must_not: &["am-via", "matching", "protocol"],
-        why: "user memory held beyond a call: am-core's raw forms are called here, since each such call is unsafe; and the promise \
-              that what shared puts behind its lock may change threads",
+        why: "user memory held beyond a call: am-core's raw forms are called here, since each such call is unsafe",
     },
     Row {
         krate: "mpi-over-am",
@@ -477,7 +461,7 @@ pub const UNSAFE_PLACES: &[UnsafePlace] = &[
     UnsafePlace {
         path: "mpi-over-am/src/buffer",
         raw_only: false,
-        why: "the user's buffers of MPI calls, and what threads take turns with",
+        why: "the user's buffers of MPI calls, and their parts that threads fill",
     },
     UnsafePlace { path: "mpi-over-am/abi", raw_only: false, why: "called from C" },
 ];

@@ -8,29 +8,31 @@ use std::sync::Barrier;
 use am_tests::harness::job;
 use mpi_over_am::op::{self, PredefinedOp};
 use mpi_over_am::window::{Assertion, Lock};
-use mpi_over_am::{Info, Mode, SharedCommunicator, SharedEnvironment};
+use mpi_over_am::{Environment, Info, JobFabric, Mode, Threads};
+
+type Communicator = mpi_over_am::Communicator<JobFabric, Threads>;
 
 const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 const THREADS: usize = 3;
 
 /// Runs `body` with some tasks, by every way to memory.
-fn everywhere(test: &'static str, body: fn(&SharedCommunicator)) {
+fn everywhere(test: &'static str, body: fn(&Communicator)) {
     for tasks in [1, 3] {
         for way in WAYS {
             job(test).tasks(tasks).env("AM_MEMORY", way).run(|| {
-                let environment = SharedEnvironment::init().expect("the launcher made a job");
-                body(&environment.world().expect("no call is under way"));
+                let environment = Environment::init_threads().expect("the launcher made a job");
+                body(&environment.world());
                 environment.finalize().expect("nothing was left to go wrong");
             });
         }
     }
 }
 
-fn next(world: &SharedCommunicator) -> u32 {
+fn next(world: &Communicator) -> u32 {
     (world.rank() + 1) % world.size()
 }
 
-fn previous(world: &SharedCommunicator) -> u32 {
+fn previous(world: &Communicator) -> u32 {
     (world.rank() + world.size() - 1) % world.size()
 }
 

@@ -1,0 +1,110 @@
+//! What tasks arrange among themselves: by collectives that are started and waited for, since only some tasks may have several threads.
+
+use am_core::buffer::RemoteAddress;
+use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::{Context, RmwHandle};
+
+use super::{Communicator, Space};
+use crate::buffer::{lend_buffer, lend_bytes};
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::op;
+use crate::policy::LockPolicy;
+use crate::protocol::{self, Mode, Receive, Room};
+use crate::request::RequestId;
+
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
+    /// Makes progress until `done` says so ([`Turn::wait_for`](crate::turn::Turn::wait_for)).
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub(crate) fn wait_until(&self, done: impl FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
+        self.state()?.wait_for(done)
+    }
+
+    /// Tries until `attempt` finds something, where no news from other tasks would end a sleep. Other threads have their turns between
+    /// two attempts.
+    ///
+    /// # Errors
+    /// What the attempt returns.
+    pub(crate) fn try_until<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        loop {
+            if let Some(found) = attempt()? {
+                return Ok(found);
+            }
+            self.state()?.pass();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Carries an atomic operation out on a word of another task. Makes progress.
+    ///
+    /// # Errors
+    /// As for [`Context::rmw`].
+    pub(crate) fn rmw(&self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
+        let mut state = self.state()?;
+        if !L::takes_turns() {
+            return Ok(state.context.rmw(at, width, operation)?);
+        }
+        state.probe()?;
+        let begun = state.context.rmw_nonblocking(at, width, operation, None)?;
+        drop(state);
+        self.wait_for_rmw(begun)
+    }
+
+    /// Waits for the result of an operation that was begun.
+    pub(crate) fn wait_for_rmw(&self, begun: RmwHandle) -> Result<u64> {
+        let (mut begun, mut found) = (Some(begun), Ok(0));
+        self.wait_until(|context| {
+            if let Some(handle) = begun.take() {
+                match context.rmw_result(handle) {
+                    Ok(Err(handle)) => begun = Some(handle),
+                    Ok(Ok(word)) => found = Ok(word),
+                    Err(error) => found = Err(error.into()),
+                }
+            }
+            begun.is_none()
+        })?;
+        found
+    }
+
+    /// Waits until the operation is over.
+    pub(crate) fn wait_over(&self, request: RequestId) -> Result<()> {
+        self.state()?.wait_over(request)
+    }
+
+    /// Each word becomes all of its bits that any task has set.
+    pub(super) fn combine_words(&self, words: &mut [u64]) -> Result<()> {
+        let own = words.to_vec();
+        self.scope(|s| s.wait(s.iallreduce(&own, words, op::BitwiseOr)?))?;
+        Ok(())
+    }
+
+    /// What one task has, everybody has.
+    pub(super) fn broadcast_words(&self, words: &mut [u64], root: u32) -> Result<()> {
+        self.scope(|s| s.wait(s.ibroadcast(words, root)?))?;
+        Ok(())
+    }
+
+    /// Sends words to a peer and gets as many from it, on the space of the library.
+    pub(super) fn exchange_words(&self, peer: u32, tag: i32, out: &[u64], into: &mut [u64]) -> Result<()> {
+        let route = self.route(Space::Management, peer, tag)?;
+        let pattern = self.pattern(Space::Management, peer.into(), tag.into())?;
+        let room = size_of_val(into) as u64;
+        let status = self.scope(|s| {
+            let mut state = self.state()?;
+            let receive = Receive { pattern, room: Room::Bytes(lend_buffer(s, into)) };
+            let arriving = s.opened(protocol::start_receive(&mut state, receive, s.number()));
+            let bytes = lend_bytes(s, out);
+            let leaving = protocol::start_send(&mut state, Mode::Standard, &route, bytes, s.number())?;
+            let leaving = s.opened(leaving);
+            drop(state);
+            s.wait(leaving)?;
+            s.wait(arriving)
+        })?;
+        if status.len() == room {
+            return Ok(());
+        }
+        Err(Error::Protocol { peer, what: "a list of another length than it announced" })
+    }
+}

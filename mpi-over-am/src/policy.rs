@@ -1,0 +1,81 @@
+//! Which threads may call an environment, and what that costs: the parameter `L` of [`Environment`](crate::Environment) and of
+//! everything made from it. Each call is written once, over a [`LockPolicy`].
+//!
+//! A call takes its *turn* with the environment's state ([`StateCell::enter`]). A call that waits for another task gives its turn up
+//! whenever another thread wants one, and looks everything up again afterwards; all waits go through
+//! [`Turn::wait_for`](crate::turn::Turn::wait_for). What an object keeps for itself (a name, attributes, epochs) lies in a [`Field`],
+//! which is reached for a moment only: never over a wait, nor over the program's code.
+
+mod by_call;
+mod one_thread;
+mod threads;
+
+use std::fmt::Debug;
+use std::ops::DerefMut;
+
+use am_core::fabric::Waker;
+
+pub use by_call::{ByCall, Call};
+pub use one_thread::OneThread;
+pub use threads::Threads;
+
+/// How the threads of a task share an environment: [`OneThread`], [`Threads`] or [`ByCall`].
+pub trait LockPolicy: Debug + Sized + 'static {
+    /// Holds the state of an environment.
+    #[doc(hidden)]
+    type Cell<T: Debug>: StateCell<T>;
+    /// Holds what an object keeps for itself.
+    #[doc(hidden)]
+    type Field<T: Debug>: Field<T>;
+
+    /// Whether several threads take turns, so that a call must not wait during its own.
+    #[doc(hidden)]
+    fn takes_turns() -> bool;
+}
+
+/// The state of an environment, for one call at a time.
+pub trait StateCell<T>: Debug {
+    /// A call's right to the state.
+    type Held<'a>: DerefMut<Target = T>
+    where
+        Self: 'a;
+
+    /// A state that no call has. `waker` ends the sleep of a thread that waits during its turn.
+    fn new(state: T, waker: Waker) -> Self;
+
+    /// The calling thread's turn, as soon as no other thread has one; `None` if it has one already.
+    fn enter(&self) -> Option<Self::Held<'_>>;
+
+    /// Whether another thread wants a turn.
+    fn is_wanted(&self) -> bool;
+
+    /// Gives a turn up for the threads that want one, and takes the next.
+    fn pass<'a>(&'a self, held: &mut Self::Held<'a>);
+}
+
+/// A value that is reached for a moment.
+pub trait Field<T>: Debug {
+    /// A field with this value.
+    fn new(value: T) -> Self;
+
+    /// Runs `call`, which makes no call of MPI and does not wait, with the value.
+    fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R;
+
+    /// A copy of the value.
+    fn get(&self) -> T
+    where
+        T: Clone,
+    {
+        self.with(|value| value.clone())
+    }
+
+    /// Replaces the value.
+    fn set(&self, value: T) {
+        drop(self.replace(value));
+    }
+
+    /// Replaces the value, and returns the one before.
+    fn replace(&self, value: T) -> T {
+        self.with(|old| std::mem::replace(old, value))
+    }
+}

@@ -1,0 +1,57 @@
+//! One thread: no lock.
+
+use std::cell::{RefCell, RefMut};
+use std::fmt::Debug;
+
+use am_core::fabric::Waker;
+
+use super::{Field, LockPolicy, StateCell};
+
+/// One thread calls, and pays for no lock (`MPI_THREAD_FUNNELED`). What is made from such an environment is neither `Send` nor `Sync`.
+#[derive(Debug)]
+pub struct OneThread;
+
+impl LockPolicy for OneThread {
+    type Cell<T: Debug> = RefCell<T>;
+    type Field<T: Debug> = RefCell<T>;
+
+    #[inline(always)]
+    fn takes_turns() -> bool {
+        false
+    }
+}
+
+impl<T: Debug> StateCell<T> for RefCell<T> {
+    type Held<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
+    fn new(state: T, _waker: Waker) -> Self {
+        Self::new(state)
+    }
+
+    #[inline(always)]
+    fn enter(&self) -> Option<RefMut<'_, T>> {
+        self.try_borrow_mut().ok()
+    }
+
+    #[inline(always)]
+    fn is_wanted(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn pass<'a>(&'a self, _held: &mut RefMut<'a, T>) {}
+}
+
+impl<T: Debug> Field<T> for RefCell<T> {
+    fn new(value: T) -> Self {
+        Self::new(value)
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+        call(&mut self.borrow_mut())
+    }
+}

@@ -1,0 +1,123 @@
+//! Any number of threads: one lock.
+
+use std::fmt::{self, Debug};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use am_core::fabric::Waker;
+use am_core::turns::{self, Turns};
+
+use super::{Field, LockPolicy, StateCell};
+
+/// Any thread calls, at any time (`MPI_THREAD_MULTIPLE`; MPI 5.0 section 11.6). Calls take one lock, which each wait gives up for the
+/// threads that want it. What is made from such an environment is `Send` and `Sync`.
+#[derive(Debug)]
+pub struct Threads;
+
+impl LockPolicy for Threads {
+    type Cell<T: Debug> = InTurns<T>;
+    type Field<T: Debug> = Mutex<T>;
+
+    #[inline(always)]
+    fn takes_turns() -> bool {
+        true
+    }
+}
+
+/// A value that threads take turns with.
+pub struct InTurns<T> {
+    turns: Turns<T>,
+    /// The thread that has its turn; 0: none.
+    owner: AtomicUsize,
+    waker: Waker,
+}
+
+impl<T: Debug> Debug for InTurns<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InTurns").field("turns", &self.turns).finish_non_exhaustive()
+    }
+}
+
+/// A thread's turn. It is `None` only while [`StateCell::pass`] gives it up.
+#[derive(Debug)]
+pub struct Held<'a, T>(Option<Owned<'a, T>>);
+
+#[derive(Debug)]
+struct Owned<'a, T> {
+    turn: turns::Turn<'a, T>,
+    owner: &'a AtomicUsize,
+}
+
+impl<T> Drop for Owned<'_, T> {
+    fn drop(&mut self) {
+        self.owner.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0.as_ref().expect("a thread uses the value during its turn").turn
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0.as_mut().expect("a thread uses the value during its turn").turn
+    }
+}
+
+impl<T> InTurns<T> {
+    fn take(&self) -> Held<'_, T> {
+        let turn = self.turns.enter(|| (self.waker)());
+        self.owner.store(this_thread(), Ordering::Relaxed);
+        Held(Some(Owned { turn, owner: &self.owner }))
+    }
+}
+
+impl<T: Debug> StateCell<T> for InTurns<T> {
+    type Held<'a>
+        = Held<'a, T>
+    where
+        T: 'a;
+
+    fn new(state: T, waker: Waker) -> Self {
+        Self { turns: Turns::new(state), owner: AtomicUsize::new(0), waker }
+    }
+
+    fn enter(&self) -> Option<Held<'_, T>> {
+        // Relaxed: only this thread stores its own number.
+        (self.owner.load(Ordering::Relaxed) != this_thread()).then(|| self.take())
+    }
+
+    #[inline(always)]
+    fn is_wanted(&self) -> bool {
+        self.turns.is_wanted()
+    }
+
+    fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
+        held.0 = None;
+        self.turns.give_way();
+        *held = self.take();
+    }
+}
+
+impl<T: Debug> Field<T> for Mutex<T> {
+    fn new(value: T) -> Self {
+        Self::new(value)
+    }
+
+    fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+        call(&mut self.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A number of the calling thread, never 0: the address of something that each thread has its own of.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}

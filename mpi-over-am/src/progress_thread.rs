@@ -1,0 +1,96 @@
+//! The progress thread: it sleeps until a message comes, and has it handled, while the program computes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use am_core::fabric::{Fabric, Waker};
+
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::policy::{LockPolicy, Threads};
+use crate::state::State;
+use crate::turn::Turn;
+
+/// Time between two rings of a thread that waits for the end of the progress thread.
+const RING_AGAIN: Duration = Duration::from_micros(50);
+
+/// The progress thread of an environment. It ends when this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct ProgressThread(Mutex<Option<Running>>);
+
+struct Running {
+    is_on: Arc<AtomicBool>,
+    waker: Waker,
+    thread: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("thread", &self.thread).finish_non_exhaustive()
+    }
+}
+
+impl ProgressThread {
+    /// Stops the thread, and waits for its end.
+    pub(crate) fn stop(&self) {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Running { is_on, waker, thread }) = running else { return };
+        // Release, with the thread's Acquire: what was done before is done for it too.
+        is_on.store(false, Ordering::Release);
+        while !thread.is_finished() {
+            waker();
+            std::thread::sleep(RING_AGAIN);
+        }
+        // It panics where a handler does, which has been told to standard error.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for ProgressThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl<F: Fabric + Send + 'static> Environment<F, Threads> {
+    /// Starts or stops a thread that makes progress while no other thread waits: messages are handled while the program
+    /// computes. Each then costs the waking of that thread. Off at first. An error that the thread meets is reported by a later call.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn set_progress_thread(&self, on: bool) -> Result<()> {
+        if !on {
+            self.progress.stop();
+            return Ok(());
+        }
+        let mut running = self.progress.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_some() {
+            return Ok(());
+        }
+        let waker = self.state()?.context.waker();
+        let is_on = Arc::new(AtomicBool::new(true));
+        let (shared, keep_on) = (Arc::clone(&self.shared), Arc::clone(&is_on));
+        let started = std::thread::Builder::new()
+            .name("mpi progress".to_owned())
+            .spawn(move || serve::<F>(&shared, &keep_on));
+        let thread = started.map_err(|error| Error::Thread { error })?;
+        *running = Some(Running { is_on, waker, thread });
+        Ok(())
+    }
+
+    /// Whether a thread makes progress.
+    #[must_use]
+    pub fn has_progress_thread(&self) -> bool {
+        self.progress.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+/// Makes progress, asleep most of the time, until it is told to stop.
+fn serve<F: Fabric>(shared: &<Threads as LockPolicy>::Cell<State<F>>, is_on: &AtomicBool) {
+    let Ok(mut turn) = Turn::<F, Threads>::enter(shared) else { return };
+    if let Err(error) = turn.wait_for(|_| !is_on.load(Ordering::Acquire)) {
+        turn.handlers().defer(error);
+    }
+}

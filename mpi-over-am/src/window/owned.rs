@@ -1,0 +1,91 @@
+//! Operations on windows that own their buffer, and give it back with a wait (MPI 5.0 section 12.3.5).
+
+use am_core::fabric::Fabric;
+use bytemuck::{AnyBitPattern, NoUninit};
+
+use super::transfer::Started;
+use super::{Number, TargetData, Window};
+use crate::buffer::{buffer_to_keep, bytes_to_keep};
+use crate::error::Result;
+use crate::op::PredefinedOp;
+use crate::policy::LockPolicy;
+use crate::request::OwnedRequest;
+use mpi_datatype::{Datatype, Predefined};
+
+impl<F: Fabric, L: LockPolicy> Window<F, L> {
+    /// Starts a put of elements, which come back with the wait (`MPI_Rput`). They are in place after the epoch, or a flush.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put).
+    pub fn rput_owned<T: NoUninit + Send>(
+        &self,
+        from: Vec<T>,
+        rank: u32,
+        displacement: i64,
+    ) -> Result<OwnedRequest<T, F, L>> {
+        let (bytes, datatype) = (bytes_to_keep(&from), Datatype::predefined(Predefined::Byte));
+        let target = TargetData { rank, displacement, count: bytes.len() as u64, datatype: &datatype };
+        self.start_with(from, |started| self.start_put(bytes, target, started))
+    }
+
+    /// Starts a get into the elements of `to`, which come back with the wait (`MPI_Rget`).
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn rget_owned<T: AnyBitPattern + Send>(
+        &self,
+        mut to: Vec<T>,
+        rank: u32,
+        displacement: i64,
+    ) -> Result<OwnedRequest<T, F, L>> {
+        let (room, datatype) = (buffer_to_keep(&mut to), Datatype::predefined(Predefined::Byte));
+        let target = TargetData { rank, displacement, count: room.len() as u64, datatype: &datatype };
+        self.start_with(to, |started| self.start_get(room, target, started))
+    }
+
+    /// As [`accumulate`](Self::accumulate), as a request, which is over (`MPI_Raccumulate`).
+    ///
+    /// # Errors
+    /// As for [`accumulate`](Self::accumulate).
+    pub fn raccumulate_owned<T: Number>(
+        &self,
+        values: Vec<T>,
+        rank: u32,
+        displacement: i64,
+        op: PredefinedOp,
+    ) -> Result<OwnedRequest<T, F, L>> {
+        self.accumulate(&values, rank, displacement, op)?;
+        self.start_with(values, |_| Ok(()))
+    }
+
+    /// As [`get_accumulate`](Self::get_accumulate), as a request, which is over (`MPI_Rget_accumulate`): what was there before comes
+    /// with the wait.
+    ///
+    /// # Errors
+    /// As for [`get_accumulate`](Self::get_accumulate).
+    pub fn rget_accumulate_owned<T: Number>(
+        &self,
+        values: &[T],
+        rank: u32,
+        displacement: i64,
+        op: PredefinedOp,
+    ) -> Result<OwnedRequest<T, F, L>> {
+        let before = self.get_accumulate(values, rank, displacement, op)?;
+        self.start_with(before, |_| Ok(()))
+    }
+
+    /// Starts a transfer of one piece at most, whose request keeps its memory.
+    fn start_with<T: Send + 'static>(
+        &self,
+        memory: Vec<T>,
+        start: impl FnOnce(&mut Vec<Started>) -> Result<()>,
+    ) -> Result<OwnedRequest<T, F, L>> {
+        let mut started = Vec::new();
+        start(&mut started)?;
+        let id = match started.pop() {
+            Some(Started { request, .. }) => request,
+            None => self.request_that_is_over()?,
+        };
+        self.communicator.keep(id, memory)
+    }
+}
