@@ -50,6 +50,9 @@ impl<F: Fabric, H: HandlerSet> fmt::Debug for Session<'_, F, H> {
     }
 }
 
+/// Rounds of progress between two looks at all futures.
+const ROUNDS_PER_LOOK_MAX: u32 = 64;
+
 /// What a future waits for.
 enum Waits {
     Counter(Counter, u64),
@@ -302,6 +305,11 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
             }
             let mut wakers = Vec::new();
             self.context.borrow_mut().wait_until(|context| {
+                // All that has come, then one look at the futures: a look costs by how many there are.
+                let mut rounds = 0;
+                while rounds < ROUNDS_PER_LOOK_MAX && context.probe()? {
+                    rounds += 1;
+                }
                 self.slots.borrow_mut().sweep(context, &mut wakers);
                 // Acquire: pairs with the Release of whoever wakes, so that the poll sees what was done before.
                 Ok(!wakers.is_empty() || woken.0.swap(false, Ordering::Acquire))
@@ -333,6 +341,14 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
             Slot::Ended(ended) => {
                 slots.free.push(slot);
                 Poll::Ready(ended)
+            }
+            // Under `block_on` the look after each round of progress finds what has ended; that of a counter takes it off here.
+            Slot::UnderWay { waits, is_dropped, waker: before }
+                if self.is_driven.get() && !matches!(waits, Waits::Counter(..)) =>
+            {
+                let waker = before.filter(|before| before.will_wake(waker)).or_else(|| Some(waker.clone()));
+                slots.slots[slot] = Slot::UnderWay { waits, waker, is_dropped };
+                Poll::Pending
             }
             Slot::UnderWay { waits, is_dropped, waker: _ } => {
                 match look(&mut self.context.borrow_mut(), waits) {
