@@ -187,8 +187,8 @@ impl<F: Fabric> Context<F, HandlerTable> {
         let number = lock(&results).insert(target)?;
         let mut begun = BegunCall { results, number, target, sending: None };
         let args = JobBuffer::from(postcard::to_allocvec(&args).map_err(|error| unwritable(&error))?);
-        let sending =
-            self.amsend_owned(target, function.handler, &number.to_bytes(), args, AmOptions::default());
+        let options = AmOptions { answerable: true, ..AmOptions::default() };
+        let sending = self.amsend_owned(target, function.handler, &number.to_bytes(), args, options);
         begun.sending = Some(sending.map_err(|returned| returned.error)?);
         Ok(Call { begun, result: PhantomData })
     }
@@ -215,7 +215,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         function: Function<A, R>,
         args: A,
     ) -> Result<()> {
-        let options = AmOptions { one_way: true, ..AmOptions::default() };
+        let options = AmOptions::default();
         let mut short = [0; SHORT_BYTES_MAX];
         if let Ok(bytes) = postcard::to_slice(&args, &mut short) {
             return self.amsend(target, function.handler, &[], bytes, options);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::buffer::{InlineBytes, JobBuffer, Owner};
 use crate::counter::{Counter, CounterName};
 use crate::engine::statistics::Statistics;
-use crate::engine::{Engine, World};
+use crate::engine::{Engine, Front, World};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer, Waker};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
@@ -46,6 +46,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) handlers: H,
     /// Private memory for the bytes of the packet that is being handled, if it came inside its entry.
     inline: InlineBytes,
+    /// The same for the first bytes of one that lies in the NIC's buffer.
+    front: Front,
     pub(crate) thread: Option<HandlerThread>,
     /// Errors met while something else was waited for: the next call that waits or probes returns them.
     stashed: VecDeque<Error>,
@@ -124,6 +126,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             engine,
             handlers,
             inline: InlineBytes::new(),
+            front: Front::default(),
             thread: None,
             stashed: VecDeque::new(),
             // Relaxed: only the number has to be unique; it publishes no other memory.
@@ -394,7 +397,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// One round of progress.
     #[inline(always)]
     pub(crate) fn progress(&mut self) -> Result<bool> {
-        let moved = progress::step(&mut self.fabric, &mut self.engine, &mut self.handlers, &mut self.inline)?;
+        let Self { fabric, engine, handlers, inline, front, .. } = self;
+        let moved = progress::step(fabric, engine, handlers, (inline, front))?;
         if self.engine.is_busy() { Ok(self.work()? | moved) } else { Ok(moved) }
     }
 
@@ -404,8 +408,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         if !self.engine.purges.is_filtering() {
             return self.progress();
         }
-        let Self { fabric, engine, handlers, inline, .. } = self;
-        let moved = progress::step_filtered(fabric, engine, handlers, inline)?;
+        let Self { fabric, engine, handlers, inline, front, .. } = self;
+        let moved = progress::step_filtered(fabric, engine, handlers, (inline, front))?;
         Ok(self.work()? | moved)
     }
 

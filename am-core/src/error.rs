@@ -258,7 +258,7 @@ pub enum Error {
     },
     /// A completion that answers, for a message whose origin has not allowed an answer.
     #[error(
-        "a completion answers the message of {origin}, which was sent one_way: send it without that option"
+        "a completion answers the message of {origin}, which was not sent to be answered: set AmOptions::answerable there"
     )]
     NotAnswerable {
         /// Who sent the message.

@@ -48,52 +48,141 @@ pub struct Ticket(pub(crate) u32);
 
 /// What a header handler answers.
 #[derive(Debug)]
-pub struct Answer {
+pub enum Answer {
+    /// A place and a completion that own nothing, as most short messages have.
+    Plain(PlainAnswer),
+    /// Any other place and completion.
+    Full(Place, Completion),
+}
+
+/// An answer that owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainAnswer {
     /// Where the data go.
-    pub place: Place,
+    pub place: PlainPlace,
     /// What is done after the last byte is there.
-    pub completion: Completion,
+    pub completion: PlainCompletion,
+}
+
+/// A [`Place`] that owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum PlainPlace {
+    /// [`Place::Nowhere`].
+    Nowhere,
+    /// [`Place::Raw`].
+    Raw(RawBuffer),
+    /// [`Place::Exposed`].
+    Exposed(ExposedRange),
+}
+
+/// A [`Completion`] that owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum PlainCompletion {
+    /// [`Completion::None`].
+    None,
+    /// [`Completion::Bump`].
+    Bump(Counter),
+    /// [`Completion::MarkRequest`].
+    MarkRequest(u64),
 }
 
 impl Answer {
+    /// The data go to `place`; then `completion`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(place: Place, completion: Completion) -> Self {
+        // Each variant is taken apart, so that the compiler sees that plain ones leave nothing to drop.
+        let place = match place {
+            Place::Nowhere => PlainPlace::Nowhere,
+            Place::Raw(to) => PlainPlace::Raw(to),
+            Place::Exposed(range) => PlainPlace::Exposed(range),
+            Place::Owned(buffer) => return Self::Full(Place::Owned(buffer), completion),
+            Place::Sink(sink) => return Self::Full(Place::Sink(sink), completion),
+            Place::Scatter(scatter) => return Self::Full(Place::Scatter(scatter), completion),
+            Place::Later => return Self::Full(Place::Later, completion),
+        };
+        let full = |completion| Self::Full(place.into(), completion);
+        let completion = match completion {
+            Completion::None => PlainCompletion::None,
+            Completion::Bump(counter) => PlainCompletion::Bump(counter),
+            Completion::MarkRequest(request) => PlainCompletion::MarkRequest(request),
+            Completion::BumpAtSource(counter) => return full(Completion::BumpAtSource(counter)),
+            Completion::SetFlag(flag) => return full(Completion::SetFlag(flag)),
+            Completion::Reply(reply) => return full(Completion::Reply(reply)),
+            Completion::Call(call) => return full(Completion::Call(call)),
+            Completion::Thread(handler) => return full(Completion::Thread(handler)),
+        };
+        Self::Plain(PlainAnswer { place, completion })
+    }
+
+    /// Place and completion.
+    pub(crate) fn into_parts(self) -> (Place, Completion) {
+        match self {
+            Self::Plain(PlainAnswer { place, completion }) => (place.into(), completion.into()),
+            Self::Full(place, completion) => (place, completion),
+        }
+    }
+
     /// The data, if any, are dropped, and nothing follows (LAPI's `LAPI_BURY_MSG`).
     #[must_use]
     pub fn discard() -> Self {
-        Self { place: Place::Nowhere, completion: Completion::None }
+        Self::Plain(PlainAnswer { place: PlainPlace::Nowhere, completion: PlainCompletion::None })
     }
 
     /// The data, if any, are dropped or were consumed by the handler itself; then `completion`.
     #[inline(always)]
     #[must_use]
     pub fn consumed(completion: Completion) -> Self {
-        Self { place: Place::Nowhere, completion }
+        Self::new(Place::Nowhere, completion)
     }
 
     /// The data go to a part of exposed memory; then `completion`.
     #[inline(always)]
     #[must_use]
     pub fn exposed(range: ExposedRange, completion: Completion) -> Self {
-        Self { place: Place::Exposed(range), completion }
+        Self::new(Place::Exposed(range), completion)
     }
 
     /// The data go into `buffer`, which the completion gets; data beyond its end are dropped.
     #[inline(always)]
     #[must_use]
     pub fn owned(buffer: JobBuffer, completion: Completion) -> Self {
-        Self { place: Place::Owned(buffer), completion }
+        Self::Full(Place::Owned(buffer), completion)
     }
 
     /// The data go to several places; then `completion`.
     #[must_use]
     pub fn scatter(scatter: Scatter, completion: Completion) -> Self {
-        Self { place: Place::Scatter(Box::new(scatter)), completion }
+        Self::Full(Place::Scatter(Box::new(scatter)), completion)
     }
 
     /// The place will be named later, by `Context::accept` with the message's ticket.
     #[inline(always)]
     #[must_use]
     pub fn later() -> Self {
-        Self { place: Place::Later, completion: Completion::None }
+        Self::Full(Place::Later, Completion::None)
+    }
+}
+
+impl From<PlainPlace> for Place {
+    #[inline(always)]
+    fn from(place: PlainPlace) -> Self {
+        match place {
+            PlainPlace::Nowhere => Self::Nowhere,
+            PlainPlace::Raw(to) => Self::Raw(to),
+            PlainPlace::Exposed(range) => Self::Exposed(range),
+        }
+    }
+}
+
+impl From<PlainCompletion> for Completion {
+    #[inline(always)]
+    fn from(completion: PlainCompletion) -> Self {
+        match completion {
+            PlainCompletion::None => Self::None,
+            PlainCompletion::Bump(counter) => Self::Bump(counter),
+            PlainCompletion::MarkRequest(request) => Self::MarkRequest(request),
+        }
     }
 }
 

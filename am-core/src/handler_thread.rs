@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::{End, NoGatherer, Outgoing, Source, ThreadJob};
+use crate::engine::{End, Outgoing, ThreadJob};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Waker};
 use crate::handler::{Deferred, HandlerId, HandlerSet};
@@ -129,13 +129,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                     uhdr: &uhdr,
                     target_counter: 0,
                     completion_counter: 0,
-                    one_way: false,
+                    answerable: true,
                     announce: false,
                 };
                 let kept = crate::buffer::JobBuffer::from(udata);
-                let source = Source::<NoGatherer>::Bytes(kept.raw().as_bytes());
+                let source = kept.raw().as_bytes();
                 let end = End { keep: Some(kept), ..End::default() };
-                self.engine.send_message(&mut self.fabric, outgoing, source, end).map(|_| ())
+                self.engine.send(&mut self.fabric, outgoing, source, end).map(|_| ())
             }
         }
     }

@@ -1,45 +1,48 @@
-//! The per-thread mark that a handler of the program is running: communicating calls are refused meanwhile. Also the mark that
-//! this process is a copy of a task, made by fork: they are refused ever after.
+//! Marks by which communicating calls are refused: this thread is inside a handler of the program, or this process is a copy of a
+//! task, made by fork.
+//!
+//! One word of the process is looked at first. A thread-local in a shared library costs a call for each look, and a library with
+//! handlers of its own, such as MPI's, never sets the word.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A handler is running.
-const RUNNING: u8 = 1;
+/// Some thread has run a handler of the program: the threads' own marks count.
+const HANDLERS: u8 = 1;
 /// The process is a copy.
 const COPY: u8 = 2;
-/// This thread has not looked yet whether the process is a copy.
-const NEW: u8 = 4;
+
+/// Relaxed throughout: a thread sees its own stores and what was stored before it was started, and no more is needed. Bits are
+/// only set.
+static MARKS: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    static MARKS: Cell<u8> = const { Cell::new(NEW) };
+    /// Whether this thread is inside a handler.
+    static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
-
-/// Whether this process is a copy, for threads that begin. Relaxed: a thread sees what was stored before it was started.
-static IS_COPY: AtomicBool = AtomicBool::new(false);
 
 /// Runs `handler` with the mark set; the mark is taken back also when it unwinds.
 #[inline(always)]
 pub(crate) fn run<R>(handler: impl FnOnce() -> R) -> R {
-    struct Unmark(u8);
+    struct Unmark(bool);
     impl Drop for Unmark {
         #[inline(always)]
         fn drop(&mut self) {
-            // A copy that was made in the handler stays one.
-            MARKS.set(MARKS.get() & (self.0 | !RUNNING));
+            RUNNING.set(self.0);
         }
     }
-    let before = MARKS.get();
-    let _unmark = Unmark(before);
-    MARKS.set(before | RUNNING);
+    if MARKS.load(Ordering::Relaxed) & HANDLERS == 0 {
+        MARKS.fetch_or(HANDLERS, Ordering::Relaxed);
+    }
+    let _unmark = Unmark(RUNNING.replace(true));
     handler()
 }
 
 /// Whether this thread is inside a handler.
 pub(crate) fn is_running() -> bool {
-    MARKS.get() & RUNNING != 0
+    RUNNING.get()
 }
 
 /// Refuses `call` inside a handler, and in a copy of a task.
@@ -48,39 +51,27 @@ pub(crate) fn is_running() -> bool {
 /// [`Error::InHandler`], [`Error::CopiedProcess`].
 #[inline(always)]
 pub(crate) fn check(call: &'static str) -> Result<()> {
-    if MARKS.get() == 0 { Ok(()) } else { check_marked(call) }
+    if MARKS.load(Ordering::Relaxed) == 0 || is_free() { Ok(()) } else { Err(refused(call)) }
+}
+
+#[inline(never)]
+fn is_free() -> bool {
+    !RUNNING.get() && !is_copy()
 }
 
 #[cold]
 #[inline(never)]
-fn check_marked(call: &'static str) -> Result<()> {
-    if is_copy() {
-        Err(Error::CopiedProcess { call })
-    } else if MARKS.get() & RUNNING != 0 {
-        Err(Error::InHandler { call })
-    } else {
-        Ok(())
-    }
+fn refused(call: &'static str) -> Error {
+    if is_copy() { Error::CopiedProcess { call } } else { Error::InHandler { call } }
 }
 
 /// Whether this process is a copy of a task.
 #[inline]
 pub(crate) fn is_copy() -> bool {
-    MARKS.get() & (COPY | NEW) != 0 && is_copy_marked()
-}
-
-#[cold]
-#[inline(never)]
-fn is_copy_marked() -> bool {
-    if IS_COPY.load(Ordering::Relaxed) {
-        MARKS.set(MARKS.get() | COPY);
-    }
-    MARKS.set(MARKS.get() & !NEW);
-    MARKS.get() & COPY != 0
+    MARKS.load(Ordering::Relaxed) & COPY != 0
 }
 
 /// This process is a copy of a task, made by fork, and this is its only thread.
 pub(crate) fn mark_copy() {
-    IS_COPY.store(true, Ordering::Relaxed);
-    MARKS.set(MARKS.get() | COPY);
+    MARKS.fetch_or(COPY, Ordering::Relaxed);
 }

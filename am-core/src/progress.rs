@@ -1,8 +1,7 @@
 //! Where engine and fabric meet: one event at a time, every call direct and inlined.
 
-use crate::buffer::InlineBytes;
-use crate::engine::packet::Kind;
-use crate::engine::{Engine, Packet, PacketBytes};
+use crate::buffer::{Arrived, InlineBytes};
+use crate::engine::{Engine, Front, Packet};
 use crate::error::Result;
 use crate::fabric::{Arrival, Class, Event, Fabric, Payload};
 use crate::handler::HandlerSet;
@@ -16,10 +15,10 @@ pub(crate) fn step<F: Fabric, H: HandlerSet>(
     fabric: &mut F,
     engine: &mut Engine,
     handlers: &mut H,
-    inline: &mut InlineBytes,
+    (inline, front): (&mut InlineBytes, &mut Front),
 ) -> Result<bool> {
     let Some(event) = fabric.poll(inline) else { return Ok(false) };
-    handle(fabric, engine, handlers, inline, event)
+    handle(fabric, engine, handlers, (inline, front), event)
 }
 
 /// As [`step`], and drops what belongs to operations that a purge has ended.
@@ -32,7 +31,7 @@ pub(crate) fn step_filtered<F: Fabric, H: HandlerSet>(
     fabric: &mut F,
     engine: &mut Engine,
     handlers: &mut H,
-    inline: &mut InlineBytes,
+    (inline, front): (&mut InlineBytes, &mut Front),
 ) -> Result<bool> {
     match fabric.poll(inline) {
         None => Ok(false),
@@ -46,7 +45,7 @@ pub(crate) fn step_filtered<F: Fabric, H: HandlerSet>(
             }
             Ok(true)
         }
-        Some(event) => handle(fabric, engine, handlers, inline, event),
+        Some(event) => handle(fabric, engine, handlers, (inline, front), event),
     }
 }
 
@@ -55,13 +54,13 @@ fn handle<F: Fabric, H: HandlerSet>(
     fabric: &mut F,
     engine: &mut Engine,
     handlers: &mut H,
-    inline: &mut InlineBytes,
+    (inline, front): (&mut InlineBytes, &mut Front),
     event: Event,
 ) -> Result<bool> {
     match event {
         Event::Arrival(arrival) => match arrival.payload {
             Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
-            Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival)?,
+            Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival, front)?,
         },
         Event::Completed { op, result } => {
             let result = result.map_err(|error| *error);
@@ -78,24 +77,18 @@ fn handle<F: Fabric, H: HandlerSet>(
     Ok(true)
 }
 
-/// A packet whose bytes are in private memory: its place went back in the poll.
+/// A packet inside its entry: its place went back in the poll, and its bytes are in private memory.
 #[inline(always)]
 fn handle_inline<F: Fabric, H: HandlerSet>(
     fabric: &mut F,
     engine: &mut Engine,
     handlers: &mut H,
-    arrival: Arrival,
+    Arrival { from, class, label, .. }: Arrival,
     inline: &InlineBytes,
 ) -> Result<()> {
-    let (from, class, label) = (arrival.from, arrival.class, arrival.label);
-    if Kind::of(label) == Kind::Message {
-        return engine.handle_inline_message(fabric, handlers, from, class, label, inline);
-    }
-    if Kind::of(label) == Kind::Put {
-        return engine.handle_inline_put(&*fabric, from, inline);
-    }
-    let packet = Packet { from, class, label, bytes: PacketBytes::Inline(inline) };
-    let due = engine.handle_packet(&*fabric, handlers, &packet)?;
+    let front = inline.as_slice();
+    let packet = Packet { from, class, label, bytes: Arrived::private(front), front };
+    let due = engine.receive(&*fabric, handlers, &packet);
     engine.carry_out(due, fabric, handlers)
 }
 
@@ -106,10 +99,12 @@ fn handle_buffered<F: Fabric, H: HandlerSet>(
     engine: &mut Engine,
     handlers: &mut H,
     arrival: Arrival,
+    front: &mut Front,
 ) -> Result<()> {
-    let bytes = PacketBytes::Buffered(fabric.arrived(&arrival));
-    let packet = Packet { from: arrival.from, class: arrival.class, label: arrival.label, bytes };
-    let handled = engine.handle_packet(&*fabric, handlers, &packet);
+    let (from, class, label) = (arrival.from, arrival.class, arrival.label);
+    let bytes = fabric.arrived(&arrival);
+    let packet = Packet { from, class, label, bytes, front: front.copy(label, &bytes) };
+    let due = engine.receive(&*fabric, handlers, &packet);
     fabric.release(arrival);
-    engine.carry_out(handled?, fabric, handlers)
+    engine.carry_out(due, fabric, handlers)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::buffer::{RawBytes, Room};
+use crate::buffer::{InlineBytes, RawBytes, Room};
 
 /// Which room a packet takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +243,11 @@ pub trait Body {
     /// Writes all of them.
     fn write(&mut self, room: &mut Room<'_>);
 
+    /// Appends all of them to a packet inside an entry; whether they fitted, and may be copied so.
+    fn push_to(&mut self, _packet: &mut InlineBytes) -> bool {
+        false
+    }
+
     /// Whether there is nothing to write.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -287,6 +292,11 @@ impl<G: Gatherer + ?Sized> Body for Gathered<'_, G> {
 
 impl Body for &[u8] {
     #[inline(always)]
+    fn push_to(&mut self, packet: &mut InlineBytes) -> bool {
+        packet.push(self)
+    }
+
+    #[inline(always)]
     fn len(&self) -> usize {
         <[u8]>::len(self)
     }
@@ -298,6 +308,11 @@ impl Body for &[u8] {
 }
 
 impl Body for RawBytes {
+    #[inline(always)]
+    fn push_to(&mut self, packet: &mut InlineBytes) -> bool {
+        packet.push_raw(*self)
+    }
+
     #[inline(always)]
     fn len(&self) -> usize {
         RawBytes::len(self)

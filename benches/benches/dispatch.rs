@@ -41,7 +41,7 @@ impl<F: Fabric> Rounds<F> {
     }
 
     fn amsend(&mut self, bytes: &[u8]) -> Result<()> {
-        let options = AmOptions { one_way: true, ..AmOptions::default() };
+        let options = AmOptions::default();
         self.context.amsend(self.context.task(), self.handler, &[], bytes, options)?;
         self.context.wait_counter(self.arrived, 1)
     }

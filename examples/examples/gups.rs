@@ -171,7 +171,6 @@ fn update(
 ) -> Result<(), Failure> {
     let own = u64::from(context.task().0);
     let (first, updates) = kernel::share(layout.words() * UPDATES_A_WORD, layout.tasks, own);
-    let one_way = AmOptions { one_way: true, ..AmOptions::default() };
     let words_a_message = 2 * LOOK_AHEAD / usize::try_from(layout.tasks).unwrap_or(1);
     let mut aggregator = Aggregator::new(context, many, words_a_message.max(2));
     let mut progress = Progress::count(updates, own == 0);
@@ -190,7 +189,7 @@ fn update(
                     let mut uhdr = [0; 16];
                     uhdr[..8].copy_from_slice(&place.to_le_bytes());
                     uhdr[8..].copy_from_slice(&number.to_le_bytes());
-                    context.amsend(target, one, &uhdr, &[], one_way)?;
+                    context.amsend(target, one, &uhdr, &[], AmOptions::default())?;
                 }
                 By::Aggregated | By::All => aggregator.push(context, target, [place, number])?,
             }

@@ -209,7 +209,6 @@ impl Way<'_> {
         let (updates, total) = (self.arguments.updates, self.table.total());
         let batch = usize::try_from(self.arguments.batch).unwrap_or(usize::MAX);
         let mut aggregator = Aggregator::new(context, self.handlers.many, batch);
-        let one_way = AmOptions { one_way: true, ..AmOptions::default() };
         let mut progress = Progress::count(updates, self.shown);
         for start in (0..updates).step_by(SHOWN_EVERY as usize) {
             let end = (start + SHOWN_EVERY).min(updates);
@@ -221,7 +220,13 @@ impl Way<'_> {
                         self.table.at(target, place)?.fetch_add(context, 1)?;
                     }
                     By::Amsend => {
-                        context.amsend(target, self.handlers.one, &place.to_le_bytes(), &[], one_way)?;
+                        context.amsend(
+                            target,
+                            self.handlers.one,
+                            &place.to_le_bytes(),
+                            &[],
+                            AmOptions::default(),
+                        )?;
                     }
                     By::Aggregated => aggregator.push(context, target, [place])?,
                     By::Alltoallv | By::All => {}

@@ -276,7 +276,8 @@ impl Way<'_> {
             let mut uhdr = [0; 16];
             uhdr[..8].copy_from_slice(&place.to_le_bytes());
             uhdr[8..].copy_from_slice(&number.to_le_bytes());
-            context.amsend(task, self.handlers.ask, &uhdr, &[], AmOptions::default())?;
+            let asked = AmOptions { answerable: true, ..AmOptions::default() };
+            context.amsend(task, self.handlers.ask, &uhdr, &[], asked)?;
         }
         Ok(context.wait_until(|_| Ok(self.got.count() == self.arguments.requests))?)
     }
@@ -295,7 +296,6 @@ impl Way<'_> {
         }
         questions.flush(context)?;
         // Others ask until they have everything, too: it is over when nobody waits.
-        let one_way = AmOptions { one_way: true, ..AmOptions::default() };
         let mut told = false;
         loop {
             self.answer(context, &mut answers)?;
@@ -304,7 +304,7 @@ impl Way<'_> {
             if has_all && !told {
                 told = true;
                 for task in 0..context.num_tasks() {
-                    context.amsend(TaskId(task), self.handlers.finished, &[], &[], one_way)?;
+                    context.amsend(TaskId(task), self.handlers.finished, &[], &[], AmOptions::default())?;
                 }
             }
             if self.handlers.all_finished(self.tasks) {

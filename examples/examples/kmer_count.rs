@@ -177,7 +177,6 @@ fn count(context: &mut Context<ShmFabric>, reads: Reads, k: u32, way: &mut Way<'
     let (own, tasks) = (context.task().0, context.num_tasks());
     let (start, some) = kernel::share(reads.count, u64::from(tasks), u64::from(own));
     let mut progress = Progress::count(some, own == 0);
-    let one_way = AmOptions { one_way: true, ..AmOptions::default() };
     let mut words = Vec::new();
     for number in start..start + some {
         words.clear();
@@ -186,7 +185,9 @@ fn count(context: &mut Context<ShmFabric>, reads: Reads, k: u32, way: &mut Way<'
             let target = owner(kmer, tasks);
             match way {
                 Way::Rmw(table) => table.add(context, target, kmer)?,
-                Way::Amsend([one, _]) => context.amsend(target, *one, &kmer.to_le_bytes(), &[], one_way)?,
+                Way::Amsend([one, _]) => {
+                    context.amsend(target, *one, &kmer.to_le_bytes(), &[], AmOptions::default())?
+                }
                 Way::Aggregated(aggregator) => aggregator.push(context, target, [kmer])?,
             }
         }

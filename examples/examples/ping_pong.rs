@@ -302,7 +302,7 @@ impl Player {
         };
         let target = if way == Way::AmsendCounter { target } else { None };
         // Nobody answers these messages, so they reserve no room for an answer.
-        let options = AmOptions { target, one_way: true, ..AmOptions::default() };
+        let options = AmOptions { target, ..AmOptions::default() };
         Ok(self.context.amsend(self.peer, handler, &[], &self.source[..bytes], options)?)
     }
 

@@ -196,7 +196,7 @@ impl Counts {
     /// Sends each new total to the word's owner; how many there were.
     fn send(&mut self, context: &mut Context<ShmFabric>, place_count: HandlerId) -> Result<u64, Failure> {
         let tasks = context.num_tasks();
-        let options = AmOptions { one_way: true, ..AmOptions::default() };
+        let options = AmOptions::default();
         let messages = self.unsent.len() as u64;
         for word in self.unsent.drain(..) {
             let Some(total) = self.totals.get_mut(&word) else { continue };

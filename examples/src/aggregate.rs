@@ -65,7 +65,7 @@ impl Aggregator {
     ) -> Result<()> {
         let buffer = &mut self.buffers[target.index()];
         if !buffer.is_empty() {
-            let options = AmOptions { one_way: true, ..AmOptions::default() };
+            let options = AmOptions::default();
             context.amsend(target, self.handler, &[], buffer, options)?;
             buffer.clear();
             self.messages += 1;

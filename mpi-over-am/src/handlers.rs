@@ -193,7 +193,7 @@ impl MpiHandlers {
         };
         let lengths = (message.len, room);
         let completion = self.completions.completion(request, (message.source.task, is_eager), lengths);
-        Answer { place, completion }
+        Answer::new(place, completion)
     }
 
     /// The envelope that a message claims. A source that cannot exist is none: programs use it as an index.

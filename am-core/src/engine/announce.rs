@@ -4,8 +4,9 @@
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
 use super::reassembly::{Incoming, Ranges, Stage, Tail, room_of};
+use super::receive::Due;
 use super::statistics::Statistics;
-use super::{Cold, Due, Engine, Packet, PacketBytes, granted, malformed};
+use super::{Cold, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
 use crate::error::{Error, RangeFault, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
@@ -29,13 +30,7 @@ impl Engine {
         handlers: &mut H,
         packet: &Packet<'_>,
     ) -> Result<Due> {
-        let mut front = [0; super::FRONT_BYTES_MAX];
-        let copied = match packet.bytes {
-            PacketBytes::Inline(bytes) => Arrived::private(bytes.as_slice()).copy_to(&mut front),
-            PacketBytes::Buffered(bytes) => bytes.copy_to(&mut front),
-        };
-        let front = &front[..copied];
-        let parsed = MessageHead::parse_short(front).and_then(|(head, rest)| {
+        let parsed = MessageHead::parse_short(packet.front).and_then(|(head, rest)| {
             let announcement = Announcement::parse(rest)?;
             let uhdr = rest.get(Announcement::BYTES..)?.get(..usize::from(head.uhdr_len))?;
             Some((head, announcement, uhdr))
@@ -61,10 +56,10 @@ impl Engine {
             let here = (len == 0).then_some(Arrived::private(&[]));
             let ticket = self.next_ticket;
             let message = Message { source: packet.from.endpoint, uhdr, len, here, ticket };
-            super::run_header(handlers, packet.label, &message)
+            super::receive::run_header(handlers, packet.label, &message)
         };
-        let Answer { place, completion } = match answer {
-            Ok(answer) => answer,
+        let (place, completion) = match answer {
+            Ok(answer) => answer.into_parts(),
             Err(error) => return Ok(self.refuse_later(packet, announcement.op, error)),
         };
         let waits = matches!(place, Place::Later);
@@ -442,13 +437,7 @@ pub(crate) fn keep_whole(
     completion: Completion,
 ) -> Cold {
     let len = here.len() as u64;
-    let tail = Tail {
-        target_counter: head.target_counter,
-        completion_counter: head.completion_counter,
-        op: 0,
-        answerable: class == Class::Request,
-        reserved: false,
-    };
+    let tail = Tail { reserved: false, ..Tail::of_whole(class, head) };
     Cold::New(Box::new(Incoming {
         source,
         len,
@@ -511,19 +500,11 @@ fn place_of_put<F: Fabric>(fabric: &F, packet: &Packet<'_>, uhdr: &[u8], len: u6
             Place::Scatter(Box::new(Scatter::exposed(ExposedRange { len: span, ..range }, layout)?))
         }
     };
-    Ok(Answer { place, completion: Completion::None })
+    Ok(Answer::new(place, Completion::None))
 }
 
 /// The parts of a piece: number, offset, bytes.
 pub(crate) fn piece_of<'a>(packet: &Packet<'a>) -> Option<(u32, u64, Arrived<'a>)> {
-    let bytes = match packet.bytes {
-        PacketBytes::Inline(bytes) => Arrived::private(bytes.as_slice()),
-        PacketBytes::Buffered(bytes) => bytes,
-    };
-    let mut head = [0; PIECE_HEAD_BYTES];
-    if bytes.copy_to(&mut head) < PIECE_HEAD_BYTES {
-        return None;
-    }
-    let mut fields = Fields(&head);
-    Some((fields.u32()?, fields.u64()?, bytes.skip(PIECE_HEAD_BYTES)))
+    let mut fields = Fields(packet.front.get(..PIECE_HEAD_BYTES)?);
+    Some((fields.u32()?, fields.u64()?, packet.bytes.skip(PIECE_HEAD_BYTES)))
 }

@@ -1,10 +1,12 @@
 //! What the origin of an operation hears back from the target: fetched, accepted, refused, told.
 
 use super::outstanding::{Pieces, State};
-use super::packet::{self, FIRST, Fields, Kind, pack};
+use super::packet::{self, FIRST, Kind, pack};
+use super::receive::Due;
 use super::segment::Stream;
 use super::statistics::Statistics;
-use super::{Cold, Due, Engine, Packet, PacketBytes, malformed};
+use super::{Cold, Engine, Packet, malformed};
+use crate::buffer::InlineBytes;
 use crate::counter::CounterName;
 use crate::error::{Error, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
@@ -13,7 +15,7 @@ use crate::transfer::Class;
 impl Engine {
     /// Counters that the target has bumped here.
     pub(crate) fn handle_acks(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let mut fields = inline(packet)?;
+        let mut fields = packet.fields()?;
         let Some(first) = fields.u32() else {
             return Err(malformed(packet.from, "an acknowledgement without its counter"));
         };
@@ -26,7 +28,7 @@ impl Engine {
 
     /// An announced message is whole at the target.
     pub(crate) fn handle_fetched(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let mut fields = inline(packet)?;
+        let mut fields = packet.fields()?;
         let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u32(), fields.u32()) else {
             return Err(malformed(packet.from, "an answer shorter than its fields"));
         };
@@ -42,7 +44,7 @@ impl Engine {
 
     /// The target wants the data of an announced message as pieces.
     pub(crate) fn handle_accepted(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let mut fields = inline(packet)?;
+        let mut fields = packet.fields()?;
         let (Some(op), Some(incoming), Some(len)) = (fields.u32(), fields.u32(), fields.u64()) else {
             return Err(malformed(packet.from, "an acceptance shorter than its fields"));
         };
@@ -61,7 +63,7 @@ impl Engine {
 
     /// A get or rmw that the owner has done.
     pub(crate) fn handle_told(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let mut fields = inline(packet)?;
+        let mut fields = packet.fields()?;
         let (Some(op), Some(value)) = (fields.u32(), fields.u64()) else {
             return Err(malformed(packet.from, "an answer shorter than its fields"));
         };
@@ -104,7 +106,7 @@ impl Engine {
 
     /// The target refused.
     pub(crate) fn handle_refused(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let mut fields = inline(packet)?;
+        let mut fields = packet.fields()?;
         let (Some(op), Some(reason)) = (fields.u32(), fields.u32()) else {
             return Err(malformed(packet.from, "a refusal shorter than its fields"));
         };
@@ -135,10 +137,7 @@ impl Engine {
         op: u32,
         why: Refusal,
     ) -> Result<()> {
-        let (reason, first, second) = why.to_wire();
-        let parts =
-            pack([&op.to_le_bytes(), &reason.to_le_bytes(), &first.to_le_bytes(), &second.to_le_bytes()]);
-        self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), parts)
+        self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), refusal(op, why))
     }
 
     /// A request met `error` here: its origin is to be told, and this task's caller gets the error itself.
@@ -151,10 +150,8 @@ impl Engine {
     }
 }
 
-/// The fields of a packet that must have come inside an entry.
-pub(crate) fn inline<'a>(packet: &Packet<'a>) -> Result<Fields<'a>> {
-    match packet.bytes {
-        PacketBytes::Inline(bytes) => Ok(Fields(bytes.as_slice())),
-        PacketBytes::Buffered(_) => Err(malformed(packet.from, "a packet longer than its kind can be")),
-    }
+/// The bytes of a refusal.
+pub(super) fn refusal(op: u32, why: Refusal) -> InlineBytes {
+    let (reason, first, second) = why.to_wire();
+    pack([&op.to_le_bytes(), &reason.to_le_bytes(), &first.to_le_bytes(), &second.to_le_bytes()])
 }

@@ -1,9 +1,9 @@
 //! Gets and rmws that only the owner of the memory can carry out: what the owner does.
 
-use super::answers::inline;
 use super::packet::{self, FIRST, Fields, Kind, pack};
+use super::receive::Due;
 use super::segment::{Serve, Stream};
-use super::{Cold, Due, Engine, Packet, granted, malformed};
+use super::{Cold, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Grant};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -92,7 +92,7 @@ impl Engine {
         if packet.class != Class::Request {
             return Err(malformed(packet.from, "a question that may not be answered"));
         }
-        let mut fields = inline(packet)?;
+        let mut fields = packet.fields()?;
         let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64())
         else {
             return Err(malformed(packet.from, "a question shorter than its fields"));

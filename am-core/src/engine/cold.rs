@@ -1,12 +1,12 @@
 //! What the shortest path leaves out: the other kinds of packets, what is due for them, and the work that waits.
 
-use super::reassembly::Incoming;
-use super::statistics::Statistics;
-use super::{Due, Engine, Packet, ThreadJob, answers, malformed, packet};
+use super::reassembly::{Incoming, Tail};
+use super::receive::Due;
+use super::{Engine, Packet, ThreadJob, malformed, packet};
 use crate::buffer::InlineBytes;
 use crate::error::{Error, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
-use crate::handler::HandlerSet;
+use crate::handler::{Completion, Delivered, HandlerSet};
 use crate::transfer::Class;
 
 use packet::Kind;
@@ -14,6 +14,8 @@ use packet::Kind;
 /// What is due beside the completion of a whole message: kept in the engine, so that [`Due`] stays small.
 #[derive(Debug)]
 pub(super) enum Cold {
+    /// A message is whole, and its completion is not a plain one.
+    Complete { source: Peer, completion: Completion, delivered: Delivered, tail: Tail },
     /// A message was announced, or came whole and waits for its place.
     New(Box<Incoming>),
     /// The last piece of a message is here.
@@ -33,7 +35,20 @@ pub(super) enum Cold {
 impl Engine {
     /// The kinds that the shortest path does without.
     #[inline(never)]
-    pub(super) fn handle_other<F: Fabric, H: HandlerSet>(
+    pub(super) fn receive_other<F: Fabric, H: HandlerSet>(
+        &mut self,
+        kind: Kind,
+        fabric: &F,
+        handlers: &mut H,
+        packet: &Packet<'_>,
+    ) -> Due {
+        match self.handle_other(kind, fabric, handlers, packet) {
+            Ok(due) => due,
+            Err(error) => self.refuse_packet(packet, error),
+        }
+    }
+
+    fn handle_other<F: Fabric, H: HandlerSet>(
         &mut self,
         kind: Kind,
         fabric: &F,
@@ -55,7 +70,7 @@ impl Engine {
             (Kind::Barrier, _) => self.handle_barrier(packet),
             (Kind::Exchange, _) => self.handle_exchange(packet),
             (Kind::Withdraw, packet::SECOND | packet::THIRD) => self.handle_purge(packet),
-            (Kind::Withdraw, _) => match answers::inline(packet)?.u32() {
+            (Kind::Withdraw, _) => match packet.fields()?.u32() {
                 Some(op) if packet.class == Class::Request => {
                     Ok(self.later(Cold::Withdraw { origin: packet.from, op }))
                 }
@@ -65,15 +80,15 @@ impl Engine {
         }
     }
 
-    /// A packet that could not be handled. Its origin is told if it waits for an answer.
+    /// A packet that could not be handled. Its origin is told at once if it waits for an answer, by its next fence if it
+    /// does not.
     #[cold]
     #[inline(never)]
-    pub(super) fn refuse_packet(&mut self, packet: &Packet<'_>, error: Error) -> Result<Due> {
-        if packet.class == Class::Request {
-            return Ok(self.refuse_later(packet, 0, error));
+    pub(super) fn refuse_packet(&mut self, packet: &Packet<'_>, error: Error) -> Due {
+        if Kind::of(packet.label) == Kind::Message && packet.class == Class::OneWay {
+            self.tell_by_fence(packet.from, Refusal::of(&error));
         }
-        Statistics::add(&mut self.statistics.packets_refused, 1);
-        Err(error)
+        self.refuse_later(packet, 0, error)
     }
 
     pub(super) fn later(&mut self, due: Cold) -> Due {
@@ -90,6 +105,9 @@ impl Engine {
     ) -> Result<()> {
         match self.due.take() {
             None => Ok(()),
+            Some(Cold::Complete { source, completion, delivered, tail }) => {
+                self.deliver(completion, source, delivered, tail, fabric, handlers)
+            }
             Some(Cold::New(incoming)) => self.begin_incoming(*incoming, fabric, handlers),
             Some(Cold::Whole(key)) => self.end_incoming(key, fabric, handlers),
             Some(Cold::EndOp { op, result }) => self.end_op(op, result, fabric, handlers),
@@ -163,21 +181,5 @@ impl Engine {
     /// Whether handlers were handed to the thread and have not come back.
     pub(crate) fn has_handlers_on_thread(&self) -> bool {
         !self.after_thread.is_empty()
-    }
-
-    /// A whole message inside its entry could not be handled.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn refuse_inline<F: Fabric>(
-        &mut self,
-        fabric: &mut F,
-        (origin, class): (Peer, Class),
-        error: Error,
-    ) -> Result<()> {
-        Statistics::add(&mut self.statistics.packets_refused, 1);
-        if class == Class::Request {
-            self.refuse(fabric, origin, Class::Answer, 0, Refusal::of(&error))?;
-        }
-        Err(error)
     }
 }

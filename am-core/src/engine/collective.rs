@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 
-use super::answers::inline;
+use super::answers::refusal;
 use super::outstanding::{End, Op, State};
 use super::packet::{self, FIRST, Fields, Kind, SECOND, pack};
-use super::{Cold, Due, Engine, FRONT_BYTES_MAX, Packet, PacketBytes, malformed};
-use crate::buffer::Arrived;
-use crate::error::Result;
+use super::receive::Due;
+use super::{Cold, Engine, FRONT_BYTES_MAX, Packet, malformed};
+use crate::buffer::InlineBytes;
+use crate::error::{Refusal, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::task::TaskId;
 use crate::transfer::Class;
@@ -76,7 +77,7 @@ impl Engine {
     /// Is all that `packet.from` sent before done? Packets come in order, so its data are in place; its messages may still
     /// be on their way in, and its handlers on the thread.
     pub(crate) fn handle_fence(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let op = inline(packet)?.u32();
+        let op = packet.fields()?.u32();
         let Some(op) = op.filter(|_| packet.class == Class::Request) else {
             return Err(malformed(packet.from, "a fence without its number, or not to be answered"));
         };
@@ -86,7 +87,22 @@ impl Engine {
             self.busy = true;
             return Ok(Due::Nothing);
         }
-        Ok(self.later(Cold::Answer(packet.from, fenced_label(), pack([&op.to_le_bytes()]))))
+        let (label, bytes) = self.answer_of_fence(fence);
+        Ok(self.later(Cold::Answer(packet.from, label, bytes)))
+    }
+
+    /// A one-way message of `origin` was refused: nothing is sent for it, and the next fence tells.
+    pub(super) fn tell_by_fence(&mut self, origin: Peer, why: Refusal) {
+        if !self.untold.iter().any(|&(peer, _)| peer == origin) {
+            self.untold.push((origin, why));
+        }
+    }
+
+    fn answer_of_fence(&mut self, FenceWaiting { origin, op }: FenceWaiting) -> (u16, InlineBytes) {
+        match self.untold.iter().position(|&(peer, _)| peer == origin) {
+            None => (packet::label(Kind::Fenced, FIRST), pack([&op.to_le_bytes()])),
+            Some(at) => (packet::label(Kind::Refused, FIRST), refusal(op, self.untold.swap_remove(at).1)),
+        }
     }
 
     /// Answers the fences whose origin has nothing unfinished here any more; whether any.
@@ -99,9 +115,10 @@ impl Engine {
         let (unfinished, done): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|fence| self.unfinished_from.has(fence.origin));
         self.fences = unfinished;
-        for FenceWaiting { origin, op } in done {
-            if !self.is_gone(origin.endpoint) {
-                self.send_control(fabric, origin, Class::Answer, fenced_label(), pack([&op.to_le_bytes()]))?;
+        for fence in done {
+            if !self.is_gone(fence.origin.endpoint) {
+                let (label, bytes) = self.answer_of_fence(fence);
+                self.send_control(fabric, fence.origin, Class::Answer, label, bytes)?;
             }
         }
         Ok(self.fences.len() < before)
@@ -109,7 +126,7 @@ impl Engine {
 
     /// All that was sent before is done.
     pub(crate) fn handle_fenced(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let op = inline(packet)?.u32();
+        let op = packet.fields()?.u32();
         let record = op.and_then(|op| self.ops.with_peer(op, packet.from));
         match (op, record.map(|record| &record.state)) {
             (Some(op), Some(State::Fence)) => Ok(self.later(Cold::EndOp { op, result: Ok(0) })),
@@ -174,7 +191,7 @@ impl Engine {
 
     /// A task has come to a round of its barrier. A round has one sender, so counting is enough.
     pub(crate) fn handle_barrier(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let round = inline(packet)?.u32();
+        let round = packet.fields()?.u32();
         match round.and_then(|round| self.barriers.noticed.get_mut(round as usize)) {
             Some(noticed) => {
                 *noticed += 1;
@@ -247,12 +264,7 @@ impl Engine {
 
     /// Contributions to an exchange.
     pub(crate) fn handle_exchange(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        let mut copy = [0; FRONT_BYTES_MAX];
-        let copied = match packet.bytes {
-            PacketBytes::Inline(bytes) => Arrived::private(bytes.as_slice()).copy_to(&mut copy),
-            PacketBytes::Buffered(bytes) => bytes.copy_to(&mut copy),
-        };
-        let mut fields = Fields(&copy[..copied]);
+        let mut fields = packet.fields()?;
         let epoch = fields.u32();
         // Who has entered the next exchange has seen this task enter the present one, so nobody is further ahead.
         let ahead = epoch.map(|epoch| epoch.wrapping_sub(self.exchanges.entered).wrapping_add(1));
@@ -288,8 +300,4 @@ fn entry(fields: &mut Fields<'_>) -> Option<(u32, Contribution)> {
     bytes.get_mut(..given.len())?.copy_from_slice(given);
     fields.0 = rest;
     Some((task, Contribution { len, bytes }))
-}
-
-fn fenced_label() -> u16 {
-    packet::label(Kind::Fenced, FIRST)
 }

@@ -203,8 +203,8 @@ impl Engine {
         why: Refusal,
         fabric: &mut F,
     ) -> Result<()> {
-        // Who waits for nothing is told all the same, unless it has said that it wants no answer.
         if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
+            self.tell_by_fence(source, why);
             return Ok(());
         }
         let class = answer_class(&mut tail);

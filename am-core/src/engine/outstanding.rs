@@ -9,12 +9,12 @@ use super::reassembly::Ranges;
 use super::slab::Slab;
 use super::statistics::Statistics;
 use super::tally::Tally;
-use crate::buffer::{Grant, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
 use crate::counter::{Counter, CounterName};
-use crate::error::{Error, Refusal, Result};
+use crate::error::{Error, Outcome, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{Delivered, HandlerSet};
-use crate::transfer::{AtomicOp, Class, Gatherer, Width};
+use crate::transfer::{AtomicOp, Class, Gathered, Gatherer, Width};
 
 /// Where the user data of a message come from.
 #[derive(Debug)]
@@ -30,6 +30,44 @@ impl Data {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Gather(gatherer) => gatherer.len(),
+        }
+    }
+
+    /// Posts a packet with all of the data behind `head`; inside an entry if that fits.
+    pub(crate) fn post<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: Peer,
+        class: Class,
+        label: u16,
+        head: &[u8],
+    ) -> Result<Outcome> {
+        self.post_part(fabric, to, class, label, head, (0, self.len() as usize))
+    }
+
+    /// Posts a packet with the `len` bytes from `offset` on behind `head`; inside an entry if that fits.
+    pub(crate) fn post_part<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: Peer,
+        class: Class,
+        label: u16,
+        head: &[u8],
+        (offset, len): (u64, usize),
+    ) -> Result<Outcome> {
+        match self {
+            Self::Bytes(bytes) => {
+                let mut part = bytes.part(offset as usize, len).unwrap_or(RawBytes::EMPTY);
+                let mut inline = InlineBytes::new();
+                if inline.push(head) && inline.push_raw(part) {
+                    return fabric.post_inline(to.index, class, label, &inline);
+                }
+                fabric.post_packet(to.index, class, label, head, &mut part)
+            }
+            Self::Gather(gatherer) => {
+                let mut part = Gathered { gatherer: &mut **gatherer, offset, len };
+                fabric.post_packet(to.index, class, label, head, &mut part)
+            }
         }
     }
 }
@@ -335,6 +373,7 @@ impl Engine {
     }
 
     /// Adds 1 to a counter of this context. One that was removed meanwhile is nobody's business any more.
+    #[inline(always)]
     pub(crate) fn bump_own(&mut self, counter: Option<Counter>) {
         if let Some(counter) = counter {
             let _ = self.counters.bump(counter.name());

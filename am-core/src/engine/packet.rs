@@ -20,7 +20,7 @@
 //!             1: region(4) generation(4) offset(8) op(4) operand(8) new(8)    rmw   Request
 //! Told        op(4) value(8)                  what an Ask asked for is done         Answer
 //! Fence       op(4)                           0: data; 1: handlers too              Request
-//! Fenced      op(4)                                                                 Answer
+//! Fenced      op(4)                           (Refused instead, if a one-way message was refused)  Answer
 //! Barrier     round(4)                                                              OneWay
 //! Exchange    epoch(4) then for each task: task(4) length(1) bytes(length)          OneWay
 //! Withdraw    op(4)                           the origin of an announcement gives up Request
@@ -41,7 +41,6 @@
 //! `op` is the origin's number of an operation, `incoming` the target's number of a message; 0 is nobody's.
 
 use crate::buffer::{Grant, InlineBytes, RemoteAddress};
-use crate::counter::CounterName;
 use crate::handler::HandlerId;
 use crate::vector::{Block, Layout};
 
@@ -338,12 +337,6 @@ impl<'a> Fields<'a> {
         let (bytes, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*bytes))
-    }
-
-    /// A counter's name in the next 4 bytes: `None` at the end, `Some(None)` for no counter.
-    #[inline(always)]
-    pub(crate) fn counter(&mut self) -> Option<Option<CounterName>> {
-        self.u32().map(CounterName::from_wire)
     }
 }
 

@@ -5,15 +5,17 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 use super::Engine;
 use super::outstanding::State;
 use super::packet::{self, Kind, SECOND};
 use super::statistics::Statistics;
-use crate::buffer::{InlineBytes, RawBytes};
+use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
-use crate::transfer::{Class, Gathered};
+use crate::transfer::Class;
 
 use super::outstanding::Data;
 
@@ -22,18 +24,10 @@ use super::outstanding::Data;
 pub(crate) struct Queued {
     pub(crate) class: Class,
     pub(crate) label: u16,
-    pub(crate) front: Front,
+    /// The bytes before the data.
+    pub(crate) front: SmallVec<[u8; INLINE_BYTES_MAX]>,
     /// The operation whose data follow the front, and which ends when they have gone; 0: none.
     pub(crate) op: u32,
-}
-
-/// The bytes before the data.
-#[derive(Debug)]
-pub(crate) enum Front {
-    /// A packet that fits into an entry.
-    Inline(InlineBytes),
-    /// One that does not.
-    Packet(Box<[u8]>),
 }
 
 /// The queues of one context.
@@ -151,13 +145,7 @@ impl Engine {
         label: u16,
         bytes: InlineBytes,
     ) -> Result<()> {
-        // An answer has its room reserved, and is ordered with nothing that waits.
-        let waits = class != Class::Answer && self.pending.has(target);
-        if waits || fabric.post_inline(target.index, class, label, &bytes)? == Outcome::Retry {
-            self.queue(target, Queued { class, label, front: Front::Inline(bytes), op: 0 });
-        }
-        self.touched.mark(target);
-        Ok(())
+        self.send_front(fabric, target, class, label, bytes.as_slice())
     }
 
     /// Sends a packet without a body, now or when there is room.
@@ -172,16 +160,11 @@ impl Engine {
         label: u16,
         front: &[u8],
     ) -> Result<()> {
-        let mut inline = InlineBytes::new();
-        if inline.push(front) {
-            return self.send_control(fabric, target, class, label, inline);
-        }
-        let mut nothing = RawBytes::EMPTY;
         self.touched.mark(target);
-        if self.pending.has(target)
-            || fabric.post_packet(target.index, class, label, front, &mut nothing)? == Outcome::Retry
-        {
-            self.queue(target, Queued { class, label, front: Front::Packet(front.into()), op: 0 });
+        // An answer has its room reserved, and is ordered with nothing that waits.
+        let waits = class != Class::Answer && self.pending.has(target);
+        if waits || no_data().post(fabric, target, class, label, front)? == Outcome::Retry {
+            self.queue(target, Queued { class, label, front: front.into(), op: 0 });
         }
         Ok(())
     }
@@ -233,22 +216,15 @@ impl Engine {
     }
 
     fn post_queued<F: Fabric>(&mut self, fabric: &mut F, target: Peer, packet: &Queued) -> Result<Outcome> {
-        let mut nothing = RawBytes::EMPTY;
         let (class, label) = (packet.class, packet.label);
-        let front: &[u8] = match &packet.front {
-            Front::Inline(bytes) => return fabric.post_inline(target.index, class, label, bytes),
-            Front::Packet(front) => front,
-        };
         match self.ops.get_mut(packet.op).map(|op| &mut op.state) {
-            Some(State::Queued(Data::Bytes(bytes))) => {
-                fabric.post_packet(target.index, class, label, front, bytes)
-            }
-            Some(State::Queued(Data::Gather(gatherer))) => {
-                let len = gatherer.len() as usize;
-                let mut body = Gathered { gatherer: &mut **gatherer, offset: 0, len };
-                fabric.post_packet(target.index, class, label, front, &mut body)
-            }
-            _ => fabric.post_packet(target.index, class, label, front, &mut nothing),
+            Some(State::Queued(data)) => data.post(fabric, target, class, label, &packet.front),
+            _ => no_data().post(fabric, target, class, label, &packet.front),
         }
     }
+}
+
+/// The data of a packet without any.
+fn no_data() -> Data {
+    Data::Bytes(RawBytes::EMPTY)
 }

@@ -11,8 +11,9 @@
 use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, SECOND, THIRD, pack};
 use super::reassembly::Stage;
+use super::receive::Due;
 use super::segment::Stream;
-use super::{Cold, Due, Engine, Packet, answers, malformed};
+use super::{Cold, Engine, Packet, malformed};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
@@ -96,7 +97,7 @@ impl Engine {
 
     /// A peer has purged this task, or has answered this task's purge.
     pub(super) fn handle_purge(&mut self, packet: &Packet<'_>) -> Result<Due> {
-        answers::inline(packet)?;
+        packet.fields()?;
         match packet::handler_of(packet.label) {
             SECOND if packet.class == Class::Request => Ok(self.later(Cold::Purged(packet.from))),
             THIRD => {
@@ -149,6 +150,7 @@ impl Engine {
             fabric.waive(fence.origin().index);
         }
         self.forget_owed(peer);
+        self.untold.retain(|&(other, _)| other != peer);
         let incoming: Vec<u32> = self
             .incoming
             .iter()

@@ -10,6 +10,8 @@ use crate::fabric::{Fabric, Peer};
 use crate::handler::{Completion, Place};
 
 use super::granted;
+use super::packet::MessageHead;
+use crate::transfer::Class;
 
 /// Which bytes of a range have come: disjoint intervals, sorted, touching ones joined.
 #[derive(Clone, Debug, Default)]
@@ -106,6 +108,18 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
+    /// What is owed for a message that came whole.
+    pub(crate) fn of_whole(class: Class, head: MessageHead) -> Self {
+        let answerable = class == Class::Request;
+        Self {
+            target_counter: head.target_counter,
+            completion_counter: head.completion_counter,
+            op: 0,
+            answerable,
+            reserved: answerable,
+        }
+    }
+
     /// Nothing more.
     pub(crate) const NOTHING: Self =
         Self { target_counter: 0, completion_counter: 0, op: 0, answerable: false, reserved: false };

@@ -9,7 +9,7 @@ use super::{Engine, granted};
 use crate::buffer::{Access, Grant};
 use crate::error::{Outcome, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
-use crate::transfer::{Class, Gathered};
+use crate::transfer::Class;
 
 /// Packets of one stream in one call, at most, before the next stream has its turn.
 const PACKETS_A_TURN: usize = 16;
@@ -92,19 +92,8 @@ impl Engine {
             head[..4].copy_from_slice(&pieces.incoming.to_le_bytes());
             head[4..].copy_from_slice(&pieces.sent.to_le_bytes());
             let label = packet::label(Kind::Piece, FIRST);
-            let outcome = match data {
-                Data::Bytes(bytes) => {
-                    let mut part = bytes
-                        .part(pieces.sent as usize, len as usize)
-                        .expect("the room that was accepted is at most the message's length");
-                    fabric.post_packet(target.index, class, label, &head, &mut part)?
-                }
-                Data::Gather(gatherer) => {
-                    let mut part =
-                        Gathered { gatherer: &mut **gatherer, offset: pieces.sent, len: len as usize };
-                    fabric.post_packet(target.index, class, label, &head, &mut part)?
-                }
-            };
+            let part = (pieces.sent, len as usize);
+            let outcome = data.post_part(fabric, target, class, label, &head, part)?;
             if outcome == Outcome::Retry {
                 Statistics::add(&mut self.statistics.retries, 1);
                 return Ok(Turn::NoRoom);
@@ -139,10 +128,8 @@ impl Engine {
             head[..4].copy_from_slice(&serve.op.to_le_bytes());
             head[4..].copy_from_slice(&serve.sent.to_le_bytes());
             let label = packet::label(Kind::Piece, SECOND);
-            let mut body = part.as_bytes();
-            if fabric.post_packet(serve.origin.index, Class::OneWay, label, &head, &mut body)?
-                == Outcome::Retry
-            {
+            let mut data = Data::Bytes(part.as_bytes());
+            if data.post(fabric, serve.origin, Class::OneWay, label, &head)? == Outcome::Retry {
                 Statistics::add(&mut self.statistics.retries, 1);
                 return Ok(Turn::NoRoom);
             }

@@ -3,14 +3,14 @@
 use super::ask::{atomic_code, has_operation, operands};
 use super::outstanding::{Data, End, Op, State};
 use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES, pack};
-use super::pending::{Front, Queued};
+use super::pending::Queued;
 use super::reassembly::Ranges;
 use super::statistics::Statistics;
 use super::{Engine, FRONT_BYTES_MAX};
 use smallvec::SmallVec;
 
-use crate::buffer::{Access, Executor, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
-use crate::counter::Counter;
+use crate::buffer::{Access, Executor, InlineBytes, RawBuffer, RawBytes, RemoteAddress, Room};
+use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{HandlerId, HandlerSet};
@@ -25,7 +25,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) uhdr: &'a [u8],
     pub(crate) target_counter: u32,
     pub(crate) completion_counter: u32,
-    pub(crate) one_way: bool,
+    pub(crate) answerable: bool,
     pub(crate) announce: bool,
 }
 
@@ -33,7 +33,7 @@ impl Outgoing<'_> {
     /// A message that is to be acknowledged must be answerable.
     #[inline(always)]
     pub(crate) fn class(&self) -> Class {
-        if self.one_way && self.completion_counter == 0 { Class::OneWay } else { Class::Request }
+        if self.answerable || self.completion_counter != 0 { Class::Request } else { Class::OneWay }
     }
 
     #[inline(always)]
@@ -91,43 +91,141 @@ pub(crate) enum Begun {
     Ongoing(u32),
 }
 
+impl Begun {
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Done => Outcome::Done,
+            Self::Ongoing(_) => Outcome::Posted,
+        }
+    }
+}
+
+/// What became of a message, or put, that may go as one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// It has gone.
+    Sent,
+    /// There is no room now.
+    NoRoom,
+    /// It takes more than one packet, or something waits before it.
+    NotWhole,
+}
+
 impl Engine {
     /// Whether a message of this length goes as one packet.
     #[inline(always)]
-    pub(crate) fn is_whole(&self, outgoing: &Outgoing<'_>, len: u64) -> bool {
-        let front = (outgoing.head().len() + outgoing.uhdr.len()) as u64;
-        !outgoing.announce && len <= (self.limits.packet_bytes_max as u64).saturating_sub(front)
+    fn is_whole(&self, outgoing: &Outgoing<'_>, len: usize) -> bool {
+        let front = outgoing.head().len() + outgoing.uhdr.len();
+        !outgoing.announce && len <= self.limits.packet_bytes_max.saturating_sub(front)
+    }
+
+    /// Posts a message as one packet, if it is as short as most are and nothing waits for room.
+    ///
+    /// # Errors
+    /// An unknown or dead target.
+    #[inline(always)]
+    pub(crate) fn post_whole<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> Result<Posted> {
+        let mut packet = InlineBytes::new();
+        let has_front = outgoing.head().push_to(&mut packet) && packet.push(outgoing.uhdr);
+        if !has_front || outgoing.announce || !self.pending.is_clear() {
+            return Ok(Posted::NotWhole);
+        }
+        let (target, class) = (fabric.peer(outgoing.target)?, outgoing.class());
+        let label = packet::label(Kind::Message, outgoing.handler);
+        self.touched.mark(target);
+        let outcome = if data.push_to(&mut packet) {
+            fabric.post_inline(target.index, class, label, &packet)?
+        } else if self.is_whole(outgoing, data.len()) {
+            fabric.post_packet(target.index, class, label, packet.as_slice(), data)?
+        } else {
+            return Ok(Posted::NotWhole);
+        };
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
+    }
+
+    /// Posts a put as one packet that the target places, if it is short enough and nothing waits for room.
+    ///
+    /// # Errors
+    /// An unknown or dead target.
+    #[inline(always)]
+    pub(crate) fn post_put<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: RemoteAddress,
+        bytes: &[u8],
+        counter: CounterName,
+    ) -> Result<Posted> {
+        let mut packet = InlineBytes::new();
+        // In whole words, and the data behind them on a word: what is written in one size and read in another waits for the
+        // processor's store buffer.
+        let fits = packet.push_word(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32)
+            && packet.push_word(to.offset)
+            && packet.push_word(u64::from(CounterName::to_wire(Some(counter))))
+            && packet.push(bytes);
+        if !fits || !self.pending.is_clear() {
+            return Ok(Posted::NotWhole);
+        }
+        let target = fabric.peer(to.owner())?;
+        self.touched.mark(target);
+        let label = packet::label(Kind::Put, FIRST);
+        let outcome = fabric.post_inline(target.index, Class::OneWay, label, &packet)?;
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
     }
 
     /// Sends a message.
     ///
     /// # Errors
     /// An unknown or dead target, a user header that is too long, too many operations.
-    pub(crate) fn send_message<F: Fabric, G: Gatherer + 'static>(
+    #[inline]
+    pub(crate) fn send<F: Fabric>(
         &mut self,
         fabric: &mut F,
         outgoing: Outgoing<'_>,
-        source: Source<G>,
+        mut source: impl Source,
+        end: End,
+    ) -> Result<Begun> {
+        if self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent {
+            self.bump_own(end.origin);
+            return Ok(Begun::Done);
+        }
+        self.send_later(fabric, outgoing, source.into_data(), end)
+    }
+
+    /// Sends a message that did not go as one packet at once: it is announced, has a long user header, or waits for room.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    #[inline(never)]
+    pub(crate) fn send_later<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: Outgoing<'_>,
+        mut data: Data,
         end: End,
     ) -> Result<Begun> {
         let target = self.target(fabric, outgoing.target)?;
-        if !self.is_whole(&outgoing, source.len()) {
-            return self.announce(fabric, target, outgoing, source.into_data(), end);
+        let len = data.len();
+        if !self.is_whole(&outgoing, usize::try_from(len).unwrap_or(usize::MAX)) {
+            return self.announce(fabric, target, outgoing, data, end);
         }
         let class = outgoing.class();
         let label = packet::label(Kind::Message, outgoing.handler);
         let mut front = FrontBytes::default();
         front.fill(outgoing.head(), None, outgoing.uhdr, self.uhdr_bytes_max())?;
-        let mut source = source;
-        if !self.pending.has(target) && source.post(fabric, target, class, label, &front)? != Outcome::Retry {
-            self.touched.mark(target);
+        self.touched.mark(target);
+        if !self.pending.has(target)
+            && data.post(fabric, target, class, label, front.as_slice())? == Outcome::Done
+        {
             self.bump_own(end.origin);
             return Ok(Begun::Done);
         }
-        let len = source.len();
-        let op = self.ops.insert(Op { peer: target, len, end, state: State::Queued(source.into_data()) })?;
-        self.touched.mark(target);
-        let front = Front::Packet(front.as_slice().into());
+        let op = self.ops.insert(Op { peer: target, len, end, state: State::Queued(data) })?;
+        let front = front.as_slice().into();
         self.queue(target, Queued { class, label, front, op });
         Ok(Begun::Ongoing(op))
     }
@@ -418,7 +516,7 @@ impl Engine {
         // The target tells when it is in place: the answer bumps the completion counter.
         op.end.completion = None;
         op.state = State::Announced { data, grant, pieces: None };
-        let front = Front::Packet(front.as_slice().into());
+        let front = front.as_slice().into();
         self.touched.mark(op.peer);
         self.queue(op.peer, Queued { class: Class::Request, label, front, op: 0 });
         Ok(Started::Ongoing)
@@ -538,75 +636,36 @@ pub(super) enum Started {
 }
 
 /// User data that have not been recorded yet.
-pub(crate) enum Source<G> {
-    Bytes(RawBytes),
-    Gather(G),
+pub(crate) trait Source: Body {
+    fn into_data(self) -> Data;
 }
 
-/// Stands where there is no gatherer.
-#[derive(Debug)]
-pub(crate) enum NoGatherer {}
-
-impl Gatherer for NoGatherer {
-    fn len(&self) -> u64 {
-        match *self {}
-    }
-
-    fn gather(&mut self, _offset: u64, _len: usize, _room: &mut crate::buffer::Room<'_>) {
-        match *self {}
-    }
-}
-
-impl<G: Gatherer + 'static> Source<G> {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Gather(gatherer) => gatherer.len(),
-        }
-    }
-
+impl Source for RawBytes {
+    #[inline(always)]
     fn into_data(self) -> Data {
-        match self {
-            Self::Bytes(bytes) => Data::Bytes(bytes),
-            Self::Gather(gatherer) => Data::Gather(Box::new(gatherer)),
-        }
-    }
-
-    /// One packet with all of the data; inside an entry if they fit.
-    fn post<F: Fabric>(
-        &mut self,
-        fabric: &mut F,
-        target: Peer,
-        class: Class,
-        label: u16,
-        front: &FrontBytes,
-    ) -> Result<Outcome> {
-        match self {
-            Self::Bytes(bytes) => {
-                let mut inline = InlineBytes::new();
-                if inline.push(front.as_slice()) && inline.push_raw(*bytes) {
-                    return fabric.post_inline(target.index, class, label, &inline);
-                }
-                post_body(fabric, target, class, label, front, bytes)
-            }
-            Self::Gather(gatherer) => {
-                let len = gatherer.len() as usize;
-                let mut body = Gathered { gatherer, offset: 0, len };
-                post_body(fabric, target, class, label, front, &mut body)
-            }
-        }
+        Data::Bytes(self)
     }
 }
 
-fn post_body<F: Fabric>(
-    fabric: &mut F,
-    target: Peer,
-    class: Class,
-    label: u16,
-    front: &FrontBytes,
-    body: &mut impl Body,
-) -> Result<Outcome> {
-    fabric.post_packet(target.index, class, label, front.as_slice(), body)
+/// User data that a gatherer writes.
+#[derive(Debug)]
+pub(crate) struct Gather<G>(pub(crate) G);
+
+impl<G: Gatherer> Body for Gather<G> {
+    fn len(&self) -> usize {
+        usize::try_from(self.0.len()).unwrap_or(usize::MAX)
+    }
+
+    fn write(&mut self, room: &mut Room<'_>) {
+        let len = Body::len(self);
+        Gathered { gatherer: &mut self.0, offset: 0, len }.write(room);
+    }
+}
+
+impl<G: Gatherer + 'static> Source for Gather<G> {
+    fn into_data(self) -> Data {
+        Data::Gather(Box::new(self.0))
+    }
 }
 
 /// Programs may not name a grant that was given for one operation.

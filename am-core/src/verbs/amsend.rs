@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-use crate::buffer::{InlineBytes, RawBytes, lend};
+use super::vector::note;
+use crate::buffer::{RawBytes, lend};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::packet::{self, Kind};
-use crate::engine::{Begun, End, NoGatherer, Outgoing, Source};
+use crate::engine::{Begun, Data, End, Gather, Outgoing, Posted};
 use crate::error::{Outcome, Result};
-use crate::fabric::{Class, Fabric, PeerIndex};
+use crate::fabric::Fabric;
 use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
 use crate::in_handler;
 use crate::task::{Endpoint, Target};
@@ -23,8 +23,9 @@ pub struct AmOptions {
     pub target: Option<CounterName>,
     /// Bumped here when the target is done (`cmpl_cntr`).
     pub completion: Option<Counter>,
-    /// The message will not be answered by a predefined completion, and reserves no room for an answer.
-    pub one_way: bool,
+    /// The message may be answered by a predefined completion (`Completion::BumpAtSource`, `Completion::Reply`), and reserves room for that.
+    /// So does a message with a completion counter, and one that is announced. All others are one-way.
+    pub answerable: bool,
     /// The message is announced, also where its data would fit into one packet: they leave this task when the target has a
     /// place for them, and not before. What ends then, ends at the match (MPI's synchronous mode, and rendezvous).
     pub announce: bool,
@@ -39,7 +40,7 @@ impl AmOptions {
             uhdr,
             target_counter: CounterName::to_wire(self.target),
             completion_counter: CounterName::to_wire(self.completion.map(Counter::name)),
-            one_way: self.one_way,
+            answerable: self.answerable,
             announce: self.announce,
         }
     }
@@ -64,47 +65,17 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<()> {
         in_handler::check("amsend")?;
         let outgoing = options.outgoing(target.seen_from(self.fabric.endpoint().context), handler, uhdr);
-        let mut inline = InlineBytes::new();
-        if outgoing.head().push_to(&mut inline)
-            && inline.push(uhdr)
-            && !options.announce
-            && self.engine.pending.is_clear()
-        {
-            let (target, class) = (self.fabric.peer(outgoing.target)?, outgoing.class());
-            let label = packet::label(Kind::Message, handler);
-            self.engine.touched.mark(target);
-            if inline.push(udata) {
-                if self.fabric.post_inline(target.index, class, label, &inline)? == Outcome::Retry {
-                    self.amsend_when_there_is_room(target.index, class, label, &inline)?;
-                }
-                self.engine.bump_own(options.origin);
-                return Ok(());
-            }
-            if self.engine.is_whole(&outgoing, udata.len() as u64)
-                && self.fabric.post_packet(target.index, class, label, inline.as_slice(), &mut &*udata)?
-                    == Outcome::Done
-            {
-                self.engine.bump_own(options.origin);
-                return Ok(());
-            }
-        }
-        self.amsend_long(outgoing, udata, options.origin)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn amsend_when_there_is_room(
-        &mut self,
-        target: PeerIndex,
-        class: Class,
-        label: u16,
-        inline: &InlineBytes,
-    ) -> Result<()> {
         let mut polls = 0;
-        while self.fabric.post_inline(target, class, label, inline)? == Outcome::Retry {
-            self.wait_for_room(&mut polls)?;
+        loop {
+            match self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? {
+                Posted::Sent => {
+                    self.engine.bump_own(options.origin);
+                    return Ok(());
+                }
+                Posted::NoRoom => self.wait_for_room(&mut polls)?,
+                Posted::NotWhole => return self.amsend_long(outgoing, udata, options.origin),
+            }
         }
-        Ok(())
     }
 
     #[inline(never)]
@@ -112,14 +83,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let op = Cell::new(None);
         let start = |context: &mut Self, bytes: RawBytes| {
             let end = End { origin, ..End::held() };
-            let source = Source::<NoGatherer>::Bytes(bytes);
-            let begun = context.engine.send_message(&mut context.fabric, outgoing, source, end)?;
-            if let Begun::Ongoing(key) = begun {
-                op.set(Some(key));
-            }
+            let Self { engine, fabric, .. } = context;
+            note(&op, engine.send_later(fabric, outgoing, Data::Bytes(bytes), end)?);
             Ok(())
         };
-        lend(self, udata, start, |context| op.take().map_or(Ok(()), |op| context.wait_op(op).0.map(|_| ())))
+        lend(self, udata, start, |context| context.wait_begun(&op))
     }
 
     /// Sends a message without waiting for anything. [`Outcome::Done`]: the memory is free again, and nothing more is
@@ -148,28 +116,12 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("amsend_raw")?;
         let target = target.seen_from(self.fabric.endpoint().context);
         let outgoing = options.outgoing(target, handler, uhdr);
-        let mut inline = InlineBytes::new();
-        if outgoing.head().push_to(&mut inline)
-            && inline.push(uhdr)
-            && !options.announce
-            && self.engine.pending.is_clear()
-        {
-            let (target, class) = (self.fabric.peer(target)?, outgoing.class());
-            let label = packet::label(Kind::Message, handler);
-            self.engine.touched.mark(target);
-            let posted = if inline.push_raw(udata) {
-                self.fabric.post_inline(target.index, class, label, &inline)?
-            } else if self.engine.is_whole(&outgoing, udata.len() as u64) {
-                self.fabric.post_packet(target.index, class, label, inline.as_slice(), &mut { udata })?
-            } else {
-                Outcome::Retry
-            };
-            if posted == Outcome::Done {
-                self.engine.bump_own(options.origin);
-                return Ok(Outcome::Done);
-            }
+        if self.engine.post_whole(&mut self.fabric, &outgoing, &mut { udata })? == Posted::Sent {
+            self.engine.bump_own(options.origin);
+            return Ok(Outcome::Done);
         }
-        self.begin_amsend(outgoing, Source::<NoGatherer>::Bytes(udata), options.origin, request)
+        let end = End { origin: options.origin, request, ..End::default() };
+        self.engine.send_later(&mut self.fabric, outgoing, Data::Bytes(udata), end).map(Begun::outcome)
     }
 
     /// Gives up the message that [`amsend_raw`](Self::amsend_raw) has begun for `request`, unless its target has accepted it. The
@@ -195,22 +147,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<Outcome> {
         in_handler::check("amsend_gather")?;
         let outgoing = options.outgoing(target, handler, uhdr);
-        self.begin_amsend(outgoing, Source::Gather(udata), options.origin, request)
-    }
-
-    #[inline(never)]
-    fn begin_amsend<G: Gatherer + 'static>(
-        &mut self,
-        outgoing: Outgoing<'_>,
-        source: Source<G>,
-        origin: Option<Counter>,
-        request: Option<u64>,
-    ) -> Result<Outcome> {
-        let end = End { origin, request, ..End::default() };
-        match self.engine.send_message(&mut self.fabric, outgoing, source, end)? {
-            Begun::Done => Ok(Outcome::Done),
-            Begun::Ongoing(_) => Ok(Outcome::Posted),
-        }
+        let end = End { origin: options.origin, request, ..End::default() };
+        self.engine.send(&mut self.fabric, outgoing, Gather(udata), end).map(Begun::outcome)
     }
 
     /// Gives a message that a header handler has answered with [`Place::Later`] its place: it is placed at once if its data

@@ -15,7 +15,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// A dead target, or the failure of any task unless the context goes on; a closed context that something was sent to;
-    /// what else has gone wrong and was not reported yet, such as a message that its target refused; a call inside a handler.
+    /// what else has gone wrong and was not reported yet, such as a message that its target refused (of one-way messages the first
+    /// one since the last fence); a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_data")?;
         self.fence(target, FenceKind::Data)

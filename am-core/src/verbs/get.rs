@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use super::vector::note;
 use crate::buffer::{RawBuffer, RemoteAddress, lend_mut};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
@@ -31,14 +32,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("get")?;
         let op = Cell::new(None);
         let start = |context: &mut Self, to: RawBuffer| {
-            if let Begun::Ongoing(key) = context.begin_get(from, to, options, End::held())? {
-                op.set(Some(key));
-            }
+            note(&op, context.begin_get(from, to, options, End::held())?);
             Ok(())
         };
-        lend_mut(self, to, start, |context| {
-            op.take().map_or(Ok(()), |op| context.wait_op(op).0.map(|_| ()))
-        })?;
+        lend_mut(self, to, start, |context| context.wait_begun(&op))?;
         self.progress_in_passing();
         // The notice for the target counter may still wait for room.
         let owner = self.fabric.peer(from.owner())?;
@@ -74,9 +71,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         request: Option<u64>,
     ) -> Result<Outcome> {
         in_handler::check("get_raw")?;
-        match self.begin_get(from, to, options, End { request, ..End::default() })? {
-            Begun::Done => Ok(Outcome::Done),
-            Begun::Ongoing(_) => Ok(Outcome::Posted),
-        }
+        self.begin_get(from, to, options, End { request, ..End::default() }).map(Begun::outcome)
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::AmOptions;
 use crate::buffer::{RawBytes, lend};
 use crate::context::Context;
-use crate::engine::{Begun, End, NoGatherer, Source};
+use crate::engine::{Begun, End};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
@@ -61,9 +61,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let start = |context: &mut Self, udata: RawBytes| {
             for &member in &group.members {
                 let outgoing = options.outgoing(member, handler, uhdr);
-                let source = Source::<NoGatherer>::Bytes(udata);
+                let source = udata;
                 let port = &mut context.fabric;
-                match context.engine.send_message(port, outgoing, source, End::held()) {
+                match context.engine.send(port, outgoing, source, End::held()) {
                     Ok(Begun::Ongoing(op)) => begun.borrow_mut().push(op),
                     Ok(Begun::Done) => {}
                     Err(error) => first_error = std::mem::replace(&mut first_error, Ok(())).and(Err(error)),

@@ -3,7 +3,7 @@
 use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
-use crate::engine::{Begun, End, NoGatherer, Source};
+use crate::engine::{Begun, End};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
@@ -41,9 +41,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<OwnedHandle, Returned> {
         let outgoing = options.outgoing(target.seen_from(self.engine.own().context), handler, uhdr);
         self.begin_owned("amsend_owned", udata, |context, buffer, end| {
-            let source = Source::<NoGatherer>::Bytes(buffer.as_bytes());
+            let source = buffer.as_bytes();
             let end = End { origin: options.origin, ..end };
-            context.engine.send_message(&mut context.fabric, outgoing, source, end)
+            context.engine.send(&mut context.fabric, outgoing, source, end)
         })
     }
 

@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-use crate::buffer::{InlineBytes, RawBytes, RemoteAddress, lend};
+use super::vector::note;
+use crate::buffer::{RawBytes, RemoteAddress, lend};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::packet::{self, Kind};
-use crate::engine::{Begun, End};
+use crate::engine::{Begun, End, Posted};
 use crate::error::{Outcome, Result};
-use crate::fabric::{Class, Fabric};
+use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
 
@@ -32,41 +32,31 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     #[inline]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
         in_handler::check("put")?;
-        let mut inline = InlineBytes::new();
         // A tiny put with a target counter is one packet: the target makes progress for its counter anyway.
-        if let (Some(counter), None) = (options.target, options.completion)
-            && self.engine.pending.is_clear()
-            && push_head(&mut inline, to, CounterName::to_wire(Some(counter)))
-            && inline.push(bytes)
-        {
-            let target = self.fabric.peer(to.owner())?;
-            let label = packet::label(Kind::Put, packet::FIRST);
-            self.engine.touched.mark(target);
-            if self.fabric.post_inline(target.index, Class::OneWay, label, &inline)? == Outcome::Retry {
-                let mut polls = 0;
-                while self.fabric.post_inline(target.index, Class::OneWay, label, &inline)? == Outcome::Retry
-                {
-                    self.wait_for_room(&mut polls)?;
+        let (Some(counter), None) = (options.target, options.completion) else {
+            return self.put_long(to, bytes, options);
+        };
+        let mut polls = 0;
+        loop {
+            match self.engine.post_put(&mut self.fabric, to, bytes, counter)? {
+                Posted::Sent => {
+                    self.engine.bump_own(options.origin);
+                    return Ok(());
                 }
+                Posted::NoRoom => self.wait_for_room(&mut polls)?,
+                Posted::NotWhole => return self.put_long(to, bytes, options),
             }
-            if let Some(counter) = options.origin {
-                let _ = self.engine.counters.bump(counter.name());
-            }
-            return Ok(());
         }
-        self.put_long(to, bytes, options)
     }
 
     #[inline(never)]
     fn put_long(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
         let op = Cell::new(None);
         let start = |context: &mut Self, bytes: RawBytes| {
-            if let Begun::Ongoing(key) = context.begin_put(to, bytes, options, End::held())? {
-                op.set(Some(key));
-            }
+            note(&op, context.begin_put(to, bytes, options, End::held())?);
             Ok(())
         };
-        lend(self, bytes, start, |context| op.take().map_or(Ok(()), |op| context.wait_op(op).0.map(|_| ())))?;
+        lend(self, bytes, start, |context| context.wait_begun(&op))?;
         // The notice for the target counter may still wait for room.
         let owner = self.fabric.peer(to.owner())?;
         self.wait_sent(owner)
@@ -102,18 +92,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         request: Option<u64>,
     ) -> Result<Outcome> {
         in_handler::check("put_raw")?;
-        match self.begin_put(to, bytes, options, End { request, ..End::default() })? {
-            Begun::Done => Ok(Outcome::Done),
-            Begun::Ongoing(_) => Ok(Outcome::Posted),
-        }
+        self.begin_put(to, bytes, options, End { request, ..End::default() }).map(Begun::outcome)
     }
-}
-
-/// In whole words, and the data behind them on a word: what is written in one size and read in another waits for the
-/// processor's store buffer.
-#[inline(always)]
-fn push_head(packet: &mut InlineBytes, to: RemoteAddress, counter: u32) -> bool {
-    packet.push_word(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32)
-        && packet.push_word(to.offset)
-        && packet.push_word(u64::from(counter))
 }

@@ -7,7 +7,7 @@ use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{Loans, RemoteAddress, lend_in_scope};
 use crate::context::Context;
 use crate::counter::Counter;
-use crate::engine::{Begun, End, NoGatherer, Source};
+use crate::engine::{Begun, End, Gather};
 use crate::error::Result;
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::{HandlerId, HandlerSet};
@@ -82,10 +82,10 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     ) -> Result<()> {
         in_handler::check("amsend")?;
         let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
-        let source = Source::<NoGatherer>::Bytes(self.loans.lend(udata));
+        let source = self.loans.lend(udata);
         let end = End { origin: options.origin, ..End::held() };
         let Context { engine, fabric, .. } = &mut *self.context;
-        let begun = engine.send_message(fabric, outgoing, source, end)?;
+        let begun = engine.send(fabric, outgoing, source, end)?;
         self.note(begun);
         Ok(())
     }
@@ -164,10 +164,10 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     ) -> Result<()> {
         in_handler::check("amsendv")?;
         let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
-        let source = Source::Gather(self.loans.lend_pieces(udata)?);
+        let source = Gather(self.loans.lend_pieces(udata)?);
         let end = End { origin: options.origin, ..End::held() };
         let Context { engine, fabric, .. } = &mut *self.context;
-        let begun = engine.send_message(fabric, outgoing, source, end)?;
+        let begun = engine.send(fabric, outgoing, source, end)?;
         self.note(begun);
         Ok(())
     }

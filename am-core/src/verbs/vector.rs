@@ -6,7 +6,7 @@ use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{JobBuffer, RawBuffer, RawBytes, RawPieces, RemoteAddress, lend_pieces, lend_pieces_mut};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::{Begun, End, Source};
+use crate::engine::{Begun, End, Gather};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
@@ -81,7 +81,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let start = |context: &mut Self, udata: RawPieces<RawBytes>| {
             let end = End { origin: options.origin, ..End::held() };
             let Self { engine, fabric, .. } = context;
-            note(&op, engine.send_message(fabric, outgoing, Source::Gather(udata), end)?);
+            note(&op, engine.send(fabric, outgoing, Gather(udata), end)?);
             Ok(())
         };
         lend_pieces(self, udata, start, |context| context.wait_begun(&op))

@@ -114,7 +114,7 @@ fn operations_under_way_end_and_hand_their_memory_back() {
         // Announced; then queued, since there is one credit and nobody polls; then a put, a get and an rmw.
         let mut handles = Vec::new();
         for len in [100_000, 10, 20] {
-            let options = AmOptions { one_way: true, ..AmOptions::default() };
+            let options = AmOptions::default();
             let bytes = JobBuffer::from(vec![7; len]);
             handles.push((len, node.amsend_owned(TaskId(1), handler, &[], bytes, options).unwrap()));
         }
@@ -189,7 +189,7 @@ fn what_waits_for_its_place_goes_with_its_sender_unless_it_is_here() {
         in_handler.lock().unwrap().push(message.ticket);
         Answer::later()
     });
-    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    let options = AmOptions::default();
     nodes[1].amsend(TaskId(0), handler, &[], &[5; 100], options).unwrap();
     let long = JobBuffer::from(vec![6; 100_000]);
     let handle = nodes[1].amsend_owned(TaskId(0), handler, &[], long, options).unwrap();

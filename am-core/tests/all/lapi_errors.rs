@@ -83,7 +83,8 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     ("HDR_HNDLR_NULL, at the origin", Fault::Caller, &["handler 5", "task 1"], |job| {
         let Job { mut origin, mut target, .. } = job;
         let unknown = HandlerId(5);
-        origin.amsend(TaskId(1), unknown, &[], &[1], AmOptions::default()).unwrap();
+        let options = AmOptions { answerable: true, ..AmOptions::default() };
+        origin.amsend(TaskId(1), unknown, &[], &[1], options).unwrap();
         next_error(&mut origin, &mut target)
     }),
     ("HDR_HNDLR_NULL, at the target", Fault::Peer, &["handler 5", "task 0"], |job| {

@@ -13,10 +13,6 @@ use crate::error::Result;
 use crate::handlers::{ASK_REPORT, EAGER};
 use crate::state::State;
 
-/// Nobody answers an eager message: it reserves no room for an answer.
-const ONE_WAY: AmOptions =
-    AmOptions { origin: None, target: None, completion: None, one_way: true, announce: false };
-
 /// Sends a message eagerly, or announces it where the budget of early arrivals has come to its end.
 ///
 /// # Errors
@@ -30,7 +26,7 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Lo
     if !verdict.eager {
         return rendezvous::send(state, route, load);
     }
-    let options = AmOptions { target: state.target_counter, ..ONE_WAY };
+    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
     load.send(state, route, EAGER, options)
 }
 
@@ -49,7 +45,8 @@ pub(crate) fn goes_now<F: Fabric>(state: &mut State<F>, route: &Route, len: u64)
 #[inline(never)]
 fn ask_for_report<F: Fabric>(state: &mut State<F>, route: &Route) -> Result<()> {
     let (question, nothing) = ((ASK_REPORT, &[][..]), RawBytes::EMPTY);
-    let sent = buffer::amsend(&mut state.context, route.task, question, nothing, AmOptions::default(), None)?;
+    let options = AmOptions { answerable: true, ..AmOptions::default() };
+    let sent = buffer::amsend(&mut state.context, route.task, question, nothing, options, None)?;
     // Done or Posted: it goes when there is room, and nobody waits for it.
     let _ = sent;
     Ok(())

@@ -17,7 +17,7 @@ use crate::state::State;
 
 /// How an announced message is sent.
 pub(super) const ANNOUNCED: AmOptions =
-    AmOptions { origin: None, target: None, completion: None, one_way: false, announce: true };
+    AmOptions { origin: None, target: None, completion: None, answerable: false, announce: true };
 
 /// Announces a message.
 ///

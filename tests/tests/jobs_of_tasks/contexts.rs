@@ -402,7 +402,7 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
     if number > 0 {
         wait_for(&FLOODED, 1);
         for round in 0..1000 {
-            let options = AmOptions { target: Some(came.name()), ..AmOptions::default() };
+            let options = AmOptions { target: Some(came.name()), answerable: true, ..AmOptions::default() };
             let len = [8, 500, 20_000][round % 3];
             context.amsend(to, handler, &[], &vec![1; len], options).expect("amsend");
             context.wait_counter(back, 1).expect("it was handled, and that came back");

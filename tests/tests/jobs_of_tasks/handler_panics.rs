@@ -102,7 +102,7 @@ fn a_panic_in_a_handler_is_not_lost_where_nobody_asks() {
         let counter = context.counter().expect("counter");
         context.gfence().expect("all are there");
         if context.task().0 == 0 {
-            let options = AmOptions { one_way: true, ..AmOptions::default() };
+            let options = AmOptions::default();
             context.amsend(TaskId(1), handler, &[], &[], options).expect("it is one way");
             // Until the other one has ended.
             let _ = context.wait_counter(counter, 1);

@@ -115,7 +115,7 @@ fn every_length_sink<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |message| {
         for_handler.with(|into| *into = vec![0; message.len as usize]);
         let sink = Box::new(Scatter { into: for_handler.clone() });
-        Answer { place: Place::Sink(sink), completion: Completion::Bump(arrived) }
+        Answer::new(Place::Sink(sink), Completion::Bump(arrived))
     });
     for len in lengths(context) {
         let udata = pattern(context.task().0, len);

@@ -10,7 +10,7 @@ use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
-    vec![("announced_many_at_once", many_at_once), ("announced_one_way_with_counters", with_counters)]
+    vec![("announced_many_at_once", many_at_once), ("announced_with_counters", with_counters)]
 }
 
 fn many_at_once<F: Fabric>(context: &mut Context<F>) {
@@ -65,7 +65,6 @@ fn with_counters<F: Fabric>(context: &mut Context<F>) {
         let options = AmOptions {
             origin: Some(origin),
             target: Some(target.name()),
-            one_way: true,
             announce: true,
             ..AmOptions::default()
         };

@@ -55,7 +55,7 @@ fn gfence_is_a_barrier<F: Fabric>(context: &mut Context<F>) {
     let tasks = context.num_tasks() as usize;
     for round in 0..20u8 {
         for target in everyone(context) {
-            let options = AmOptions { one_way: true, ..AmOptions::default() };
+            let options = AmOptions::default();
             context.amsend(target, handler, &[round], &[], options).expect("amsend");
         }
         context.gfence().expect("gfence");

@@ -37,7 +37,7 @@ fn send<F: Fabric>(
     uhdr: &[u8],
     (len, announce): (usize, bool),
 ) {
-    let options = AmOptions { announce, ..AmOptions::default() };
+    let options = AmOptions { announce, answerable: true, ..AmOptions::default() };
     context.amsend(next(context), handler, uhdr, &vec![9; len], options).expect("amsend");
 }
 
@@ -59,8 +59,12 @@ fn bump_at_source<F: Fabric>(context: &mut Context<F>) {
     let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
     for way in ways(context) {
         for completion_counter in [None, Some(completion)] {
-            let options =
-                AmOptions { completion: completion_counter, announce: way.1, ..AmOptions::default() };
+            let options = AmOptions {
+                completion: completion_counter,
+                announce: way.1,
+                answerable: true,
+                ..AmOptions::default()
+            };
             context.amsend(next(context), handler, &[], &vec![9; way.0], options).expect("amsend");
             context.wait_counter(counter, 1).expect("bump at source");
             if completion_counter.is_some() {
@@ -155,7 +159,7 @@ fn thread<F: Fabric>(context: &mut Context<F>) {
 fn one_way_is_not_answered<F: Fabric>(context: &mut Context<F>) {
     let counter = new_counter(context);
     let handler = register(context, move |_| Answer::consumed(Completion::BumpAtSource(counter.name())));
-    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    let options = AmOptions::default();
     context.amsend(next(context), handler, &[], &[], options).expect("amsend");
     match super::errors::next_error(context) {
         Error::NotAnswerable { origin } => assert_eq!(origin, previous(context)),
@@ -185,7 +189,7 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
         Answer::consumed(Completion::Call(Box::new(|_| panic!("as the check wants it"))))
     });
     let (sane, mut early) = register_panicking(context, move |_| Answer::consumed(Completion::Bump(done)));
-    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    let options = AmOptions::default();
     for (handler, wanted) in [(in_header, "header"), (in_completion, "completion")] {
         context.amsend(next(context), handler, &[], &[], options).expect("amsend");
         match early_or_next(&mut early, context) {
@@ -197,6 +201,9 @@ fn panics<F: Fabric>(context: &mut Context<F>) {
             other => panic!("not about the handler: {other}"),
         }
     }
+    // Of one-way messages the origin's next fence tells, and tells once.
+    let told = context.gfence();
+    assert!(is_refused_panic(context, told), "two messages were refused");
     // Where the origin can be told, it is, and its counter does not say that all went well.
     let completion = new_counter(context);
     let (on_thread, mut early) = register_panicking(context, |_| {

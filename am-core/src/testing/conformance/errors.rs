@@ -169,11 +169,16 @@ fn unknown_handler<F: Fabric>(context: &mut Context<F>) {
     let registered = context.handlers_count();
     let unknown = HandlerId(4000);
     let packet = context.limits().packet_bytes_max;
-    // One way: only the target learns of it.
-    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    // One way: the target learns of it, and the origin by its next fence.
+    let options = AmOptions::default();
     context.amsend(next(context), unknown, &[], &[], options).expect("amsend");
     check_unknown_handler(next_error(context), previous(context), registered);
-    context.gfence().expect("gfence");
+    let error = context.gfence().expect_err("a message was refused");
+    assert!(
+        matches!(error, Error::Refused { why: Refusal::UnknownHandler { handler: 4000, .. }, .. }),
+        "{error}"
+    );
+    context.gfence().expect("it is told once");
     // Answerable: both do. A target that is its own origin meets both in its own progress.
     let completion = new_counter(context);
     for len in [0, 100] {
@@ -247,8 +252,8 @@ fn unknown_counter<F: Fabric>(context: &mut Context<F>) {
     let gone = new_counter(context);
     context.remove_counter(gone);
     context.gfence().expect("gfence");
-    for one_way in [true, false] {
-        let options = AmOptions { target: Some(gone.name()), one_way, ..AmOptions::default() };
+    for answerable in [false, true] {
+        let options = AmOptions { target: Some(gone.name()), answerable, ..AmOptions::default() };
         context.amsend(next(context), handler, &[], &[], options).expect("amsend");
         match next_error(context) {
             error @ Error::UnknownCounter { .. } => assert_eq!(error.fault(), Fault::Caller),

@@ -21,7 +21,7 @@ const COUNT: u32 = 2000;
 fn flood_one_way<F: Fabric>(context: &mut Context<F>) {
     let arrived = new_counter(context);
     let handler = register(context, move |_| Answer::consumed(Completion::Bump(arrived)));
-    let options = AmOptions { one_way: true, ..AmOptions::default() };
+    let options = AmOptions::default();
     for number in 0..COUNT {
         for target in everyone(context) {
             let udata = [1; 300];

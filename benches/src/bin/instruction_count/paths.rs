@@ -102,7 +102,7 @@ fn core(path: Path, bytes: usize, messages: u32, turns: &FilePath) -> Result<(),
 impl Core {
     #[inline(always)]
     fn amsend(&mut self) -> am_core::error::Result<()> {
-        let options = AmOptions { one_way: true, ..AmOptions::default() };
+        let options = AmOptions::default();
         self.context.amsend(self.peer, self.handler, &[], &self.data, options)
     }
 
