@@ -204,7 +204,10 @@ impl Engine {
         fabric: &mut F,
     ) -> Result<()> {
         if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
-            self.tell_by_fence(source, why);
+            // A purge has taken back what was owed for the other ones.
+            if matches!(why, Refusal::HandlerPanicked) {
+                self.tell_by_fence(source, why);
+            }
             return Ok(());
         }
         let class = answer_class(&mut tail);

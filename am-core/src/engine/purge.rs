@@ -150,7 +150,6 @@ impl Engine {
             fabric.waive(fence.origin().index);
         }
         self.forget_owed(peer);
-        self.untold.retain(|&(other, _)| other != peer);
         let incoming: Vec<u32> = self
             .incoming
             .iter()
@@ -171,6 +170,7 @@ impl Engine {
             }
             result = result.and(self.fail_incoming(key, purged(), fabric, handlers));
         }
+        self.untold.retain(|&(other, _)| other != peer);
         for key in self.ops.keys(|op| op.peer == peer && !op.is_posted() && !op.is_over()) {
             let grant = match self.ops.get(key).map(|op| &op.state) {
                 Some(State::Announced { grant: Some(grant), .. }) => Some(*grant),
