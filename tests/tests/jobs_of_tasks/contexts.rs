@@ -422,7 +422,8 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
     let mut sent = Vec::new();
     while !context.peer_statistics(to).expect("a task of the job").packets_waiting {
         let buffer = JobBuffer::from(vec![1; 300]);
-        sent.push(context.amsend_owned(to, handler, &[], buffer, AmOptions::default()).expect("amsend"));
+        let options = AmOptions { answerable: true, ..AmOptions::default() };
+        sent.push(context.amsend_owned(to, handler, &[], buffer, options).expect("amsend"));
     }
     let count = sent.len() as u64;
     assert!(count >= 4, "{count} messages fill it");
