@@ -5,6 +5,7 @@
 
 mod data;
 mod fields;
+mod kept;
 mod parts;
 mod scratch;
 mod window;
@@ -26,6 +27,7 @@ pub(crate) use fields::{
     field_room_to_keep, fields_to_keep, lend_fields, lend_fields_mut, lend_fields_mut_to_scope,
     lend_fields_to_scope,
 };
+pub(crate) use kept::KeptVec;
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
 pub(crate) use scratch::{
     Scratch, elements_to_keep, layout_room_to_keep, layout_to_keep, room_to_keep, with_elements, with_packed,

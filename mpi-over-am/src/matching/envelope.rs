@@ -114,7 +114,7 @@ pub struct Pattern {
     /// Wildcard fields are zero, so this is also the key of the pattern in the table of its shape.
     sender: u64,
     tag: i32,
-    /// Its bits, [`ANY_SOURCE`] and [`ANY_TAG`], cut off what is not compared, so that one comparison without a branch serves all four.
+    /// Its bits, [`ANY_SOURCE`] and [`ANY_TAG`], cut off what is not compared.
     shape: Shape,
 }
 
@@ -162,6 +162,13 @@ impl Pattern {
     #[inline]
     #[must_use]
     pub const fn matches(&self, envelope: &Envelope) -> bool {
+        if envelope.sender == self.sender && envelope.tag == self.tag {
+            return true;
+        }
+        !matches!(self.shape, Shape::Exact) && self.matches_by_wildcard(envelope)
+    }
+
+    const fn matches_by_wildcard(&self, envelope: &Envelope) -> bool {
         let shape = self.shape as u32;
         let sender = (envelope.sender ^ self.sender) >> ((shape & ANY_SOURCE) * u32::BITS);
         let tag =

@@ -95,12 +95,13 @@ impl PostedList {
             PostedEntry { pattern, number: self.next_number, next, previous, bucket_next, bucket_previous };
         self.next_number += 1;
         self.order.last = slot;
-        match previous {
-            NIL => self.order.first = slot,
-            previous => slots[previous as usize].entry_mut().next = slot,
-        }
-        if self.unindexed == NIL {
-            self.unindexed = slot;
+        if previous == NIL {
+            (self.order.first, self.unindexed) = (slot, slot);
+        } else {
+            slots[previous as usize].entry_mut().next = slot;
+            if self.unindexed == NIL {
+                self.unindexed = slot;
+            }
         }
         self.len += 1;
         if self.len > SHORT_ENTRIES_MAX {

@@ -9,7 +9,7 @@ use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 
 use super::{Mode, Route, start_send};
-use crate::buffer::{LentMemory, OwnedMemory, SendData, bytes_to_keep};
+use crate::buffer::{KeptVec, LentMemory, OwnedMemory, SendData, bytes_to_keep};
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
 use crate::request::RequestId;
@@ -244,7 +244,7 @@ fn send_alone<F: Fabric>(
     fill(&mut message);
     let bytes = bytes_to_keep(&message);
     let request = start_send(state, Mode::Buffered, route, bytes, 0)?;
-    state.handlers().requests.keep(request, Box::new(message));
+    state.handlers().requests.keep(request, KeptVec::new(message));
     attached.in_use.push_back(Segment { start: 0, end: 0, request });
     Ok(())
 }

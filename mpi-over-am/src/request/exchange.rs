@@ -6,7 +6,7 @@ use am_core::fabric::Fabric;
 use super::data::{from_nobody, to_nobody};
 use super::id::RequestId;
 use super::partitioned::Partitioned;
-use crate::buffer::{RecvData, SendData, bytes_to_keep};
+use crate::buffer::{KeptVec, RecvData, SendData, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -93,7 +93,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         data.as_send().pack(0, &mut out);
         let bytes = SendData::from_bytes(bytes_to_keep(&out));
         let send = self.isend_data(Mode::Standard, &bytes, dest, send_tag)?;
-        self.state()?.handlers().requests.keep(send, Box::new(out));
+        self.state()?.handlers().requests.keep(send, KeptVec::new(out));
         let receive = self.irecv_data(data, source, recv_tag);
         let mut state = self.state()?;
         // The message has gone: it is the receiver's, whatever becomes of this task's receive.

@@ -4,7 +4,7 @@ use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::id::RequestId;
-use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
+use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::environment::JobFabric;
 use crate::error::{Error, Result};
@@ -140,6 +140,6 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> Persistent<T, F, L> {
 
 impl<T: Send + 'static, F: Fabric, L: LockPolicy> Drop for Persistent<T, F, L> {
     fn drop(&mut self) {
-        self.communicator.free_with(self.id, Box::new(std::mem::take(&mut self.buffer)));
+        self.communicator.free_with(self.id, KeptVec::new(std::mem::take(&mut self.buffer)));
     }
 }

@@ -1,12 +1,11 @@
 //! The end of one operation: waiting, testing, withdrawing, letting go (MPI 5.0 sections 3.7.3 and 3.8.4).
 
-use std::any::Any;
-
 use am_core::fabric::Fabric;
 
 use super::id::RequestId;
 use super::partitioned::{abandon, release};
 use super::slab::Phase;
+use crate::buffer::KeptVec;
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::policy::LockPolicy;
@@ -67,7 +66,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// Lets go of a persistent request and of the memory of its operation, which keeps that while it is under way. Inside another
     /// call of the environment the memory is given up, since the operation may be under way.
-    pub(crate) fn free_with(&self, request: RequestId, memory: Box<dyn Any + Send>) {
+    pub(crate) fn free_with(&self, request: RequestId, memory: KeptVec) {
         match self.state_to_end() {
             Some(mut state) => {
                 state.handlers().requests.keep(request, memory);

@@ -7,7 +7,7 @@ use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::id::RequestId;
-use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
+use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::environment::JobFabric;
 use crate::error::Result;
@@ -84,7 +84,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             Ok(mut state) => {
                 let requests = &mut state.handlers().requests;
                 let id = requests.with_record(id);
-                requests.keep(id, Box::new(memory));
+                requests.keep(id, KeptVec::new(memory));
                 drop(state);
                 Ok(OwnedRequest { shared: self.handle_on_state(), id, _buffer: PhantomData })
             }
@@ -112,8 +112,8 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
         let mut turn = self.turn()?;
         turn.wait_over(self.id)?;
         let (result, kept) = turn.handlers().requests.take_kept(self.id)?;
-        let buffer = kept.and_then(|kept| kept.downcast::<Vec<T>>().ok());
-        Ok((*buffer.expect("the request was given a vector of this type"), result))
+        let buffer = kept.and_then(KeptVec::into_vec);
+        Ok((buffer.expect("the request was given a vector of this type"), result))
     }
 
     /// Waits until all are over (`MPI_Waitall`): what each [`wait`](Self::wait) gives, in their order.

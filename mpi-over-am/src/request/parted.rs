@@ -372,13 +372,13 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
 impl<T: NoUninit + Send, F: Fabric, L: LockPolicy> Drop for PartitionedSend<T, F, L> {
     fn drop(&mut self) {
         let Operation { communicator, id } = &self.operation;
-        communicator.free_with(*id, Box::new(self.parts.take()));
+        communicator.free_with(*id, crate::buffer::KeptVec::new(self.parts.take().into_iter().collect()));
     }
 }
 
 impl<T: AnyBitPattern + Send + Sync, F: Fabric, L: LockPolicy> Drop for PartitionedReceive<T, F, L> {
     fn drop(&mut self) {
         let Operation { communicator, id } = &self.operation;
-        communicator.free_with(*id, Box::new(self.parts.take()));
+        communicator.free_with(*id, crate::buffer::KeptVec::new(self.parts.take().into_iter().collect()));
     }
 }

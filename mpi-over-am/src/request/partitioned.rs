@@ -12,7 +12,7 @@ use super::exchange::Exchange;
 use super::id::RequestId;
 use super::persistent::Recipe;
 use super::slab::Phase;
-use crate::buffer::{RecvData, SendData, buffer_to_keep, bytes_to_keep};
+use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
@@ -133,7 +133,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let bytes = bytes_to_keep(&word);
         let meeting = protocol::start_send(&mut state, Mode::Standard, &with_tag(route, tag), bytes, 0)?;
         let requests = &mut state.handlers().requests;
-        requests.keep(meeting, Box::new(word));
+        requests.keep(meeting, KeptVec::new(word));
         requests.detach(meeting);
         let request = requests.insert_persistent(false, Recipe::Parts);
         state.handlers().add_partitioned(request, Partitioned::Send(sending));
@@ -164,7 +164,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let meeting = Pattern::new(pattern.context_id(), Some(source), Some(tag));
         let meeting = protocol::start_receive(&mut state, Receive { pattern: meeting, room }, 0);
         let requests = &mut state.handlers().requests;
-        requests.keep(meeting, Box::new(word));
+        requests.keep(meeting, KeptVec::new(word));
         let request = requests.insert_persistent(true, Recipe::Parts);
         let receiving = Receiving {
             pattern,
@@ -297,8 +297,7 @@ impl Receiving {
             Ok((status, word)) => (status.map(|_| ()), word),
             Err(error) => (Err(error), None),
         };
-        let channel =
-            word.and_then(|word| word.downcast::<Vec<u8>>().ok()).and_then(|word| Channel::parse(&word));
+        let channel = word.and_then(KeptVec::into_vec::<u8>).and_then(|word| Channel::parse(&word));
         let peer = self.status.source;
         let fits = channel.filter(|channel| {
             channel.partitions.checked_mul(channel.partition_len) == Some(self.data.packed_len())

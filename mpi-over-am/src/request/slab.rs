@@ -1,13 +1,11 @@
 //! The table of requests: a slot and how often it was given out, so that an old number finds nothing.
 
-use std::any::Any;
-
 use am_core::error::Refusal;
 use am_core::handler::{Delivered, Place};
 
 use super::id::{LIVE_BIT, RequestFacts, RequestId, SLOTS_KEPT, SLOTS_MAX};
 use super::persistent::Recipe;
-use crate::buffer::Scatter;
+use crate::buffer::{KeptVec, Scatter};
 use crate::error::{Error, Result};
 use crate::matching::{ContextId, Envelope, Pattern, PostedEntry, PostedList, PostedSlot};
 use crate::protocol::Room;
@@ -97,7 +95,7 @@ struct Cold {
     /// Bytes that the layout has room for; a sink takes any number.
     room: u64,
     /// Memory that belongs to the operation.
-    kept: Option<Box<dyn Any + Send>>,
+    kept: Option<KeptVec>,
     /// What a start does, if the request is persistent.
     recipe: Option<Recipe>,
 }
@@ -509,11 +507,7 @@ impl Requests {
     ///
     /// # Errors
     /// [`Error::UnknownRequest`].
-    #[expect(clippy::type_complexity, reason = "the two halves of what a record holds, taken apart at once")]
-    pub(crate) fn take_kept(
-        &mut self,
-        id: RequestId,
-    ) -> Result<(Result<Status>, Option<Box<dyn Any + Send>>)> {
+    pub(crate) fn take_kept(&mut self, id: RequestId) -> Result<(Result<Status>, Option<KeptVec>)> {
         let (status, cold) = self.remove(id).ok_or_else(|| unknown(id))?;
         let Cold { failure, kept, .. } = cold.unwrap_or_default();
         Ok((failure.map_or(Ok(status), Err), kept))
@@ -555,7 +549,7 @@ impl Requests {
     }
 
     /// Gives memory to the operation. It is returned with the result. What has ended in its call needs none.
-    pub(crate) fn keep(&mut self, id: RequestId, memory: Box<dyn Any + Send>) {
+    pub(crate) fn keep(&mut self, id: RequestId, memory: KeptVec) {
         if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
             self.cold_of(id).kept = Some(memory);
         }

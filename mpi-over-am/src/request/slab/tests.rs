@@ -37,7 +37,7 @@ fn an_operation_that_ended_in_its_call_can_be_waited_for_any_number_of_times() {
             assert_eq!(requests.take(ended).unwrap(), status);
             requests.watch(ended, true);
             requests.set_context(ended, 5);
-            requests.keep(ended, Box::new(0));
+            requests.keep(ended, KeptVec::new(vec![0]));
             requests.detach(ended);
             assert_eq!(requests.status(ended), Some(status));
             assert!(!requests.was_cancelled(ended));

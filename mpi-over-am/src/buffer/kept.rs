@@ -1,0 +1,84 @@
+//! A vector whose elements an operation uses until it has ended.
+
+use std::any::TypeId;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// A vector of any type, kept apart from its type until it is taken back or dropped. It allocates nothing.
+#[derive(Debug)]
+pub(crate) struct KeptVec {
+    at: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+    element: TypeId,
+    free: unsafe fn(NonNull<u8>, usize, usize),
+}
+
+impl KeptVec {
+    /// Keeps a vector. Its elements stay where they are.
+    pub(crate) fn new<T: Send + 'static>(vector: Vec<T>) -> Self {
+        let mut vector = ManuallyDrop::new(vector);
+        let at = NonNull::from(vector.as_mut_slice()).cast();
+        let (len, capacity) = (vector.len(), vector.capacity());
+        Self { at, len, capacity, element: TypeId::of::<T>(), free: free::<T> }
+    }
+
+    /// The vector, if this is the type of its elements; else it is freed.
+    pub(crate) fn into_vec<T: 'static>(self) -> Option<Vec<T>> {
+        if self.element != TypeId::of::<T>() {
+            return None;
+        }
+        let kept = ManuallyDrop::new(self);
+        // SAFETY: `at`, `len` and `capacity` are those of a `Vec<T>` (`new`, and the type was just compared), which `new` has not
+        // dropped. `kept` is not dropped either, so this is its only owner.
+        Some(unsafe { Vec::from_raw_parts(kept.at.cast().as_ptr(), kept.len, kept.capacity) })
+    }
+}
+
+// SAFETY: it owns a vector whose elements are Send (`new`), and is one in all but its type.
+unsafe impl Send for KeptVec {}
+
+impl Drop for KeptVec {
+    fn drop(&mut self) {
+        // SAFETY: the parts are those that `new` took with this function, for the same type, and nobody else frees them:
+        // `into_vec` prevents this drop.
+        unsafe { (self.free)(self.at, self.len, self.capacity) }
+    }
+}
+
+/// Drops a vector.
+///
+/// # Safety
+/// The parts are those of a `Vec<T>` that has no other owner.
+unsafe fn free<T>(at: NonNull<u8>, len: usize, capacity: usize) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Vec::from_raw_parts(at.cast::<T>().as_ptr(), len, capacity) });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_vector_comes_back_as_it_was_and_only_as_what_it_was() {
+        let vector = vec![1u64, 2, 3];
+        let at = vector.as_ptr();
+        let back = KeptVec::new(vector).into_vec::<u64>().unwrap();
+        assert_eq!((back.as_ptr(), back), (at, vec![1, 2, 3]));
+        assert!(KeptVec::new(vec![1u64]).into_vec::<i64>().is_none());
+        assert!(KeptVec::new(Vec::<u8>::new()).into_vec::<u8>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn elements_are_dropped_once() {
+        let element = Arc::new(());
+        drop(KeptVec::new(vec![Arc::clone(&element); 3]));
+        assert_eq!(Arc::strong_count(&element), 1);
+        assert!(KeptVec::new(vec![Arc::clone(&element)]).into_vec::<u8>().is_none());
+        assert_eq!(Arc::strong_count(&element), 1);
+        let back = KeptVec::new(vec![Arc::clone(&element)]).into_vec::<Arc<()>>().unwrap();
+        assert_eq!((Arc::strong_count(&element), back.len()), (2, 1));
+    }
+}
