@@ -91,7 +91,7 @@ pub struct RemoteMemory {
     pub ptag: u32,
 }
 
-/// What an entry announces, in its `operation` word.
+/// What an entry announces, in its `operation` word. The layers above may use the word's other bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Operation {
@@ -99,34 +99,8 @@ pub enum Operation {
     Inline = 1,
     /// The bytes are in the receive area, in the slot of this entry.
     Area = 2,
-    /// Bytes were written to registered memory (RDMA write with immediate data).
-    Written = 3,
     /// The peer has closed the connection.
     Disconnect = 4,
-    /// The end of a send, or a piece of it, in the entry.
-    Send = 5,
-    /// The same, in the receive area.
-    SendArea = 6,
-    /// A VI asks for a connection.
-    Request = 7,
-    /// What the peer waited for has ended, and how.
-    Acknowledge = 8,
-    /// The VI at the other end is in error.
-    Broken = 9,
-    /// A piece of an RDMA write, in the receive area, where there is no way into the memory itself.
-    StagedWrite = 10,
-    /// An RDMA read that the other end has to serve, where there is no way into the memory itself.
-    ReadRequest = 11,
-    /// A piece of its answer, in the receive area.
-    ReadPiece = 12,
-    /// A VI takes the connection that was asked for.
-    Accept = 13,
-    /// Nobody takes it.
-    Reject = 14,
-    /// It is asked for no more.
-    Withdraw = 15,
-    /// An access to the peer's memory was refused there, and the connection stays.
-    Refused = 16,
 }
 
 impl Operation {
@@ -137,28 +111,9 @@ impl Operation {
         match word {
             1 => Some(Self::Inline),
             2 => Some(Self::Area),
-            3 => Some(Self::Written),
             4 => Some(Self::Disconnect),
-            _ => Self::rare(word),
+            _ => None,
         }
-    }
-
-    fn rare(word: u32) -> Option<Self> {
-        Some(match word {
-            5 => Self::Send,
-            6 => Self::SendArea,
-            7 => Self::Request,
-            8 => Self::Acknowledge,
-            9 => Self::Broken,
-            10 => Self::StagedWrite,
-            11 => Self::ReadRequest,
-            12 => Self::ReadPiece,
-            13 => Self::Accept,
-            14 => Self::Reject,
-            15 => Self::Withdraw,
-            16 => Self::Refused,
-            _ => return None,
-        })
     }
 }
 

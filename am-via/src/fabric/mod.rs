@@ -29,10 +29,10 @@ use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 use crate::vipl::credits::{self, Immediate, Packets};
-use crate::vipl::vi::{Vi, ViState, insist};
+use crate::vipl::vi::{Carry, InArea, InEntry, ViState, insist};
 use crate::vipl::{
-    Completion, Device, DeviceError, Entry, MemAttributes, MemHandle, News, Nic, NodeAddress, Operation,
-    Posted, RemoteMemory, ViNumber, WordUpdate,
+    CheckedRange, Completion, Device, DeviceError, Entry, MemAttributes, MemHandle, News, Nic, NodeAddress,
+    Operation, Posted, RemoteMemory, ViNumber, WordUpdate,
 };
 
 use bounce_buffers::BounceBuffers;
@@ -139,6 +139,14 @@ impl<D: Device> ViaFabric<D> {
         Ok(PeerIndex(index))
     }
 
+    /// Posts a packet.
+    #[inline(always)]
+    fn post(&mut self, to: PeerIndex, class: Class, entry: Entry, bytes: &mut impl Carry<D>) -> bool {
+        let Some((vi, device)) = self.nic.vi(to.0) else { return false };
+        let of = class_of(class);
+        vi.post(device, of, Entry { immediate: vi.immediate(of, entry.immediate), ..entry }, bytes)
+    }
+
     /// A packet that could not be posted: finds out why, connects if need be, and posts again.
     #[cold]
     #[inline(never)]
@@ -146,16 +154,18 @@ impl<D: Device> ViaFabric<D> {
         &mut self,
         PeerIndex(at): PeerIndex,
         class: Class,
-        mut post: impl FnMut(&mut Vi, &mut D) -> Result<Posted, DeviceError>,
+        entry: Entry,
+        bytes: &mut impl Carry<D>,
     ) -> Result<Outcome> {
         let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
-        let (state, is_closed, to) = (vi.state(), vi.is_peer_closed, endpoint(vi.peer));
+        let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
+        let is_closed = vi.is_peer_closed;
         match state {
-            ViState::Connected => {}
+            _ if is_open => {}
             ViState::Error if class == Class::Answer => {}
             ViState::Error if is_closed => return Err(Error::ContextClosed { endpoint: to }),
             ViState::Error => return Err(self.post_failed(to, DeviceError::Closed(ViNumber(at)))),
-            ViState::Idle | ViState::ConnectPending => {
+            ViState::Connected | ViState::Idle | ViState::ConnectPending => {
                 if let Some(what) = self.nic.device.failure(to.task.0) {
                     return Err(Error::PeerFailed { task: to.task, what });
                 }
@@ -167,9 +177,11 @@ impl<D: Device> ViaFabric<D> {
         let Some((vi, device)) = self.nic.vi(at).filter(|(vi, _)| vi.may_send(class_of(class))) else {
             return Ok(Outcome::Retry);
         };
+        let of = class_of(class);
+        let entry = Entry { immediate: vi.immediate(of, entry.immediate), ..entry };
         let posted = match class {
-            Class::Answer => insist(|| post(vi, device)),
-            Class::OneWay | Class::Request => post(vi, device),
+            Class::Answer => insist(|| vi.post_slowly(device, of, entry, bytes)),
+            Class::OneWay | Class::Request => vi.post_slowly(device, of, entry, bytes),
         };
         match posted {
             Ok(Posted::Done) => Ok(Outcome::Done),
@@ -271,6 +283,12 @@ impl<D: Device> ViaFabric<D> {
             Err(error) => Err(refused(own_address(self.endpoint, grant, 0), 0, error)),
         }
     }
+}
+
+/// The entry of a packet, with the label in place of the immediate word.
+#[inline(always)]
+fn packet(operation: Operation, label: u16, length: u32) -> Entry {
+    Entry { immediate: u32::from(label), length, operation: operation as u32, extra: 0 }
 }
 
 #[inline(always)]
@@ -427,22 +445,11 @@ impl<D: Device> Post for ViaFabric<D> {
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<Outcome> {
-        let of = class_of(class);
-        let post = |vi: &mut Vi, device: &mut D| {
-            let entry = Entry {
-                immediate: vi.immediate(of, label),
-                length: bytes.len() as u32,
-                operation: Operation::Inline as u32,
-                extra: 0,
-            };
-            vi.post(device, of, entry, |device, link, entry| device.post(link, entry, bytes.words()))
-        };
-        if let Some((vi, device)) = self.nic.vi(to.0)
-            && let Ok(Posted::Done) = post(vi, device)
-        {
+        let entry = packet(Operation::Inline, label, bytes.len() as u32);
+        if self.post(to, class, entry, &mut InEntry(bytes.words())) {
             return Ok(Outcome::Done);
         }
-        self.post_again(to, class, post)
+        self.post_again(to, class, entry, &mut InEntry(bytes.words()))
     }
 
     #[inline(always)]
@@ -456,28 +463,17 @@ impl<D: Device> Post for ViaFabric<D> {
     ) -> Result<Outcome> {
         let len = head.len() + body.len();
         debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
-        let of = class_of(class);
-        let mut post = |vi: &mut Vi, device: &mut D| {
-            let entry = Entry {
-                immediate: vi.immediate(of, label),
-                operation: Operation::Area as u32,
-                ..Entry::default()
-            };
-            vi.post(device, of, entry, |device, link, entry| {
-                device.post_area(link, entry, len, |room| {
-                    let mut room = memory::room(room);
-                    room.put_slice(head);
-                    body.write(&mut room);
-                    room.used()
-                })
-            })
-        };
-        if let Some((vi, device)) = self.nic.vi(to.0)
-            && let Ok(Posted::Done) = post(vi, device)
-        {
+        let entry = packet(Operation::Area, label, 0);
+        let mut bytes = InArea(len, |room: CheckedRange<'_>| {
+            let mut room = memory::room(room);
+            room.put_slice(head);
+            body.write(&mut room);
+            room.used()
+        });
+        if self.post(to, class, entry, &mut bytes) {
             return Ok(Outcome::Done);
         }
-        self.post_again(to, class, post)
+        self.post_again(to, class, entry, &mut bytes)
     }
 
     #[inline(always)]

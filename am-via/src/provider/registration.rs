@@ -25,6 +25,9 @@ pub struct PTag {
 }
 
 impl PTag {
+    /// The tag of memory and VIs that no program made.
+    pub(crate) const NONE: Self = Self { nic: u32::MAX, number: 0 };
+
     /// The number that a registration is marked with.
     #[must_use]
     pub fn number(self) -> u32 {

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::device::{Device, NodeAddress, Operation};
+use crate::device::{Device, NodeAddress};
 use crate::vipl::address::{Discriminator, NetAddress};
+use crate::vipl::channel::{Kind, TO_NIC};
 use crate::vipl::connection::{PEER_TO_PEER, introduce, put_discriminators};
 use crate::vipl::error::VipError;
 use crate::vipl::user_agent::UserAgent;
@@ -53,19 +54,19 @@ impl<D: Device> UserAgent<D> {
         to: NetAddress,
         timeout: Option<Duration>,
     ) -> Result<(), VipError> {
-        let num_tasks = self.device.attributes().num_tasks;
+        let num_tasks = self.nic.device.attributes().num_tasks;
         let found = self.vi(vi)?;
-        if found.state != ViState::Idle {
+        if found.state() != ViState::Idle {
             let needed = "idle: disconnect it first";
-            return Err(VipError::InvalidState { call, needed, state: found.state });
+            return Err(VipError::InvalidState { call, needed, state: found.state() });
         }
         to.host.check(num_tasks)?;
-        found.state = ViState::ConnectPending;
-        found.peer = Some(to.host);
-        found.attempt =
+        found.set_state(ViState::ConnectPending);
+        found.peer = to.host;
+        found.work.attempt =
             Some(Attempt { way, local, to, asked: Instant::now(), timeout, sent: false, failed: None });
         let connection = self.new_connection(vi);
-        self.vi(vi)?.connection = connection;
+        self.vi(vi)?.work.connection = connection;
         self.attempts.retain(|&other| other != vi);
         self.attempts.push(vi);
         self.go_on_with_attempts();
@@ -82,8 +83,8 @@ impl<D: Device> UserAgent<D> {
         }
         let mut blocked = HashSet::new();
         for vi in std::mem::take(&mut self.attempts) {
-            let attempt = self.vis.get(vi.0).filter(|_| self.is_asking(vi));
-            let Some(attempt) = attempt.and_then(|found| found.attempt.as_ref()) else { continue };
+            let attempt = self.nic.vis.get(vi.0).filter(|_| self.is_asking(vi));
+            let Some(attempt) = attempt.and_then(|found| found.work.attempt.as_ref()) else { continue };
             let asked_for = (attempt.way, attempt.local, attempt.to);
             let stand = match self.still_holds(attempt) {
                 Ok(()) if blocked.contains(&asked_for) => Ok(Stand::Blocked),
@@ -104,15 +105,15 @@ impl<D: Device> UserAgent<D> {
     /// Whether what was asked for is there.
     pub(super) fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
         let found = self.vi(vi)?;
-        let outcome = match found.state {
+        let outcome = match found.state() {
             ViState::Connected => return Ok(true),
             // Connected and lost again meanwhile.
             ViState::Error => Err(self.why_lost(vi)?),
             ViState::ConnectPending => {
                 self.go_on_with_attempts();
                 let found = self.vi(vi)?;
-                let state = found.state;
-                let failed = found.attempt.as_mut().and_then(|attempt| attempt.failed.take());
+                let state = found.state();
+                let failed = found.work.attempt.as_mut().and_then(|attempt| attempt.failed.take());
                 failed.map_or(Ok(state == ViState::Connected), Err)
             }
             ViState::Idle => {
@@ -127,8 +128,8 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn why_lost(&mut self, vi: ViHandle) -> Result<VipError, VipError> {
-        let peer = self.vi(vi)?.peer.unwrap_or(self.device.address());
-        Ok(match self.device.failure(peer.task) {
+        let peer = self.vi(vi)?.peer;
+        Ok(match self.nic.device.failure(peer.task) {
             Some(how) => VipError::PeerFailed { task: peer.task, how },
             None => VipError::Reject { peer },
         })
@@ -136,7 +137,7 @@ impl<D: Device> UserAgent<D> {
 
     /// Nothing comes of an attempt; the program hears of it when it asks.
     pub(super) fn fail_attempt(&mut self, vi: ViHandle, why: VipError) {
-        if let Some(attempt) = self.vis.get_mut(vi.0).and_then(|found| found.attempt.as_mut()) {
+        if let Some(attempt) = self.nic.vis.get_mut(vi.0).and_then(|found| found.work.attempt.as_mut()) {
             attempt.failed.get_or_insert(why);
         }
     }
@@ -147,7 +148,7 @@ impl<D: Device> UserAgent<D> {
             return Err(VipError::Timeout(timeout));
         }
         let task = attempt.to.host.task;
-        self.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task, how }))
+        self.nic.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task, how }))
     }
 
     /// One step of the attempt that is the first of those that are not through.
@@ -156,7 +157,7 @@ impl<D: Device> UserAgent<D> {
         vi: ViHandle,
         (way, local, to): (Way, Discriminator, NetAddress),
     ) -> Result<Stand, VipError> {
-        let own = self.device.address();
+        let own = self.nic.device.address();
         let answers = way == Way::Peer && own <= to.host;
         if answers && self.answer_waiting_caller(vi, local, to) {
             return Ok(Stand::Through);
@@ -166,7 +167,7 @@ impl<D: Device> UserAgent<D> {
         if !asks {
             return Ok(Stand::Blocked);
         }
-        if self.vi(vi)?.attempt.as_ref().is_none_or(|attempt| attempt.sent) {
+        if self.vi(vi)?.work.attempt.as_ref().is_none_or(|attempt| attempt.sent) {
             return Ok(Stand::Through);
         }
         let Some(number) = self.channel_to(to.host)? else { return Ok(Stand::Blocked) };
@@ -174,10 +175,10 @@ impl<D: Device> UserAgent<D> {
             return Ok(Stand::Blocked);
         }
         let found = self.vi(vi)?;
-        found.number = Some(number);
-        let mut entry = introduce(Operation::Request as u32, &found.attributes, found.connection);
+        found.link = number;
+        let mut entry = introduce(Kind::Request.entry(TO_NIC), &found.attributes, found.work.connection);
         entry.extra |= if way == Way::Peer { PEER_TO_PEER } else { 0 };
-        if let Some(attempt) = &mut found.attempt {
+        if let Some(attempt) = &mut found.work.attempt {
             attempt.sent = true;
         }
         self.owe(number, entry, put_discriminators(local, to.discriminator));
@@ -186,14 +187,14 @@ impl<D: Device> UserAgent<D> {
 
     /// Whether a VI waits for a connection that may still come.
     pub(super) fn is_asking(&self, vi: ViHandle) -> bool {
-        let found = self.vis.get(vi.0).filter(|found| found.state == ViState::ConnectPending);
-        let attempt = found.and_then(|found| found.attempt.as_ref());
+        let found = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::ConnectPending);
+        let attempt = found.and_then(|found| found.work.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.failed.is_none())
     }
 
     /// The peer of an attempt is gone.
     pub(super) fn lose_attempt(&mut self, vi: ViHandle, peer: NodeAddress) {
-        let error = match self.device.failure(peer.task) {
+        let error = match self.nic.device.failure(peer.task) {
             Some(how) => VipError::PeerFailed { task: peer.task, how },
             None => VipError::Reject { peer },
         };

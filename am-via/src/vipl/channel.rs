@@ -1,17 +1,96 @@
-//! The device joins two NICs once; all VIs between the two share that connection, which we call their channel. The upper bits of
-//! an entry's operation word name the connection at its receiver; 0 means the channel itself.
+//! The device joins two NICs once; all VIs between the two share that connection, which we call their channel.
+//!
+//! All entries are the device's two kinds, inline and area. The upper bits of an entry's operation word name the connection at its
+//! receiver: 0 is the VI with standing receives, as the fabric's have it, and [`TO_NIC`] the NIC itself, of which a connection is
+//! asked. The extra word says what a VI of a program means by it:
+//!
+//! ```text
+//! bits 0..4    of a message: its last piece, has immediate data, wants an acknowledgement, tells of an RDMA write
+//! bits 8..40   of a message: number of the piece
+//! bits 0..56   of a request, an acceptance or a rejection: attributes of the VI, and the sender's connection
+//! bits 56..64  the kind: 0 is a message
+//! ```
 
 use std::collections::VecDeque;
 
 use crate::device::{Device, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
 use crate::vipl::error::VipError;
 use crate::vipl::user_agent::UserAgent;
-use crate::vipl::vi::{ViHandle, VirtualInterface};
+use crate::vipl::vi::{Vi, ViHandle};
 
 /// Where the number of a connection begins in an operation word.
-pub(super) const CONNECTION_SHIFT: u32 = 8;
-/// The largest number of a connection.
-const CONNECTION_MAX: u32 = u32::MAX >> CONNECTION_SHIFT;
+const CONNECTION_SHIFT: u32 = 8;
+/// The NIC itself, in place of a connection.
+pub(super) const TO_NIC: u32 = u32::MAX >> CONNECTION_SHIFT;
+/// Where the kind begins in an extra word.
+const KIND_SHIFT: u32 = 56;
+
+/// What an entry between VIs of programs is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// A send, a piece of one, or the immediate data of an RDMA write.
+    Message = 0,
+    /// A VI asks for a connection.
+    Request,
+    /// A VI takes the connection that was asked for.
+    Accept,
+    /// Nobody takes it.
+    Reject,
+    /// It is asked for no more.
+    Withdraw,
+    /// The VI at the other end has ended the connection.
+    Disconnect,
+    /// What the peer waited for has ended, and how.
+    Acknowledge,
+    /// The VI at the other end is in error.
+    Broken,
+    /// An access to the peer's memory was refused there, and the connection stays.
+    Refused,
+    /// A piece of an RDMA write, in the receive area, where there is no way into the memory itself.
+    StagedWrite,
+    /// An RDMA read that the other end has to serve, where there is no way into the memory itself.
+    ReadRequest,
+    /// A piece of its answer, in the receive area.
+    ReadPiece,
+}
+
+impl Kind {
+    const ALL: [Self; 12] = [
+        Self::Message,
+        Self::Request,
+        Self::Accept,
+        Self::Reject,
+        Self::Withdraw,
+        Self::Disconnect,
+        Self::Acknowledge,
+        Self::Broken,
+        Self::Refused,
+        Self::StagedWrite,
+        Self::ReadRequest,
+        Self::ReadPiece,
+    ];
+
+    /// The kind that an entry claims.
+    pub(super) fn of(entry: &Entry) -> Option<Self> {
+        Self::ALL.get((entry.extra >> KIND_SHIFT) as usize).copied()
+    }
+
+    /// Its bits in the extra word.
+    pub(super) fn bits(self) -> u64 {
+        (self as u64) << KIND_SHIFT
+    }
+
+    /// An inline entry of this kind for `connection`.
+    pub(super) fn entry(self, connection: u32) -> Entry {
+        Entry { operation: word(Operation::Inline, connection), extra: self.bits(), ..Entry::default() }
+    }
+}
+
+/// The operation word of an entry for `connection` at its receiver.
+pub(super) fn word(operation: Operation, connection: u32) -> u32 {
+    operation as u32 | connection << CONNECTION_SHIFT
+}
 
 /// The operation of an entry, and the connection at its receiver that it is for. Claims.
 pub(super) fn split(word: u32) -> (Option<Operation>, u32) {
@@ -29,22 +108,6 @@ pub(super) struct Channel {
     owed: VecDeque<(Entry, Payload)>,
 }
 
-/// Posts `post`'s entry for `vi`: as one that may be lost, if its level allows that.
-pub(super) fn by_level<D: Device, T>(
-    device: &mut D,
-    number: ViNumber,
-    reliable: bool,
-    post: impl FnOnce(&mut D) -> T,
-) -> T {
-    if reliable {
-        return post(device);
-    }
-    device.allow_loss(number, true);
-    let posted = post(device);
-    device.allow_loss(number, false);
-    posted
-}
-
 impl<D: Device> UserAgent<D> {
     /// The channel to a NIC, made if need be; `None`: not yet.
     pub(super) fn channel_to(&mut self, peer: NodeAddress) -> Result<Option<ViNumber>, VipError> {
@@ -52,7 +115,7 @@ impl<D: Device> UserAgent<D> {
         if let Some((&number, _)) = known {
             return Ok(Some(number));
         }
-        let Some(number) = self.device.connect(peer)? else { return Ok(None) };
+        let Some(number) = self.nic.device.connect(peer)? else { return Ok(None) };
         if self.spent.contains(&number) {
             return Err(VipError::ErrorResource {
                 resource: "connections of the device between two NICs",
@@ -73,7 +136,7 @@ impl<D: Device> UserAgent<D> {
     /// A connection number that is free at this NIC.
     pub(super) fn new_connection(&mut self, vi: ViHandle) -> u32 {
         loop {
-            self.last_connection = self.last_connection % CONNECTION_MAX + 1;
+            self.last_connection = self.last_connection % (TO_NIC - 1) + 1;
             let number = self.last_connection;
             if let std::collections::hash_map::Entry::Vacant(free) = self.by_connection.entry(number) {
                 free.insert(vi);
@@ -98,10 +161,10 @@ impl<D: Device> UserAgent<D> {
     }
 
     /// Owes the VI at the other end an entry without data.
-    pub(super) fn owe_peer(&mut self, vi: ViHandle, operation: Operation, immediate: u32) {
-        let Some(found) = self.vis.get(vi.0) else { return };
-        let Some(number) = found.number else { return };
-        let entry = Entry { operation: found.operation(operation), immediate, ..Entry::default() };
+    pub(super) fn owe_peer(&mut self, vi: ViHandle, kind: Kind, immediate: u32) {
+        let Some(found) = self.nic.vis.get(vi.0) else { return };
+        let Some(number) = found.linked() else { return };
+        let entry = Entry { immediate, ..kind.entry(found.work.their_connection) };
         self.owe(number, entry, Payload::default());
     }
 
@@ -109,7 +172,7 @@ impl<D: Device> UserAgent<D> {
     pub(super) fn pay(&mut self, number: ViNumber) -> bool {
         let Some(channel) = self.channels.get_mut(&number) else { return true };
         while let Some((entry, payload)) = channel.owed.front() {
-            match self.device.post(number, *entry, payload) {
+            match self.nic.device.post(number, *entry, payload) {
                 Ok(Posted::Retry) => {
                     self.held_up = true;
                     return false;
@@ -138,17 +201,38 @@ impl<D: Device> UserAgent<D> {
         }
         self.spent.insert(number);
         // It is over for us in any case.
-        let _ = self.device.disconnect(number);
+        let _ = self.nic.device.disconnect(number);
         self.callers.retain(|caller| caller.number != number);
         for slot in self.requests.all() {
             if self.requests.get(slot).is_some_and(|caller| caller.number == number) {
                 self.requests.remove(slot);
             }
         }
-        for slot in self.vis.all() {
-            if self.vis.get(slot).is_some_and(|vi: &VirtualInterface| vi.number == Some(number)) {
+        for slot in self.nic.vis.all() {
+            if self.nic.vis.get(slot).is_some_and(|vi: &Vi| vi.linked() == Some(number)) {
                 self.lose(ViHandle(slot));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The NIC may be a context's: what a program sends must not look like a packet of the fabric.
+    #[test]
+    fn what_goes_to_a_nic_or_a_connection_is_no_packet_of_a_standing_receive() {
+        for kind in Kind::ALL {
+            for connection in [1, 7, TO_NIC] {
+                let entry = kind.entry(connection);
+                assert!([Operation::Inline, Operation::Area].iter().all(|&of| entry.operation != of as u32));
+                assert_eq!(
+                    (Kind::of(&entry), split(entry.operation)),
+                    (Some(kind), (Some(Operation::Inline), connection))
+                );
+            }
+        }
+        assert_eq!(Kind::of(&Entry { extra: 12 << KIND_SHIFT, ..Entry::default() }), None);
     }
 }

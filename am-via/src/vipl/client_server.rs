@@ -103,9 +103,9 @@ impl<D: Device> UserAgent<D> {
     pub fn connect_accept(&mut self, request: &ConnectionRequest, vi: ViHandle) -> Result<(), VipError> {
         let caller = *self.request(request)?;
         let found = self.vi(vi)?;
-        if found.state != ViState::Idle {
+        if found.state() != ViState::Idle {
             let (call, needed) = ("connect_accept", "idle: disconnect it first");
-            return Err(VipError::InvalidState { call, needed, state: found.state });
+            return Err(VipError::InvalidState { call, needed, state: found.state() });
         }
         caller.attributes.check(&found.attributes)?;
         self.requests.remove(request.slot);

@@ -5,11 +5,12 @@
 //! (`client_server`). Of two peers, both of which ask, the one with the lower address answers (`peer_to_peer`): if both
 //! answered, two pairs of VIs could be joined crosswise.
 
-use crate::device::{Device, Entry, Operation, Payload, ViNumber};
+use crate::device::{Device, Entry, Payload, ViNumber};
 use crate::vipl::address::{DISCRIMINATOR_BYTES_MAX, Discriminator, NetAddress};
+use crate::vipl::channel::{Kind, TO_NIC};
 use crate::vipl::error::VipError;
 use crate::vipl::user_agent::UserAgent;
-use crate::vipl::vi::{Reliability, ViAttributes, ViHandle, ViState};
+use crate::vipl::vi::{NO_LINK, Reliability, ViAttributes, ViHandle, ViState};
 
 /// What a VI knows of the VI at the other end. Claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub struct PeerAttributes {
 }
 
 // The extra word of an entry that asks for or accepts a connection:
-// bits 0..8 reliability level, 8..16 flags, 16..32 quality of service, 32..56 the sender's connection.
+// bits 0..8 reliability level, 8..16 flags, 16..32 quality of service, 32..56 the sender's connection; 56..64 are the kind.
 const RDMA_WRITE: u64 = 1 << 8;
 const RDMA_READ: u64 = 1 << 9;
 pub(super) const PEER_TO_PEER: u64 = 1 << 10;
@@ -72,15 +73,16 @@ impl PeerAttributes {
     }
 }
 
-/// An entry with the attributes of `ours`, from connection `sender`.
-pub(super) fn introduce(operation: u32, ours: &ViAttributes, sender: u32) -> Entry {
+/// `entry` with the attributes of `ours`, from connection `sender`.
+pub(super) fn introduce(entry: Entry, ours: &ViAttributes, sender: u32) -> Entry {
     let flag = |set: bool, bit: u64| if set { bit } else { 0 };
     let extra = u64::from(ours.reliability as u8)
         | flag(ours.rdma_write, RDMA_WRITE)
         | flag(ours.rdma_read, RDMA_READ)
         | u64::from(ours.qos) << QOS_SHIFT
         | u64::from(sender) << SENDER_SHIFT;
-    Entry { operation, immediate: ours.transfer_bytes_max, length: ours.ptag.number(), extra }
+    let extra = entry.extra | extra;
+    Entry { immediate: ours.transfer_bytes_max, length: ours.ptag.number(), extra, ..entry }
 }
 
 /// The connection at its sender that an entry names.
@@ -171,7 +173,8 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn answer_peer(&mut self, vi: ViHandle, caller: &Caller) {
-        let checked = self.vis.get(vi.0).map_or(Ok(()), |found| caller.attributes.check(&found.attributes));
+        let checked =
+            self.nic.vis.get(vi.0).map_or(Ok(()), |found| caller.attributes.check(&found.attributes));
         match checked {
             Ok(()) => self.accept(vi, caller),
             Err(error) => {
@@ -183,33 +186,31 @@ impl<D: Device> UserAgent<D> {
 
     /// Connects a VI to a caller whose attributes match, and tells it.
     pub(super) fn accept(&mut self, vi: ViHandle, caller: &Caller) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        let mut connection = found.connection;
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let mut connection = found.work.connection;
         if connection == 0 {
             connection = self.new_connection(vi);
         }
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        found.connection = connection;
-        found.state = ViState::Connected;
-        found.peer = Some(caller.from.host);
-        found.number = Some(caller.number);
-        found.their_connection = caller.connection;
-        found.theirs = Some(caller.attributes);
-        found.attempt = None;
-        let entry = introduce(found.operation(Operation::Accept), &found.attributes, connection);
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.work.connection = connection;
+        found.set_state(ViState::Connected);
+        found.peer = caller.from.host;
+        found.link = caller.number;
+        found.work.their_connection = caller.connection;
+        found.work.theirs = Some(caller.attributes);
+        found.work.attempt = None;
+        let entry = introduce(Kind::Accept.entry(caller.connection), &found.attributes, connection);
         // If it has asked itself, as it does at its own NIC, it asks no more.
-        let own = self.device.address();
+        let own = self.nic.device.address();
         self.callers.retain(|other| other.from.host != own || other.connection != connection);
         self.owe(caller.number, entry, Payload::default());
     }
 
     /// Tells a caller that nothing comes of it; with the attributes of `with`, if they are the reason.
     pub(super) fn reject(&mut self, caller: &Caller, why: Rejection, with: Option<ViHandle>) {
-        let attributes = with.and_then(|vi| self.vis.get(vi.0)).map(|found| found.attributes);
-        let operation = Operation::Reject as u32 | caller.connection << super::channel::CONNECTION_SHIFT;
-        let mut entry = attributes.map_or(Entry { operation, ..Entry::default() }, |attributes| {
-            introduce(operation, &attributes, 0)
-        });
+        let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.attributes);
+        let entry = Kind::Reject.entry(caller.connection);
+        let mut entry = attributes.map_or(entry, |attributes| introduce(entry, &attributes, 0));
         // The place of the sender's connection is free: a rejection has none.
         entry.extra |= u64::from(why as u32) << SENDER_SHIFT;
         self.owe(caller.number, entry, Payload::default());
@@ -247,7 +248,7 @@ impl<D: Device> UserAgent<D> {
 
     /// Whether a request comes from a VI of this NIC that may be joined with `vi`; those of other NICs may.
     fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
-        caller.from.host != self.device.address()
+        caller.from.host != self.nic.device.address()
             || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
     }
 
@@ -255,24 +256,23 @@ impl<D: Device> UserAgent<D> {
     pub(super) fn handle_accept(&mut self, number: ViNumber, vi: Option<ViHandle>, entry: &Entry) {
         let theirs = PeerAttributes::parse(entry);
         let asking = vi.filter(|&vi| {
-            let of_channel = self.vis.get(vi.0).is_some_and(|found| found.number == Some(number));
+            let of_channel = self.nic.vis.get(vi.0).is_some_and(|found| found.linked() == Some(number));
             of_channel && self.is_asking(vi)
         });
         let Some(vi) = asking else {
-            let target = sender(entry) << super::channel::CONNECTION_SHIFT;
-            let goodbye = Entry { operation: Operation::Disconnect as u32 | target, ..Entry::default() };
+            let target = sender(entry);
             if target != 0 {
-                self.owe(number, goodbye, Payload::default());
+                self.owe(number, Kind::Disconnect.entry(target), Payload::default());
             }
             return;
         };
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        found.their_connection = sender(entry);
-        found.theirs = Some(theirs);
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.work.their_connection = sender(entry);
+        found.work.theirs = Some(theirs);
         match theirs.check(&found.attributes) {
             Ok(()) => {
-                found.state = ViState::Connected;
-                found.attempt = None;
+                found.set_state(ViState::Connected);
+                found.work.attempt = None;
             }
             // No correct peer accepts what does not match.
             Err(error) => self.fail_attempt(vi, error),
@@ -281,8 +281,8 @@ impl<D: Device> UserAgent<D> {
 
     /// Nothing comes of what a VI has asked for.
     pub(super) fn handle_reject(&mut self, vi: ViHandle, entry: &Entry) {
-        let Some(found) = self.vis.get(vi.0).filter(|_| self.is_asking(vi)) else { return };
-        let peer = found.peer.unwrap_or(self.device.address());
+        let Some(found) = self.nic.vis.get(vi.0).filter(|_| self.is_asking(vi)) else { return };
+        let peer = found.peer;
         let error = match sender(entry) {
             code if code == Rejection::NoMatch as u32 => VipError::NoMatch { peer },
             code if code == Rejection::Attributes as u32 => {
@@ -308,9 +308,9 @@ impl<D: Device> UserAgent<D> {
             }
         }
         // It may have been accepted just now.
-        for slot in self.vis.all() {
-            let found = self.vis.get(slot).filter(|found| found.number == Some(number));
-            if found.is_some_and(|found| found.their_connection == connection) {
+        for slot in self.nic.vis.all() {
+            let found = self.nic.vis.get(slot).filter(|found| found.linked() == Some(number));
+            if found.is_some_and(|found| found.work.their_connection == connection) {
                 self.lose(ViHandle(slot));
             }
         }
@@ -322,7 +322,7 @@ impl<D: Device> UserAgent<D> {
     /// No such VI, or it is idle already.
     pub fn disconnect(&mut self, vi: ViHandle) -> Result<(), VipError> {
         let found = self.vi(vi)?;
-        if found.state == ViState::Idle {
+        if found.state() == ViState::Idle {
             let (call, needed) = ("disconnect", "connected, connecting or broken");
             return Err(VipError::InvalidState { call, needed, state: ViState::Idle });
         }
@@ -331,33 +331,33 @@ impl<D: Device> UserAgent<D> {
     }
 
     pub(super) fn become_idle(&mut self, vi: ViHandle) {
-        let Some(found) = self.vis.get(vi.0) else { return };
-        if let Some(number) = found.number {
-            let (operation, sender) = if found.their_connection != 0 {
-                (found.operation(Operation::Disconnect), 0)
+        let Some(found) = self.nic.vis.get(vi.0) else { return };
+        if let Some(number) = found.linked() {
+            let entry = if found.work.their_connection != 0 {
+                Kind::Disconnect.entry(found.work.their_connection)
             } else {
-                (Operation::Withdraw as u32, found.connection)
+                let entry = Kind::Withdraw.entry(TO_NIC);
+                Entry { extra: entry.extra | u64::from(found.work.connection) << SENDER_SHIFT, ..entry }
             };
-            let extra = u64::from(sender) << SENDER_SHIFT;
-            self.owe(number, Entry { operation, extra, ..Entry::default() }, Payload::default());
+            self.owe(number, entry, Payload::default());
         }
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        let connection = std::mem::take(&mut found.connection);
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let connection = std::mem::take(&mut found.work.connection);
         self.by_connection.remove(&connection);
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        found.state = ViState::Error;
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.set_state(ViState::Error);
         self.flush(vi);
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        found.state = ViState::Idle;
-        found.their_connection = 0;
-        (found.peer, found.number, found.theirs, found.attempt) = (None, None, None, None);
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.set_state(ViState::Idle);
+        found.work.their_connection = 0;
+        (found.link, found.work.theirs, found.work.attempt) = (NO_LINK, None, None);
     }
 }
 
 /// A request as its sender would post it, for tests of what a peer may send.
 #[cfg(test)]
 pub(super) fn request(attributes: &ViAttributes, connection: u32) -> (Entry, Payload) {
-    let mut entry = introduce(Operation::Request as u32, attributes, connection);
+    let mut entry = introduce(Kind::Request.entry(TO_NIC), attributes, connection);
     entry.extra |= PEER_TO_PEER;
     (entry, put_discriminators(Discriminator::default(), Discriminator::default()))
 }

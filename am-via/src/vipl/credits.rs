@@ -131,9 +131,9 @@ pub(crate) struct Credits {
     credits_owed_max: u32,
     answers_owed_max: u32,
     /// The most that there can be of the first two; 0 unless the VI may send.
-    plan: CreditPlan,
+    most: CreditPlan,
     /// What they are while it may.
-    plan_of_vi: CreditPlan,
+    plan: CreditPlan,
     packets: Packets,
 }
 
@@ -147,21 +147,26 @@ impl Credits {
             owed: 0,
             credits_owed_max: plan.credits.div_ceil(2) << CREDITS_SHIFT,
             answers_owed_max: plan.answers.div_ceil(2) << ANSWERS_SHIFT,
-            plan: CreditPlan { credits: 0, answers: 0 },
-            plan_of_vi: plan,
+            most: CreditPlan { credits: 0, answers: 0 },
+            plan,
             packets: Packets::default(),
         }
     }
 
+    /// What it is allowed while it may send.
+    pub(super) fn plan(&self) -> CreditPlan {
+        self.plan
+    }
+
     /// The VI may send.
     pub(super) fn open(&mut self) {
-        self.plan = self.plan_of_vi;
-        (self.credits, self.answer_slots) = (self.plan.credits, self.plan.answers);
+        self.most = self.plan;
+        (self.credits, self.answer_slots) = (self.most.credits, self.most.answers);
     }
 
     /// The VI may not send. Answers that are due are still posted: they have their slots, and a peer that is gone reads none.
     pub(super) fn stop(&mut self) {
-        self.plan = CreditPlan { credits: 0, answers: 0 };
+        self.most = CreditPlan { credits: 0, answers: 0 };
         (self.credits, self.answer_slots) = (0, 0);
     }
 
@@ -182,8 +187,8 @@ impl Credits {
 
     /// The immediate word of the next packet, with what it gives back; [`sent`](Self::sent) books it.
     #[inline(always)]
-    pub(super) fn immediate(&self, class: Class, label: u16) -> u32 {
-        u32::from(label) | class.bits() | self.owed
+    pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
+        label | class.bits() | self.owed
     }
 
     /// A packet of this class was posted, with the word that [`immediate`](Self::immediate) made.
@@ -204,10 +209,10 @@ impl Credits {
     /// The peer gave slots back. Claims: they never make more than there are.
     #[inline(always)]
     pub(super) fn returned(&mut self, word: Immediate) {
-        self.credits = (self.credits + word.credits()).min(self.plan.credits);
+        self.credits = (self.credits + word.credits()).min(self.most.credits);
         let unused_answers = word.unused_answers();
         if unused_answers > 0 {
-            self.answer_slots = (self.answer_slots + unused_answers).min(self.plan.answers);
+            self.answer_slots = (self.answer_slots + unused_answers).min(self.most.answers);
         }
     }
 
@@ -221,7 +226,7 @@ impl Credits {
                 self.owed += 1 << CREDITS_SHIFT;
                 self.may_answer += 1;
             }
-            Class::Answer => self.answer_slots = (self.answer_slots + 1).min(self.plan.answers),
+            Class::Answer => self.answer_slots = (self.answer_slots + 1).min(self.most.answers),
         }
     }
 

@@ -32,7 +32,7 @@ impl<D: Device> UserAgent<D> {
     #[must_use]
     pub fn query_nic(&self) -> NicAttributes {
         let address = self.address();
-        let names = NameService::new(self.device.attributes().num_tasks);
+        let names = NameService::new(self.nic.device.attributes().num_tasks);
         NicAttributes {
             name: names.host_by_addr(address).unwrap_or_default(),
             hardware_version: 1,
@@ -57,7 +57,7 @@ impl<D: Device> UserAgent<D> {
         if self.names.is_some() {
             return Err(VipError::NameServiceState { is_started: true });
         }
-        self.names = Some(NameService::new(self.device.attributes().num_tasks));
+        self.names = Some(NameService::new(self.nic.device.attributes().num_tasks));
         Ok(())
     }
 
@@ -98,7 +98,7 @@ impl<D: Device> UserAgent<D> {
     #[must_use]
     pub fn autodiscover(&self, hops: u32) -> Vec<NodeAddress> {
         let own = self.address();
-        let tasks = if hops == 0 { 0 } else { self.device.attributes().num_tasks };
+        let tasks = if hops == 0 { 0 } else { self.nic.device.attributes().num_tasks };
         let others = (0..tasks).map(|task| NodeAddress { task, context: 0 }).filter(|&at| at != own);
         std::iter::once(own).chain(others).collect()
     }

@@ -10,6 +10,7 @@ use crate::provider::{Memory, PTag, RegistrationFault, Registrations};
 use crate::shm::copy::CheckedRange;
 use crate::vipl::descriptor::DataSegment;
 use crate::vipl::error::VipError;
+use crate::vipl::nic::Nic;
 use crate::vipl::user_agent::UserAgent;
 
 impl<D: Device> UserAgent<D> {
@@ -34,7 +35,7 @@ impl<D: Device> UserAgent<D> {
     /// # Errors
     /// No memory left.
     pub fn alloc(&mut self, len: usize) -> Result<Rc<Memory>, VipError> {
-        Ok(Memory::new(self.device.alloc(len)?))
+        Ok(Memory::new(self.nic.device.alloc(len)?))
     }
 
     /// Allocates `len` zeroed bytes of this process's own memory, as a program's other buffers are.
@@ -61,7 +62,7 @@ impl<D: Device> UserAgent<D> {
         tag: PTag,
         rights: MemAttributes,
     ) -> Result<MemHandle, VipError> {
-        let Self { device, kernel, .. } = self;
+        let Self { nic: Nic { device, .. }, kernel, .. } = self;
         Ok(kernel.registrations.register(device, memory, offset, len, (tag, rights))?)
     }
 
@@ -70,7 +71,7 @@ impl<D: Device> UserAgent<D> {
     /// # Errors
     /// No such registration.
     pub fn deregister_mem(&mut self, handle: MemHandle) -> Result<Posted, VipError> {
-        let Self { device, kernel, .. } = self;
+        let Self { nic: Nic { device, .. }, kernel, .. } = self;
         Ok(kernel.registrations.deregister(device, handle)?)
     }
 
@@ -93,7 +94,7 @@ impl<D: Device> UserAgent<D> {
         tag: PTag,
         rights: MemAttributes,
     ) -> Result<(), VipError> {
-        let Self { device, kernel, .. } = self;
+        let Self { nic: Nic { device, .. }, kernel, .. } = self;
         Ok(kernel.registrations.set_attributes(device, handle, (tag, rights))?)
     }
 }

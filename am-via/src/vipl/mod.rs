@@ -1,8 +1,9 @@
 //! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, in VIA's words, over an emulated device.
 //!
-//! Two doors lead in. A program written to VIA opens a [`UserAgent`], whose VIs take explicit descriptors from their work
-//! queues. The fabric opens a [`Nic`], whose VIs have *standing receives*: receives without data segments that are posted
-//! again by themselves, so that a message costs one entry and no descriptor. Both speak to the same devices.
+//! A [`Nic`] is a device and a table of VIs. The fabric uses it as it is: its VIs have *standing receives*, so that a message costs
+//! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds what programs use: descriptors in work
+//! queues, completion queues, protection tags, connections by name. Both send by one post, under one check of the VI's state,
+//! reliability level and credits.
 //!
 //! Where VIPL differs from the C interface, it is because of Rust: descriptors are given and given back, so that nobody changes one
 //! that is posted; memory is named by handle and offset, and shared with its registration; handles know their NIC and their
@@ -30,6 +31,7 @@ mod table;
 mod tests;
 pub mod user_agent;
 pub mod vi;
+mod vi_calls;
 pub mod work_queue;
 
 pub use address::{Discriminator, NetAddress};
@@ -52,3 +54,4 @@ pub use crate::device::{
 };
 pub(crate) use crate::device::{Completion, Device, Entry, News, Operation, ViNumber};
 pub use crate::provider::{Memory, NicLimits, PTag};
+pub(crate) use crate::shm::copy::CheckedRange;

@@ -1,20 +1,20 @@
 //! The NIC: a device, and the one table of its VIs (`VipOpenNic`).
 //!
 //! A VI of the fabric has *standing receives*: receives without data segments that are posted again by themselves, so that a
-//! message costs one entry and no descriptor.
-
-#![expect(clippy::cast_possible_truncation, reason = "a job has fewer contexts than 2^32")]
+//! message costs one entry and no descriptor. A VI of a program has work queues, which its [`UserAgent`](crate::vipl::UserAgent)
+//! carries out. Both send by [`Vi::post`], the same entries to the same devices.
 
 use crate::device::{Completion, Device, DeviceError, NodeAddress, Operation, ViNumber};
 use crate::shm::copy::CheckedRange;
 use crate::vipl::credits::{CreditPlan, Packets};
+use crate::vipl::table::Table;
 use crate::vipl::vi::{Vi, ViState};
 
 /// An open NIC over device `D`.
 #[derive(Debug)]
 pub struct Nic<D: Device> {
     pub(crate) device: D,
-    vis: Vec<Vi>,
+    pub(super) vis: Table<Vi>,
     /// Place of the VI with standing receives of each connection of the device.
     standing: Vec<u32>,
 }
@@ -26,26 +26,30 @@ impl<D: Device> Nic<D> {
     /// Opens the NIC over `device`.
     #[must_use]
     pub fn open(device: D) -> Self {
-        Self { device, vis: Vec::new(), standing: Vec::new() }
+        Self::numbered(device, 0)
+    }
+
+    /// The same, whose handles are known by `number`.
+    pub(super) fn numbered(device: D, number: u32) -> Self {
+        Self { device, vis: Table::new(number), standing: Vec::new() }
     }
 
     /// Makes a VI with standing receives, to be connected to `peer`; its place in the table.
     pub(crate) fn create_standing(&mut self, peer: NodeAddress, plan: CreditPlan) -> u32 {
-        self.vis.push(Vi::standing(peer, plan));
-        (self.vis.len() - 1) as u32
+        self.vis.insert(Vi::standing(peer, plan)).place()
     }
 
     /// The VI at a place of the table, and the device.
     #[inline(always)]
     pub(crate) fn vi(&mut self, at: u32) -> Option<(&mut Vi, &mut D)> {
-        Some((self.vis.get_mut(at as usize)?, &mut self.device))
+        Some((self.vis.at_mut(at)?, &mut self.device))
     }
 
     /// The VI with standing receives on a connection of the device, and the device.
     #[inline(always)]
     pub(crate) fn standing_on(&mut self, link: ViNumber) -> Option<(u32, &mut Vi, &mut D)> {
         let at = *self.standing.get(link.0 as usize)?;
-        Some((at, self.vis.get_mut(at as usize)?, &mut self.device))
+        Some((at, self.vis.at_mut(at)?, &mut self.device))
     }
 
     /// Connects a VI with standing receives to its peer, which may ask as well (`VipConnectPeerRequest`). `false`: not yet, ask again.
@@ -53,7 +57,7 @@ impl<D: Device> Nic<D> {
     /// # Errors
     /// The peer has closed its NIC, no connection is left, or the system's word.
     pub(crate) fn connect_standing(&mut self, at: u32) -> Result<bool, DeviceError> {
-        let Some(vi) = self.vis.get(at as usize) else { return Ok(false) };
+        let Some(vi) = self.vis.at(at) else { return Ok(false) };
         let Some(link) = self.device.connect(vi.peer)? else { return Ok(false) };
         self.connected(at, link);
         Ok(true)
@@ -61,7 +65,7 @@ impl<D: Device> Nic<D> {
 
     /// The device has joined a VI with standing receives and its peer.
     pub(crate) fn connected(&mut self, at: u32, link: ViNumber) {
-        let Some(vi) = self.vis.get_mut(at as usize).filter(|vi| vi.state() == ViState::Idle) else { return };
+        let Some(vi) = self.vis.at_mut(at).filter(|vi| vi.state() == ViState::Idle) else { return };
         vi.connected(link);
         let place = link.0 as usize;
         if self.standing.len() <= place {
@@ -73,7 +77,7 @@ impl<D: Device> Nic<D> {
     /// The bytes of a packet in the receive area of a VI.
     #[inline(always)]
     pub(crate) fn area(&self, at: u32, slot: u32, length: u32) -> CheckedRange<'_> {
-        match self.vis.get(at as usize) {
+        match self.vis.at(at) {
             Some(vi) => self.device.area(vi.link(), slot, length),
             None => CheckedRange::empty(),
         }
@@ -81,7 +85,7 @@ impl<D: Device> Nic<D> {
 
     /// Packets that went over a VI so far.
     pub(crate) fn packets(&self, at: u32) -> Packets {
-        self.vis.get(at as usize).map_or_else(Packets::default, Vi::packets)
+        self.vis.at(at).map_or_else(Packets::default, Vi::packets)
     }
 
     /// The peer of these VIs is gone: they break.

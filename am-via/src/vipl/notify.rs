@@ -107,10 +107,11 @@ impl<D: Device> UserAgent<D> {
         self.run_error_handler();
         let armed: Vec<_> = self.notices.queues.keys().copied().collect();
         for (vi, queue) in armed {
-            let ready = self.vis.get(vi.0).is_some_and(|found| found.queue(queue).has_done());
+            let ready = self.nic.vis.get(vi.0).is_some_and(|found| found.queue(queue).has_done());
             let handler = if ready { self.notices.queues.remove(&(vi, queue)) } else { None };
             let Some(handler) = handler else { continue };
-            if let Some(done) = self.vis.get_mut(vi.0).and_then(|found| found.queue_mut(queue).dequeue()) {
+            if let Some(done) = self.nic.vis.get_mut(vi.0).and_then(|found| found.queue_mut(queue).dequeue())
+            {
                 handler(self, vi, done);
             }
         }

@@ -52,6 +52,6 @@ impl<D: Device> UserAgent<D> {
         if !self.connect_outcome(vi)? {
             return Ok(None);
         }
-        Ok(self.vi(vi)?.theirs)
+        Ok(self.vi(vi)?.work.theirs)
     }
 }

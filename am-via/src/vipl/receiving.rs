@@ -1,12 +1,15 @@
 //! What arrives on a VI with explicit descriptors: each message takes the receive descriptor whose turn it is.
 
-use crate::device::{Device, Entry, INLINE_BYTES_MAX, Operation, Payload, ViNumber};
+use crate::device::{Device, Entry, INLINE_BYTES_MAX, Payload, ViNumber};
+use crate::vipl::channel::Kind;
+use crate::vipl::connection::low_word;
 use crate::vipl::descriptor::Status;
 use crate::vipl::error::AsyncCode;
 use crate::vipl::memory::{Segments, bytes_count};
-use crate::vipl::sending::{HAS_IMMEDIATE, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT};
+use crate::vipl::nic::Nic;
+use crate::vipl::sending::{HAS_IMMEDIATE, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT, WRITTEN};
 use crate::vipl::user_agent::UserAgent;
-use crate::vipl::vi::{ViHandle, ViState, VirtualInterface};
+use crate::vipl::vi::{Vi, ViHandle, ViState, Work};
 use crate::vipl::work_queue::Queue;
 
 /// How far the message that is arriving is.
@@ -35,29 +38,29 @@ enum Piece {
 }
 
 impl<D: Device> UserAgent<D> {
-    /// A send, a piece of one, or the announcement of an RDMA write.
+    /// A send, a piece of one, or the announcement of an RDMA write. The bytes are in the entry, or in a slot of the receive area.
     pub(super) fn handle_message(
         &mut self,
         vi: ViHandle,
         number: ViNumber,
-        slot: u32,
+        slot: Option<u32>,
         entry: &Entry,
-        operation: Option<Operation>,
         payload: &Payload,
     ) {
-        let Some(found) = self.vis.get_mut(vi.0).filter(|found| found.state == ViState::Connected) else {
+        let Some(found) = self.nic.vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected)
+        else {
             return;
         };
-        let reliable = found.is_reliable();
-        match self.take_piece(vi, number, slot, entry, operation, payload) {
+        let (reliable, is_write) = (found.is_reliable(), entry.extra & WRITTEN != 0);
+        match self.take_piece(vi, number, slot, entry, payload) {
             Piece::Placed | Piece::Discarded => {}
-            Piece::Last => self.end_message(vi, entry, operation == Some(Operation::Written)),
+            Piece::Last => self.end_message(vi, entry, is_write),
             Piece::NoDescriptor => {
                 self.note_error(vi, AsyncCode::ReceiveQueueEmpty);
                 self.spoil(vi, reliable);
             }
             Piece::Failed(error) => {
-                self.fail_receive(vi, operation == Some(Operation::Written), error);
+                self.fail_receive(vi, is_write, error);
                 self.spoil(vi, reliable);
             }
             Piece::Malformed => self.break_connection(vi, Status::TRANSPORT_ERROR),
@@ -68,16 +71,16 @@ impl<D: Device> UserAgent<D> {
         &mut self,
         vi: ViHandle,
         number: ViNumber,
-        slot: u32,
+        slot: Option<u32>,
         entry: &Entry,
-        operation: Option<Operation>,
         payload: &Payload,
     ) -> Piece {
-        let Self { device, kernel, vis, .. } = self;
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Piece::Discarded };
         let reliable = found.is_reliable();
-        let VirtualInterface { receives, receiving, attributes, .. } = found;
-        let piece = (entry.extra >> PIECE_SHIFT) as u32;
+        let Vi { work, attributes, .. } = found;
+        let Work { receives, receiving, .. } = &mut **work;
+        let piece = low_word(entry.extra >> PIECE_SHIFT);
         if piece == 0 && !reliable {
             // What is left of a message whose end was lost is forgotten: its descriptor takes this one.
             *receiving = Receiving::default();
@@ -98,17 +101,17 @@ impl<D: Device> UserAgent<D> {
         else {
             return Piece::Failed(Status::PROTECTION_ERROR);
         };
-        let (len, placed) = match operation {
-            Some(Operation::Send) => {
+        let (len, placed) = match slot {
+            _ if entry.extra & WRITTEN != 0 => (0, 0),
+            None => {
                 let bytes = bytes(payload);
                 let Some(bytes) = bytes.get(..entry.length as usize) else { return Piece::Malformed };
                 (bytes.len(), segments.scatter_slice(receiving.placed, bytes))
             }
-            Some(Operation::SendArea) => {
+            Some(slot) => {
                 let bytes = device.area(number, slot, entry.length);
                 (bytes.len(), segments.scatter(receiving.placed, bytes))
             }
-            _ => (0, 0),
         };
         receiving.placed += bytes_count(placed);
         receiving.next_piece = piece.wrapping_add(1);
@@ -120,10 +123,10 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn end_message(&mut self, vi: ViHandle, entry: &Entry, is_write: bool) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        let placed = std::mem::take(&mut found.receiving).placed;
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let placed = std::mem::take(&mut found.work.receiving).placed;
         if entry.extra & WANTS_ACKNOWLEDGEMENT != 0 {
-            self.owe_peer(vi, Operation::Acknowledge, 0);
+            self.owe_peer(vi, Kind::Acknowledge, 0);
         }
         self.complete(vi, Queue::Receive, |descriptor| {
             let operation = if is_write { Status::OP_REMOTE_RDMA_WRITE } else { Status::OP_RECEIVE };
@@ -137,8 +140,8 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn fail_receive(&mut self, vi: ViHandle, is_write: bool, error: Status) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        let placed = found.receiving.placed;
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let placed = found.work.receiving.placed;
         self.complete(vi, Queue::Receive, |descriptor| {
             let operation = if is_write { Status::OP_REMOTE_RDMA_WRITE } else { Status::OP_RECEIVE };
             let partial = if placed > 0 { Status::PARTIAL_ERROR } else { Status::default() };
@@ -151,8 +154,8 @@ impl<D: Device> UserAgent<D> {
     fn spoil(&mut self, vi: ViHandle, reliable: bool) {
         if reliable {
             self.break_connection(vi, Status::REMOTE_DESC_ERROR);
-        } else if let Some(found) = self.vis.get_mut(vi.0) {
-            found.receiving.discarding = true;
+        } else if let Some(found) = self.nic.vis.get_mut(vi.0) {
+            found.work.receiving.discarding = true;
         }
     }
 }

@@ -5,14 +5,17 @@
 
 use crate::device::{
     ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, Operation, Payload, Posted, RemoteMemory,
-    Transfer, ViNumber,
+    Transfer,
 };
-use crate::vipl::channel::by_level;
+use crate::shm::copy::CheckedRange;
+use crate::vipl::channel::Kind;
+use crate::vipl::credits::Class;
 use crate::vipl::descriptor::{AddressSegment, Control, Descriptor, Status};
 use crate::vipl::error::{AsyncCode, VipError};
 use crate::vipl::memory::{Segments, bytes_count};
+use crate::vipl::nic::Nic;
 use crate::vipl::user_agent::UserAgent;
-use crate::vipl::vi::{Reliability, ViHandle, ViState, VirtualInterface};
+use crate::vipl::vi::{Carry, InArea, InEntry, Reliability, Vi, ViHandle, ViState};
 use crate::vipl::work_queue::Queue;
 
 /// How far the head of a send queue is.
@@ -67,19 +70,57 @@ pub(super) enum Step {
 
 const SUCCESS: Status = Status(0);
 
-/// Flags in the extra word of an entry; the number of the piece is in its upper half.
+/// Flags in the extra word of a message.
 pub(super) const LAST_PIECE: u64 = 1;
 pub(super) const HAS_IMMEDIATE: u64 = 2;
 pub(super) const WANTS_ACKNOWLEDGEMENT: u64 = 4;
-pub(super) const PIECE_SHIFT: u32 = 32;
+/// It tells of an RDMA write, and has no bytes.
+pub(super) const WRITTEN: u64 = 8;
+/// Where the number of the piece begins: 32 bits.
+pub(super) const PIECE_SHIFT: u32 = 8;
 
-impl VirtualInterface {
+impl Vi {
     /// The device has ended a transfer of the head.
     pub(super) fn transfer_ended(&mut self, id: u64, result: Result<u64, ClaimFault>) {
-        match &mut self.sending.phase {
+        match &mut self.work.sending.phase {
             Phase::Transferring { id: current, end, .. } if *current == id => *end = Some(result.map(drop)),
             _ => {}
         }
+    }
+
+    /// Sends an entry to the peer's VI, with its bytes in it. The operation word is filled in.
+    pub(super) fn send_inline<D: Device>(
+        &mut self,
+        device: &mut D,
+        entry: Entry,
+        payload: &Payload,
+    ) -> Result<Posted, DeviceError> {
+        self.send(device, Operation::Inline, entry, InEntry(payload))
+    }
+
+    /// The same, with at most `len` bytes, which `fill` writes into the peer's receive area.
+    pub(super) fn send_area<D: Device>(
+        &mut self,
+        device: &mut D,
+        entry: Entry,
+        len: usize,
+        fill: impl FnMut(CheckedRange<'_>) -> usize,
+    ) -> Result<Posted, DeviceError> {
+        self.send(device, Operation::Area, entry, InArea(len, fill))
+    }
+
+    fn send<D: Device>(
+        &mut self,
+        device: &mut D,
+        operation: Operation,
+        entry: Entry,
+        mut bytes: impl Carry<D>,
+    ) -> Result<Posted, DeviceError> {
+        let entry = Entry { operation: self.operation(operation), ..entry };
+        if self.post(device, Class::OneWay, entry, &mut bytes) {
+            return Ok(Posted::Done);
+        }
+        self.post_slowly(device, Class::OneWay, entry, &mut bytes)
     }
 
     fn last_flags(&self, descriptor: &Descriptor) -> u64 {
@@ -127,37 +168,39 @@ impl<D: Device> UserAgent<D> {
                 most: INLINE_BYTES_MAX as u64,
             });
         }
-        let Some(number) = found.number.filter(|_| found.state == ViState::Connected) else {
+        let Some(number) = found.linked().filter(|_| found.is_open()) else {
             let (call, needed) = ("post_inline", "connected");
-            return Err(VipError::InvalidState { call, needed, state: found.state });
+            return Err(VipError::InvalidState { call, needed, state: found.state() });
         };
-        let (is_free, reliable) = (found.sends.is_idle(), found.is_reliable());
-        let entry = Entry {
-            immediate: immediate.unwrap_or(0),
-            length: bytes_count(bytes.len()),
-            operation: found.operation(Operation::Send),
-            extra: LAST_PIECE | if immediate.is_some() { HAS_IMMEDIATE } else { 0 },
-        };
+        let is_free = found.work.sends.is_idle();
         if !is_free || !self.pay(number) {
             return Ok(Posted::Retry);
         }
+        let entry = Entry {
+            immediate: immediate.unwrap_or(0),
+            length: bytes_count(bytes.len()),
+            operation: 0,
+            extra: LAST_PIECE | if immediate.is_some() { HAS_IMMEDIATE } else { 0 },
+        };
         let mut padded = [0; INLINE_BYTES_MAX];
         padded[..bytes.len()].copy_from_slice(bytes);
-        Ok(by_level(&mut self.device, number, reliable, |device| {
-            device.post(number, entry, &words(&padded))
-        })?)
+        let Self { nic: Nic { device, vis, .. }, .. } = self;
+        let found = vis.get_mut(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })?;
+        Ok(found.send_inline(device, entry, &words(&padded))?)
     }
 
     fn step(&mut self, vi: ViHandle) -> Step {
-        let Some(found) = self.vis.get(vi.0).filter(|found| found.state == ViState::Connected) else {
+        let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.is_open()) else {
             return Step::Blocked;
         };
-        let (Some(number), Some(head)) = (found.number, found.sends.head()) else { return Step::Blocked };
+        let (Some(number), Some(head)) = (found.linked(), found.work.sends.head()) else {
+            return Step::Blocked;
+        };
         if let Some(flaw) = head.flaw {
             return Step::Ended(flaw);
         }
         let operation = head.descriptor.control.operation();
-        let phase = found.sending.phase;
+        let phase = found.work.sending.phase;
         // What is owed goes first: an acceptance before the first data.
         if !self.pay(number) {
             return Step::HeldUp;
@@ -165,44 +208,41 @@ impl<D: Device> UserAgent<D> {
         match phase {
             Phase::Staged | Phase::AwaitingAcknowledgement | Phase::Reading => Step::Blocked,
             Phase::Transferring { len, end, .. } => self.after_transfer(vi, len, end),
-            Phase::Staging => self.stage_write(vi, number),
-            Phase::Announcing => self.announce(vi, number),
-            Phase::Moving if operation == Control::SEND_RECEIVE => self.send_piece(vi, number),
-            Phase::Moving => self.transfer(vi, number, operation),
+            Phase::Staging => self.stage_write(vi),
+            Phase::Announcing => self.announce(vi),
+            Phase::Moving if operation == Control::SEND_RECEIVE => self.send_piece(vi),
+            Phase::Moving => self.transfer(vi, operation),
         }
     }
 
     /// The next piece of a send.
-    fn send_piece(&mut self, vi: ViHandle, number: ViNumber) -> Step {
-        let Self { device, kernel, vis, .. } = self;
-        let Some(found) = vis.get(vi.0) else { return Step::Blocked };
-        let Some(head) = found.sends.head() else { return Step::Blocked };
+    fn send_piece(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
         let descriptor = &head.descriptor;
         let Ok(segments) =
             Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
         else {
             return Step::Ended(Status::PROTECTION_ERROR);
         };
-        let left = descriptor.length - found.sending.moved;
+        let moved = found.work.sending.moved;
+        let (is_short, left) = (descriptor.length as usize <= INLINE_BYTES_MAX, descriptor.length - moved);
         let piece = left.min(kernel.limits().native_mtu_bytes);
         let last = piece == left;
         let flags = if last { found.last_flags(descriptor) } else { 0 };
         let entry = Entry {
             immediate: descriptor.immediate,
             length: piece,
-            operation: found.operation(Operation::SendArea),
-            extra: flags | u64::from(found.sending.pieces) << PIECE_SHIFT,
+            operation: 0,
+            extra: flags | u64::from(found.work.sending.pieces) << PIECE_SHIFT,
         };
-        let posted = if descriptor.length as usize <= INLINE_BYTES_MAX {
+        let posted = if is_short {
             let mut bytes = [0; INLINE_BYTES_MAX];
             segments.gather_slice(&mut bytes[..piece as usize]);
-            let entry = Entry { operation: found.operation(Operation::Send), ..entry };
-            by_level(device, number, found.is_reliable(), |device| device.post(number, entry, &words(&bytes)))
+            found.send_inline(device, entry, &words(&bytes))
         } else {
-            let moved = found.sending.moved;
-            by_level(device, number, found.is_reliable(), |device| {
-                device.post_area(number, entry, piece as usize, |room| segments.gather(moved, room))
-            })
+            found.send_area(device, entry, piece as usize, |room| segments.gather(moved, room))
         };
         drop(segments);
         let wants_acknowledgement = flags & WANTS_ACKNOWLEDGEMENT != 0;
@@ -221,7 +261,7 @@ impl<D: Device> UserAgent<D> {
     ) -> Step {
         match posted {
             Ok(Posted::Done) => {
-                self.vis.get_mut(vi.0).map_or(Step::Blocked, |found| done(&mut found.sending))
+                self.nic.vis.get_mut(vi.0).map_or(Step::Blocked, |found| done(&mut found.work.sending))
             }
             Ok(Posted::Retry) => Step::HeldUp,
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
@@ -229,10 +269,11 @@ impl<D: Device> UserAgent<D> {
     }
 
     /// The next contiguous part of an RDMA write or read.
-    fn transfer(&mut self, vi: ViHandle, number: ViNumber, operation: Control) -> Step {
-        let Self { device, kernel, vis, transfers, next_transfer, .. } = self;
+    fn transfer(&mut self, vi: ViHandle, operation: Control) -> Step {
+        let Self { nic: Nic { device, vis, .. }, kernel, transfers, next_transfer, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
-        let (Some(head), Some(theirs), Some(peer)) = (found.sends.head(), found.theirs, found.peer) else {
+        let peer = found.peer;
+        let (Some(head), Some(theirs)) = (found.work.sends.head(), found.work.theirs) else {
             return Step::Blocked;
         };
         let is_write = operation == Control::RDMA_WRITE;
@@ -246,10 +287,10 @@ impl<D: Device> UserAgent<D> {
         else {
             return Step::Ended(Status::PROTECTION_ERROR);
         };
-        let Some((segment, run)) = segments.run(found.sending.moved) else {
-            return found.sending.after_data(is_write, descriptor);
+        let Some((segment, run)) = segments.run(found.work.sending.moved) else {
+            return found.work.sending.after_data(is_write, descriptor);
         };
-        let Some(at) = remote(descriptor.address, found.sending.moved) else {
+        let Some(at) = remote(descriptor.address, found.work.sending.moved) else {
             return Step::Ended(Status::RDMA_PROT_ERROR);
         };
         let at = RemoteMemory { task: peer.task, handle: at.handle, offset: at.offset, ptag: theirs.ptag };
@@ -259,69 +300,65 @@ impl<D: Device> UserAgent<D> {
         drop(segments);
         match outcome {
             Ok(Transfer::Done) => {
-                found.sending.moved += len;
+                found.work.sending.moved += len;
                 Step::Again
             }
             Ok(Transfer::Posted) => {
                 *next_transfer += 1;
-                found.sending.phase = Phase::Transferring { id, len, end: None };
+                found.work.sending.phase = Phase::Transferring { id, len, end: None };
                 transfers.insert(id, (vi, local));
                 kernel.registrations.begin_transfer(local);
                 Step::Blocked
             }
             Ok(Transfer::Retry) => Step::HeldUp,
             Ok(Transfer::NoWay) if is_write => {
-                found.sending.phase = Phase::Staging;
+                found.work.sending.phase = Phase::Staging;
                 Step::Again
             }
-            Ok(Transfer::NoWay) => self.request_read(vi, number),
+            Ok(Transfer::NoWay) => self.request_read(vi),
             Err(DeviceError::Refused(fault)) => Step::Ended(refusal(fault)),
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
         }
     }
 
     fn after_transfer(&mut self, vi: ViHandle, len: u32, end: Option<Result<(), ClaimFault>>) -> Step {
-        let Some(found) = self.vis.get_mut(vi.0) else { return Step::Blocked };
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return Step::Blocked };
         match end {
             None => Step::Blocked,
             Some(Err(fault)) => Step::Ended(refusal(fault)),
             Some(Ok(())) => {
-                found.sending.moved += len;
-                found.sending.phase = Phase::Moving;
+                found.work.sending.moved += len;
+                found.work.sending.phase = Phase::Moving;
                 Step::Again
             }
         }
     }
 
     /// The immediate data of an RDMA write, after its bytes.
-    fn announce(&mut self, vi: ViHandle, number: ViNumber) -> Step {
-        let Some(found) = self.vis.get(vi.0) else { return Step::Blocked };
-        let Some(head) = found.sends.head() else { return Step::Blocked };
-        let flags = found.last_flags(&head.descriptor);
-        let entry = Entry {
-            immediate: head.descriptor.immediate,
-            length: head.descriptor.length,
-            operation: found.operation(Operation::Written),
-            extra: flags,
-        };
-        let posted = by_level(&mut self.device, number, found.is_reliable(), |device| {
-            device.post(number, entry, &Payload::default())
-        });
+    fn announce(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
+        let flags = found.last_flags(&head.descriptor) | WRITTEN;
+        let (immediate, length) = (head.descriptor.immediate, head.descriptor.length);
+        let entry = Entry { immediate, length, operation: 0, extra: flags };
+        let posted = found.send_inline(device, entry, &Payload::default());
         self.after_post(vi, posted, |sending| sending.after_last(true, flags & WANTS_ACKNOWLEDGEMENT != 0))
     }
 
     /// A staged write, or all of a message, is in place at the peer.
     pub(super) fn handle_acknowledge(&mut self, vi: ViHandle) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        match found.sending.phase {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        match found.work.sending.phase {
             Phase::AwaitingAcknowledgement => self.end_send(vi, SUCCESS),
             Phase::Staged => {
                 let announces = found
+                    .work
                     .sends
                     .head()
                     .is_some_and(|head| head.descriptor.control.contains(Control::IMMEDIATE));
                 if announces {
-                    found.sending.phase = Phase::Announcing;
+                    found.work.sending.phase = Phase::Announcing;
                 } else {
                     self.end_send(vi, SUCCESS);
                 }
@@ -338,11 +375,11 @@ impl<D: Device> UserAgent<D> {
 
     /// The peer's VI is in error: because of our head, if it owes us a word about it, or because of our access to its memory.
     pub(super) fn handle_broken(&mut self, vi: ViHandle, why: Status) {
-        let Some(found) = self.vis.get(vi.0).filter(|found| found.state == ViState::Connected) else {
+        let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::Connected) else {
             self.lose(vi);
             return;
         };
-        if found.sending.phase.awaits_peer() {
+        if found.work.sending.phase.awaits_peer() {
             let errors = if why.errors() == SUCCESS { Status::TRANSPORT_ERROR } else { why.errors() };
             self.complete_send(vi, errors);
         } else {
@@ -361,21 +398,21 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn end_send(&mut self, vi: ViHandle, errors: Status) {
-        let Some(found) = self.vis.get(vi.0) else { return };
+        let Some(found) = self.nic.vis.get(vi.0) else { return };
         let is_reliable = found.is_reliable();
-        let operation = found.sends.head().map_or(SUCCESS, |head| head.descriptor.send_operation());
+        let operation = found.work.sends.head().map_or(SUCCESS, |head| head.descriptor.send_operation());
         self.complete_send(vi, errors);
         let for_peer = Status(errors.0 & Status::RDMA_PROT_ERROR.0) | operation;
         if errors.contains(Status::TRANSPORT_ERROR) || errors != SUCCESS && is_reliable {
             self.break_connection(vi, for_peer);
         } else if errors.contains(Status::RDMA_PROT_ERROR) {
-            self.owe_peer(vi, Operation::Refused, for_peer.0);
+            self.owe_peer(vi, Kind::Refused, for_peer.0);
         }
     }
 
     fn complete_send(&mut self, vi: ViHandle, errors: Status) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        let moved = std::mem::take(&mut found.sending).moved;
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let moved = std::mem::take(&mut found.work.sending).moved;
         self.complete(vi, Queue::Send, |descriptor| {
             let partial = if errors != SUCCESS && moved > 0 { Status::PARTIAL_ERROR } else { SUCCESS };
             descriptor.status = descriptor.send_operation() | errors | partial;

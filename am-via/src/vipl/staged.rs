@@ -8,16 +8,17 @@
 //! 4   generation    16  the bytes
 //! ```
 
-use crate::device::{Device, Entry, MemAttributes, MemHandle, Operation, Payload, Posted, ViNumber};
+use crate::device::{Device, Entry, MemAttributes, MemHandle, Payload, Posted, ViNumber};
 use crate::shm::copy::CheckedRange;
-use crate::vipl::channel::by_level;
+use crate::vipl::channel::Kind;
 use crate::vipl::connection::low_word;
 use crate::vipl::descriptor::{AddressSegment, Status};
 use crate::vipl::error::AsyncCode;
 use crate::vipl::memory::{Segments, bytes_count};
+use crate::vipl::nic::Nic;
 use crate::vipl::sending::{LAST_PIECE, Phase, Step, WANTS_ACKNOWLEDGEMENT, remote};
 use crate::vipl::user_agent::UserAgent;
-use crate::vipl::vi::{ViHandle, ViState, VirtualInterface};
+use crate::vipl::vi::{Vi, ViHandle, ViState, Work};
 
 const HEAD_BYTES: usize = 16;
 
@@ -31,18 +32,18 @@ pub(super) struct Serving {
 
 impl<D: Device> UserAgent<D> {
     /// The next piece of a staged write.
-    pub(super) fn stage_write(&mut self, vi: ViHandle, number: ViNumber) -> Step {
-        let Self { device, kernel, vis, .. } = self;
+    pub(super) fn stage_write(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
         let reliable = found.is_reliable();
-        let Some(head) = found.sends.head() else { return Step::Blocked };
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
         let descriptor = &head.descriptor;
         let Ok(segments) =
             Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
         else {
             return Step::Ended(Status::PROTECTION_ERROR);
         };
-        let moved = found.sending.moved;
+        let moved = found.work.sending.moved;
         let Some(at) = remote(descriptor.address, moved) else {
             return Step::Ended(Status::RDMA_PROT_ERROR);
         };
@@ -50,20 +51,18 @@ impl<D: Device> UserAgent<D> {
         let piece = left.min(kernel.limits().native_mtu_bytes.saturating_sub(bytes_count(HEAD_BYTES)));
         let last = piece == left;
         let flags = if last { LAST_PIECE | WANTS_ACKNOWLEDGEMENT } else { 0 };
-        let operation = found.operation(Operation::StagedWrite);
-        let entry = Entry { operation, extra: flags, ..Entry::default() };
-        let posted = by_level(device, number, reliable, |device| {
-            device.post_area(number, entry, HEAD_BYTES + piece as usize, |room| {
-                write_head(room, at).map_or(0, |room| HEAD_BYTES + segments.gather(moved, room))
-            })
+        let entry = Entry { extra: flags | Kind::StagedWrite.bits(), ..Entry::default() };
+        let posted = found.send_area(device, entry, HEAD_BYTES + piece as usize, |room| {
+            write_head(room, at).map_or(0, |room| HEAD_BYTES + segments.gather(moved, room))
         });
+        drop(segments);
         match posted {
             Ok(Posted::Retry) => Step::HeldUp,
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
             Ok(Posted::Done) => {
-                found.sending.moved += piece;
+                found.work.sending.moved += piece;
                 // An unreliable VI hears of nothing: what is sent is done.
-                found.sending.phase = match (last, reliable) {
+                found.work.sending.phase = match (last, reliable) {
                     (false, _) => Phase::Staging,
                     (true, true) => Phase::Staged,
                     (true, false) => Phase::Moving,
@@ -75,8 +74,10 @@ impl<D: Device> UserAgent<D> {
 
     /// A piece of a peer's staged write.
     pub(super) fn handle_staged_write(&mut self, vi: ViHandle, number: ViNumber, slot: u32, entry: &Entry) {
-        let Self { device, kernel, vis, .. } = self;
-        let Some(found) = vis.get_mut(vi.0).filter(|found| found.state == ViState::Connected) else { return };
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Some(found) = vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected) else {
+            return;
+        };
         let bytes = device.area(number, slot, entry.length);
         let Some((at, data)) = read_head(bytes) else {
             self.break_connection(vi, Status::TRANSPORT_ERROR);
@@ -88,25 +89,26 @@ impl<D: Device> UserAgent<D> {
         if !placed {
             self.refuse_access(vi, AsyncCode::RdmaWriteProtection);
         } else if entry.extra & LAST_PIECE != 0 && found.is_reliable() {
-            self.owe_peer(vi, Operation::Acknowledge, 0);
+            self.owe_peer(vi, Kind::Acknowledge, 0);
         }
     }
 
     /// Asks the peer to send what is left of a read.
-    pub(super) fn request_read(&mut self, vi: ViHandle, number: ViNumber) -> Step {
-        let Some(found) = self.vis.get_mut(vi.0) else { return Step::Blocked };
-        let Some(head) = found.sends.head() else { return Step::Blocked };
-        let Some(at) = remote(head.descriptor.address, found.sending.moved) else {
+    pub(super) fn request_read(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
+        let Some(at) = remote(head.descriptor.address, found.work.sending.moved) else {
             return Step::Ended(Status::RDMA_PROT_ERROR);
         };
-        let left = u64::from(head.descriptor.length - found.sending.moved);
-        let entry = Entry { operation: found.operation(Operation::ReadRequest), ..Entry::default() };
+        let left = u64::from(head.descriptor.length - found.work.sending.moved);
+        let entry = Entry { extra: Kind::ReadRequest.bits(), ..Entry::default() };
         let handle = u64::from(at.handle.region) | u64::from(at.handle.generation) << 32;
-        match self.device.post(number, entry, &[handle, at.offset, left, 0, 0]) {
+        match found.send_inline(device, entry, &[handle, at.offset, left, 0, 0]) {
             Ok(Posted::Retry) => Step::HeldUp,
             Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
             Ok(Posted::Done) => {
-                found.sending.phase = Phase::Reading;
+                found.work.sending.phase = Phase::Reading;
                 Step::Blocked
             }
         }
@@ -114,16 +116,17 @@ impl<D: Device> UserAgent<D> {
 
     /// A peer reads through us. It has one read under way at a time.
     pub(super) fn handle_read_request(&mut self, vi: ViHandle, payload: &Payload) {
-        let Some(found) = self.vis.get_mut(vi.0).filter(|found| found.state == ViState::Connected) else {
+        let Some(found) = self.nic.vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected)
+        else {
             return;
         };
-        if found.serving.is_some() {
+        if found.work.serving.is_some() {
             self.break_connection(vi, Status::TRANSPORT_ERROR);
             return;
         }
         let [handle, offset, left, ..] = *payload;
         let handle = MemHandle { region: low_word(handle), generation: (handle >> 32) as u32 };
-        found.serving = Some(Serving { handle, offset, left });
+        found.work.serving = Some(Serving { handle, offset, left });
         self.serve(vi);
     }
 
@@ -133,16 +136,17 @@ impl<D: Device> UserAgent<D> {
     }
 
     fn serve_piece(&mut self, vi: ViHandle) -> bool {
-        let Some(found) = self.vis.get(vi.0).filter(|found| found.state == ViState::Connected) else {
+        let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::Connected) else {
             return false;
         };
-        let (Some(Serving { handle, offset, left }), Some(number)) = (found.serving, found.number) else {
+        let (Some(Serving { handle, offset, left }), Some(number)) = (found.work.serving, found.linked())
+        else {
             return false;
         };
         if !self.pay(number) {
             return false;
         }
-        let Self { device, kernel, vis, .. } = self;
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Some(found) = vis.get_mut(vi.0) else { return false };
         let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: false, rdma_read: true };
         // Looked up for each piece: the registration may end meanwhile.
@@ -153,12 +157,9 @@ impl<D: Device> UserAgent<D> {
         };
         let piece = from.len().min(device.attributes().slot_bytes);
         let last = piece == from.len();
-        let entry = Entry {
-            operation: found.operation(Operation::ReadPiece),
-            extra: if last { LAST_PIECE } else { 0 },
-            ..Entry::default()
-        };
-        let posted = device.post_area(number, entry, piece, |room| {
+        let last_flag = if last { LAST_PIECE } else { 0 };
+        let entry = Entry { extra: Kind::ReadPiece.bits() | last_flag, ..Entry::default() };
+        let posted = found.send_area(device, entry, piece, |room| {
             let part = from.part(0, piece.min(room.len())).unwrap_or_else(CheckedRange::empty);
             if room.copy_from(part) { part.len() } else { 0 }
         });
@@ -173,7 +174,7 @@ impl<D: Device> UserAgent<D> {
             }
             Ok(Posted::Done) => {
                 let (offset, left) = (offset + piece as u64, left - piece as u64);
-                found.serving = (!last).then_some(Serving { handle, offset, left });
+                found.work.serving = (!last).then_some(Serving { handle, offset, left });
                 !last
             }
         }
@@ -181,7 +182,7 @@ impl<D: Device> UserAgent<D> {
 
     /// A piece of what we read.
     pub(super) fn handle_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, entry: &Entry) {
-        if self.vis.get(vi.0).is_none_or(|found| found.state != ViState::Connected) {
+        if self.nic.vis.get(vi.0).is_none_or(|found| found.state() != ViState::Connected) {
             return;
         }
         let last = entry.extra & LAST_PIECE != 0;
@@ -196,8 +197,9 @@ impl<D: Device> UserAgent<D> {
 
     /// Places a piece; how many bytes are still to come.
     fn place_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, length: u32) -> Option<u32> {
-        let Self { device, kernel, vis, .. } = self;
-        let VirtualInterface { sends, sending, attributes, .. } = vis.get_mut(vi.0)?;
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Vi { work, attributes, .. } = vis.get_mut(vi.0)?;
+        let Work { sends, sending, .. } = &mut **work;
         let head = sends.head().filter(|_| sending.phase == Phase::Reading)?;
         let descriptor = &head.descriptor;
         let segments =
@@ -210,7 +212,7 @@ impl<D: Device> UserAgent<D> {
 
     fn refuse_access(&mut self, vi: ViHandle, code: AsyncCode) {
         self.note_error(vi, code);
-        let reliable = self.vis.get(vi.0).is_some_and(VirtualInterface::is_reliable);
+        let reliable = self.nic.vis.get(vi.0).is_some_and(Vi::is_reliable);
         if reliable {
             self.break_connection(vi, Status::RDMA_PROT_ERROR);
         }

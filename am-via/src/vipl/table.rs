@@ -9,6 +9,13 @@ pub(super) struct Slot {
     generation: u32,
 }
 
+impl Slot {
+    /// The place of the object in its table.
+    pub(super) fn place(self) -> u32 {
+        self.index
+    }
+}
+
 /// The objects.
 #[derive(Debug)]
 pub(super) struct Table<T> {
@@ -60,20 +67,37 @@ impl<T> Table<T> {
         object.as_mut().filter(|_| *generation == slot.generation && slot.nic == self.nic)
     }
 
-    /// Places that `at` can look at.
+    /// Places that objects may be at.
     pub(super) fn places(&self) -> usize {
         self.slots.len()
     }
 
+    /// The object at a place.
+    #[inline(always)]
+    pub(super) fn at(&self, place: u32) -> Option<&T> {
+        self.slots.get(place as usize)?.1.as_ref()
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(super) fn at_mut(&mut self, place: u32) -> Option<&mut T> {
+        self.slots.get_mut(place as usize)?.1.as_mut()
+    }
+
+    /// All objects, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|(_, object)| object.as_mut())
+    }
+
     /// The handle of the object at a place, if one is there.
-    pub(super) fn at(&self, place: usize) -> Option<Slot> {
+    pub(super) fn handle(&self, place: usize) -> Option<Slot> {
         let (generation, object) = self.slots.get(place)?;
         object.as_ref().map(|_| Slot { nic: self.nic, index: index(place), generation: *generation })
     }
 
     /// The handles of all objects.
     pub(super) fn all(&self) -> Vec<Slot> {
-        (0..self.places()).filter_map(|place| self.at(place)).collect()
+        (0..self.places()).filter_map(|place| self.handle(place)).collect()
     }
 }
 

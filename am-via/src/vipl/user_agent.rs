@@ -11,15 +11,16 @@ use crate::device::{
     ClaimFault, Completion, Device, MemHandle, News, NodeAddress, Operation, Payload, ViNumber, Waker,
 };
 use crate::provider::{KernelAgent, NameService, NicLimits};
-use crate::vipl::channel::{self, Channel};
+use crate::vipl::channel::{self, Channel, Kind};
 use crate::vipl::client_server::Listener;
 use crate::vipl::completion_queue::{CompletionQueue, CqEntry};
 use crate::vipl::connection::Caller;
 use crate::vipl::descriptor::{Descriptor, Status};
 use crate::vipl::error::{AsyncCode, AsyncError, Resource, VipError};
+use crate::vipl::nic::Nic;
 use crate::vipl::notify::Notices;
 use crate::vipl::table::Table;
-use crate::vipl::vi::{ViHandle, ViState, VirtualInterface};
+use crate::vipl::vi::{Vi, ViHandle, ViState};
 use crate::vipl::work_queue::Queue;
 
 /// News that one round of progress takes, at most.
@@ -34,9 +35,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// An open NIC.
 #[derive(Debug)]
 pub struct UserAgent<D: Device> {
-    pub(super) device: D,
+    pub(super) nic: Nic<D>,
     pub(super) kernel: KernelAgent,
-    pub(super) vis: Table<VirtualInterface>,
     pub(super) cqs: Table<CompletionQueue>,
     /// The device's connections to other NICs.
     pub(super) channels: HashMap<ViNumber, Channel>,
@@ -71,8 +71,7 @@ impl<D: Device> UserAgent<D> {
         let nic = kernel.nic();
         Self {
             kernel,
-            device,
-            vis: Table::new(nic),
+            nic: Nic::numbered(device, nic),
             cqs: Table::new(nic),
             channels: HashMap::new(),
             spent: HashSet::new(),
@@ -107,7 +106,7 @@ impl<D: Device> UserAgent<D> {
     /// The NIC's own address.
     #[must_use]
     pub fn address(&self) -> NodeAddress {
-        self.device.address()
+        self.nic.device.address()
     }
 
     /// Closes the NIC (`VipCloseNic`), as dropping it does: connections end, registrations too, and handles are worth nothing.
@@ -122,7 +121,7 @@ impl<D: Device> UserAgent<D> {
     /// Wakes a wait of this NIC from another thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
-        self.device.waker()
+        self.nic.device.waker()
     }
 
     /// One round of progress: looks at the device, carries on with all queues; whether anything came. Never blocks. Every
@@ -132,14 +131,14 @@ impl<D: Device> UserAgent<D> {
         let mut came = false;
         self.held_up = false;
         for _ in 0..NEWS_PER_ROUND {
-            let Some(news) = self.device.poll(&mut payload) else { break };
+            let Some(news) = self.nic.device.poll(&mut payload) else { break };
             came = true;
             self.handle(&news, &payload);
         }
         self.pay_all();
         self.go_on_with_attempts();
-        for place in 0..self.vis.places() {
-            if let Some(slot) = self.vis.at(place) {
+        for place in 0..self.nic.vis.places() {
+            if let Some(slot) = self.nic.vis.handle(place) {
                 self.carry_on(ViHandle(slot));
             }
         }
@@ -151,7 +150,7 @@ impl<D: Device> UserAgent<D> {
         match *news {
             News::Entry(completion) => {
                 self.handle_entry(&completion, payload);
-                self.device.release(completion.vi);
+                self.nic.device.release(completion.vi);
             }
             News::Connected(number, peer) => self.open_channel(number, peer),
             News::Ended { id, result } => self.handle_ended(id, result),
@@ -164,39 +163,45 @@ impl<D: Device> UserAgent<D> {
 
     fn handle_entry(&mut self, completion: &Completion, payload: &Payload) {
         let Completion { vi: number, slot, entry } = *completion;
-        let (operation, connection) = channel::split(entry.operation);
         if !self.channels.contains_key(&number) {
             return;
         }
-        match operation {
-            Some(Operation::Request) => return self.handle_request(number, &entry, payload),
-            Some(Operation::Withdraw) => return self.handle_withdraw(number, &entry),
-            Some(Operation::Disconnect) if connection == 0 => return self.lose_channel(number),
+        if entry.operation == Operation::Disconnect as u32 {
+            return self.lose_channel(number);
+        }
+        let kind = Kind::of(&entry);
+        match kind {
+            Some(Kind::Request) => return self.handle_request(number, &entry, payload),
+            Some(Kind::Withdraw) => return self.handle_withdraw(number, &entry),
             _ => {}
         }
         // Of another channel, a connection is none of the sender's business.
+        let (operation, connection) = channel::split(entry.operation);
         let vi = self
             .by_connection
             .get(&connection)
             .copied()
-            .filter(|vi| self.vis.get(vi.0).is_some_and(|found| found.number == Some(number)));
-        if operation == Some(Operation::Accept) {
+            .filter(|vi| self.nic.vis.get(vi.0).is_some_and(|found| found.linked() == Some(number)));
+        if kind == Some(Kind::Accept) {
             return self.handle_accept(number, vi, &entry);
         }
         // What was on its way when its connection ended.
         let Some(vi) = vi else { return };
-        match operation {
-            Some(Operation::Send | Operation::SendArea | Operation::Written) => {
-                self.handle_message(vi, number, slot, &entry, operation, payload);
+        match (kind, operation) {
+            (Some(Kind::Message), Some(Operation::Inline)) => {
+                self.handle_message(vi, number, None, &entry, payload)
             }
-            Some(Operation::Acknowledge) => self.handle_acknowledge(vi),
-            Some(Operation::Broken) => self.handle_broken(vi, Status(entry.immediate)),
-            Some(Operation::Refused) => self.handle_refused(vi, Status(entry.immediate)),
-            Some(Operation::StagedWrite) => self.handle_staged_write(vi, number, slot, &entry),
-            Some(Operation::ReadRequest) => self.handle_read_request(vi, payload),
-            Some(Operation::ReadPiece) => self.handle_read_piece(vi, number, slot, &entry),
-            Some(Operation::Disconnect) => self.lose(vi),
-            Some(Operation::Reject) => self.handle_reject(vi, &entry),
+            (Some(Kind::Message), Some(Operation::Area)) => {
+                self.handle_message(vi, number, Some(slot), &entry, payload);
+            }
+            (Some(Kind::Acknowledge), _) => self.handle_acknowledge(vi),
+            (Some(Kind::Broken), _) => self.handle_broken(vi, Status(entry.immediate)),
+            (Some(Kind::Refused), _) => self.handle_refused(vi, Status(entry.immediate)),
+            (Some(Kind::StagedWrite), _) => self.handle_staged_write(vi, number, slot, &entry),
+            (Some(Kind::ReadRequest), _) => self.handle_read_request(vi, payload),
+            (Some(Kind::ReadPiece), _) => self.handle_read_piece(vi, number, slot, &entry),
+            (Some(Kind::Disconnect), _) => self.lose(vi),
+            (Some(Kind::Reject), _) => self.handle_reject(vi, &entry),
             // What no user agent sends: the peer is none, or damaged.
             _ => self.break_connection(vi, Status::TRANSPORT_ERROR),
         }
@@ -205,7 +210,7 @@ impl<D: Device> UserAgent<D> {
     fn handle_ended(&mut self, id: u64, result: Result<u64, ClaimFault>) {
         let Some((vi, local)) = self.transfers.remove(&id) else { return };
         self.kernel.registrations.end_transfer(local);
-        if let Some(found) = self.vis.get_mut(vi.0) {
+        if let Some(found) = self.nic.vis.get_mut(vi.0) {
             found.transfer_ended(id, result);
         }
     }
@@ -216,9 +221,9 @@ impl<D: Device> UserAgent<D> {
             self.lose_channel(number);
         }
         // Those that ask for a connection have no channel yet.
-        for slot in self.vis.all() {
-            let of_task = |vi: &VirtualInterface| vi.peer.is_some_and(|peer| peer.task == task);
-            if self.vis.get(slot).is_some_and(of_task) {
+        for slot in self.nic.vis.all() {
+            let of_task = |vi: &Vi| vi.peer.task == task;
+            if self.nic.vis.get(slot).is_some_and(of_task) {
                 self.lose(ViHandle(slot));
             }
         }
@@ -226,21 +231,21 @@ impl<D: Device> UserAgent<D> {
 
     /// The connection is gone, and it was not asked for here: what is queued is flushed, and the program is told.
     pub(super) fn lose(&mut self, vi: ViHandle) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
-        match (found.state, found.peer) {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        match (found.state(), found.peer) {
             (ViState::Connected, _) => {
-                found.state = ViState::Error;
+                found.set_state(ViState::Error);
                 self.flush(vi);
                 self.note_error(vi, AsyncCode::ConnectionLost);
             }
-            (ViState::ConnectPending, Some(peer)) => self.lose_attempt(vi, peer),
+            (ViState::ConnectPending, peer) => self.lose_attempt(vi, peer),
             _ => {}
         }
     }
 
     /// Something on this VI broke the rules of its reliability level: the connection ends for both.
     pub(super) fn break_connection(&mut self, vi: ViHandle, for_peer: Status) {
-        self.owe_peer(vi, Operation::Broken, for_peer.0);
+        self.owe_peer(vi, Kind::Broken, for_peer.0);
         self.lose(vi);
     }
 
@@ -248,13 +253,13 @@ impl<D: Device> UserAgent<D> {
     pub(super) fn flush(&mut self, vi: ViHandle) {
         self.flush_queue(vi, Queue::Send);
         self.flush_queue(vi, Queue::Receive);
-        if let Some(found) = self.vis.get_mut(vi.0) {
+        if let Some(found) = self.nic.vis.get_mut(vi.0) {
             found.forget_progress();
         }
     }
 
     pub(super) fn flush_queue(&mut self, vi: ViHandle, queue: Queue) {
-        while self.vis.get(vi.0).is_some_and(|found| !found.queue(queue).is_idle()) {
+        while self.nic.vis.get(vi.0).is_some_and(|found| !found.queue(queue).is_idle()) {
             self.complete(vi, queue, |descriptor| {
                 let operation = match queue {
                     Queue::Send => descriptor.send_operation(),
@@ -268,7 +273,7 @@ impl<D: Device> UserAgent<D> {
 
     /// Ends the head of a work queue and tells its completion queue.
     pub(super) fn complete(&mut self, vi: ViHandle, queue: Queue, change: impl FnOnce(&mut Descriptor)) {
-        let Some(found) = self.vis.get_mut(vi.0) else { return };
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
         found.queue_mut(queue).complete(change);
         let Some(cq) = found.cq(queue) else { return };
         let noted = self.cqs.get_mut(cq.0).is_none_or(|cq| cq.push(CqEntry { vi, queue }));
@@ -326,7 +331,7 @@ impl<D: Device> UserAgent<D> {
             };
             let left = if self.held_up { left.min(HELD_UP_SLEEP_MAX) } else { left };
             if polls > 0 {
-                self.device.wait(polls, left);
+                self.nic.device.wait(polls, left);
             }
         }
     }
@@ -336,8 +341,8 @@ impl<D: Device> Drop for UserAgent<D> {
     fn drop(&mut self) {
         for &number in self.channels.keys() {
             // The peer hears of it if there is room; a NIC that closes can do no more.
-            let _ = self.device.disconnect(number);
+            let _ = self.nic.device.disconnect(number);
         }
-        self.kernel.registrations.close(&mut self.device);
+        self.kernel.registrations.close(&mut self.nic.device);
     }
 }

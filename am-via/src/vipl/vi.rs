@@ -1,21 +1,18 @@
 //! Virtual interfaces: the two ends of a connection, and the state machine of VIA 1.0 chapter 2.
 
-use std::time::Duration;
-
 use crate::device::{Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
 use crate::provider::PTag;
+use crate::shm::copy::CheckedRange;
 use crate::vipl::attempt::Attempt;
-use crate::vipl::channel::CONNECTION_SHIFT;
+use crate::vipl::channel::word;
 use crate::vipl::completion_queue::CqHandle;
 use crate::vipl::connection::PeerAttributes;
 use crate::vipl::credits::{Class, CreditPlan, Credits, Immediate, Packets};
-use crate::vipl::descriptor::{Descriptor, Status};
-use crate::vipl::error::{PostError, VipError};
+use crate::vipl::error::VipError;
 use crate::vipl::receiving::Receiving;
 use crate::vipl::sending::Sending;
 use crate::vipl::staged::Serving;
 use crate::vipl::table::Slot;
-use crate::vipl::user_agent::UserAgent;
 use crate::vipl::work_queue::{Queue, WorkQueue};
 
 /// The states of a VI.
@@ -31,20 +28,122 @@ pub enum ViState {
     Error,
 }
 
+/// A VI of a user agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViHandle(pub(super) Slot);
+
+/// VIA's reliability levels (`VIP_SERVICE_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reliability {
+    /// Data may be lost, never doubled. An error costs one descriptor, and the connection stays.
+    Unreliable = 1,
+    /// Data arrive once and in order, or the connection is broken. A descriptor is done when its data have left.
+    ReliableDelivery = 2,
+    /// The same, and a descriptor is done when its data are in place at the peer.
+    ReliableReception = 4,
+}
+
+/// How a VI is to behave (`VIP_VI_ATTRIBUTES`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViAttributes {
+    /// The reliability level; both ends need the same.
+    pub reliability: Reliability,
+    /// Bytes of the largest transfer; both ends need the same.
+    pub transfer_bytes_max: u32,
+    /// Quality of service: a number that means what the programs agree on; both ends need the same.
+    pub qos: u16,
+    /// The tag of the memory that this VI may touch.
+    pub ptag: PTag,
+    /// The peer may write memory of this tag.
+    pub rdma_write: bool,
+    /// The peer may read memory of this tag.
+    pub rdma_read: bool,
+}
+
+impl ViAttributes {
+    /// Reliable delivery of transfers of any size, and RDMA both ways, for memory of this tag.
+    #[must_use]
+    pub fn new(ptag: PTag) -> Self {
+        Self {
+            reliability: Reliability::ReliableDelivery,
+            transfer_bytes_max: u32::MAX,
+            qos: 0,
+            ptag,
+            rdma_write: true,
+            rdma_read: true,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), VipError> {
+        if self.transfer_bytes_max == 0 {
+            return Err(VipError::InvalidParameter {
+                what: "the largest transfer of a VI, in bytes,",
+                given: 0,
+                least: 1,
+                most: u64::from(u32::MAX),
+            });
+        }
+        if self.reliability == Reliability::Unreliable && self.rdma_read {
+            return Err(VipError::InvalidRdmaRead);
+        }
+        Ok(())
+    }
+}
+
+/// What `VipQueryVi` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViInfo {
+    /// The state.
+    pub state: ViState,
+    /// The attributes.
+    pub attributes: ViAttributes,
+    /// Whether the send queue holds no descriptor.
+    pub send_queue_empty: bool,
+    /// Whether the receive queue holds no descriptor.
+    pub receive_queue_empty: bool,
+}
+
 /// A VI: one end of a connection.
 #[derive(Debug)]
 pub(crate) struct Vi {
     /// How much may be posted: nothing, unless the state and the reliability level allow it.
     credits: Credits,
-    /// The device's connection. It means something only while the VI is connected.
-    link: ViNumber,
+    /// The device's connection, [`NO_LINK`] if there is none. Other VIs of the two NICs may share it.
+    pub(super) link: ViNumber,
     state: ViState,
-    reliability: Reliability,
-    /// Its peer, or the one to be connected to.
+    pub(super) attributes: ViAttributes,
+    /// Its peer, or the one that it asks. Without a meaning while it is idle.
     pub(crate) peer: NodeAddress,
     /// The peer lives, and has closed its NIC.
     pub(crate) is_peer_closed: bool,
+    /// What only the VIs of programs use. Apart, so that the VIs of the fabric lie close together.
+    pub(super) work: Box<Work>,
 }
+
+/// The part of a VI that a program written to VIA uses.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// The number of this VI's connection at this NIC and at the peer's; 0: none.
+    pub(super) connection: u32,
+    pub(super) their_connection: u32,
+    pub(super) theirs: Option<PeerAttributes>,
+    /// What it has asked for, until the outcome was heard.
+    pub(super) attempt: Option<Attempt>,
+    pub(super) sends: WorkQueue,
+    pub(super) receives: WorkQueue,
+    pub(super) send_cq: Option<CqHandle>,
+    pub(super) receive_cq: Option<CqHandle>,
+    pub(super) sending: Sending,
+    pub(super) receiving: Receiving,
+    pub(super) serving: Option<Serving>,
+}
+
+/// The device has no connection of this number.
+pub(super) const NO_LINK: ViNumber = ViNumber(u32::MAX);
+
+/// What the receives of a program's VI allow the peer: they are not counted, so that the ring of the device is the only limit.
+const UNCOUNTED: CreditPlan = CreditPlan { credits: u32::MAX, answers: 0 };
 
 /// Number of times that a post which has a reserved slot is repeated before its refusal is taken to be the peer's fault.
 const INSIST_TRIES: u32 = 100;
@@ -52,14 +151,26 @@ const INSIST_TRIES: u32 = 100;
 impl Vi {
     /// A VI with standing receives, which need reliable delivery, idle.
     pub(super) fn standing(peer: NodeAddress, plan: CreditPlan) -> Self {
-        Self {
+        Self::new(peer, ViAttributes::new(PTag::NONE), plan)
+    }
+
+    /// A VI with work queues, idle.
+    pub(super) fn with_queues(own: NodeAddress, attributes: ViAttributes) -> Self {
+        Self::new(own, attributes, UNCOUNTED)
+    }
+
+    fn new(peer: NodeAddress, attributes: ViAttributes, plan: CreditPlan) -> Self {
+        let mut vi = Self {
             credits: Credits::new(plan),
-            link: ViNumber(u32::MAX),
+            link: NO_LINK,
             state: ViState::Idle,
-            reliability: Reliability::ReliableDelivery,
+            attributes,
             peer,
             is_peer_closed: false,
-        }
+            work: Box::default(),
+        };
+        vi.set_state(ViState::Idle);
+        vi
     }
 
     #[inline(always)]
@@ -84,31 +195,76 @@ impl Vi {
     /// The one place in which a state changes, and with it what may be posted.
     pub(super) fn set_state(&mut self, state: ViState) {
         self.state = state;
-        let may_send = state == ViState::Connected && self.reliability != Reliability::Unreliable;
-        if may_send || cfg!(broken_state_check) {
+        if self.is_open() && self.is_reliable() {
             self.credits.open();
         } else {
             self.credits.stop();
         }
     }
 
-    /// Posts an entry: `carry` gives it to the device. All bytes that leave a VI leave here, and one comparison of its allowance
-    /// says whether they may: it is 0 unless the VI may send. The caller of a post that was not [`Posted::Done`] looks why.
-    ///
-    /// # Errors
-    /// The connection is closed.
+    /// The check of the state: whether descriptors and packets may be sent. A build with `broken_state_check` leaves it out, to show which
+    /// tests notice.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == ViState::Connected || cfg!(broken_state_check)
+    }
+
+    pub(super) fn is_reliable(&self) -> bool {
+        self.attributes.reliability != Reliability::Unreliable
+    }
+
+    /// The device's connection, if there is one.
+    pub(super) fn linked(&self) -> Option<ViNumber> {
+        Some(self.link).filter(|&link| link != NO_LINK)
+    }
+
+    /// Posts an entry, and tells whether that was done. All bytes that leave a VI leave here, the fabric's packets and the pieces of a
+    /// program's descriptors, and one comparison of the allowance says whether they may: it is 0 unless the VI may send. If it was
+    /// not done, [`post_slowly`](Self::post_slowly) finds out why.
     #[inline(always)]
     pub(crate) fn post<D: Device>(
         &mut self,
         device: &mut D,
         class: Class,
         entry: Entry,
-        carry: impl FnOnce(&mut D, ViNumber, Entry) -> Result<Posted, DeviceError>,
-    ) -> Result<Posted, DeviceError> {
-        if !self.credits.may_send(class) {
-            return Ok(Posted::Retry);
+        bytes: &mut impl Carry<D>,
+    ) -> bool {
+        let done =
+            self.credits.may_send(class) && matches!(bytes.carry(device, self.link, entry), Ok(Posted::Done));
+        if done {
+            self.credits.sent(class);
         }
-        let posted = carry(device, self.link, entry);
+        done
+    }
+
+    /// Posts an entry that [`post`](Self::post) could not, if it may be posted. An unreliable VI always comes here.
+    ///
+    /// # Errors
+    /// The VI is not connected, or its connection is closed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn post_slowly<D: Device>(
+        &mut self,
+        device: &mut D,
+        class: Class,
+        entry: Entry,
+        bytes: &mut impl Carry<D>,
+    ) -> Result<Posted, DeviceError> {
+        if !self.is_open() {
+            return Err(DeviceError::NotConnected(self.link));
+        }
+        if !self.is_reliable() {
+            device.allow_loss(self.link, true);
+            let posted = bytes.carry(device, self.link, entry);
+            device.allow_loss(self.link, false);
+            return posted;
+        }
+        if !self.credits.may_send(class) {
+            if self.credits.plan() != UNCOUNTED {
+                return Ok(Posted::Retry);
+            }
+            self.credits.open();
+        }
+        let posted = bytes.carry(device, self.link, entry);
         if let Ok(Posted::Done) = posted {
             self.credits.sent(class);
         }
@@ -122,7 +278,7 @@ impl Vi {
 
     /// The immediate word of the next packet: with standing receives, the accounts travel in it.
     #[inline(always)]
-    pub(crate) fn immediate(&self, class: Class, label: u16) -> u32 {
+    pub(crate) fn immediate(&self, class: Class, label: u32) -> u32 {
         self.credits.immediate(class, label)
     }
 
@@ -176,6 +332,65 @@ impl Vi {
             self.credits.owe(word);
         }
     }
+
+    pub(super) fn queue(&self, queue: Queue) -> &WorkQueue {
+        match queue {
+            Queue::Send => &self.work.sends,
+            Queue::Receive => &self.work.receives,
+        }
+    }
+
+    pub(super) fn queue_mut(&mut self, queue: Queue) -> &mut WorkQueue {
+        match queue {
+            Queue::Send => &mut self.work.sends,
+            Queue::Receive => &mut self.work.receives,
+        }
+    }
+
+    pub(super) fn cq(&self, queue: Queue) -> Option<CqHandle> {
+        match queue {
+            Queue::Send => self.work.send_cq,
+            Queue::Receive => self.work.receive_cq,
+        }
+    }
+
+    /// Forgets how far its descriptors were, after they were flushed.
+    pub(super) fn forget_progress(&mut self) {
+        self.work.sending = Sending::default();
+        self.work.receiving = Receiving::default();
+        self.work.serving = None;
+    }
+
+    /// The operation word of an entry for the peer's VI.
+    pub(super) fn operation(&self, operation: Operation) -> u32 {
+        word(operation, self.work.their_connection)
+    }
+}
+
+/// How the bytes of an entry are given to the device.
+pub(crate) trait Carry<D: Device> {
+    /// Posts the entry with them.
+    fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError>;
+}
+
+/// In the entry.
+pub(crate) struct InEntry<'a>(pub(crate) &'a Payload);
+
+impl<D: Device> Carry<D> for InEntry<'_> {
+    #[inline(always)]
+    fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError> {
+        device.post(link, entry, self.0)
+    }
+}
+
+/// In the peer's receive area: so many at most, written by the function, which tells how many it wrote.
+pub(crate) struct InArea<F>(pub(crate) usize, pub(crate) F);
+
+impl<D: Device, F: FnMut(CheckedRange<'_>) -> usize> Carry<D> for InArea<F> {
+    #[inline(always)]
+    fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError> {
+        device.post_area(link, entry, self.0, |room| (self.1)(room))
+    }
 }
 
 /// Posts what has a reserved slot, an answer or returned credits. It is taken at once but by a device that refuses at random;
@@ -191,346 +406,4 @@ pub(crate) fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> R
             remedy: "the peer breaks the protocol: it asks for more answers than it has slots for",
         })
     })
-}
-
-/// A VI of a user agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ViHandle(pub(super) Slot);
-
-/// VIA's reliability levels (`VIP_SERVICE_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Reliability {
-    /// Data may be lost, never doubled. An error costs one descriptor, and the connection stays.
-    Unreliable = 1,
-    /// Data arrive once and in order, or the connection is broken. A descriptor is done when its data have left.
-    ReliableDelivery = 2,
-    /// The same, and a descriptor is done when its data are in place at the peer.
-    ReliableReception = 4,
-}
-
-/// How a VI is to behave (`VIP_VI_ATTRIBUTES`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ViAttributes {
-    /// The reliability level; both ends need the same.
-    pub reliability: Reliability,
-    /// Bytes of the largest transfer; both ends need the same.
-    pub transfer_bytes_max: u32,
-    /// Quality of service: a number that means what the programs agree on; both ends need the same.
-    pub qos: u16,
-    /// The tag of the memory that this VI may touch.
-    pub ptag: PTag,
-    /// The peer may write memory of this tag.
-    pub rdma_write: bool,
-    /// The peer may read memory of this tag.
-    pub rdma_read: bool,
-}
-
-impl ViAttributes {
-    /// Reliable delivery of transfers of any size, and RDMA both ways, for memory of this tag.
-    #[must_use]
-    pub fn new(ptag: PTag) -> Self {
-        Self {
-            reliability: Reliability::ReliableDelivery,
-            transfer_bytes_max: u32::MAX,
-            qos: 0,
-            ptag,
-            rdma_write: true,
-            rdma_read: true,
-        }
-    }
-
-    fn check(&self) -> Result<(), VipError> {
-        if self.transfer_bytes_max == 0 {
-            return Err(VipError::InvalidParameter {
-                what: "the largest transfer of a VI, in bytes,",
-                given: 0,
-                least: 1,
-                most: u64::from(u32::MAX),
-            });
-        }
-        if self.reliability == Reliability::Unreliable && self.rdma_read {
-            return Err(VipError::InvalidRdmaRead);
-        }
-        Ok(())
-    }
-}
-
-/// What `VipQueryVi` tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ViInfo {
-    /// The state.
-    pub state: ViState,
-    /// The attributes.
-    pub attributes: ViAttributes,
-    /// Whether the send queue holds no descriptor.
-    pub send_queue_empty: bool,
-    /// Whether the receive queue holds no descriptor.
-    pub receive_queue_empty: bool,
-}
-
-/// The VI itself.
-#[derive(Debug)]
-pub(super) struct VirtualInterface {
-    pub(super) state: ViState,
-    pub(super) attributes: ViAttributes,
-    /// Whom it is connected to, or has asked.
-    pub(super) peer: Option<NodeAddress>,
-    /// The device's connection to the peer's NIC, shared with other VIs.
-    pub(super) number: Option<ViNumber>,
-    /// The number of this VI's connection at this NIC and at the peer's; 0: none.
-    pub(super) connection: u32,
-    pub(super) their_connection: u32,
-    pub(super) theirs: Option<PeerAttributes>,
-    /// What it has asked for, until the outcome was heard.
-    pub(super) attempt: Option<Attempt>,
-    pub(super) sends: WorkQueue,
-    pub(super) receives: WorkQueue,
-    send_cq: Option<CqHandle>,
-    receive_cq: Option<CqHandle>,
-    pub(super) sending: Sending,
-    pub(super) receiving: Receiving,
-    pub(super) serving: Option<Serving>,
-}
-
-impl VirtualInterface {
-    pub(super) fn queue(&self, queue: Queue) -> &WorkQueue {
-        match queue {
-            Queue::Send => &self.sends,
-            Queue::Receive => &self.receives,
-        }
-    }
-
-    pub(super) fn queue_mut(&mut self, queue: Queue) -> &mut WorkQueue {
-        match queue {
-            Queue::Send => &mut self.sends,
-            Queue::Receive => &mut self.receives,
-        }
-    }
-
-    pub(super) fn cq(&self, queue: Queue) -> Option<CqHandle> {
-        match queue {
-            Queue::Send => self.send_cq,
-            Queue::Receive => self.receive_cq,
-        }
-    }
-
-    pub(super) fn is_reliable(&self) -> bool {
-        self.attributes.reliability != Reliability::Unreliable
-    }
-
-    /// Forgets how far its descriptors were, after they were flushed.
-    pub(super) fn forget_progress(&mut self) {
-        self.sending = Sending::default();
-        self.receiving = Receiving::default();
-        self.serving = None;
-    }
-
-    /// The operation word of an entry for the peer's VI.
-    pub(super) fn operation(&self, operation: Operation) -> u32 {
-        operation as u32 | self.their_connection << CONNECTION_SHIFT
-    }
-}
-
-impl<D: Device> UserAgent<D> {
-    /// Makes a VI (`VipCreateVi`), idle. Completions of a queue with a completion queue are named there.
-    ///
-    /// # Errors
-    /// An unknown tag or completion queue, RDMA reads on an unreliable VI, or no VI left.
-    pub fn create_vi(
-        &mut self,
-        attributes: ViAttributes,
-        send_cq: Option<CqHandle>,
-        receive_cq: Option<CqHandle>,
-    ) -> Result<ViHandle, VipError> {
-        let limits = self.limits();
-        if self.vis.count() >= limits.vis_max {
-            return Err(VipError::ErrorResource {
-                resource: "VIs",
-                available: u64::from(limits.vis_max),
-                remedy: "destroy one first",
-            });
-        }
-        attributes.check()?;
-        for cq in [send_cq, receive_cq].into_iter().flatten() {
-            self.cqs.get(cq.0).ok_or(VipError::UnknownHandle { what: "completion queue" })?;
-        }
-        self.kernel.registrations.use_ptag(attributes.ptag)?;
-        for cq in [send_cq, receive_cq].into_iter().flatten() {
-            if let Some(cq) = self.cqs.get_mut(cq.0) {
-                cq.work_queues += 1;
-            }
-        }
-        let descriptors_max = limits.descriptors_per_queue_max;
-        Ok(ViHandle(self.vis.insert(VirtualInterface {
-            state: ViState::Idle,
-            attributes,
-            peer: None,
-            number: None,
-            connection: 0,
-            their_connection: 0,
-            theirs: None,
-            attempt: None,
-            sends: WorkQueue::new(descriptors_max),
-            receives: WorkQueue::new(descriptors_max),
-            send_cq,
-            receive_cq,
-            sending: Sending::default(),
-            receiving: Receiving::default(),
-            serving: None,
-        })))
-    }
-
-    /// Ends a VI (`VipDestroyVi`).
-    ///
-    /// # Errors
-    /// It is not idle, or a queue still holds descriptors.
-    pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), VipError> {
-        let found = self.vi(vi)?;
-        if found.state != ViState::Idle || !found.sends.is_empty() || !found.receives.is_empty() {
-            let needed = "idle, with both queues empty: disconnect it and dequeue what is done";
-            return Err(VipError::InvalidState { call: "destroy_vi", needed, state: found.state });
-        }
-        let Some(gone) = self.vis.remove(vi.0) else { return Ok(()) };
-        self.forget_notices(vi);
-        self.kernel.registrations.leave_ptag(gone.attributes.ptag);
-        for cq in [gone.send_cq, gone.receive_cq].into_iter().flatten() {
-            if let Some(cq) = self.cqs.get_mut(cq.0) {
-                cq.work_queues -= 1;
-                cq.forget(vi);
-            }
-        }
-        Ok(())
-    }
-
-    /// State and attributes (`VipQueryVi`).
-    ///
-    /// # Errors
-    /// No such VI.
-    pub fn query_vi(&self, vi: ViHandle) -> Result<ViInfo, VipError> {
-        let found = self.vis.get(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })?;
-        Ok(ViInfo {
-            state: found.state,
-            attributes: found.attributes,
-            send_queue_empty: found.sends.is_empty(),
-            receive_queue_empty: found.receives.is_empty(),
-        })
-    }
-
-    /// Changes the attributes of a VI (`VipSetViAttributes`).
-    ///
-    /// # Errors
-    /// It is not idle, the tag does not exist, or RDMA reads on an unreliable VI. Nothing is changed then.
-    pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: ViAttributes) -> Result<(), VipError> {
-        let found = self.vi(vi)?;
-        let (state, old) = (found.state, found.attributes.ptag);
-        if state != ViState::Idle {
-            let (call, needed) = ("set_vi_attributes", "idle: disconnect it first");
-            return Err(VipError::InvalidState { call, needed, state });
-        }
-        attributes.check()?;
-        self.kernel.registrations.use_ptag(attributes.ptag)?;
-        self.kernel.registrations.leave_ptag(old);
-        self.vi(vi)?.attributes = attributes;
-        Ok(())
-    }
-
-    pub(super) fn vi(&mut self, vi: ViHandle) -> Result<&mut VirtualInterface, VipError> {
-        self.vis.get_mut(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })
-    }
-
-    /// Posts a send, an RDMA write or an RDMA read (`VipPostSend`). A VI that is not connected flushes it at once.
-    ///
-    /// # Errors
-    /// No such VI, or a full queue; the descriptor comes back.
-    pub fn post_send(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Result<(), PostError> {
-        self.post(vi, Queue::Send, descriptor)?;
-        self.carry_on(vi);
-        Ok(())
-    }
-
-    /// Posts a receive (`VipPostRecv`). A VI that is idle keeps it for its connection; a broken one flushes it at once.
-    ///
-    /// # Errors
-    /// No such VI, or a full queue; the descriptor comes back.
-    pub fn post_recv(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Result<(), PostError> {
-        self.post(vi, Queue::Receive, descriptor)
-    }
-
-    fn post(&mut self, vi: ViHandle, queue: Queue, mut descriptor: Box<Descriptor>) -> Result<(), PostError> {
-        let limits = self.limits();
-        let Some(found) = self.vis.get_mut(vi.0) else {
-            return Err(PostError { error: VipError::UnknownHandle { what: "VI" }, descriptor });
-        };
-        if !found.queue(queue).has_room() {
-            let error = VipError::ErrorResource {
-                resource: "descriptors of a work queue",
-                available: u64::from(limits.descriptors_per_queue_max),
-                remedy: "dequeue those that are done",
-            };
-            return Err(PostError { error, descriptor });
-        }
-        let mut flaw = descriptor.flaw(queue == Queue::Send, limits.segments_per_descriptor_max);
-        if queue == Queue::Send && descriptor.length > found.attributes.transfer_bytes_max {
-            flaw = flaw.or(Some(Status::LENGTH_ERROR));
-        }
-        descriptor.status = Status::default();
-        found.queue_mut(queue).post(descriptor, flaw);
-        let flushes = match queue {
-            Queue::Send => found.state != ViState::Connected,
-            Queue::Receive => found.state == ViState::Error,
-        };
-        if flushes {
-            self.flush_queue(vi, queue);
-        }
-        Ok(())
-    }
-
-    /// The next send that is done (`VipSendDone`); `None`: not yet. Makes progress, never blocks.
-    ///
-    /// # Errors
-    /// No such VI.
-    pub fn send_done(&mut self, vi: ViHandle) -> Result<Option<Box<Descriptor>>, VipError> {
-        self.done(vi, Queue::Send)
-    }
-
-    /// The next receive that is done (`VipRecvDone`); `None`: not yet. Makes progress, never blocks.
-    ///
-    /// # Errors
-    /// No such VI.
-    pub fn recv_done(&mut self, vi: ViHandle) -> Result<Option<Box<Descriptor>>, VipError> {
-        self.done(vi, Queue::Receive)
-    }
-
-    fn done(&mut self, vi: ViHandle, queue: Queue) -> Result<Option<Box<Descriptor>>, VipError> {
-        if let Some(done) = self.vi(vi)?.queue_mut(queue).dequeue() {
-            return Ok(Some(done));
-        }
-        self.progress();
-        Ok(self.vi(vi)?.queue_mut(queue).dequeue())
-    }
-
-    /// Waits for the next send that is done (`VipSendWait`), for ever if `timeout` is `None`.
-    ///
-    /// # Errors
-    /// No such VI, or the time is over.
-    pub fn send_wait(
-        &mut self,
-        vi: ViHandle,
-        timeout: Option<Duration>,
-    ) -> Result<Box<Descriptor>, VipError> {
-        self.wait_for(timeout, |agent| Ok(agent.vi(vi)?.sends.dequeue()))
-    }
-
-    /// Waits for the next receive that is done (`VipRecvWait`), for ever if `timeout` is `None`.
-    ///
-    /// # Errors
-    /// No such VI, or the time is over.
-    pub fn recv_wait(
-        &mut self,
-        vi: ViHandle,
-        timeout: Option<Duration>,
-    ) -> Result<Box<Descriptor>, VipError> {
-        self.wait_for(timeout, |agent| Ok(agent.vi(vi)?.receives.dequeue()))
-    }
 }

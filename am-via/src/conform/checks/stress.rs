@@ -265,11 +265,18 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
             Ok(device.connect(victim).map_err(crate::vipl::VipError::from)?)
         })?;
         for round in 0..2000_u32 {
+            // Of whom: the VI with standing receives, the NIC itself, or any connection.
+            let to = match random.below(3) {
+                0 => 0,
+                1 => u32::MAX >> 8,
+                _ => random.edgy_word(),
+            };
+            let kind = u64::from(random.below(13));
             let entry = Entry {
                 immediate: random.edgy_word(),
                 length: random.edgy_word(),
-                operation: random.below(18) | if random.below(3) == 0 { 0 } else { random.edgy_word() << 8 },
-                extra: random.edgy(),
+                operation: random.below(6) | to << 8,
+                extra: if random.below(4) == 0 { random.edgy() } else { random.edgy() >> 8 | kind << 56 },
             };
             let words: Payload = std::array::from_fn(|_| random.edgy());
             // What its victim makes of it, and that its ring is full, is its own trouble.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::device::{Entry, News, Payload, ViNumber};
 use crate::test_aids::Random;
+use crate::vipl::channel::TO_NIC;
 use crate::vipl::connection::{low_word, request};
 use crate::vipl::{AddressSegment, AsyncCode};
 
@@ -13,13 +14,16 @@ const CONNECTION: u32 = 7;
 fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle: MemHandle) {
     let operation = match random.below(8) {
         0 => low_word(random.edgy()),
-        _ => low_word(random.below(18)) | low_word(random.below(4)) << 8,
+        _ => low_word(random.below(4)) | [0, 1, 2, TO_NIC][low_word(random.below(4)) as usize] << 8,
     };
     let entry = Entry {
         immediate: low_word(random.edgy()),
         length: low_word(random.edgy()),
         operation,
-        extra: if random.below(3) == 0 { random.edgy() } else { random.below(8) | random.below(3) << 32 },
+        extra: match random.below(3) {
+            0 => random.edgy(),
+            _ => random.below(16) | random.below(3) << 8 | random.below(13) << 56,
+        },
     };
     let named = u64::from(handle.region) | u64::from(handle.generation) << 32;
     let words: Payload = std::array::from_fn(|_| if random.below(3) == 0 { named } else { random.edgy() });

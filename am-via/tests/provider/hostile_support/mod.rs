@@ -19,6 +19,13 @@ use am_via::shm::wait::WaitPolicy;
 /// The context that it is; its victim is context 0 of the same task.
 pub(crate) const ATTACKER: u32 = 2;
 
+/// In the upper bits of an operation word: the NIC itself.
+const TO_NIC: u32 = u32::MAX >> 8;
+/// Kinds of entries, in the upper bits of an extra word: a VI asks for a connection, a VI accepts it; and how many there are.
+const REQUEST: u64 = 1;
+const ACCEPT: u64 = 2;
+const KINDS: usize = 12;
+
 /// Held by a test from before it joins its job until all of that is gone. A process has one job, so two such tests at a time would
 /// be victims of each other's attacker, in the same contexts, and wait for what the other one has taken.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -108,8 +115,8 @@ impl Attack {
 
     /// Asks for a connection as a VI does, so that one is there to be lied to: reliable delivery, transfers of any size.
     fn ask(&mut self) {
-        let extra = 2 | 7 << 8 | (1 + self.random.below(3) as u64) << 32;
-        let entry = Entry { immediate: u32::MAX, length: 1, operation: 7, extra };
+        let extra = 2 | 7 << 8 | (1 + self.random.below(3) as u64) << 32 | REQUEST << 56;
+        let entry = Entry { immediate: u32::MAX, length: 1, operation: 1 | TO_NIC << 8, extra };
         self.posted += u32::from(matches!(self.device.post(self.vi, entry, &[0; 5]), Ok(Posted::Done)));
     }
 
@@ -118,16 +125,18 @@ impl Attack {
         let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap();
         // Which operation, and of which of its connections.
         let connection = self.random.below(4) * self.accepted.max(1);
-        let operation = match low((self.random.below(18) | (connection << 8)) as u64) {
+        let connection = if self.random.one_in(8) { TO_NIC as usize } else { connection };
+        let operation = match low((self.random.below(6) | (connection << 8)) as u64) {
             // The end of everything between the two NICs.
             4 if !may_close => 5,
             operation => operation,
         };
+        let kind = self.random.below(KINDS + 1) as u64;
         let entry = Entry {
             immediate: low(self.number()),
             length: low(self.number()),
             operation,
-            extra: self.number(),
+            extra: self.number() >> 8 | kind << 56,
         };
         let words: Payload = std::array::from_fn(|_| self.number());
         // A full ring is the attacker's trouble.
@@ -143,7 +152,7 @@ impl Attack {
         self.posted += u32::from(matches!(posted, Ok(Posted::Done)));
         let mut payload = Payload::default();
         while let Some(News::Entry(completion)) = self.device.poll(&mut payload) {
-            if completion.entry.operation & 0xff == 13 {
+            if completion.entry.extra >> 56 == ACCEPT {
                 self.accepted = usize::try_from(completion.entry.extra >> 32 & 0xff_ffff).unwrap();
             }
             self.device.release(completion.vi);
