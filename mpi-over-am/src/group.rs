@@ -10,11 +10,13 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::rank::PROC_NULL;
 
 /// An ordered set of tasks (`MPI_Group`). Cloning is cheap.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Group {
     members: Members,
     /// The task that has the group.
     own: u32,
+    /// The session that it comes from (`MPI_Group_from_session_pset`), by the program's number; 0: none.
+    session: u64,
 }
 
 /// The tasks, by rank.
@@ -81,25 +83,47 @@ impl PartialEq for Members {
 
 impl Eq for Members {}
 
+/// Groups are equal that have the same tasks in the same order.
+impl PartialEq for Group {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.members, self.own) == (&other.members, other.own)
+    }
+}
+
+impl Eq for Group {}
+
 impl Group {
     /// No task (`MPI_GROUP_EMPTY`).
     pub const EMPTY: Self =
-        Self { members: Members::Strided { first: 0, stride: 1, size: 0 }, own: PROC_NULL };
+        Self { members: Members::Strided { first: 0, stride: 1, size: 0 }, own: PROC_NULL, session: 0 };
 
     /// Tasks `0..size`.
     pub(crate) fn first_tasks(size: u32, own: TaskId) -> Self {
-        Self { members: Members::Strided { first: 0, stride: 1, size }, own: own.0 }
+        Self { members: Members::Strided { first: 0, stride: 1, size }, own: own.0, session: 0 }
     }
 
     /// These tasks, each of which exists and stands there once.
     pub(crate) fn of_tasks(tasks: Vec<u32>, own: TaskId) -> Self {
-        Self { members: Members::of(tasks), own: own.0 }
+        Self { members: Members::of(tasks), own: own.0, session: 0 }
     }
 
     fn with(&self, other: &Self, tasks: Vec<u32>) -> Self {
         // The empty group belongs to nobody.
         let own = if self.own == PROC_NULL { other.own } else { self.own };
-        Self { members: Members::of(tasks), own }
+        let session = if self.session == 0 { other.session } else { self.session };
+        Self { members: Members::of(tasks), own, session }
+    }
+
+    /// The same group, as one that comes from a session with this number, which is not 0. What is made of it, communicators too, belongs to
+    /// the session: its send buffer serves them ([`BufferOwner::Session`](crate::BufferOwner::Session)).
+    #[must_use]
+    pub fn of_session(self, session: u64) -> Self {
+        Self { session, ..self }
+    }
+
+    /// The number of its session; 0: none.
+    pub(crate) fn session(&self) -> u64 {
+        self.session
     }
 
     /// How many tasks there are (`MPI_Group_size`).

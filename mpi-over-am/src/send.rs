@@ -88,16 +88,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(BufferOwner::Communicator(pattern.context_id().0))
     }
 
-    /// This communicator belongs to a session, whose buffer serves it where it has none of its own.
-    ///
-    /// # Errors
-    /// As any call.
-    pub fn use_buffer_of_session(&self, session: u64) -> Result<()> {
-        let pattern = self.pattern(Space::PointToPoint, Source::Any, Tag::Any)?;
-        self.state()?.buffers.note_session(pattern.context_id().0, session);
-        Ok(())
-    }
-
     /// Sends in any mode.
     ///
     /// # Errors

@@ -232,6 +232,40 @@ static void exchanges(void) {
     }
 }
 
+/* What is made of a session's groups uses the session's buffer. */
+static void buffer_of_a_session(void) {
+    static char lent[1000 + MPI_BSEND_OVERHEAD];
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm, made[2];
+    char out[1000], in[1000];
+    void *given;
+    int bytes;
+    memset(out, 7, sizeof out);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    MPI_Group_from_session_pset(session, "mpi://SELF", &group);
+    MPI_Comm_create_from_group(group, "answers", MPI_INFO_NULL, MPI_ERRORS_RETURN, &made[0]);
+    MPI_Comm_dup(made[0], &made[1]);
+    FAILS(MPI_Bsend(out, 1000, MPI_CHAR, 0, 0, made[0]), MPI_ERR_BUFFER);
+    CHECK(MPI_Session_attach_buffer(session, lent, sizeof lent) == MPI_SUCCESS);
+    for (int at = 0; at < 2; at++) {
+        memset(in, 0, sizeof in);
+        CHECK(MPI_Bsend(out, 1000, MPI_CHAR, 0, 0, made[at]) == MPI_SUCCESS);
+        MPI_Recv(in, 1000, MPI_CHAR, 0, 0, made[at], MPI_STATUS_IGNORE);
+        CHECK(memcmp(in, out, sizeof in) == 0);
+    }
+    CHECK(MPI_Session_detach_buffer(session, &given, &bytes) == MPI_SUCCESS && given == lent && bytes == sizeof lent);
+    MPI_Comm_free(&made[0]), MPI_Comm_free(&made[1]);
+    /* A communicator that has nothing to do with it, perhaps with the same number. */
+    CHECK(MPI_Session_attach_buffer(session, lent, sizeof lent) == MPI_SUCCESS);
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    FAILS(MPI_Bsend(out, 1000, MPI_CHAR, 0, 0, comm), MPI_ERR_BUFFER);
+    MPI_Comm_free(&comm);
+    MPI_Session_detach_buffer(session, &given, &bytes);
+    MPI_Group_free(&group);
+    MPI_Session_finalize(&session);
+}
+
 /* Grids whose sides differ as little as they can. */
 static void grid(int tasks, int a, int b, int c) {
     int sides[3] = {0, 0, 0};
@@ -265,6 +299,7 @@ int main(int argc, char **argv) {
     counts();
     exchanges();
     cancelled_sends();
+    buffer_of_a_session();
     grids();
     return end();
 }

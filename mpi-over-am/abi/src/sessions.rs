@@ -252,7 +252,7 @@ pub(crate) unsafe fn mpi_group_from_session_pset(
     group: *mut MPI_Group,
 ) -> c_int {
     on_session("MPI_Group_from_session_pset", session, |mpi, object| {
-        let found = object.session.group(&unsafe { text_of(name)? })?;
+        let found = object.session.group(&unsafe { text_of(name)? })?.of_session(session.0 as u64);
         unsafe { *place(group)? = keep_group(mpi, found)? };
         Ok(())
     })

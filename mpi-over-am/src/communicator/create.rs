@@ -233,11 +233,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Result<Self> {
         let (number, local_number) = (checked(number)?, checked(local_number)?);
         let rank = group.rank().expect("only members begin a communicator");
+        let mut state = self.state()?;
+        state.buffers.note_session(number, group.session());
         let Some(remote) = remote else {
-            self.state()?.context_ids.begin(number)?;
+            state.context_ids.begin(number)?;
+            drop(state);
             return Ok(Self::new(&self.shared, number, group, rank, beginnings));
         };
-        let mut state = self.state()?;
         state.context_ids.begin(number)?;
         state.context_ids.begin(local_number)?;
         drop(state);

@@ -147,7 +147,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     fn group_of_numbers(&self, tasks: &[u64]) -> Group {
         let tasks = tasks.iter().map(|&task| u32::try_from(task).unwrap_or(u32::MAX)).collect();
         let own = self.group().task_of(self.rank()).expect("this task is a member");
-        Group::of_tasks(tasks, own)
+        Group::of_tasks(tasks, own).of_session(self.group().session())
     }
 
     /// Both sides in one communicator (`MPI_Intercomm_merge`): the side that says `high` comes second; if both say the same, the

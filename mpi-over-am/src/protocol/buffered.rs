@@ -10,6 +10,7 @@ use am_core::fabric::Fabric;
 
 use super::{Mode, Route, start_send};
 use crate::buffer::{KeptVec, LentMemory, OwnedMemory, SendData, bytes_to_keep};
+use crate::context_id;
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
 use crate::request::RequestId;
@@ -79,7 +80,7 @@ impl From<Vec<u8>> for SendBuffer {
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     by_owner: BTreeMap<BufferOwner, AttachedBuffer>,
-    /// The sessions of communicators, by context id.
+    /// The sessions of communicators, by their first context id.
     sessions: BTreeMap<u32, u64>,
 }
 
@@ -96,9 +97,13 @@ impl Buffers {
         Ok(())
     }
 
-    /// A communicator belongs to a session.
+    /// The communicator that begins with this context id belongs to a session; 0: to none.
     pub(crate) fn note_session(&mut self, context_id: u32, session: u64) {
-        self.sessions.insert(context_id, session);
+        if session == 0 {
+            self.sessions.remove(&context_id);
+        } else {
+            self.sessions.insert(context_id, session);
+        }
     }
 
     /// Those who have a buffer.
@@ -108,7 +113,8 @@ impl Buffers {
 
     /// Where a communicator's messages are kept.
     fn owner_for(&self, context_id: u32) -> Option<BufferOwner> {
-        let session = self.sessions.get(&context_id).copied().map(BufferOwner::Session);
+        let first = context_id - context_id % context_id::SPACES;
+        let session = self.sessions.get(&first).copied().map(BufferOwner::Session);
         [Some(BufferOwner::Communicator(context_id)), session, Some(BufferOwner::Process)]
             .into_iter()
             .flatten()

@@ -2,7 +2,7 @@
 
 use crate::common::{everywhere, job, pattern};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{BufferOwner, Error, ErrorClass, SendBuffer, Settings};
+use mpi_over_am::{BufferOwner, Communicator, Error, ErrorClass, ErrorHandler, Info, SendBuffer, Settings};
 
 #[test]
 fn a_message_is_kept_in_the_nearest_buffer() {
@@ -11,7 +11,7 @@ fn a_message_is_kept_in_the_nearest_buffer() {
         let error = world.bsend(&[1u8; 100], 0, 0).expect_err("there is no buffer");
         assert!(matches!(error, Error::NoBuffer { len: 100, .. }), "{error}");
         assert_eq!(error.class(), ErrorClass::Buffer);
-        let fits = |len: usize| match world.bsend(&vec![1u8; len], 0, 0) {
+        let fits_in = |world: &Communicator<_>, len: usize| match world.bsend(&vec![1u8; len], 0, 0) {
             Ok(()) => world.recv(&mut vec![0u8; len], 0, 0).map(|_| true).expect("it was sent"),
             Err(error) => {
                 assert!(matches!(error, Error::BufferExhausted { .. }), "{error}");
@@ -19,9 +19,16 @@ fn a_message_is_kept_in_the_nearest_buffer() {
                 false
             }
         };
+        let fits = |len| fits_in(world, len);
         environment.attach_buffer(vec![0; 1000]).expect("the first");
         assert!(fits(500) && !fits(1001));
-        world.use_buffer_of_session(3).expect("it is a number");
+        let making = environment.session(&Info::new(), ErrorHandler::Return);
+        let group = world.group().of_session(3);
+        let made = making.create_from_group(&group, "of a session", &Info::new(), ErrorHandler::Return);
+        let made = made.expect("all are here").expect("this task is in it");
+        // What is made of it belongs to the session, too.
+        let world = &made.dup().expect("all are here");
+        let fits = |len| fits_in(world, len);
         assert!(fits(500));
         environment.attach_buffer_for(session, vec![0; 2000].into()).expect("the first");
         assert!(fits(1500) && !fits(2001));
