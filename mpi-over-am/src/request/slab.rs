@@ -226,6 +226,7 @@ impl Requests {
 
     #[cold]
     #[inline(never)]
+    #[expect(clippy::cast_possible_truncation, reason = "a slot is below SLOTS_MAX")]
     fn new_slot(&mut self) -> u32 {
         let slot = self.records.len();
         assert!(slot < SLOTS_MAX, "requests that the library starts by itself find a slot");
