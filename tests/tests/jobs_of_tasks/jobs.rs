@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use am_core::AmOptions;
 use am_core::error::Error as CoreError;
+use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
 use am_tests::harness::{Outcome, job};
 use am_via::Task;
@@ -136,10 +138,16 @@ fn others_are_told(test: &'static str, wait: fn(&Environment) -> Result<(), Erro
     for (how, cause, words) in DEATHS {
         let body = || {
             let mpi = Environment::init().expect("the launcher made a job");
-            mpi.world().barrier().expect("all are alive");
-            if mpi.world().rank() == 1 {
+            let world = mpi.world();
+            world.barrier().expect("all are alive");
+            // The others must be through: the death of a task ends the barrier in which they may still be.
+            if world.rank() == 1 {
+                for other in [0, 2] {
+                    world.recv(&mut [0_u8], other, 7).expect("it is alive");
+                }
                 die(how);
             }
+            world.send(&[0_u8], 1, 7).expect("it is alive");
             match wait(&mpi) {
                 Err(Error::Core(error)) => is_failure_of_task_1(&error),
                 other => panic!("waited for the dead: {other:?}"),
@@ -183,10 +191,16 @@ fn a_counter_that_nobody_raises_any_more_ends_its_wait() {
             let task = Task::join().expect("the launcher made a job");
             let mut context = task.context().expect("the job has memory");
             let counter = context.counter().expect("the first counter");
+            let through = context.counter().expect("the second counter");
+            let tell = context.register_handler(move |_| Answer::consumed(Completion::Bump(through)));
+            let tell = tell.expect("the first handler");
             context.gfence().expect("all are alive");
+            // The others must be through: the death of a task ends the fence in which they may still be.
             if task.number() == 1 {
+                context.wait_counter(through, 2).expect("they are alive");
                 die(how);
             }
+            context.amsend(TaskId(1), tell, &[], &[], AmOptions::default()).expect("it is alive");
             is_failure_of_task_1(&context.wait_counter(counter, 1).expect_err("nobody raises it"));
         };
         job(test).tasks(3).run_and_judge(body, |outcome| judge_death(outcome, cause, words));
