@@ -124,7 +124,7 @@
 //! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Place`]), bury ([`Answer::discard`]), scatter ([`Answer::scatter`], [`Sink`]); in place of a dropped packet that comes again, [`Answer::later`] |
 //! | `LAPI_NORMAL`, `LAPI_LOCAL_STATE`, `LAPI_SEND_REPLY` | [`Completion::Thread`], [`Completion::Call`] and the predefined ones, [`Completion::Reply`], which goes to the source |
 //! | `Rmw`, `Rmw64` | [`Context::rmw`] with [`AtomicOp`] and [`Width`]; [`rmw_nonblocking`](Context::rmw_nonblocking), [`rmw_nonfetching`](Context::rmw_nonfetching) |
-//! | `Xfer` | a call for each transfer. For the send completion handler: an owned operation hands its buffer back with how it ended ([`Context::try_owned`], [`Context::owned_result`], or a future of [`Session`]). For DGSPs: [`Sink`] and [`Gatherer`] |
+//! | `Xfer` | a call for each transfer. For the send completion handler: an owned operation hands its buffer back with how it ended ([`Context::try_owned`], or a future of [`Session`]). For DGSPs: [`Sink`] and [`Gatherer`] |
 //! | `Setcntr`, `Getcntr` | [`Context::set_counter`], [`Context::counter_value`] |
 //! | `Waitcntr` | [`Context::wait_counter`]; [`wait_counter_for`](Context::wait_counter_for) with a limit |
 //! | `Nopoll_wait` | [`SharedContext::wait_counter_without_polling`] |

@@ -162,7 +162,7 @@ fn look<F: Fabric, H: HandlerSet>(context: &mut Context<F, H>, waits: Waits) -> 
             Some(Err(error)) => Ok(failed(error)),
             None => Err(Waits::Call(call)),
         },
-        Waits::Transfer(handle) => match context.owned_result(handle) {
+        Waits::Transfer(handle) => match context.try_owned(handle) {
             Ok(Ok((buffer, result))) => Ok(Ended { result, value: 0, buffer: Some(buffer) }),
             Ok(Err(handle)) => Err(Waits::Transfer(handle)),
             Err(error) => Ok(failed(error)),

@@ -139,23 +139,4 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             (_, None) => Err(Error::UnknownHandle { handle: handle.0 }),
         }
     }
-
-    /// As [`wait_owned`](Self::wait_owned) for an operation that is done, or its handle again. Makes no progress.
-    ///
-    /// # Errors
-    /// A handle of another context.
-    pub fn owned_result(
-        &mut self,
-        handle: OwnedHandle,
-    ) -> Result<Result<(JobBuffer, Result<()>), OwnedHandle>> {
-        if let Some(ended) = self.engine.ops.take_ended(handle.0) {
-            let unknown = Error::UnknownHandle { handle: handle.0 };
-            let buffer = ended.kept.ok_or(unknown)?;
-            return Ok(Ok((buffer, ended.result.map(|_| ()).map_err(|error| *error))));
-        }
-        match self.engine.ops.get(handle.0) {
-            Some(_) => Ok(Err(handle)),
-            None => Err(Error::UnknownHandle { handle: handle.0 }),
-        }
-    }
 }

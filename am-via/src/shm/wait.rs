@@ -13,7 +13,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::shm::atomics::{AtomicU32, Ordering, fence, spin_loop};
-use crate::shm::os::{futex, membarrier, sched};
+use crate::shm::os::{futex, membarrier};
 use crate::shm::segment::SharedAtomics;
 
 /// The line a task sleeps on. In shared memory, zeroed at first.
@@ -167,53 +167,6 @@ pub struct WaitPolicy {
     pub yield_polls_max: u32,
 }
 
-/// The next thing to do for a waiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitStep {
-    /// Poll again; the pause or the yield is done.
-    Poll,
-    /// Sleep on the doorbell now.
-    Sleep,
-}
-
-/// One wait in progress.
-#[derive(Debug)]
-pub struct Waiter {
-    policy: WaitPolicy,
-    polls: u32,
-}
-
-impl Waiter {
-    /// A wait that begins now.
-    #[inline]
-    #[must_use]
-    pub fn new(policy: WaitPolicy) -> Self {
-        Self { policy, polls: 0 }
-    }
-
-    /// After a poll that found nothing.
-    #[inline]
-    pub fn step(&mut self) -> WaitStep {
-        self.polls += 1;
-        if self.polls <= self.policy.spin_polls_max {
-            spin_loop();
-            return WaitStep::Poll;
-        }
-        self.late_step()
-    }
-
-    #[cold]
-    fn late_step(&mut self) -> WaitStep {
-        if self.polls - self.policy.spin_polls_max <= self.policy.yield_polls_max {
-            sched::yield_now();
-            WaitStep::Poll
-        } else {
-            self.polls = self.policy.spin_polls_max;
-            WaitStep::Sleep
-        }
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Arc;
@@ -361,7 +314,7 @@ mod tests {
                 spins += 1;
                 // The other thread may need this very processor.
                 if spins.is_multiple_of(4096) {
-                    sched::yield_now();
+                    thread::yield_now();
                 }
             }
         }

@@ -19,19 +19,3 @@ pub fn allowed_cpus() -> Vec<usize> {
     // SAFETY: CPU_ISSET reads inside `set` for indices below CPU_SETSIZE, which bounds the range.
     (0..bits).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
-
-/// Binds this thread to one processor; whether the system did it.
-#[must_use]
-pub fn bind_to(cpu: usize) -> bool {
-    if cpu >= usize::try_from(libc::CPU_SETSIZE).unwrap_or(0) {
-        return false;
-    }
-    // SAFETY: cpu_set_t is plain bits, for which all zeroes is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `cpu` is below CPU_SETSIZE (checked above), so CPU_SET writes inside `set`; sched_setaffinity reads `set`,
-    // a live local of the given size.
-    unsafe {
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
-    }
-}
