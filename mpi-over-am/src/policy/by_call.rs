@@ -5,6 +5,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::fmt::Debug;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,8 +29,9 @@ static IS_LOCKING: AtomicBool = AtomicBool::new(false);
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
 thread_local! {
-    /// This thread's turn, and how many of its calls are in it: a callback of the program may make calls.
-    static MINE: RefCell<(Option<Turn<'static, ()>>, u32)> = const { RefCell::new((None, 0)) };
+    /// This thread's turn, and how many of its calls are in it: a callback of the program may make calls. Without a destructor, which
+    /// each access would have to look after: the end of the outermost call ends the turn.
+    static MINE: RefCell<(Option<ManuallyDrop<Turn<'static, ()>>>, u32)> = const { RefCell::new((None, 0)) };
 }
 
 /// A call of the layer above: the right to reach what one thread at a time may reach. It ends when this is dropped.
@@ -65,7 +67,7 @@ impl Drop for Call {
 fn begin() {
     MINE.with_borrow_mut(|(turn, depth)| {
         if *depth == 0 {
-            *turn = Some(LOCK.enter(ring));
+            *turn = Some(ManuallyDrop::new(LOCK.enter(ring)));
         }
         *depth += 1;
     });
@@ -76,7 +78,7 @@ fn end() {
     MINE.with_borrow_mut(|(turn, depth)| {
         *depth -= 1;
         if *depth == 0 {
-            *turn = None;
+            drop(turn.take().map(ManuallyDrop::into_inner));
         }
     });
 }
@@ -154,10 +156,10 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
         held.0 = None;
         let turn = MINE.with_borrow_mut(|(turn, depth)| if *depth == 1 { turn.take() } else { None });
-        if turn.is_some() {
-            drop(turn);
+        if let Some(turn) = turn {
+            drop(ManuallyDrop::into_inner(turn));
             LOCK.give_way();
-            let turn = LOCK.enter(ring);
+            let turn = ManuallyDrop::new(LOCK.enter(ring));
             MINE.with_borrow_mut(|mine| mine.0 = Some(turn));
         }
         // Other calls have ended what they had borrowed when they give the lock up.
