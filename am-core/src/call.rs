@@ -97,6 +97,8 @@ pub(crate) struct BegunCall {
     results: Arc<Mutex<Results>>,
     number: Number,
     target: Endpoint,
+    /// How often everything with the target had been purged when the call began.
+    purges: u32,
     /// The message with the arguments, until they have left.
     sending: Option<OwnedHandle>,
 }
@@ -127,7 +129,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// [`Local::with`].
     ///
     /// # Errors
-    /// As for [`function`](Self::function).
+    /// Those of [`function`](Self::function).
     pub fn function_on<S, A, R>(
         &mut self,
         state: &Local<S>,
@@ -175,7 +177,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// Begins a call, and does not wait for its result.
     ///
     /// # Errors
-    /// As for [`call`](Self::call), as far as they are known.
+    /// Those of [`call`](Self::call) that are known before the message leaves.
     pub fn begin_call<A: Serialize, R>(
         &mut self,
         target: impl Target,
@@ -183,9 +185,10 @@ impl<F: Fabric> Context<F, HandlerTable> {
         args: A,
     ) -> Result<Call<R>> {
         let target = target.seen_from(self.endpoint().context);
-        let results = self.results()?;
+        let results = self.results(function.handler)?;
         let number = lock(&results).insert(target)?;
-        let mut begun = BegunCall { results, number, target, sending: None };
+        let mut begun =
+            BegunCall { results, number, target, purges: self.engine.purges.count(target).0, sending: None };
         let args = JobBuffer::from(postcard::to_allocvec(&args).map_err(|error| unwritable(&error))?);
         let options = AmOptions { answerable: true, ..AmOptions::default() };
         let sending = self.amsend_owned(target, function.handler, &number.to_bytes(), args, options);
@@ -196,7 +199,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// The result of a call, or the call again. Makes no progress.
     ///
     /// # Errors
-    /// As for [`call`](Self::call).
+    /// Those of [`call`](Self::call).
     pub fn call_result<R: DeserializeOwned>(&mut self, mut call: Call<R>) -> Result<Result<R, Call<R>>> {
         match call.begun.look(self) {
             None => Ok(Err(call)),
@@ -208,7 +211,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
     /// [`gfence`](Self::gfence) wait for it.
     ///
     /// # Errors
-    /// As for [`amsend`](Self::amsend); arguments that can't be written.
+    /// Those of [`amsend`](Self::amsend); arguments that can't be written.
     pub fn cast<A: Serialize, R>(
         &mut self,
         target: impl Target,
@@ -225,8 +228,8 @@ impl<F: Fabric> Context<F, HandlerTable> {
     }
 
     /// The table of calls under way, once there is a function.
-    fn results(&self) -> Result<Arc<Mutex<Results>>> {
-        let none = Error::UnregisteredHandler { handler: 0, registered: self.handlers_count() };
+    fn results(&self, handler: HandlerId) -> Result<Arc<Mutex<Results>>> {
+        let none = Error::UnregisteredHandler { handler: handler.0, registered: self.handlers_count() };
         self.handlers.calls.as_ref().map(|(_, results)| Arc::clone(results)).ok_or(none)
     }
 
@@ -261,8 +264,17 @@ impl BegunCall {
             Some((Status::Done, bytes)) => Some(Ok(bytes)),
             Some((Status::Panicked, _)) => Some(Err(refused(Refusal::HandlerPanicked))),
             Some((Status::Unreadable, _)) => Some(Err(refused(Refusal::Malformed))),
-            None => context.engine.gone(self.target).map(Err),
+            None => self.lost(context).map(Err),
         }
+    }
+
+    /// Why no result will come, if none will.
+    fn lost<F: Fabric, H: crate::handler::HandlerSet>(&self, context: &Context<F, H>) -> Option<Error> {
+        let purged = match context.engine.purges.count(self.target) {
+            (count, Some(by)) if count != self.purges => Some(Error::Purged { task: self.target.task, by }),
+            _ => None,
+        };
+        purged.or_else(|| context.engine.gone(self.target))
     }
 }
 
@@ -285,7 +297,7 @@ where
     )
 }
 
-/// The end of a function that nobody waits for. Arguments that it could not read end as a panic of the handler would.
+/// Ends a cast, which has no caller to tell. Arguments that this task cannot read are reported as the panic of a handler is.
 fn without_caller(ended: Result<Option<Vec<u8>>, Status>) {
     if ended.is_err() {
         let why = "the arguments are of another type here: register the same functions in the same order in every task";
@@ -319,7 +331,7 @@ where
     )
 }
 
-/// Runs a function for a caller, who learns of a panic.
+/// Runs a function and catches its panic: the caller gets it as an error.
 fn guarded(run: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, Status>, bytes: &[u8]) -> (Status, Vec<u8>) {
     // Unwind safety: the state is behind a lock that hands on what a panic left, as `Local` says.
     match catch_unwind(AssertUnwindSafe(|| run(bytes))) {

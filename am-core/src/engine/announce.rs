@@ -399,7 +399,7 @@ impl Engine {
         })
     }
 
-    /// The origin of an announcement gives it up: it goes if nobody has accepted it, and the handlers let it go.
+    /// The origin of an announcement gives it up. The announcement is dropped if no handler has accepted it and the handler set agrees.
     pub(crate) fn withdraw<F: Fabric, H: HandlerSet>(
         &mut self,
         origin: Peer,

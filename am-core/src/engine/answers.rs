@@ -115,7 +115,7 @@ impl Engine {
         };
         Statistics::add(&mut self.statistics.refused_by_peers, 1);
         let error = match Refusal::from_wire(reason, first, second) {
-            // The same error as for an operation that this task checks before it starts.
+            // This task reports the same error where it checks an operation before it starts it.
             Refusal::Misaligned { offset, size } => Error::Misaligned { offset, size },
             why => Error::Refused { target: packet.from.endpoint, why },
         };

@@ -29,6 +29,8 @@ pub(crate) struct Purges {
     silenced: Vec<(Peer, u32)>,
     /// Operations that end when nobody copies by their grant any more, and who has purged them.
     closing: Vec<(u32, TaskId)>,
+    /// How often everything with an endpoint was purged, and who did so last.
+    done: Vec<(Endpoint, u32, TaskId)>,
 }
 
 impl Purges {
@@ -43,6 +45,20 @@ impl Purges {
 
     pub(super) fn refuses(&self, peer: Peer) -> bool {
         self.refused.contains(&peer)
+    }
+
+    /// How often everything with `endpoint` was purged, and who did so last. A caller that waits for an answer compares it with that of the
+    /// time when it asked.
+    pub(crate) fn count(&self, endpoint: Endpoint) -> (u32, Option<TaskId>) {
+        let found = self.done.iter().find(|(purged, ..)| *purged == endpoint);
+        found.map_or((0, None), |&(_, count, by)| (count, Some(by)))
+    }
+
+    fn count_one(&mut self, endpoint: Endpoint, by: TaskId) {
+        match self.done.iter_mut().find(|(purged, ..)| *purged == endpoint) {
+            Some((_, count, last)) => (*count, *last) = (count.wrapping_add(1), by),
+            None => self.done.push((endpoint, 1, by)),
+        }
     }
 
     /// Nothing will come from a dead task.
@@ -134,6 +150,7 @@ impl Engine {
         fabric: &mut F,
         handlers: &mut H,
     ) -> Result<()> {
+        self.purges.count_one(peer.endpoint, by);
         let purged = || Error::Purged { task: peer.endpoint.task, by };
         self.counters.note_purged(peer.endpoint.task);
         self.pending.drop_for_purge(peer);

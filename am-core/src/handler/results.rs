@@ -62,8 +62,6 @@ enum Slot {
     Free,
     /// No result has come.
     Waiting(Endpoint),
-    /// Its caller has dropped it: the result is dropped, too.
-    Dropped(Endpoint),
     Ended(Status, Vec<u8>),
 }
 
@@ -106,11 +104,10 @@ impl Results {
 
     /// Takes a result that `from` has sent. The number is a claim: only the target of a call may end it, and once.
     pub(crate) fn fill(&mut self, number: Number, from: Endpoint, status: Status, result: Vec<u8>) {
-        let Some(slot) = self.slot(number) else { return };
-        match *slot {
-            Slot::Waiting(target) if target == from => *slot = Slot::Ended(status, result),
-            Slot::Dropped(target) if target == from => self.free(number),
-            _ => {}
+        if let Some(slot) = self.slot(number)
+            && matches!(slot, Slot::Waiting(target) if *target == from)
+        {
+            *slot = Slot::Ended(status, result);
         }
     }
 
@@ -128,13 +125,11 @@ impl Results {
         }
     }
 
-    /// Nobody waits for the call any more.
+    /// Nobody waits for the call any more, if it has not ended. Its slot may be used again at once: a result that still comes has the old
+    /// generation, and is dropped.
     pub(crate) fn forget(&mut self, number: Number) {
-        let Some(slot) = self.slot(number) else { return };
-        match *slot {
-            Slot::Waiting(target) => *slot = Slot::Dropped(target),
-            Slot::Ended(..) => self.free(number),
-            _ => {}
+        if self.slot(number).is_some_and(|slot| !matches!(slot, Slot::Free)) {
+            self.free(number);
         }
     }
 

@@ -124,3 +124,16 @@ fn a_call_ends_with_the_death_of_its_target() {
     let refused = nodes[0].call(TaskId(1), answer, ()).expect_err("it is dead");
     assert!(matches!(refused, Error::PeerFailed { task: TaskId(1), .. }), "{refused}");
 }
+
+#[test]
+fn a_call_ends_with_the_purge_of_its_target_also_after_it_was_resumed() {
+    let (_, endpoints) = network(Config::new(2));
+    let mut nodes: Vec<_> = endpoints.into_iter().map(am_core::Context::new).collect();
+    let answer =
+        nodes.iter_mut().map(|node| node.function(|()| 42).expect("a function")).last().expect("a node");
+    let call = nodes[0].begin_call(TaskId(1), answer, ()).expect("the target lives");
+    nodes[0].purge_totask(TaskId(1)).expect("the target lives");
+    nodes[0].resume_totask(TaskId(1)).expect("it was purged");
+    let ended = nodes[0].call_result(call).expect_err("its message was given up");
+    assert!(matches!(ended, Error::Purged { task: TaskId(1), by: TaskId(0) }), "{ended}");
+}
