@@ -51,7 +51,7 @@ pub mod attribute;
 mod budget;
 #[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
 mod buffer;
-mod collective;
+pub mod collective;
 mod communicator;
 mod completion;
 mod context_id;
