@@ -313,6 +313,14 @@ pub trait HandlerSet {
     /// Runs header handler `id`; `None` if there is no such handler.
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
 
+    /// Consumes a message whose data are all `here`, before [`header`](Self::header) is asked: places the data, and does what follows
+    /// (LAPI's header handlers do so by `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run no
+    /// code of the program.
+    #[inline(always)]
+    fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
+        false
+    }
+
     /// A request that [`Completion::MarkRequest`] named is complete.
     fn complete_request(&mut self, request: u64, delivered: Delivered);
 

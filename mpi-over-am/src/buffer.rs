@@ -133,9 +133,14 @@ pub(crate) fn lend_elements_mut_to_scope<'scope, T: AnyBitPattern, F: Fabric, L:
 
 /// Lends bytes to a send that has ended when `send` returns or unwinds: `send` keeps the promise.
 pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) -> R {
+    lend_raw(bytes, |raw| send(SendData::from_bytes(raw)))
+}
+
+/// As [`lend_to_send`], as they are.
+#[inline(always)]
+pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
     // SAFETY: the bytes are borrowed until this function returns or unwinds, and `send` ends the operation before.
-    let raw = unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) };
-    send(SendData::from_bytes(raw))
+    send(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
 }
 
 /// Lends a slice to a send of a scope. The scope keeps the promise: its end comes before the end of `'scope`, and waits for

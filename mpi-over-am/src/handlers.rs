@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
+use am_core::buffer::Arrived;
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply, Ticket};
 use am_core::task::Endpoint;
 
@@ -104,30 +105,33 @@ impl MpiHandlers {
         self.attention = true;
     }
 
-    #[inline(always)]
+    /// An eager message whose completion is not in context, or whose envelope is wrong: [`consume`](Self::consume) takes all others.
     fn eager(&mut self, message: &Message<'_>) -> Answer {
-        let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
+        let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
         self.completions.eager_arrived(message.source.task);
         match self.requests.take_match(&envelope) {
             Some(posted) => {
                 self.budget.received(message.source.task.0, footprint_of(message.len));
                 self.matched(posted, message, true)
             }
-            None => self.eager_early(message, envelope),
+            // An eager message comes whole: the eager limit is below what a packet holds.
+            None => match message.here {
+                Some(here) if self.keep_early(message.source.task.0, envelope, here) => Answer::discard(),
+                _ => self.malformed(message),
+            },
         }
     }
 
+    /// Keeps an eager message until its receive is there; whether it is as short as eager messages are.
     #[inline(never)]
-    fn eager_early(&mut self, message: &Message<'_>, envelope: Envelope) -> Answer {
-        // An eager message comes whole: the eager limit is below what a packet holds.
-        let kept = message.here.and_then(|here| self.buffers.keep(message.source.task.0, here));
-        let Some(kept) = kept else { return self.malformed(message) };
+    fn keep_early(&mut self, task: u32, envelope: Envelope, here: Arrived<'_>) -> bool {
+        let Some(kept) = self.buffers.keep(task, here) else { return false };
         self.early_of(envelope.context_id()).push(envelope, kept);
-        Answer::discard()
+        true
     }
 
     fn request_to_send(&mut self, message: &Message<'_>) -> Answer {
-        let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
+        let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
         if let Some(posted) = self.requests.take_match(&envelope) {
             return self.matched(posted, message, false);
         }
@@ -137,7 +141,7 @@ impl MpiHandlers {
     }
 
     fn ready(&mut self, message: &Message<'_>) -> Answer {
-        let Some(envelope) = self.envelope(message) else { return self.malformed(message) };
+        let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
         if let Some(posted) = self.requests.take_match(&envelope) {
             return self.matched(posted, message, false);
         }
@@ -180,7 +184,6 @@ impl MpiHandlers {
         Answer::discard()
     }
 
-    #[inline(always)]
     fn matched(
         &mut self,
         (request, room): (RequestId, Room),
@@ -198,8 +201,8 @@ impl MpiHandlers {
 
     /// The envelope that a message claims. A source that cannot exist is none: programs use it as an index.
     #[inline(always)]
-    fn envelope(&self, message: &Message<'_>) -> Option<Envelope> {
-        let (envelope, _) = envelope::parse(message.uhdr)?;
+    fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
+        let (envelope, _) = envelope::parse(uhdr)?;
         (envelope.source() < self.num_tasks).then_some(envelope)
     }
 
@@ -215,12 +218,32 @@ impl MpiHandlers {
 impl HandlerSet for MpiHandlers {
     const RUNS_USER_CODE: bool = false;
 
-    #[inline(always)]
+    #[inline(never)]
     fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer> {
-        match id {
-            EAGER => Some(self.eager(message)),
-            _ => self.header_unusual(id, message),
+        Some(match id {
+            EAGER => self.eager(message),
+            REQUEST_TO_SEND => self.request_to_send(message),
+            READY => self.ready(message),
+            NOT_READY => self.not_ready(message),
+            ASK_REPORT => self.ask_report(message),
+            REPORT => self.report(message),
+            NOTE => self.note(message),
+            _ => return None,
+        })
+    }
+
+    /// An eager message that meets its receive is in its place, and the receive over, when this returns: no answer is made of it.
+    #[inline(always)]
+    fn consume(&mut self, id: HandlerId, source: Endpoint, uhdr: &[u8], here: Arrived<'_>) -> bool {
+        if id != EAGER || !self.completions.are_in_context() {
+            return false;
         }
+        let Some(envelope) = self.envelope(uhdr) else { return false };
+        if !self.requests.deliver(&envelope, here) {
+            return self.keep_early(source.task.0, envelope, here);
+        }
+        self.budget.received(source.task.0, footprint(here.len()));
+        true
     }
 
     #[inline(always)]
@@ -241,21 +264,6 @@ impl HandlerSet for MpiHandlers {
 
     fn count(&self) -> usize {
         COUNT
-    }
-}
-
-impl MpiHandlers {
-    #[inline(never)]
-    fn header_unusual(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer> {
-        Some(match id {
-            REQUEST_TO_SEND => self.request_to_send(message),
-            READY => self.ready(message),
-            NOT_READY => self.not_ready(message),
-            ASK_REPORT => self.ask_report(message),
-            REPORT => self.report(message),
-            NOTE => self.note(message),
-            _ => return None,
-        })
     }
 }
 

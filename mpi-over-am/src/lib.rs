@@ -47,11 +47,13 @@
 //! - An [`Environment`] belongs to one thread, and takes no lock; one of [`Environment::init_threads`] serves any number of them
 //!   ([`LockPolicy`]).
 
+#![deny(unsafe_code)]
+
 pub mod attribute;
 mod budget;
 #[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
 mod buffer;
-pub mod collective;
+mod collective;
 mod communicator;
 mod completion;
 mod context_id;
@@ -89,6 +91,7 @@ pub mod topology;
 mod turn;
 pub mod window;
 
+pub use am_core::buffer::{RawBuffer, RawBytes};
 pub use buffer::{Equivalence, FieldList, FieldListMut, LentMemory, RecvData, SendData, WindowMemory};
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};

@@ -343,6 +343,14 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
     }
 }
 
+/// Whether the blocking receive is over.
+#[inline(always)]
+pub(crate) fn is_receive_over<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> bool {
+    let handlers = context.handlers();
+    handlers.requests.is_blocking_over()
+        || handlers.has_chores && is_over_by_now(context, RequestId::BLOCKING_RECEIVE)
+}
+
 #[cold]
 #[inline(never)]
 fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::policy::{LockPolicy, StateCell};
 use crate::request::RequestId;
-use crate::state::{State, is_over};
+use crate::state::{State, is_over, is_receive_over};
 
 /// A call's right to the state.
 pub(crate) struct Turn<'a, F: Fabric, L: LockPolicy> {
@@ -24,7 +24,11 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     /// [`Error::Nested`]: the calling thread is in another call.
     #[inline(always)]
     pub(crate) fn enter(cell: &'a L::Cell<State<F>>) -> Result<Self> {
-        cell.enter().map(|held| Self { cell, held }).ok_or(Error::Nested)
+        // A match: `ok_or` would make an error for each call, and drop it.
+        match cell.enter() {
+            Some(held) => Ok(Self { cell, held }),
+            None => Err(Error::Nested),
+        }
     }
 
     /// Makes progress until `done` says so, also with schedules. Other threads that want their turn have it meanwhile: what the caller
@@ -76,6 +80,12 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     #[inline(always)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
         self.wait_for(|context| is_over(context, request))
+    }
+
+    /// As [`wait_over`](Self::wait_over), for the request of blocking receives.
+    #[inline(never)]
+    pub(crate) fn wait_receive_over(&mut self) -> Result<()> {
+        self.wait_for(is_receive_over)
     }
 
     /// Makes progress until one of the operations is over: its place in the list, which is not empty.

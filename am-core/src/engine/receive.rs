@@ -146,6 +146,10 @@ impl Engine {
         let Some((head, uhdr, data_at)) = parse_message(packet) else { return self.refuse_message(packet) };
         let here = packet.bytes.skip(data_at);
         let len = here.len() as u64;
+        if handlers.consume(packet::handler_of(packet.label), packet.from.endpoint, uhdr, here) {
+            let (source, class, completion) = (packet.from, packet.class, PlainCompletion::None);
+            return Due::Plain(PlainEnd { source, class, head, completion, len, placed: len });
+        }
         let ticket = self.next_ticket;
         let message = Message { source: packet.from.endpoint, uhdr, len, here: Some(here), ticket };
         let PlainAnswer { place, completion } = match run_header(handlers, packet.label, &message) {

@@ -259,22 +259,69 @@ pub(crate) fn send_data_as<F: Fabric>(
 ///
 /// # Errors
 /// What am-core reports, also where it has told the request so; there is none then.
-#[inline(always)]
 pub(crate) fn send_or_start<F: Fabric>(
     state: &mut State<F>,
     mode: Mode,
     route: &Route,
     data: &SendData,
 ) -> Result<RequestId> {
-    state.check_sends(data.packed_len())?;
-    let request = state.handlers().requests.begin_send();
-    let sent = hand_over(state, mode, route, data, request);
-    let requests = &mut state.handlers().requests;
-    if let Ok(Outcome::Posted | Outcome::Retry) = sent {
-        return requests.goes_on(request, 0, route.envelope.context_id());
+    match data.as_bytes() {
+        Some(bytes) => send_bytes_or_start(state, mode, route, bytes),
+        None => start_by(state, route, data.packed_len(), |state, request| {
+            send_scattered(state, mode, route, Scattered { gather: data.gather(), request })
+        }),
     }
-    requests.sent(request);
-    sent.map(|_| RequestId::ENDED_SEND)
+}
+
+/// As [`send_or_start`], for bytes that the caller keeps for the request.
+///
+/// # Errors
+/// As for [`send_or_start`].
+#[inline(always)]
+pub(crate) fn send_bytes_or_start<F: Fabric>(
+    state: &mut State<F>,
+    mode: Mode,
+    route: &Route,
+    bytes: RawBytes,
+) -> Result<RequestId> {
+    start_by(state, route, bytes.len() as u64, |state, request| {
+        send(state, mode, route, Held { bytes, request })
+    })
+}
+
+#[inline(always)]
+fn start_by<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    len: u64,
+    start: impl FnOnce(&mut State<F>, RequestId) -> Result<Outcome>,
+) -> Result<RequestId> {
+    state.check_sends(len)?;
+    let request = state.handlers().requests.begin_send();
+    let sent = start(state, request);
+    if let Ok(Outcome::Done) = sent {
+        state.handlers().requests.sent(request);
+        return Ok(RequestId::ENDED_SEND);
+    }
+    go_on(state, route, request, sent)
+}
+
+/// A send has not ended in its call, or has failed.
+#[inline(never)]
+fn go_on<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    request: RequestId,
+    sent: Result<Outcome>,
+) -> Result<RequestId> {
+    let requests = &mut state.handlers().requests;
+    match sent {
+        Ok(_) => requests.goes_on(request, 0, route.envelope.context_id()),
+        Err(error) => {
+            requests.sent(request);
+            Err(error)
+        }
+    }
 }
 
 /// Ends the request of a send that has ended in its call, and drops that of one that was not started.
@@ -330,11 +377,14 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     data: &SendData,
 ) -> Result<()> {
     match data.as_bytes() {
-        Some(_) if L::takes_turns() => receive::send_and_wait(state, mode, route, data),
+        Some(bytes) if L::takes_turns() => send_raw_and_wait(state, mode, route, bytes),
         Some(bytes) => {
             buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
         }
-        None => receive::send_and_wait(state, mode, route, data),
+        None => {
+            let request = send_or_start(state, mode, route, data)?;
+            receive::wait_for_send(state, request)
+        }
     }
 }
 
@@ -351,7 +401,19 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     bytes: &[u8],
 ) -> Result<()> {
     if L::takes_turns() {
-        return buffer::lend_to_send(bytes, |data| receive::send_and_wait(state, mode, route, &data));
+        return buffer::lend_raw(bytes, |bytes| send_raw_and_wait(state, mode, route, bytes));
     }
     send(state, mode, route, Borrowed(bytes)).map(|_| ())
+}
+
+/// Sends bytes as a request, and waits for it.
+#[inline(never)]
+fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    mode: Mode,
+    route: &Route,
+    bytes: RawBytes,
+) -> Result<()> {
+    let request = send_bytes_or_start(state, mode, route, bytes)?;
+    receive::wait_for_send(state, request)
 }

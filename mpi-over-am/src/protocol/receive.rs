@@ -11,7 +11,7 @@ use am_core::fabric::Fabric;
 use am_core::handler::Place;
 use am_core::task::TaskId;
 
-use super::{Mode, Route, send_bytes, send_data, send_or_start};
+use super::{Mode, Route, send_bytes, send_data};
 use crate::buffer::{RecvData, SendData, Window};
 use crate::communicator::Space;
 use crate::early_message::{EarlyMessage, deliver, footprint};
@@ -49,7 +49,14 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     receive: Receive,
 ) -> Result<Status> {
-    receive_by(state, receive, Turn::wait_over)
+    if L::takes_turns() {
+        // Several threads may be in a receive that waits.
+        let request = start_receive(state, receive, 0);
+        return wait_here(state, request);
+    }
+    let ending = Ending::start(state, receive);
+    ending.state.wait_receive_over()?;
+    ending.end()
 }
 
 /// As [`receive`], by a wait of the caller's.
@@ -60,18 +67,12 @@ fn receive_by<'a, F: Fabric, L: LockPolicy>(
     wait: impl FnOnce(&mut Turn<'a, F, L>, RequestId) -> Result<()>,
 ) -> Result<Status> {
     if L::takes_turns() {
-        // Several threads may be in a receive that waits.
         let request = start_receive(state, receive, 0);
         return wait_here_by(state, request, wait);
     }
-    const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
-    state.handlers().requests.begin_blocking(REQUEST);
-    let ending = Ending { state, request: REQUEST };
-    start_into(&mut ending.state.context, receive, REQUEST);
-    wait(ending.state, REQUEST)?;
-    let status = ending.state.handlers().requests.take_blocking(REQUEST);
-    std::mem::forget(ending);
-    status
+    let ending = Ending::start(state, receive);
+    wait(ending.state, RequestId::BLOCKING_RECEIVE)?;
+    ending.end()
 }
 
 /// Sends bytes and receives, in whatever order the two messages go.
@@ -91,15 +92,10 @@ pub(crate) fn send_receive<F: Fabric, L: LockPolicy>(
         let request = request.expect("it was started above");
         return wait_here(abandon.state, request);
     }
-    const REQUEST: RequestId = RequestId::BLOCKING_RECEIVE;
-    state.handlers().requests.begin_blocking(REQUEST);
-    let ending = Ending { state, request: REQUEST };
-    start_into(&mut ending.state.context, receive, REQUEST);
+    let ending = Ending::start(state, receive);
     send_bytes(ending.state, Mode::Standard, route, bytes)?;
-    ending.state.wait_over(REQUEST)?;
-    let status = ending.state.handlers().requests.take_blocking(REQUEST);
-    std::mem::forget(ending);
-    status
+    ending.state.wait_receive_over()?;
+    ending.end()
 }
 
 /// As [`receive`], of elements.
@@ -167,17 +163,16 @@ pub(crate) fn send_receive_data_by<'a, F: Fabric, L: LockPolicy>(
     wait_here_by(abandon.state, receiving, wait)
 }
 
-/// Sends elements as a request, and waits for it.
-pub(super) fn send_and_wait<F: Fabric, L: LockPolicy>(
+/// Waits for a send whose memory is lent for this call.
+///
+/// # Errors
+/// As for [`wait_here`].
+#[inline(always)]
+pub(super) fn wait_for_send<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
-    mode: Mode,
-    route: &Route,
-    data: &SendData,
+    request: RequestId,
 ) -> Result<()> {
-    match send_or_start(state, mode, route, data)? {
-        RequestId::ENDED_SEND => Ok(()),
-        request => wait_here(state, request).map(|_| ()),
-    }
+    if request == RequestId::ENDED_SEND { Ok(()) } else { wait_here(state, request).map(|_| ()) }
 }
 
 /// Waits for an operation whose memory is lent for this call: nothing uses it when this returns, or unwinds.
@@ -226,16 +221,33 @@ impl<F: Fabric, S: DerefMut<Target = State<F>>> Drop for Abandon<'_, F, S> {
 /// As [`Abandon`], for the request of blocking receives.
 struct Ending<'a, F: Fabric, S: DerefMut<Target = State<F>>> {
     state: &'a mut S,
-    request: RequestId,
+}
+
+impl<'a, F: Fabric, S: DerefMut<Target = State<F>>> Ending<'a, F, S> {
+    /// Starts the receive.
+    #[inline(always)]
+    fn start(state: &'a mut S, receive: Receive) -> Self {
+        state.handlers().requests.begin_blocking();
+        start_into(&mut state.context, receive, RequestId::BLOCKING_RECEIVE);
+        Self { state }
+    }
+
+    /// The result of the receive, which is over.
+    #[inline(always)]
+    fn end(self) -> Result<Status> {
+        let status = self.state.handlers().requests.take_blocking();
+        std::mem::forget(self);
+        status
+    }
 }
 
 impl<F: Fabric, S: DerefMut<Target = State<F>>> Drop for Ending<'_, F, S> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        end(self.state, self.request);
+        end(self.state, RequestId::BLOCKING_RECEIVE);
         // The caller gets the error that interrupted the operation.
-        let _ = self.state.handlers().requests.take_blocking(self.request);
+        let _ = self.state.handlers().requests.take_blocking();
     }
 }
 
@@ -257,10 +269,17 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
 }
 
 /// Starts a receive into memory that its request holds.
+#[inline(always)]
 pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive, scope: u32) -> RequestId {
-    let request = state.handlers().requests.insert_of(true, scope, receive.pattern.context_id());
-    start_into(&mut state.context, receive, request);
-    request
+    let Receive { pattern, room } = receive;
+    match take_match(state.handlers(), &pattern) {
+        None => state.handlers().requests.insert_posted(pattern, room, scope),
+        Some((envelope, message)) => {
+            let request = state.handlers().requests.insert_of(true, scope, pattern.context_id());
+            take_early(&mut state.context, room, request, envelope, message);
+            request
+        }
+    }
 }
 
 /// Starts a receive of elements that the caller keeps for the request.
@@ -271,13 +290,16 @@ pub(crate) fn start_receive_data<F: Fabric>(
     data: &RecvData,
     scope: u32,
 ) -> RequestId {
+    if let Some(buffer) = data.as_buffer() {
+        return start_receive(state, Receive { pattern, room: Room::Bytes(buffer) }, scope);
+    }
     let request = state.handlers().requests.insert_of(true, scope, pattern.context_id());
     receive_data_as(&mut state.context, pattern, data, request);
     request
 }
 
 /// As [`start_receive_data`], for a request that is there.
-#[inline]
+#[inline(never)]
 pub(crate) fn receive_data_as<F: Fabric>(
     context: &mut Context<F, MpiHandlers>,
     pattern: Pattern,
@@ -332,16 +354,19 @@ pub(crate) fn start_matched<F: Fabric>(
 /// Starts a receive: takes an early arrival, or posts.
 #[inline(always)]
 fn start_into<F: Fabric>(context: &mut Context<F, MpiHandlers>, receive: Receive, request: RequestId) {
-    let handlers = context.handlers_mut();
-    let taken = if Space::is_collective(receive.pattern.context_id()) {
-        take_collective(handlers, &receive.pattern)
-    } else {
-        handlers.early.take_match(&receive.pattern)
-    };
-    match taken {
+    match take_match(context.handlers_mut(), &receive.pattern) {
         Some((envelope, message)) => take_early(context, receive.room, request, envelope, message),
-        None => handlers.requests.post(request, receive.pattern, receive.room),
+        None => context.handlers_mut().requests.post(request, receive.pattern, receive.room),
     }
+}
+
+/// The earliest message that has arrived already and satisfies the pattern.
+#[inline(always)]
+fn take_match(handlers: &mut MpiHandlers, pattern: &Pattern) -> Option<(Envelope, EarlyMessage)> {
+    if Space::is_collective(pattern.context_id()) {
+        return take_collective(handlers, pattern);
+    }
+    handlers.early.take_match(pattern)
 }
 
 /// Apart, so that messages between two tasks choose no queue.

@@ -4,15 +4,18 @@
 //! memory alone until the operation has ended. Data in one piece go as bytes; others go from where they lie into the NIC's
 //! buffers, and from there to where they belong.
 
+use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
 
 use super::id::RequestId;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
+use crate::matching::Pattern;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Mode};
+use crate::protocol::{self, Mode, Receive, Room, Route};
 use crate::rank::{PROC_NULL, Source};
+use crate::state::State;
 use crate::status::Status;
 use crate::tag::{self, Tag};
 
@@ -22,8 +25,35 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As the typed sends.
-    #[inline]
     pub fn isend_data(&self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<RequestId> {
+        match data.as_bytes() {
+            Some(bytes) => self.isend_bytes(mode, bytes, dest, tag),
+            None => self.isend_by(dest, tag, |state, route| match mode {
+                Mode::Buffered => send_buffered(state, route, data),
+                _ => protocol::send_or_start(state, mode, route, data),
+            }),
+        }
+    }
+
+    /// As [`isend_data`](Self::isend_data), for bytes in one piece.
+    ///
+    /// # Errors
+    /// As [`isend_data`](Self::isend_data).
+    #[inline]
+    pub fn isend_bytes(&self, mode: Mode, bytes: RawBytes, dest: u32, tag: i32) -> Result<RequestId> {
+        self.isend_by(dest, tag, |state, route| match mode {
+            Mode::Buffered => send_buffered(state, route, &SendData::from_bytes(bytes)),
+            _ => protocol::send_bytes_or_start(state, mode, route, bytes),
+        })
+    }
+
+    #[inline(always)]
+    fn isend_by(
+        &self,
+        dest: u32,
+        tag: i32,
+        start: impl FnOnce(&mut State<F>, &Route) -> Result<RequestId>,
+    ) -> Result<RequestId> {
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
             Err(error) => {
@@ -31,12 +61,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 return Ok(RequestId::ENDED_SEND);
             }
         };
-        let mut state = self.state()?;
-        if mode != Mode::Buffered {
-            return protocol::send_or_start(&mut state, mode, &route, data);
-        }
-        protocol::send_buffered_data(&mut state, &route, data)?;
-        Ok(RequestId::ENDED_SEND)
+        start(&mut *self.state()?, &route)
     }
 
     /// Starts a receive. One from [`PROC_NULL`] is [`RequestId::RECEIVED_FROM_NOBODY`].
@@ -49,7 +74,34 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<RequestId> {
-        let (source, tag) = (source.into(), tag.into());
+        self.irecv_by(source.into(), tag.into(), |state, pattern| {
+            protocol::start_receive_data(state, pattern, data, 0)
+        })
+    }
+
+    /// As [`irecv_data`](Self::irecv_data), into one piece.
+    ///
+    /// # Errors
+    /// As [`irecv_data`](Self::irecv_data).
+    #[inline]
+    pub fn irecv_bytes(
+        &self,
+        buffer: RawBuffer,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<RequestId> {
+        self.irecv_by(source.into(), tag.into(), |state, pattern| {
+            protocol::start_receive(state, Receive { pattern, room: Room::Bytes(buffer) }, 0)
+        })
+    }
+
+    #[inline(always)]
+    fn irecv_by(
+        &self,
+        source: Source,
+        tag: Tag,
+        start: impl FnOnce(&mut State<F>, Pattern) -> RequestId,
+    ) -> Result<RequestId> {
         let pattern = match self.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
             Err(error) => {
@@ -59,7 +111,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let mut state = self.state()?;
         state.check_receives()?;
-        Ok(protocol::start_receive_data(&mut state, pattern, data, 0))
+        Ok(start(&mut state, pattern))
     }
 
     /// Sends in any mode, and returns when the memory is free again.
@@ -140,6 +192,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             self.sendrecv_data((&out, dest, send_tag), (data, source, recv_tag))
         })
     }
+}
+
+/// A send in buffered mode ends in its call.
+#[cold]
+#[inline(never)]
+fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, data: &SendData) -> Result<RequestId> {
+    protocol::send_buffered_data(state, route, data).map(|()| RequestId::ENDED_SEND)
 }
 
 /// A message to [`PROC_NULL`] goes nowhere (MPI 5.0 section 3.10); to any other rank that does not exist, it is an error.

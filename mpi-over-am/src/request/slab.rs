@@ -1,5 +1,6 @@
 //! The table of requests: a slot and how often it was given out, so that an old number finds nothing.
 
+use am_core::buffer::Arrived;
 use am_core::error::Refusal;
 use am_core::handler::{Delivered, Place};
 
@@ -143,6 +144,15 @@ impl Record {
     fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Done | Phase::Inactive)
     }
+
+    /// The request is gone, and its slot the first of the free ones. The generation moves on, so that the old number finds nothing.
+    #[inline(always)]
+    fn vacate(&mut self, free: &mut u32, id: RequestId) {
+        self.phase = Phase::Free;
+        self.generation = id.generation().wrapping_add(1) & (LIVE_BIT - 1);
+        self.scope = *free;
+        *free = id.slot();
+    }
 }
 
 #[inline(always)]
@@ -171,7 +181,10 @@ const NO_SPARE: u32 = 0;
 
 impl Default for Requests {
     fn default() -> Self {
-        let blocking = Record::reserved(RequestId::BLOCKING_RECEIVE, Phase::Free, Status::EMPTY);
+        let blocking = Record {
+            is_receive: true,
+            ..Record::reserved(RequestId::BLOCKING_RECEIVE, Phase::Free, Status::EMPTY)
+        };
         let unused = Record::free();
         let sent = Record::reserved(RequestId::ENDED_SEND, Phase::Done, Status::EMPTY);
         let received = Record {
@@ -209,6 +222,19 @@ impl Requests {
 
     #[inline(always)]
     fn insert_in(&mut self, is_receive: bool, scope: u32, context: u32) -> RequestId {
+        let slot = self.take_slot();
+        let record = &mut self.records[slot as usize];
+        record.phase = Phase::Moving;
+        record.is_receive = is_receive;
+        record.scope = scope;
+        record.entry.pattern = pattern_of(context, Status::EMPTY);
+        record.entry.number = 0;
+        RequestId::of_slot(slot, record.generation)
+    }
+
+    /// A slot that was free, with the generation of its next request.
+    #[inline(always)]
+    fn take_slot(&mut self) -> u32 {
         let slot = match self.free {
             NO_SLOT => self.new_slot(),
             slot => slot,
@@ -216,12 +242,7 @@ impl Requests {
         let record = &mut self.records[slot as usize];
         self.free = record.scope;
         record.generation |= LIVE_BIT;
-        record.phase = Phase::Moving;
-        record.is_receive = is_receive;
-        record.scope = scope;
-        record.entry.pattern = pattern_of(context, Status::EMPTY);
-        record.entry.number = 0;
-        RequestId::of_slot(slot, record.generation)
+        slot
     }
 
     #[cold]
@@ -233,16 +254,6 @@ impl Requests {
         self.records.push(Record::free());
         self.cold.push(None);
         slot as u32
-    }
-
-    /// The slot of a request that is gone is free. Its generation moves on, so that the old number finds nothing.
-    #[inline(always)]
-    fn vacate(&mut self, id: RequestId) {
-        let record = &mut self.records[id.index()];
-        record.phase = Phase::Free;
-        record.generation = id.generation().wrapping_add(1) & (LIVE_BIT - 1);
-        record.scope = self.free;
-        self.free = id.slot();
     }
 
     /// What few requests have, of this one.
@@ -298,11 +309,19 @@ impl Requests {
 
     /// Makes the request of blocking receives ready for its next use.
     #[inline(always)]
-    pub(crate) fn begin_blocking(&mut self, id: RequestId) {
-        debug_assert!(id == RequestId::BLOCKING_RECEIVE);
-        let record = &mut self.records[id.index()];
-        record.phase = Phase::Moving;
-        record.is_receive = true;
+    pub(crate) fn begin_blocking(&mut self) {
+        self.blocking().phase = Phase::Moving;
+    }
+
+    #[inline(always)]
+    fn blocking(&mut self) -> &mut Record {
+        &mut self.records[RequestId::BLOCKING_RECEIVE.index()]
+    }
+
+    /// Whether the blocking receive is over.
+    #[inline(always)]
+    pub(crate) fn is_blocking_over(&self) -> bool {
+        self.records[RequestId::BLOCKING_RECEIVE.index()].phase == Phase::Done
     }
 
     #[inline(always)]
@@ -341,6 +360,20 @@ impl Requests {
         })
     }
 
+    /// A new request for a receive that waits for its message.
+    #[inline(always)]
+    pub(crate) fn insert_posted(&mut self, pattern: Pattern, room: Room, scope: u32) -> RequestId {
+        let slot = self.take_slot();
+        let record = &mut self.records[slot as usize];
+        record.phase = Phase::Posted;
+        record.is_receive = true;
+        record.scope = scope;
+        record.room = room;
+        let id = RequestId::of_slot(slot, record.generation);
+        self.posted.post(&mut self.records, slot, pattern);
+        id
+    }
+
     /// The receive waits for its message.
     #[inline(always)]
     pub(crate) fn post(&mut self, id: RequestId, pattern: Pattern, room: Room) {
@@ -359,6 +392,33 @@ impl Requests {
         record.phase = Phase::Moving;
         record.entry.pattern = Pattern::of(envelope);
         Some((RequestId::of_slot(slot, record.generation), record.room))
+    }
+
+    /// Gives a message that is here whole to the earliest receive that it satisfies, which is over then; whether there is one.
+    #[inline(always)]
+    pub(crate) fn deliver(&mut self, envelope: &Envelope, here: Arrived<'_>) -> bool {
+        let Some(slot) = self.posted.take_match(&mut self.records, envelope) else { return false };
+        let record = &mut self.records[slot as usize];
+        record.entry.pattern = Pattern::of(envelope);
+        record.entry.number = here.len() as u64;
+        record.phase = Phase::Done;
+        let placed = match record.room {
+            Room::Bytes(buffer) => here.copy_to_buffer(buffer),
+            Room::Layout => 0,
+        };
+        if placed != here.len() || record.unusual & unusual::AT_END != 0 {
+            let id = RequestId::of_slot(slot, record.generation);
+            self.delivered_unusual(id, here, placed);
+        }
+        true
+    }
+
+    /// As [`delivered`](Self::delivered), for a message that is here, and is still to be placed if its receive has a layout.
+    #[cold]
+    #[inline(never)]
+    fn delivered_unusual(&mut self, id: RequestId, here: Arrived<'_>, placed: usize) {
+        let placed = self.layout(id).map_or(placed, |scatter| scatter.place(0, here));
+        self.delivered(id, here.len() as u64, placed as u64);
     }
 
     /// Takes a receive back that waits for its message.
@@ -473,7 +533,7 @@ impl Requests {
             return None;
         }
         let status = record.status();
-        self.vacate(id);
+        record.vacate(&mut self.free, id);
         Some(status)
     }
 
@@ -491,15 +551,18 @@ impl Requests {
     /// # Errors
     /// The operation's own error.
     #[inline(always)]
-    pub(crate) fn take_blocking(&mut self, id: RequestId) -> Result<Status> {
-        let record = &mut self.records[id.index()];
+    pub(crate) fn take_blocking(&mut self) -> Result<Status> {
+        let record = self.blocking();
         record.phase = Phase::Free;
-        if record.unusual == unusual::RESERVED {
-            return Ok(record.status());
-        }
-        record.unusual = unusual::RESERVED;
-        match self.cold[id.index()].as_mut().and_then(|cold| cold.failure.take()) {
-            None => Ok(self.records[id.index()].status()),
+        if record.unusual == unusual::RESERVED { Ok(record.status()) } else { self.take_blocking_unusual() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_blocking_unusual(&mut self) -> Result<Status> {
+        self.blocking().unusual = unusual::RESERVED;
+        match self.cold[RequestId::BLOCKING_RECEIVE.index()].as_mut().and_then(|cold| cold.failure.take()) {
+            None => Ok(self.blocking().status()),
             Some(error) => Err(error),
         }
     }
@@ -700,7 +763,7 @@ impl Requests {
                 record.set_status(Status::EMPTY);
                 self.cold_of(id).recipe = Some(recipe);
             }
-            None => self.vacate(id),
+            None => self.records[id.index()].vacate(&mut self.free, id),
         }
         Some((status, cold))
     }

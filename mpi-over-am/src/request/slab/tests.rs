@@ -20,7 +20,7 @@ fn an_old_number_finds_nothing() {
 #[test]
 fn the_blocking_slot_is_never_given_out_nor_waited_for_by_number() {
     let mut requests = Requests::default();
-    requests.begin_blocking(RequestId::BLOCKING_RECEIVE);
+    requests.begin_blocking();
     assert!(requests.check(RequestId::BLOCKING_RECEIVE).is_err());
     assert!(requests.insert(true, 0).slot() >= RequestId::RESERVED);
 }
