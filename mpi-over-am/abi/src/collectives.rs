@@ -199,7 +199,7 @@ macro_rules! collectives {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
-                Ok(collective.run(&object.communicator)?)
+                Ok(object.communicator.collective_data(&collective)?)
             })
         }
 
@@ -208,7 +208,7 @@ macro_rules! collectives {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
-                let id = collective.start(&object.communicator)?;
+                let id = object.communicator.icollective_data(&collective)?;
                 unsafe { *request = keep_request(&object.communicator, id) };
                 Ok(())
             })
@@ -224,7 +224,7 @@ macro_rules! collectives {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
-                let id = collective.keep(&object.communicator)?;
+                let id = object.communicator.collective_init_data(&collective)?;
                 unsafe { *request = keep_request(&object.communicator, id) };
                 Ok(())
             })

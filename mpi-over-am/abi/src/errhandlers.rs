@@ -192,7 +192,7 @@ pub(crate) fn raise_through(
     function: &str,
     failure: &Failure,
 ) -> c_int {
-    let Failure { code, what } = failure;
+    let (code, what) = (&failure.code(), failure.what());
     let user = errhandlers().get(handler.0);
     if user.is_some() || handler == MPI_ERRORS_RETURN {
         let said = format!("{function}, called by {}: {what}", of());
@@ -290,7 +290,7 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
 
 /// What the program says when it calls an error handler itself.
 fn called(code: c_int) -> Failure {
-    Failure { code, what: format!("the program has called the error handler with {code}") }
+    Failure::with_code(code, format!("the program has called the error handler with {code}"))
 }
 
 /// Runs a call about the error handler of a communicator, which may be a duplicate that is still being made.

@@ -158,16 +158,25 @@ pub(crate) const MEANINGS: [&str; 63] = [
     "MPI_ERR_ABI: the binary interface does not fit",
 ];
 
-/// What a call found wrong by itself: the class, and what to say.
+/// What a call found wrong by itself: the class, and what to say. One word, so that the outcome of a call is in a register.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: c_int,
-    pub(crate) what: String,
-}
+pub(crate) struct Failure(Box<(c_int, String)>);
 
 impl Failure {
     pub(crate) fn new(class: ErrorClass, what: impl Into<String>) -> Self {
-        Self { code: code_of(class), what: what.into() }
+        Self::with_code(code_of(class), what)
+    }
+
+    pub(crate) fn with_code(code: c_int, what: impl Into<String>) -> Self {
+        Self(Box::new((code, what.into())))
+    }
+
+    pub(crate) fn code(&self) -> c_int {
+        self.0.0
+    }
+
+    pub(crate) fn what(&self) -> &str {
+        &self.0.1
     }
 }
 
@@ -178,13 +187,15 @@ impl From<mpi_over_am::datatype::Error> for Failure {
 }
 
 impl From<Error> for Failure {
+    #[cold]
+    #[inline(never)]
     fn from(error: Error) -> Self {
         // A callback may return a code of its own, which the program wants to see again.
         let own = match error {
             Error::Callback { code, .. } => crate::error_codes::class_of(code).map(|_| code),
             _ => None,
         };
-        Self { code: own.unwrap_or_else(|| code_of(error.class())), what: error.to_string() }
+        Self::with_code(own.unwrap_or_else(|| code_of(error.class())), error.to_string())
     }
 }
 
@@ -304,15 +315,11 @@ pub(crate) fn on_communicator(
         Err(code) => return code,
     };
     // The world is borrowed, not counted: most calls are about it.
-    let kept;
-    let object: &CommunicatorObject = if handle == MPI_COMM_WORLD {
-        &mpi.world
-    } else {
-        kept = mpi.communicator(handle);
-        match &kept {
-            Some(object) => object,
-            None => return finish_alone(&mpi, function, Err(no_communicator(handle))),
-        }
+    let kept = if handle == MPI_COMM_WORLD { None } else { mpi.communicator(handle) };
+    let object: &CommunicatorObject = match &kept {
+        Some(object) => object,
+        None if handle == MPI_COMM_WORLD => &mpi.world,
+        None => return finish_alone(&mpi, function, Err(no_communicator(handle))),
     };
     let outcome = call(&mpi, object);
     finish(object, function, outcome)

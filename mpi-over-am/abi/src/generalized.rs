@@ -64,7 +64,7 @@ fn run(function: &str, call: impl FnOnce() -> c_int) -> Outcome<()> {
     if code == MPI_SUCCESS {
         return Ok(());
     }
-    Err(Failure { code, what: format!("{function} of a generalized request has returned {code}") })
+    Err(Failure::with_code(code, format!("{function} of a generalized request has returned {code}")))
 }
 
 fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized> {

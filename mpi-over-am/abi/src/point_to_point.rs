@@ -5,8 +5,9 @@
 //! (`state`).
 
 use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
 
-use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
+use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RawBuffer, RawBytes, RequestId, Source};
 
 use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL};
 use crate::data::{dest_of, message_to_receive, message_to_send, source_of, tag_of, to_receive, to_send};
@@ -59,6 +60,38 @@ unsafe fn bytes_to_receive<'a>(
     Some(unsafe { std::slice::from_raw_parts_mut(at.cast(), len) })
 }
 
+/// The bytes of a send that are in one piece.
+#[inline(always)]
+unsafe fn raw_to_send(mpi: &Mpi, at: *const c_void, count: i64, datatype: MPI_Datatype) -> Option<RawBytes> {
+    let len = mpi.dense_len(datatype, count)?;
+    NonNull::new(at.cast_mut().cast()).map(|at| unsafe { RawBytes::new(at, len) })
+}
+
+/// As [`raw_to_send`], for a receive.
+#[inline(always)]
+unsafe fn raw_to_receive(
+    mpi: &Mpi,
+    at: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Option<RawBuffer> {
+    let len = mpi.dense_len(datatype, count)?;
+    NonNull::new(at.cast()).map(|at| unsafe { RawBuffer::new(at, len) })
+}
+
+/// A blocking send of elements that are not in one piece.
+#[inline(never)]
+unsafe fn send_elements(
+    mpi: &Mpi,
+    object: &CommunicatorObject,
+    mode: Mode,
+    (at, count, datatype): (*const c_void, i64, MPI_Datatype),
+    (dest, tag): (u32, c_int),
+) -> Outcome<()> {
+    let data = unsafe { to_send(mpi, at, count, datatype) }?;
+    Ok(object.communicator.send_data(mode, &data, dest, tag)?)
+}
+
 macro_rules! sends {
     ($($send:ident $isend:ident $init:ident $mode:ident $short:ident $name:literal $started:literal)*) => { $(
         pub(crate) unsafe fn $send(
@@ -72,14 +105,9 @@ macro_rules! sends {
             on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
                 let dest = dest_of(dest)?;
                 if let Some(bytes) = unsafe { bytes_to_send(mpi, buf, count, datatype) } {
-                    // A length that is known when this is compiled is copied without a loop.
-                    if let Ok(word) = <&[u8; 8]>::try_from(bytes) {
-                        return Ok(object.communicator.$short(word, dest, tag)?);
-                    }
                     return Ok(object.communicator.$short(bytes, dest, tag)?);
                 }
-                let data = unsafe { to_send(mpi, buf, count, datatype) }?;
-                Ok(object.communicator.send_data(Mode::$mode, &data, dest, tag)?)
+                unsafe { send_elements(mpi, object, Mode::$mode, (buf, count, datatype), (dest, tag)) }
             })
         }
 
@@ -93,9 +121,14 @@ macro_rules! sends {
             request: *mut MPI_Request,
         ) -> c_int {
             on_communicator(concat!("MPI_", $started), comm, |mpi, object| {
-                let data = unsafe { message_to_send(mpi, buf, count, datatype) }?;
-                let communicator = &object.communicator;
-                let id = communicator.isend_data(Mode::$mode, &data, dest_of(dest)?, tag)?;
+                let (communicator, dest) = (&object.communicator, dest_of(dest)?);
+                let id = match unsafe { raw_to_send(mpi, buf, count, datatype) } {
+                    Some(bytes) => communicator.isend_bytes(Mode::$mode, bytes, dest, tag)?,
+                    None => {
+                        let data = unsafe { to_send(mpi, buf, count, datatype) }?;
+                        communicator.isend_data(Mode::$mode, &data, dest, tag)?
+                    }
+                };
                 unsafe { give(id, request) }
             })
         }
@@ -136,15 +169,13 @@ pub(crate) unsafe fn mpi_recv_c(
 ) -> c_int {
     on_communicator("MPI_Recv", comm, |mpi, object| {
         let (source, tag) = (source_of(source)?, tag_of(tag));
-        if let Some(bytes) = unsafe { bytes_to_receive(mpi, buf, count, datatype) }
-            && source != Source::Rank(PROC_NULL)
-        {
-            let received = object.communicator.recv(bytes, source, tag)?;
-            unsafe { store(status, &received) };
-            return Ok(());
-        }
-        let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
-        let received = object.communicator.recv_data(&data, source, tag)?;
+        let received = match unsafe { bytes_to_receive(mpi, buf, count, datatype) } {
+            Some(bytes) => object.communicator.recv(bytes, source, tag)?,
+            None => {
+                let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+                object.communicator.recv_data(&data, source, tag)?
+            }
+        };
         unsafe { store(status, &received) };
         Ok(())
     })
@@ -160,8 +191,14 @@ pub(crate) unsafe fn mpi_irecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     on_communicator("MPI_Irecv", comm, |mpi, object| {
-        let data = unsafe { message_to_receive(mpi, buf, count, datatype) }?;
-        let id = object.communicator.irecv_data(&data, source_of(source)?, tag_of(tag))?;
+        let (communicator, source, tag) = (&object.communicator, source_of(source)?, tag_of(tag));
+        let id = match unsafe { raw_to_receive(mpi, buf, count, datatype) } {
+            Some(buffer) => communicator.irecv_bytes(buffer, source, tag)?,
+            None => {
+                let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+                communicator.irecv_data(&data, source, tag)?
+            }
+        };
         unsafe { give(id, request) }
     })
 }

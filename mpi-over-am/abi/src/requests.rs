@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
-use crate::errors::{Failure, Outcome, code_of, elements, place};
+use crate::errors::{Failure, Outcome, elements, place};
 use crate::state::Mpi;
 use crate::statuses::{store, store_cancelled, store_empty};
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
@@ -123,7 +123,7 @@ unsafe fn ended_among_several(
     status: *mut MPI_Status,
 ) -> bool {
     let outcome = unsafe { ended(mpi, request, object, result, status) };
-    let code = outcome.err().map_or(MPI_SUCCESS, |failure| failure.code);
+    let code = outcome.err().map_or(MPI_SUCCESS, |failure| failure.code());
     if !status.is_null() {
         unsafe { (*status).error = code };
     }
@@ -136,10 +136,7 @@ fn outcome_of_several(first_failure: Option<Owner>, of: &mut Owner) -> Outcome<(
         None => Ok(()),
         Some(owner) => {
             *of = owner;
-            Err(Failure {
-                code: code_of(ErrorClass::InStatus),
-                what: "an operation has failed: its status says how".into(),
-            })
+            Err(Failure::new(ErrorClass::InStatus, "an operation has failed: its status says how"))
         }
     }
 }
