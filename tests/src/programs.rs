@@ -85,7 +85,7 @@ pub fn build() {
         // A test among what is built makes cargo choose the same features as for `cargo test --workspace`, which has compiled
         // nearly everything then. No program of the benches is wanted.
         command
-            .args(["build", "--workspace", "--exclude=am-benches", "--lib", "--bins", "--test=may_name"])
+            .args(["build", "--workspace", "--exclude=am-benches", "--lib", "--bins", "--test=workspace"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder().ends_with("release") {
             command.arg("--release");
