@@ -152,7 +152,6 @@
 //! are given and may answer. The protocol, what packets mean, is in `engine`, without any input or output of its own. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] has the traits that the world below implements. [`buffer`] is the
 //! one module with `unsafe` code.
 
-#![deny(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
     reason = "lengths are u64 on the wire and usize in memory, which is the same here (asserted below); numbers narrower than \

@@ -68,8 +68,10 @@ mod provider;
 pub mod settings;
 /// Shared memory and the system calls under it: what is promised here is promised by callers. Public for tests of hostile peers alone.
 #[cfg(feature = "testing")]
+#[expect(unsafe_code, reason = "memory that other tasks write, and the system calls under it")]
 pub mod shm;
 #[cfg(not(feature = "testing"))]
+#[expect(unsafe_code, reason = "memory that other tasks write, and the system calls under it")]
 #[allow(dead_code, unreachable_pub, reason = "public with the feature `testing`")]
 mod shm;
 pub mod start;

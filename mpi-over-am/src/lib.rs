@@ -47,13 +47,11 @@
 //! - An [`Environment`] belongs to one thread, and takes no lock; one of [`Environment::init_threads`] serves any number of them
 //!   ([`LockPolicy`]).
 
-#![deny(unsafe_code)]
-
 pub mod attribute;
 mod budget;
 #[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
 mod buffer;
-mod collective;
+pub mod collective;
 mod communicator;
 mod completion;
 mod context_id;

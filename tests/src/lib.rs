@@ -1,6 +1,5 @@
-//! The multi-process test harness, and the checks of the workspace on itself.
+//! The multi-process test harness.
 
 pub mod harness;
-pub mod law;
 pub mod programs;
 pub mod real;

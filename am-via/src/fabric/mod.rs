@@ -8,6 +8,7 @@
 
 mod bounce_buffers;
 mod kept_grants;
+#[expect(unsafe_code, reason = "turns am-core's buffers into checked ranges, and back")]
 mod memory;
 mod peers;
 mod registration_cache;

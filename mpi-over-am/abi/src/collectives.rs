@@ -199,7 +199,7 @@ macro_rules! collectives {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
-                Ok(object.communicator.collective_data(&collective)?)
+                Ok(collective.run(&object.communicator)?)
             })
         }
 
@@ -208,7 +208,7 @@ macro_rules! collectives {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
-                let id = object.communicator.icollective_data(&collective)?;
+                let id = collective.start(&object.communicator)?;
                 unsafe { *request = keep_request(&object.communicator, id) };
                 Ok(())
             })
@@ -224,7 +224,7 @@ macro_rules! collectives {
                 let $call = Call { mpi, object };
                 #[allow(unused_unsafe, reason = "a barrier has no pointers")]
                 let collective = unsafe { $make };
-                let id = object.communicator.collective_init_data(&collective)?;
+                let id = collective.keep(&object.communicator)?;
                 unsafe { *request = keep_request(&object.communicator, id) };
                 Ok(())
             })

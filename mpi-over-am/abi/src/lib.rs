@@ -8,6 +8,7 @@
 //! handler of the object that the call was about ([`errors`]). A panic does not leave the library: it ends the process, with
 //! what it said.
 
+#![expect(unsafe_code, reason = "called from C")]
 #![allow(
     clippy::missing_safety_doc,
     clippy::undocumented_unsafe_blocks,

@@ -2,9 +2,11 @@
 //!
 //! What a side has to arrange by itself goes among its own tasks; the first ranks of both carry it across.
 
+use super::barrier::{self};
+use super::broadcast::{self};
 use super::call::Collective;
 use super::chunks::Chunks;
-use super::{Plan, barrier, broadcast, gather, nothing, reduce};
+use super::{Plan, gather, nothing, reduce};
 use crate::buffer::{RecvData, SendData};
 use crate::collective::call::Parts;
 use crate::error::{Error, ErrorClass, Result};

@@ -20,7 +20,7 @@ use am_core::fabric::Fabric;
 use am_core::{Context, PutOptions};
 
 use super::disagreement::{By, Own, Watch};
-use super::tags;
+use super::{Series, slices, tags};
 use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -590,7 +590,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             None => vec![[0; TOLD_WORDS]; self.size() as usize],
         };
         let mut told = vec![[0; TOLD_WORDS]; out.len()];
-        self.scope(|s| s.wait(s.tell_of_lanes(&out, &mut told)?))?;
+        self.scope(|s| s.wait(slices::alltoall(&out, &mut told).start_of(Series::Lanes, s)?))?;
         let Some(mut own) = own else { return Ok(None) };
         if told.iter().any(|words| words[ADDRESS_WORDS] == 0) {
             own.close(&mut *self.state()?);

@@ -32,7 +32,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (send, from): (&[T], &[LayoutPart<'_>]),
         (recv, to): (&mut [U], &[LayoutPart<'_>]),
     ) -> Result<()> {
-        self.collective_data(&slices::alltoallw((send, from), (recv, to))?)
+        slices::alltoallw((send, from), (recv, to)).run(self)
     }
 
     /// As [`neighbor_allgather`](Self::neighbor_allgather), with parts of any length and place (`MPI_Neighbor_allgatherv`).
@@ -45,7 +45,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (recv, placement): (&mut [T], Placement<'_>),
         neighbours: &Neighbours,
     ) -> Result<()> {
-        self.collective_data(&slices::neighbor_allgatherv(send, (recv, placement), neighbours)?)
+        slices::neighbor_allgatherv(send, (recv, placement), neighbours).run(self)
     }
 
     /// As [`neighbor_alltoall`](Self::neighbor_alltoall), with parts of any length and place (`MPI_Neighbor_alltoallv`).
@@ -58,7 +58,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (recv, to): (&mut [T], Placement<'_>),
         neighbours: &Neighbours,
     ) -> Result<()> {
-        self.collective_data(&slices::neighbor_alltoallv((send, from), (recv, to), neighbours)?)
+        slices::neighbor_alltoallv((send, from), (recv, to), neighbours).run(self)
     }
 
     /// As [`neighbor_alltoallv`](Self::neighbor_alltoallv), each part with a type of its own (`MPI_Neighbor_alltoallw`).
@@ -71,6 +71,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (recv, to): (&mut [U], &[LayoutPart<'_>]),
         neighbours: &Neighbours,
     ) -> Result<()> {
-        self.collective_data(&slices::neighbor_alltoallw((send, from), (recv, to), neighbours)?)
+        slices::neighbor_alltoallw((send, from), (recv, to), neighbours).run(self)
     }
 }

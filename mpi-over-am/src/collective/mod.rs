@@ -21,15 +21,13 @@ mod inter;
 mod lanes;
 mod layouts;
 mod neighbour;
-mod owned;
-mod persistent;
 mod plan;
+mod prepared;
 mod recorder;
 mod reduce;
 mod reduce_scatter;
 mod scan;
-mod scoped;
-pub(crate) mod slices;
+mod slices;
 mod structs;
 mod tags;
 mod typed;
@@ -54,27 +52,46 @@ pub(crate) use lanes::{Lanes, LanesOf};
 pub use layouts::LayoutPart;
 use mpi_datatype::Predefined;
 use plan::Plan;
+pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Place, Prepared};
 use recorder::{Recorder, Series};
+pub use slices::{
+    allgather, allgather_fields, allgather_in_place, allgatherv, allreduce, allreduce_in_place, alltoall,
+    alltoall_fields, alltoall_in_place, alltoallv, alltoallw, barrier, broadcast, broadcast_fields, exscan,
+    gather, gather_fields, gatherv, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall,
+    neighbor_alltoallv, neighbor_alltoallw, reduce, reduce_in_place, reduce_scatter, reduce_scatter_block,
+    scan, scan_in_place, scatter, scatter_fields, scatterv,
+};
 pub use typed::Placement;
 
-impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// Carries a collective out, and returns when this task's part is done.
+impl Collective {
+    /// Carries it out, and returns when this task's part is done.
     ///
     /// # Errors
     /// Arguments that do not fit; an operation that is not defined for its type; the death of a task.
-    pub fn collective_data(&self, collective: &Collective) -> Result<()> {
-        self.carry_out(collective, collective.op().map(|op| op as &dyn Combine))
+    pub fn run<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<()> {
+        communicator.carry_out(self, self.op().map(|op| op as &dyn Combine))
     }
 
-    /// Starts a collective (`MPI_Ibarrier` and its like). The memory must keep its promise until the request is over. Operators
-    /// of the program run inside other calls then, and can make none.
+    /// Starts it (`MPI_Ibarrier` and its like). The memory must keep its promise until the request is over.
     ///
     /// # Errors
-    /// As for [`collective_data`](Self::collective_data); there is no request then.
-    pub fn icollective_data(&self, collective: &Collective) -> Result<RequestId> {
-        self.start_collective(collective, Series::Started, 0)
+    /// As for [`run`](Self::run); there is no request then.
+    pub fn start<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
+        communicator.start_collective(self, Series::Started, 0)
     }
 
+    /// Keeps it (`MPI_Barrier_init` and its like), to be [started](Communicator::start). Collective itself: all tasks make these calls
+    /// in the same order; they may start them in any order. The memory must keep its promise for every start.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn keep<F: Fabric, L: LockPolicy>(&self, communicator: &Communicator<F, L>) -> Result<RequestId> {
+        let schedule = Arc::new(communicator.record(self, Series::Persistent)?);
+        Ok(communicator.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
+    }
+}
+
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Takes part in an exchange between all tasks as one that has nothing to say, and does not wait for it.
     fn exchange_nothing(&self, bytes_each: u64) -> Result<()> {
         let mut recorder = Recorder::new(self, None, Series::Lanes)?;
@@ -87,16 +104,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let request = start_schedule(&mut state, Arc::new(recorder.into_schedule()), 0);
         state.handlers().requests.detach(request);
         Ok(())
-    }
-
-    /// A persistent collective (`MPI_Barrier_init` and its like), to be [started](Self::start). Collective itself: all tasks
-    /// make these calls in the same order; they may start them in any order. The memory must keep its promise for every start.
-    ///
-    /// # Errors
-    /// As for [`collective_data`](Self::collective_data).
-    pub fn collective_init_data(&self, collective: &Collective) -> Result<RequestId> {
-        let schedule = Arc::new(self.record(collective, Series::Persistent)?);
-        Ok(self.state()?.handlers().requests.insert_persistent(false, Recipe::Schedule(schedule)))
     }
 
     /// Starts a collective in a scope (0: none).

@@ -1,7 +1,31 @@
-//! Collectives of slices, as values: what the typed calls of each kind of communicator hand on, whichever way it is carried out.
+//! Collectives of slices, as values: [`run`](Prepared::run) carries one out and waits, [`start`](Prepared::start) does not wait,
+//! [`keep`](Prepared::keep) keeps it to be started again and again.
 //!
-//! Who makes one borrows its slices until the collective has ended.
+//! ```
+//! use mpi_over_am::{Environment, collective, op};
+//!
+//! # fn main() -> mpi_over_am::Result<()> {
+//! # let environment = Environment::init()?;
+//! let world = environment.world();
+//! let (own, mut sums) = ([1u64, 2], [0; 2]);
+//! // The short form of `collective::allreduce(&own, &mut sums, op::Sum).run(&world)?`.
+//! world.allreduce(&own, &mut sums, op::Sum)?;
+//! world.scope(|s| {
+//!     let reduction = collective::allreduce(&own, &mut sums, op::Sum).start(s)?;
+//!     // What is computed here overlaps the reduction.
+//!     s.wait(reduction)
+//! })?;
+//! let mut kept = collective::allreduce_in_place(vec![1u64, 2], op::Sum).keep(&world)?;
+//! for _ in 0..10 {
+//!     kept.start()?;
+//!     kept.wait()?;
+//! }
+//! # drop(kept);
+//! # environment.finalize()
+//! # }
+//! ```
 
+use super::prepared::{Buffer, Make, NoOperator, Nothing, Prepared, in_buffer, of_slices};
 use super::typed::element_type;
 use super::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 use crate::buffer::{
@@ -9,44 +33,401 @@ use crate::buffer::{
     layout_room_to_keep, layout_to_keep, room_to_keep,
 };
 use crate::error::{Error, Result};
-use crate::op::Op;
-use crate::rank::ROOT;
+use crate::op::{Operation, TypedOperation};
 use bytemuck::{AnyBitPattern, NoUninit};
 
-/// Where a task stands in its communicator.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) rank: u32,
-    pub(crate) size: u32,
-    /// Tasks of the other side, in an inter-communicator.
-    pub(crate) remote: Option<u32>,
+/// [`Communicator::barrier`](crate::Communicator::barrier) as a value (`MPI_Barrier`, `MPI_Ibarrier`, `MPI_Barrier_init`).
+pub fn barrier() -> Prepared<Nothing, NoOperator, impl Make<Nothing>> {
+    in_buffer(Nothing, NoOperator, |_, _, _| Ok(Collective::Barrier))
 }
 
-impl Place {
-    /// Whether this task is the root that its side names.
-    fn is_root(self, root: u32) -> bool {
-        if self.remote.is_some() { root == ROOT } else { self.rank == root }
-    }
+/// [`Communicator::broadcast`](crate::Communicator::broadcast) as a value (`MPI_Bcast`, `MPI_Ibcast`, `MPI_Bcast_init`).
+pub fn broadcast<B: Buffer>(buffer: B, root: u32) -> Prepared<B, NoOperator, impl Make<B>> {
+    in_buffer(buffer, NoOperator, move |buffer: &mut B, _, _| {
+        let buffer = buffer.as_mut_slice();
+        Ok(Collective::Broadcast { data: room(buffer)?, root })
+    })
+}
 
-    /// Ranks that this task exchanges parts with.
-    fn partners(self) -> usize {
-        self.remote.unwrap_or(self.size) as usize
-    }
+/// [`Communicator::gather`](crate::Communicator::gather) as a value (`MPI_Gather`, `MPI_Igather`).
+pub fn gather<'a, T: Datum>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    root: u32,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let recv = match place.is_root(root) {
+            true => Some(Parts::Equal { all: room(recv)?, count: send.len() as u64 }),
+            false => None,
+        };
+        Ok(Collective::Gather { send: Some(elements(send)?), recv, root })
+    })
+}
 
-    /// A slice in as many parts as there are tasks.
-    fn equal_parts<T: Datum>(self, buffer: &mut [T]) -> Result<Parts<RecvData>> {
-        let count = (buffer.len() / self.size as usize) as u64;
-        Ok(Parts::Equal { all: room(buffer)?, count })
-    }
+/// [`Communicator::gatherv`](crate::Communicator::gatherv) as a value (`MPI_Gatherv`, `MPI_Igatherv`).
+pub fn gatherv<'a, T: Datum>(
+    send: &'a [T],
+    (recv, placement): (&'a mut [T], Placement<'a>),
+    root: u32,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let recv = if place.is_root(root) { Some(placed_room("gatherv", recv, placement)?) } else { None };
+        Ok(Collective::Gather { send: Some(elements(send)?), recv, root })
+    })
+}
+
+/// [`Communicator::scatter`](crate::Communicator::scatter) as a value (`MPI_Scatter`, `MPI_Iscatter`).
+pub fn scatter<'a, T: Datum>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    root: u32,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let send = match place.is_root(root) {
+            true => Some(Parts::Equal { all: elements(send)?, count: recv.len() as u64 }),
+            false => None,
+        };
+        Ok(Collective::Scatter { send, recv: Some(room(recv)?), root })
+    })
+}
+
+/// [`Communicator::scatterv`](crate::Communicator::scatterv) as a value (`MPI_Scatterv`, `MPI_Iscatterv`).
+pub fn scatterv<'a, T: Datum>(
+    (send, placement): (&'a [T], Placement<'a>),
+    recv: &'a mut [T],
+    root: u32,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let send =
+            if place.is_root(root) { Some(placed_elements("scatterv", send, placement)?) } else { None };
+        Ok(Collective::Scatter { send, recv: Some(room(recv)?), root })
+    })
+}
+
+/// [`Communicator::allgather`](crate::Communicator::allgather) as a value (`MPI_Allgather`, `MPI_Iallgather`).
+pub fn allgather<'a, T: Datum>(send: &'a [T], recv: &'a mut [T]) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
+        Ok(Collective::Allgather { send: Some(elements(send)?), recv })
+    })
+}
+
+/// [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place) as a value (`MPI_Allgather` with `MPI_IN_PLACE`).
+pub fn allgather_in_place<B: Buffer>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
+    in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
+        let buffer = buffer.as_mut_slice();
+        Ok(Collective::Allgather { send: None, recv: place.equal_parts(buffer)? })
+    })
+}
+
+/// [`Communicator::allgatherv`](crate::Communicator::allgatherv) as a value (`MPI_Allgatherv`, `MPI_Iallgatherv`).
+pub fn allgatherv<'a, T: Datum>(
+    send: &'a [T],
+    (recv, placement): (&'a mut [T], Placement<'a>),
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let recv = placed_room("allgatherv", recv, placement)?;
+        Ok(Collective::Allgather { send: Some(elements(send)?), recv })
+    })
+}
+
+/// [`Communicator::alltoall`](crate::Communicator::alltoall) as a value (`MPI_Alltoall`, `MPI_Ialltoall`).
+pub fn alltoall<'a, T: Datum>(send: &'a [T], recv: &'a mut [T]) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let count = (send.len() / place.partners()) as u64;
+        let send = Some(Parts::Equal { all: elements(send)?, count });
+        Ok(Collective::Alltoall { send, recv: Parts::Equal { all: room(recv)?, count } })
+    })
+}
+
+/// [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place) as a value (`MPI_Alltoall` with `MPI_IN_PLACE`).
+pub fn alltoall_in_place<B: Buffer>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
+    in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
+        let buffer = buffer.as_mut_slice();
+        Ok(Collective::Alltoall { send: None, recv: place.equal_parts(buffer)? })
+    })
+}
+
+/// [`Communicator::alltoallv`](crate::Communicator::alltoallv) as a value (`MPI_Alltoallv`, `MPI_Ialltoallv`).
+pub fn alltoallv<'a, T: Datum>(
+    (send, from): (&'a [T], Placement<'a>),
+    (recv, to): (&'a mut [T], Placement<'a>),
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let send = Some(placed_elements("alltoallv: the send buffer", send, from)?);
+        Ok(Collective::Alltoall { send, recv: placed_room("alltoallv: the receive buffer", recv, to)? })
+    })
+}
+
+/// [`Communicator::alltoallw`](crate::Communicator::alltoallw) as a value (`MPI_Alltoallw`, `MPI_Ialltoallw`).
+pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
+    (send, from): (&'a [T], &'a [LayoutPart<'a>]),
+    (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        Ok(Collective::Alltoall { send: Some(layouts(send, from)?), recv: layout_rooms(recv, to)? })
+    })
+}
+
+/// [`Communicator::reduce`](crate::Communicator::reduce) as a value (`MPI_Reduce`, `MPI_Ireduce`).
+pub fn reduce<'a, T: Datum, O: Operation<T>>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    op: O,
+    root: u32,
+) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
+    of_slices(TypedOperation::new(op), move |place, op| {
+        let recv = if place.is_root(root) { Some(room(recv)?) } else { None };
+        Ok(Collective::Reduce { send: Some(elements(send)?), recv, op, root })
+    })
+}
+
+/// [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place) as a value (`MPI_Reduce` with `MPI_IN_PLACE` at the root).
+pub fn reduce_in_place<B: Buffer, O: Operation<B::Item>>(
+    buffer: B,
+    op: O,
+    root: u32,
+) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
+        let buffer = buffer.as_mut_slice();
+        let (send, recv) = match place.is_root(root) {
+            true => (None, Some(room(buffer)?)),
+            false => (Some(elements(buffer)?), None),
+        };
+        Ok(Collective::Reduce { send, recv, op, root })
+    })
+}
+
+/// [`Communicator::allreduce`](crate::Communicator::allreduce) as a value (`MPI_Allreduce`, `MPI_Iallreduce`).
+pub fn allreduce<'a, T: Datum, O: Operation<T>>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    op: O,
+) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
+    of_slices(TypedOperation::new(op), move |_, op| {
+        Ok(Collective::Allreduce { send: Some(elements(send)?), recv: room(recv)?, op })
+    })
+}
+
+/// [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place) as a value (`MPI_Allreduce` with `MPI_IN_PLACE`).
+pub fn allreduce_in_place<B: Buffer, O: Operation<B::Item>>(
+    buffer: B,
+    op: O,
+) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, _, op| {
+        let buffer = buffer.as_mut_slice();
+        Ok(Collective::Allreduce { send: None, recv: room(buffer)?, op })
+    })
+}
+
+/// [`Communicator::reduce_scatter_block`](crate::Communicator::reduce_scatter_block) as a value (`MPI_Reduce_scatter_block`, `MPI_Ireduce_scatter_block`).
+pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    op: O,
+) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
+    of_slices(TypedOperation::new(op), move |_, op| {
+        let count = recv.len() as u64;
+        Ok(Collective::ReduceScatterBlock { send: Some(elements(send)?), recv: room(recv)?, count, op })
+    })
+}
+
+/// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter) as a value (`MPI_Reduce_scatter`, `MPI_Ireduce_scatter`).
+pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    counts: &'a [usize],
+    op: O,
+) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
+    of_slices(TypedOperation::new(op), move |place, op| {
+        if let Some(&expected) = counts.get(place.rank as usize)
+            && expected != recv.len()
+        {
+            let call = "reduce_scatter: the receive buffer";
+            return Err(Error::Count { call, given: recv.len(), expected });
+        }
+        let counts = counts.iter().map(|&count| count as u64).collect();
+        Ok(Collective::ReduceScatter { send: Some(elements(send)?), recv: room(recv)?, counts, op })
+    })
+}
+
+/// [`Communicator::scan`](crate::Communicator::scan) as a value (`MPI_Scan`, `MPI_Iscan`).
+pub fn scan<'a, T: Datum, O: Operation<T>>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    op: O,
+) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
+    of_slices(TypedOperation::new(op), move |_, op| {
+        Ok(Collective::Scan { send: Some(elements(send)?), recv: room(recv)?, op })
+    })
+}
+
+/// [`Communicator::scan_in_place`](crate::Communicator::scan_in_place) as a value (`MPI_Scan` with `MPI_IN_PLACE`).
+pub fn scan_in_place<B: Buffer, O: Operation<B::Item>>(
+    buffer: B,
+    op: O,
+) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, _, op| {
+        let buffer = buffer.as_mut_slice();
+        Ok(Collective::Scan { send: None, recv: room(buffer)?, op })
+    })
+}
+
+/// [`Communicator::exscan`](crate::Communicator::exscan) as a value (`MPI_Exscan`, `MPI_Iexscan`).
+pub fn exscan<'a, T: Datum, O: Operation<T>>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    op: O,
+) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
+    of_slices(TypedOperation::new(op), move |_, op| {
+        Ok(Collective::ExclusiveScan { send: Some(elements(send)?), recv: room(recv)?, op })
+    })
+}
+
+/// [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather) as a value (`MPI_Neighbor_allgather`, `MPI_Ineighbor_allgather`).
+pub fn neighbor_allgather<'a, T: Datum>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    neighbours: &'a Neighbours,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
+        Ok(Collective::NeighbourAllgather { send: elements(send)?, recv, neighbours: neighbours.clone() })
+    })
+}
+
+/// [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv) as a value (`MPI_Neighbor_allgatherv`, `MPI_Ineighbor_allgatherv`).
+pub fn neighbor_allgatherv<'a, T: Datum>(
+    send: &'a [T],
+    (recv, placement): (&'a mut [T], Placement<'a>),
+    neighbours: &'a Neighbours,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let recv = placed_room("neighbor_allgatherv", recv, placement)?;
+        Ok(Collective::NeighbourAllgather { send: elements(send)?, recv, neighbours: neighbours.clone() })
+    })
+}
+
+/// [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall) as a value (`MPI_Neighbor_alltoall`, `MPI_Ineighbor_alltoall`).
+pub fn neighbor_alltoall<'a, T: Datum>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    neighbours: &'a Neighbours,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let blocks = [(send.len(), neighbours.destinations.len()), (recv.len(), neighbours.sources.len())];
+        let count = blocks.map(|(len, parts)| len.checked_div(parts)).into_iter().flatten().next();
+        let count = count.unwrap_or(0) as u64;
+        let send = Parts::Equal { all: elements(send)?, count };
+        let recv = Parts::Equal { all: room(recv)?, count };
+        Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
+    })
+}
+
+/// [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv) as a value (`MPI_Neighbor_alltoallv`, `MPI_Ineighbor_alltoallv`).
+pub fn neighbor_alltoallv<'a, T: Datum>(
+    (send, from): (&'a [T], Placement<'a>),
+    (recv, to): (&'a mut [T], Placement<'a>),
+    neighbours: &'a Neighbours,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let send = placed_elements("neighbor_alltoallv: the send buffer", send, from)?;
+        let recv = placed_room("neighbor_alltoallv: the receive buffer", recv, to)?;
+        Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
+    })
+}
+
+/// [`Communicator::neighbor_alltoallw`](crate::Communicator::neighbor_alltoallw) as a value (`MPI_Neighbor_alltoallw`, `MPI_Ineighbor_alltoallw`).
+pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
+    (send, from): (&'a [T], &'a [LayoutPart<'a>]),
+    (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
+    neighbours: &'a Neighbours,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| {
+        let (send, recv) = (layouts(send, from)?, layout_rooms(recv, to)?);
+        Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
+    })
+}
+
+/// [`Communicator::broadcast_fields`](crate::Communicator::broadcast_fields) as a value (`MPI_Bcast` of structs).
+pub fn broadcast_fields<T: Equivalence>(
+    values: &mut [T],
+    root: u32,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |_, _| Ok(Collective::Broadcast { data: field_room_to_keep(values)?, root }))
+}
+
+// Each rank's part of fields is listed by itself: where the fields of values lie may differ from value to value, and all tasks must
+// choose the same algorithm.
+
+/// [`Communicator::gather_fields`](crate::Communicator::gather_fields) as a value (`MPI_Gather` of structs).
+pub fn gather_fields<'a, T: Equivalence>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    root: u32,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let recv = match place.is_root(root) {
+            true => {
+                let call = "gather_fields: the receive buffer";
+                Some(field_rooms(call, recv, send.len(), place.partners())?)
+            }
+            false => None,
+        };
+        Ok(Collective::Gather { send: Some(fields_to_keep(send)?), recv, root })
+    })
+}
+
+/// [`Communicator::scatter_fields`](crate::Communicator::scatter_fields) as a value (`MPI_Scatter` of structs).
+pub fn scatter_fields<'a, T: Equivalence>(
+    send: &'a [T],
+    recv: &'a mut [T],
+    root: u32,
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let send = match place.is_root(root) {
+            true => {
+                let call = "scatter_fields: the send buffer";
+                Some(field_parts(call, send, recv.len(), place.partners())?)
+            }
+            false => None,
+        };
+        Ok(Collective::Scatter { send, recv: Some(field_room_to_keep(recv)?), root })
+    })
+}
+
+/// [`Communicator::allgather_fields`](crate::Communicator::allgather_fields) as a value (`MPI_Allgather` of structs).
+pub fn allgather_fields<'a, T: Equivalence>(
+    send: &'a [T],
+    recv: &'a mut [T],
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let recv = field_rooms("allgather_fields: the receive buffer", recv, send.len(), place.partners())?;
+        Ok(Collective::Allgather { send: Some(fields_to_keep(send)?), recv })
+    })
+}
+
+/// [`Communicator::alltoall_fields`](crate::Communicator::alltoall_fields) as a value (`MPI_Alltoall` of structs).
+pub fn alltoall_fields<'a, T: Equivalence>(
+    send: &'a [T],
+    recv: &'a mut [T],
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let partners = place.partners();
+        let count = send.len() / partners;
+        let send = Some(field_parts("alltoall_fields: the send buffer", send, count, partners)?);
+        let recv = field_rooms("alltoall_fields: the receive buffer", recv, count, partners)?;
+        Ok(Collective::Alltoall { send, recv })
+    })
 }
 
 #[inline]
-pub(crate) fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
+fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
     Ok(elements_to_keep(data, &element_type::<T>()?))
 }
 
 #[inline]
-pub(crate) fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
+pub(super) fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
     Ok(room_to_keep(data, &element_type::<T>()?))
 }
 
@@ -68,209 +449,6 @@ fn placed_elements<T: Datum>(
     placement.of(call, all.count(), |first, count| all.part(first, count))
 }
 
-#[inline]
-pub(crate) fn broadcast<T: Datum>(buffer: &mut [T], root: u32) -> Result<Collective> {
-    Ok(Collective::Broadcast { data: room(buffer)?, root })
-}
-
-pub(crate) fn gather<T: Datum>(place: Place, send: &[T], recv: &mut [T], root: u32) -> Result<Collective> {
-    let recv = match place.is_root(root) {
-        true => Some(Parts::Equal { all: room(recv)?, count: send.len() as u64 }),
-        false => None,
-    };
-    Ok(Collective::Gather { send: Some(elements(send)?), recv, root })
-}
-
-pub(crate) fn gatherv<T: Datum>(
-    place: Place,
-    send: &[T],
-    (recv, placement): (&mut [T], Placement<'_>),
-    root: u32,
-) -> Result<Collective> {
-    let recv = if place.is_root(root) { Some(placed_room("gatherv", recv, placement)?) } else { None };
-    Ok(Collective::Gather { send: Some(elements(send)?), recv, root })
-}
-
-pub(crate) fn scatter<T: Datum>(place: Place, send: &[T], recv: &mut [T], root: u32) -> Result<Collective> {
-    let send = match place.is_root(root) {
-        true => Some(Parts::Equal { all: elements(send)?, count: recv.len() as u64 }),
-        false => None,
-    };
-    Ok(Collective::Scatter { send, recv: Some(room(recv)?), root })
-}
-
-pub(crate) fn scatterv<T: Datum>(
-    place: Place,
-    (send, placement): (&[T], Placement<'_>),
-    recv: &mut [T],
-    root: u32,
-) -> Result<Collective> {
-    let send = if place.is_root(root) { Some(placed_elements("scatterv", send, placement)?) } else { None };
-    Ok(Collective::Scatter { send, recv: Some(room(recv)?), root })
-}
-
-#[inline]
-pub(crate) fn allgather<T: Datum>(send: &[T], recv: &mut [T]) -> Result<Collective> {
-    let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
-    Ok(Collective::Allgather { send: Some(elements(send)?), recv })
-}
-
-pub(crate) fn allgather_in_place<T: Datum>(place: Place, buffer: &mut [T]) -> Result<Collective> {
-    Ok(Collective::Allgather { send: None, recv: place.equal_parts(buffer)? })
-}
-
-pub(crate) fn allgatherv<T: Datum>(
-    send: &[T],
-    (recv, placement): (&mut [T], Placement<'_>),
-) -> Result<Collective> {
-    let recv = placed_room("allgatherv", recv, placement)?;
-    Ok(Collective::Allgather { send: Some(elements(send)?), recv })
-}
-
-pub(crate) fn alltoall<T: Datum>(place: Place, send: &[T], recv: &mut [T]) -> Result<Collective> {
-    let count = (send.len() / place.partners()) as u64;
-    let send = Some(Parts::Equal { all: elements(send)?, count });
-    Ok(Collective::Alltoall { send, recv: Parts::Equal { all: room(recv)?, count } })
-}
-
-pub(crate) fn alltoall_in_place<T: Datum>(place: Place, buffer: &mut [T]) -> Result<Collective> {
-    Ok(Collective::Alltoall { send: None, recv: place.equal_parts(buffer)? })
-}
-
-pub(crate) fn alltoallv<T: Datum>(
-    (send, from): (&[T], Placement<'_>),
-    (recv, to): (&mut [T], Placement<'_>),
-) -> Result<Collective> {
-    let send = Some(placed_elements("alltoallv: the send buffer", send, from)?);
-    Ok(Collective::Alltoall { send, recv: placed_room("alltoallv: the receive buffer", recv, to)? })
-}
-
-pub(crate) fn alltoallw<T: NoUninit, U: AnyBitPattern>(
-    (send, from): (&[T], &[LayoutPart<'_>]),
-    (recv, to): (&mut [U], &[LayoutPart<'_>]),
-) -> Result<Collective> {
-    Ok(Collective::Alltoall { send: Some(layouts(send, from)?), recv: layout_rooms(recv, to)? })
-}
-
-pub(crate) fn reduce<T: Datum>(
-    place: Place,
-    send: &[T],
-    recv: &mut [T],
-    op: Op,
-    root: u32,
-) -> Result<Collective> {
-    let recv = if place.is_root(root) { Some(room(recv)?) } else { None };
-    Ok(Collective::Reduce { send: Some(elements(send)?), recv, op, root })
-}
-
-pub(crate) fn reduce_in_place<T: Datum>(
-    place: Place,
-    buffer: &mut [T],
-    op: Op,
-    root: u32,
-) -> Result<Collective> {
-    let (send, recv) = match place.is_root(root) {
-        true => (None, Some(room(buffer)?)),
-        false => (Some(elements(buffer)?), None),
-    };
-    Ok(Collective::Reduce { send, recv, op, root })
-}
-
-#[inline]
-pub(crate) fn allreduce<T: Datum>(send: &[T], recv: &mut [T], op: Op) -> Result<Collective> {
-    Ok(Collective::Allreduce { send: Some(elements(send)?), recv: room(recv)?, op })
-}
-
-#[inline]
-pub(crate) fn allreduce_in_place<T: Datum>(buffer: &mut [T], op: Op) -> Result<Collective> {
-    Ok(Collective::Allreduce { send: None, recv: room(buffer)?, op })
-}
-
-pub(crate) fn reduce_scatter_block<T: Datum>(send: &[T], recv: &mut [T], op: Op) -> Result<Collective> {
-    let count = recv.len() as u64;
-    Ok(Collective::ReduceScatterBlock { send: Some(elements(send)?), recv: room(recv)?, count, op })
-}
-
-pub(crate) fn reduce_scatter<T: Datum>(
-    place: Place,
-    send: &[T],
-    recv: &mut [T],
-    (counts, op): (&[usize], Op),
-) -> Result<Collective> {
-    if let Some(&expected) = counts.get(place.rank as usize)
-        && expected != recv.len()
-    {
-        let call = "reduce_scatter: the receive buffer";
-        return Err(Error::Count { call, given: recv.len(), expected });
-    }
-    let counts = counts.iter().map(|&count| count as u64).collect();
-    Ok(Collective::ReduceScatter { send: Some(elements(send)?), recv: room(recv)?, counts, op })
-}
-
-#[inline]
-pub(crate) fn scan<T: Datum>(send: &[T], recv: &mut [T], op: Op) -> Result<Collective> {
-    Ok(Collective::Scan { send: Some(elements(send)?), recv: room(recv)?, op })
-}
-
-pub(crate) fn scan_in_place<T: Datum>(buffer: &mut [T], op: Op) -> Result<Collective> {
-    Ok(Collective::Scan { send: None, recv: room(buffer)?, op })
-}
-
-#[inline]
-pub(crate) fn exscan<T: Datum>(send: &[T], recv: &mut [T], op: Op) -> Result<Collective> {
-    Ok(Collective::ExclusiveScan { send: Some(elements(send)?), recv: room(recv)?, op })
-}
-
-pub(crate) fn neighbor_allgather<T: Datum>(
-    send: &[T],
-    recv: &mut [T],
-    neighbours: &Neighbours,
-) -> Result<Collective> {
-    let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
-    Ok(Collective::NeighbourAllgather { send: elements(send)?, recv, neighbours: neighbours.clone() })
-}
-
-pub(crate) fn neighbor_allgatherv<T: Datum>(
-    send: &[T],
-    (recv, placement): (&mut [T], Placement<'_>),
-    neighbours: &Neighbours,
-) -> Result<Collective> {
-    let recv = placed_room("neighbor_allgatherv", recv, placement)?;
-    Ok(Collective::NeighbourAllgather { send: elements(send)?, recv, neighbours: neighbours.clone() })
-}
-
-pub(crate) fn neighbor_alltoall<T: Datum>(
-    send: &[T],
-    recv: &mut [T],
-    neighbours: &Neighbours,
-) -> Result<Collective> {
-    let blocks = [(send.len(), neighbours.destinations.len()), (recv.len(), neighbours.sources.len())];
-    let count = blocks.map(|(len, parts)| len.checked_div(parts)).into_iter().flatten().next();
-    let count = count.unwrap_or(0) as u64;
-    let send = Parts::Equal { all: elements(send)?, count };
-    let recv = Parts::Equal { all: room(recv)?, count };
-    Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
-}
-
-pub(crate) fn neighbor_alltoallv<T: Datum>(
-    (send, from): (&[T], Placement<'_>),
-    (recv, to): (&mut [T], Placement<'_>),
-    neighbours: &Neighbours,
-) -> Result<Collective> {
-    let send = placed_elements("neighbor_alltoallv: the send buffer", send, from)?;
-    let recv = placed_room("neighbor_alltoallv: the receive buffer", recv, to)?;
-    Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
-}
-
-pub(crate) fn neighbor_alltoallw<T: NoUninit, U: AnyBitPattern>(
-    (send, from): (&[T], &[LayoutPart<'_>]),
-    (recv, to): (&mut [U], &[LayoutPart<'_>]),
-    neighbours: &Neighbours,
-) -> Result<Collective> {
-    let (send, recv) = (layouts(send, from)?, layout_rooms(recv, to)?);
-    Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
-}
-
 fn layouts<T: NoUninit>(memory: &[T], parts: &[LayoutPart<'_>]) -> Result<Parts<SendData>> {
     let part =
         |part: &LayoutPart<'_>| layout_to_keep(memory, part.displacement_bytes, (part.count, part.datatype));
@@ -282,66 +460,6 @@ fn layout_rooms<T: AnyBitPattern>(memory: &mut [T], parts: &[LayoutPart<'_>]) ->
         layout_room_to_keep(memory, part.displacement_bytes, (part.count, part.datatype))
     };
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
-}
-
-pub(crate) fn broadcast_fields<T: Equivalence>(values: &mut [T], root: u32) -> Result<Collective> {
-    Ok(Collective::Broadcast { data: field_room_to_keep(values)?, root })
-}
-
-// Each rank's part of fields is listed by itself: where the fields of values lie may differ from value to value, and all tasks must
-// choose the same algorithm.
-
-pub(crate) fn gather_fields<T: Equivalence>(
-    place: Place,
-    send: &[T],
-    recv: &mut [T],
-    root: u32,
-) -> Result<Collective> {
-    let recv = match place.is_root(root) {
-        true => {
-            let call = "gather_fields: the receive buffer";
-            Some(field_rooms(call, recv, send.len(), place.partners())?)
-        }
-        false => None,
-    };
-    Ok(Collective::Gather { send: Some(fields_to_keep(send)?), recv, root })
-}
-
-pub(crate) fn scatter_fields<T: Equivalence>(
-    place: Place,
-    send: &[T],
-    recv: &mut [T],
-    root: u32,
-) -> Result<Collective> {
-    let send = match place.is_root(root) {
-        true => {
-            let call = "scatter_fields: the send buffer";
-            Some(field_parts(call, send, recv.len(), place.partners())?)
-        }
-        false => None,
-    };
-    Ok(Collective::Scatter { send, recv: Some(field_room_to_keep(recv)?), root })
-}
-
-pub(crate) fn allgather_fields<T: Equivalence>(
-    place: Place,
-    send: &[T],
-    recv: &mut [T],
-) -> Result<Collective> {
-    let recv = field_rooms("allgather_fields: the receive buffer", recv, send.len(), place.partners())?;
-    Ok(Collective::Allgather { send: Some(fields_to_keep(send)?), recv })
-}
-
-pub(crate) fn alltoall_fields<T: Equivalence>(
-    place: Place,
-    send: &[T],
-    recv: &mut [T],
-) -> Result<Collective> {
-    let partners = place.partners();
-    let count = send.len() / partners;
-    let send = Some(field_parts("alltoall_fields: the send buffer", send, count, partners)?);
-    let recv = field_rooms("alltoall_fields: the receive buffer", recv, count, partners)?;
-    Ok(Collective::Alltoall { send, recv })
 }
 
 /// `ranks` parts of `count` values, to be sent.

@@ -14,7 +14,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As there.
     pub fn broadcast_fields<T: Equivalence>(&self, values: &mut [T], root: u32) -> Result<()> {
-        self.collective_data(&slices::broadcast_fields(values, root)?)
+        slices::broadcast_fields(values, root).run(self)
     }
 
     /// As [`gather`](Self::gather), of the fields of `send`. `recv` counts at the root.
@@ -22,7 +22,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As there.
     pub fn gather_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        self.collective_data(&slices::gather_fields(self.place(), send, recv, root)?)
+        slices::gather_fields(send, recv, root).run(self)
     }
 
     /// As [`scatter`](Self::scatter), of the fields of `send`, which counts at the root.
@@ -30,7 +30,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As there.
     pub fn scatter_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        self.collective_data(&slices::scatter_fields(self.place(), send, recv, root)?)
+        slices::scatter_fields(send, recv, root).run(self)
     }
 
     /// As [`allgather`](Self::allgather), of the fields of `send`.
@@ -38,7 +38,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As there.
     pub fn allgather_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        self.collective_data(&slices::allgather_fields(self.place(), send, recv)?)
+        slices::allgather_fields(send, recv).run(self)
     }
 
     /// As [`alltoall`](Self::alltoall), of the fields of `send`.
@@ -46,6 +46,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As there.
     pub fn alltoall_fields<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        self.collective_data(&slices::alltoall_fields(self.place(), send, recv)?)
+        slices::alltoall_fields(send, recv).run(self)
     }
 }

@@ -1,14 +1,12 @@
 //! The collectives for slices, which wait.
 
-use std::marker::PhantomData;
-
 use am_core::fabric::Fabric;
 
-use super::slices::{self, Place};
-use super::{Collective, Datum, Neighbours, Parts};
+use super::prepared::Place;
+use super::{Datum, Neighbours, Parts, slices};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::op::{Op, Operation, Typed};
+use crate::op::Operation;
 use crate::policy::LockPolicy;
 use mpi_datatype::{Datatype, Predefined};
 
@@ -66,7 +64,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// The death of a task; what progress reports.
     pub fn barrier(&self) -> Result<()> {
-        self.carry_out(&Collective::Barrier, None)
+        slices::barrier().run(self)
     }
 
     /// Makes every task's `buffer` what it is at rank `root` (`MPI_Bcast`). All are equally long.
@@ -74,7 +72,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// An unknown root, buffers of different lengths, the death of a task.
     pub fn broadcast<T: Datum>(&self, buffer: &mut [T], root: u32) -> Result<()> {
-        self.collective_data(&slices::broadcast(buffer, root)?)
+        slices::broadcast(buffer, root).run(self)
     }
 
     /// Collects every task's `send` in `recv` at rank `root`, in the order of the ranks (`MPI_Gather`). All are equally long;
@@ -83,7 +81,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// An unknown root, buffers that do not fit, the death of a task.
     pub fn gather<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        self.collective_data(&slices::gather(self.place(), send, recv, root)?)
+        slices::gather(send, recv, root).run(self)
     }
 
     /// As [`gather`](Self::gather), with parts of any length and place (`MPI_Gatherv`). `placement` counts at the root.
@@ -96,7 +94,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (recv, placement): (&mut [T], Placement<'_>),
         root: u32,
     ) -> Result<()> {
-        self.collective_data(&slices::gatherv(self.place(), send, (recv, placement), root)?)
+        slices::gatherv(send, (recv, placement), root).run(self)
     }
 
     /// Gives each task its part of rank `root`'s `send` (`MPI_Scatter`). All parts are equally long; the `send` of other tasks
@@ -105,7 +103,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`gather`](Self::gather).
     pub fn scatter<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
-        self.collective_data(&slices::scatter(self.place(), send, recv, root)?)
+        slices::scatter(send, recv, root).run(self)
     }
 
     /// As [`scatter`](Self::scatter), with parts of any length and place (`MPI_Scatterv`). `placement` counts at the root.
@@ -118,7 +116,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         recv: &mut [T],
         root: u32,
     ) -> Result<()> {
-        self.collective_data(&slices::scatterv(self.place(), (send, placement), recv, root)?)
+        slices::scatterv((send, placement), recv, root).run(self)
     }
 
     /// Collects every task's `send` in everybody's `recv` (`MPI_Allgather`). All are equally long.
@@ -126,7 +124,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// Buffers that do not fit, the death of a task.
     pub fn allgather<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        self.collective_data(&slices::allgather(send, recv)?)
+        slices::allgather(send, recv).run(self)
     }
 
     /// As [`allgather`](Self::allgather); this task's part lies in its place (`MPI_IN_PLACE`).
@@ -134,7 +132,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`allgather`](Self::allgather).
     pub fn allgather_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
-        self.collective_data(&slices::allgather_in_place(self.place(), buffer)?)
+        slices::allgather_in_place(buffer).run(self)
     }
 
     /// As [`allgather`](Self::allgather), with parts of any length and place (`MPI_Allgatherv`).
@@ -146,7 +144,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         send: &[T],
         (recv, placement): (&mut [T], Placement<'_>),
     ) -> Result<()> {
-        self.collective_data(&slices::allgatherv(send, (recv, placement))?)
+        slices::allgatherv(send, (recv, placement)).run(self)
     }
 
     /// Sends the `r`th part of `send` to rank `r`, and receives its part for this task as the `r`th of `recv` (`MPI_Alltoall`).
@@ -155,7 +153,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// Buffers that do not fit, the death of a task.
     pub fn alltoall<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
-        self.collective_data(&slices::alltoall(self.place(), send, recv)?)
+        slices::alltoall(send, recv).run(self)
     }
 
     /// As [`alltoall`](Self::alltoall), with one buffer for both (`MPI_IN_PLACE`).
@@ -163,7 +161,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`alltoall`](Self::alltoall).
     pub fn alltoall_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
-        self.collective_data(&slices::alltoall_in_place(self.place(), buffer)?)
+        slices::alltoall_in_place(buffer).run(self)
     }
 
     /// As [`alltoall`](Self::alltoall), with parts of any length and place (`MPI_Alltoallv`).
@@ -175,7 +173,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         (send, from): (&[T], Placement<'_>),
         (recv, to): (&mut [T], Placement<'_>),
     ) -> Result<()> {
-        self.collective_data(&slices::alltoallv((send, from), (recv, to))?)
+        slices::alltoallv((send, from), (recv, to)).run(self)
     }
 
     /// Combines every task's `send`, element by element, into `recv` at rank `root` (`MPI_Reduce`). All are equally long; the
@@ -190,7 +188,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         op: impl Operation<T>,
         root: u32,
     ) -> Result<()> {
-        self.reduce_by(&slices::reduce(self.place(), send, recv, Op::BESIDE, root)?, &op)
+        slices::reduce(send, recv, op, root).run(self)
     }
 
     /// As [`reduce`](Self::reduce), with one buffer for both at the root (`MPI_IN_PLACE`); that of other tasks is left alone.
@@ -203,7 +201,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         op: impl Operation<T>,
         root: u32,
     ) -> Result<()> {
-        self.reduce_by(&slices::reduce_in_place(self.place(), buffer, Op::BESIDE, root)?, &op)
+        slices::reduce_in_place(buffer, op, root).run(self)
     }
 
     /// Combines every task's `send`, element by element, into everybody's `recv` (`MPI_Allreduce`). All are equally long.
@@ -211,7 +209,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// Buffers of different lengths, the death of a task.
     pub fn allreduce<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
-        self.reduce_by(&slices::allreduce(send, recv, Op::BESIDE)?, &op)
+        slices::allreduce(send, recv, op).run(self)
     }
 
     /// As [`allreduce`](Self::allreduce), with one buffer for both (`MPI_IN_PLACE`).
@@ -219,7 +217,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn allreduce_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
-        self.reduce_by(&slices::allreduce_in_place(buffer, Op::BESIDE)?, &op)
+        slices::allreduce_in_place(buffer, op).run(self)
     }
 
     /// Combines every task's `send`, and gives each task a block of the result as long as its `recv` (`MPI_Reduce_scatter_block`).
@@ -233,7 +231,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         recv: &mut [T],
         op: impl Operation<T>,
     ) -> Result<()> {
-        self.reduce_by(&slices::reduce_scatter_block(send, recv, Op::BESIDE)?, &op)
+        slices::reduce_scatter_block(send, recv, op).run(self)
     }
 
     /// As [`reduce_scatter_block`](Self::reduce_scatter_block), with `counts[r]` elements for rank `r` (`MPI_Reduce_scatter`).
@@ -247,7 +245,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         counts: &[usize],
         op: impl Operation<T>,
     ) -> Result<()> {
-        self.reduce_by(&slices::reduce_scatter(self.place(), send, recv, (counts, Op::BESIDE))?, &op)
+        slices::reduce_scatter(send, recv, counts, op).run(self)
     }
 
     /// Combines the `send` of ranks 0 to this one into `recv` (`MPI_Scan`). All are equally long.
@@ -255,7 +253,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn scan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
-        self.reduce_by(&slices::scan(send, recv, Op::BESIDE)?, &op)
+        slices::scan(send, recv, op).run(self)
     }
 
     /// As [`scan`](Self::scan), with one buffer for both (`MPI_IN_PLACE`).
@@ -263,7 +261,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn scan_in_place<T: Datum>(&self, buffer: &mut [T], op: impl Operation<T>) -> Result<()> {
-        self.reduce_by(&slices::scan_in_place(buffer, Op::BESIDE)?, &op)
+        slices::scan_in_place(buffer, op).run(self)
     }
 
     /// Combines the `send` of the ranks before this one into `recv`, which rank 0 leaves alone (`MPI_Exscan`).
@@ -271,7 +269,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`allreduce`](Self::allreduce).
     pub fn exscan<T: Datum>(&self, send: &[T], recv: &mut [T], op: impl Operation<T>) -> Result<()> {
-        self.reduce_by(&slices::exscan(send, recv, Op::BESIDE)?, &op)
+        slices::exscan(send, recv, op).run(self)
     }
 
     /// Sends `send` to each neighbour, and receives a block as long from each (`MPI_Neighbor_allgather`).
@@ -284,7 +282,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         recv: &mut [T],
         neighbours: &Neighbours,
     ) -> Result<()> {
-        self.collective_data(&slices::neighbor_allgather(send, recv, neighbours)?)
+        slices::neighbor_allgather(send, recv, neighbours).run(self)
     }
 
     /// Sends a block to each neighbour, and receives one from each (`MPI_Neighbor_alltoall`). All are equally long.
@@ -297,11 +295,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         recv: &mut [T],
         neighbours: &Neighbours,
     ) -> Result<()> {
-        self.collective_data(&slices::neighbor_alltoall(send, recv, neighbours)?)
-    }
-
-    fn reduce_by<T: Datum>(&self, collective: &Collective, op: &impl Operation<T>) -> Result<()> {
-        self.carry_out(collective, Some(&Typed(op, PhantomData::<fn(T)>)))
+        slices::neighbor_alltoall(send, recv, neighbours).run(self)
     }
 
     /// Where this task stands, for the arguments of collectives.

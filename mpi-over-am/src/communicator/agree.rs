@@ -6,6 +6,7 @@ use am_core::{Context, RmwHandle};
 
 use super::{Communicator, Space};
 use crate::buffer::{lend_buffer, lend_bytes};
+use crate::collective;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::op;
@@ -76,13 +77,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Each word becomes all of its bits that any task has set.
     pub(super) fn combine_words(&self, words: &mut [u64]) -> Result<()> {
         let own = words.to_vec();
-        self.scope(|s| s.wait(s.iallreduce(&own, words, op::BitwiseOr)?))?;
+        self.scope(|s| s.wait(collective::allreduce(&own, words, op::BitwiseOr).start(s)?))?;
         Ok(())
     }
 
     /// What one task has, everybody has.
     pub(super) fn broadcast_words(&self, words: &mut [u64], root: u32) -> Result<()> {
-        self.scope(|s| s.wait(s.ibroadcast(words, root)?))?;
+        self.scope(|s| s.wait(collective::broadcast(words, root).start(s)?))?;
         Ok(())
     }
 

@@ -53,7 +53,11 @@ impl Op {
     /// A typed operation, for elements of `T` whatever their datatype calls them.
     #[must_use]
     pub fn from_operation<T: Datum>(operation: impl Operation<T> + Send + Sync + 'static) -> Self {
-        Self(Repr::Typed(Arc::new(OwnedTyped(operation, PhantomData))))
+        Self::from_typed(TypedOperation::new(operation))
+    }
+
+    pub(crate) fn from_typed(typed: impl Combine + Send + Sync + 'static) -> Self {
+        Self(Repr::Typed(Arc::new(typed)))
     }
 
     /// Which of MPI's own it is.
@@ -142,7 +146,7 @@ fn undefined(op: PredefinedOp, datatype: &'static str) -> Error {
 }
 
 /// What combines the elements of a collective.
-pub(crate) trait Combine {
+pub trait Combine {
     /// Whether operands may change places.
     fn is_commutative(&self) -> bool;
 
@@ -178,30 +182,29 @@ impl Combine for Op {
     }
 }
 
-/// A typed operation on elements that are `T`s.
-#[derive(Debug)]
-pub(crate) struct Typed<'a, T, O>(pub(crate) &'a O, pub(crate) PhantomData<fn(T)>);
+/// A typed operation on elements of datatypes that are `T`s.
+pub struct TypedOperation<T, O>(O, PhantomData<fn(T)>);
 
-impl<T: Datum, O: Operation<T>> Combine for Typed<'_, T, O> {
+impl<T, O> TypedOperation<T, O> {
+    #[inline(always)]
+    pub(crate) fn new(operation: O) -> Self {
+        Self(operation, PhantomData)
+    }
+}
+
+impl<T, O> fmt::Debug for TypedOperation<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypedOperation").finish_non_exhaustive()
+    }
+}
+
+impl<T: Datum, O: Operation<T>> Combine for TypedOperation<T, O> {
     fn is_commutative(&self) -> bool {
         self.0.is_commutative()
     }
 
     fn combine(&self, earlier: &SendData, later: &RecvData) -> Result<()> {
         with_elements::<T>(earlier, later, |earlier, later| self.0.combine(earlier, later))
-    }
-}
-
-/// The same, kept for later.
-struct OwnedTyped<T, O>(O, PhantomData<fn(T)>);
-
-impl<T: Datum, O: Operation<T>> Combine for OwnedTyped<T, O> {
-    fn is_commutative(&self) -> bool {
-        self.0.is_commutative()
-    }
-
-    fn combine(&self, earlier: &SendData, later: &RecvData) -> Result<()> {
-        Typed(&self.0, PhantomData).combine(earlier, later)
     }
 }
 

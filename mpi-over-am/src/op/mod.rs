@@ -8,8 +8,7 @@ mod erased;
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul};
 
-pub(crate) use erased::{Combine, Typed};
-pub use erased::{Op, UserFunction};
+pub use erased::{Combine, Op, TypedOperation, UserFunction};
 pub use mpi_datatype::op::PredefinedOp;
 
 /// An associative operation on elements of type `T`.

@@ -2,7 +2,9 @@
 
 use crate::common::{Communicator, Environment, job};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, op};
+use mpi_over_am::{
+    Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,
+};
 
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
@@ -63,19 +65,19 @@ fn many_kinds_are_under_way_at_once_and_end_in_any_order() {
             world
                 .scope(|s| {
                     let mut requests = vec![
-                        s.ibarrier()?,
-                        s.ibroadcast(&mut broadcast, root)?,
-                        s.igather(&own, &mut gathered, root)?,
-                        s.iscatter(&all, &mut scattered, root)?,
-                        s.iallgather(&own, &mut allgathered)?,
-                        s.ialltoall(&out, &mut exchanged)?,
-                        s.ireduce(&own, &mut reduced, op::Sum, root)?,
-                        s.iallreduce(&own, &mut allreduced, op::Sum)?,
-                        s.iscan(&own, &mut scanned, op::Sum)?,
-                        s.iexscan(&own, &mut before, op::Sum)?,
-                        s.ireduce_scatter_block(&all, &mut block, op::Max)?,
-                        s.igatherv(&own, (&mut gathered_v, placement), root)?,
-                        s.ialltoallv((&out, placement), (&mut exchanged_v, placement))?,
+                        collective::barrier().start(s)?,
+                        collective::broadcast(&mut broadcast, root).start(s)?,
+                        collective::gather(&own, &mut gathered, root).start(s)?,
+                        collective::scatter(&all, &mut scattered, root).start(s)?,
+                        collective::allgather(&own, &mut allgathered).start(s)?,
+                        collective::alltoall(&out, &mut exchanged).start(s)?,
+                        collective::reduce(&own, &mut reduced, op::Sum, root).start(s)?,
+                        collective::allreduce(&own, &mut allreduced, op::Sum).start(s)?,
+                        collective::scan(&own, &mut scanned, op::Sum).start(s)?,
+                        collective::exscan(&own, &mut before, op::Sum).start(s)?,
+                        collective::reduce_scatter_block(&all, &mut block, op::Max).start(s)?,
+                        collective::gatherv(&own, (&mut gathered_v, placement), root).start(s)?,
+                        collective::alltoallv((&out, placement), (&mut exchanged_v, placement)).start(s)?,
                     ];
                     // Calls that wait go in between.
                     world.barrier()?;
@@ -116,8 +118,8 @@ fn collectives_go_on_while_their_task_waits_for_something_else() {
                 let mut sums = [0u64; 3];
                 world
                     .scope(|s| {
-                        let barrier = s.ibarrier()?;
-                        let reduction = s.iallreduce(&[1, 2, 3], &mut sums, op::Sum)?;
+                        let barrier = collective::barrier().start(s)?;
+                        let reduction = collective::allreduce(&[1, 2, 3], &mut sums, op::Sum).start(s)?;
                         match world.rank() {
                             0 => {
                                 world.send(&out, 1, 0)?;
@@ -146,12 +148,14 @@ fn persistent_collectives_are_started_again_and_again_in_any_order() {
     with_1_to_9_tasks(|_, world| {
         let (rank, size) = (world.rank(), world.size());
         let count = 100;
-        let mut barrier = world.barrier_init().unwrap();
-        let mut reduction = world.allreduce_init(vec![0u64; count], op::Sum).unwrap();
-        let mut broadcast = world.broadcast_init(vec![0u64; count], 0).unwrap();
-        let mut gather = world.allgather_init(vec![0u64; count * size as usize]).unwrap();
-        let mut exchange = world.alltoall_init(vec![0u64; count * size as usize]).unwrap();
-        let mut scan = world.scan_init(vec![0u64; count], op::Sum).unwrap();
+        let mut barrier = collective::barrier().keep(world).unwrap();
+        let mut reduction = collective::allreduce_in_place(vec![0u64; count], op::Sum).keep(world).unwrap();
+        let mut broadcast = collective::broadcast(vec![0u64; count], 0).keep(world).unwrap();
+        let mut gather =
+            collective::allgather_in_place(vec![0u64; count * size as usize]).keep(world).unwrap();
+        let mut exchange =
+            collective::alltoall_in_place(vec![0u64; count * size as usize]).keep(world).unwrap();
+        let mut scan = collective::scan_in_place(vec![0u64; count], op::Sum).keep(world).unwrap();
         for round in 0..5 {
             let own = vector(rank + round, count);
             reduction.buffer().unwrap().copy_from_slice(&own);
@@ -271,8 +275,8 @@ fn two_groups_exchange_what_they_have() {
             let mut later = vec![0; 30];
             inter
                 .scope(|s| {
-                    let barrier = s.ibarrier()?;
-                    let reduction = s.iallreduce(&own, &mut later, op::Sum)?;
+                    let barrier = collective::barrier().start(s)?;
+                    let reduction = collective::allreduce(&own, &mut later, op::Sum).start(s)?;
                     s.wait_all([reduction, barrier])
                 })
                 .unwrap();
@@ -305,7 +309,7 @@ fn what_is_wrong_is_named_and_waits_for_nobody() {
         assert_eq!(class(world.gatherv(&own, (&mut room, outside), 0)), ErrorClass::Count);
         let unequal = Placement { counts: &[3], displacements: &[] };
         assert_eq!(class(world.allgatherv(&own, (&mut room, unequal))), ErrorClass::Count);
-        let error = world.scope(|s| s.ibroadcast(&mut room, 3).map(|_| ())).unwrap_err();
+        let error = world.scope(|s| collective::broadcast(&mut room, 3).start(s).map(|_| ())).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Root);
         world.barrier().unwrap();
     });
@@ -315,11 +319,11 @@ fn what_is_wrong_is_named_and_waits_for_nobody() {
         world
             .scope(|s| {
                 if world.rank() == 0 {
-                    assert!(s.iallreduce(&[1, 2, 3], &mut wrong, op::Sum).is_err());
+                    assert!(collective::allreduce(&[1, 2, 3], &mut wrong, op::Sum).start(s).is_err());
                 } else {
-                    assert!(s.ibroadcast(&mut wrong, 9).is_err());
+                    assert!(collective::broadcast(&mut wrong, 9).start(s).is_err());
                 }
-                let reduction = s.iallreduce(&[1], &mut sums, op::Sum)?;
+                let reduction = collective::allreduce(&[1], &mut sums, op::Sum).start(s)?;
                 s.wait(reduction)
             })
             .unwrap();
@@ -334,8 +338,8 @@ fn a_scope_that_fails_gives_its_collectives_up() {
         if world.rank() != 0 {
             // The root never comes.
             let failed: mpi_over_am::Result<()> = world.scope(|s| {
-                let _under_way = s.ibroadcast(&mut data, 0)?;
-                let _another = s.ibarrier()?;
+                let _under_way = collective::broadcast(&mut data, 0).start(s)?;
+                let _another = collective::barrier().start(s)?;
                 Err(Error::Cancelled)
             });
             assert!(matches!(failed, Err(Error::Cancelled)));

@@ -10,7 +10,7 @@ use am_core::testing::watchdog::Watchdog;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{
     Equivalence, Error, ErrorClass, Info, Mode, OneThread, OwnedRequest, PROC_NULL, Placement, Settings,
-    Source, SplitType, Tag, ThreadLevel, Threads, op,
+    Source, SplitType, Tag, ThreadLevel, Threads, collective, op,
 };
 
 pub(crate) type Environment<L = OneThread> = mpi_over_am::Environment<Loopback, L>;
@@ -498,9 +498,9 @@ fn collectives_and_receives_that_do_not_wait_are_over_in_any_order() {
             |environment| {
                 let world = environment.world();
                 let rank = u64::from(world.rank());
-                let barrier = world.ibarrier().unwrap();
-                let told = world.ibroadcast_owned(vec![rank; 300], 1).unwrap();
-                let sum = world.iallreduce_owned(vec![rank, 1], op::Sum).unwrap();
+                let barrier = collective::barrier().start_owned(&world).unwrap();
+                let told = collective::broadcast(vec![rank; 300], 1).start_owned(&world).unwrap();
+                let sum = collective::allreduce_in_place(vec![rank, 1], op::Sum).start_owned(&world).unwrap();
                 assert_eq!(sum.wait().unwrap().0, [3, 3]);
                 assert_eq!(told.wait().unwrap().0, [1; 300]);
                 barrier.wait().unwrap().1.unwrap();

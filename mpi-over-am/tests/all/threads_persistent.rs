@@ -5,7 +5,7 @@
 use std::sync::Barrier;
 
 use am_core::testing::Random;
-use mpi_over_am::{Error, ErrorClass, Mode, PROC_NULL, Persistent, Threads, op};
+use mpi_over_am::{Error, ErrorClass, Mode, PROC_NULL, Persistent, Threads, collective, op};
 
 use crate::common::pattern;
 use crate::threads::{Communicator, THREADS, configs, job};
@@ -129,12 +129,12 @@ macro_rules! persistent_collectives {
         let world = $world;
         let (rank, size) = (u64::from(world.rank()), u64::from(world.size()));
         let all = usize::try_from(size).unwrap();
-        let mut barrier = world.barrier_init().unwrap();
-        let mut told = world.broadcast_init(vec![0u64; 40], 1).unwrap();
-        let mut gathered = world.allgather_init(vec![0u64; 2 * all]).unwrap();
-        let mut turned = world.alltoall_init(vec![0u64; all]).unwrap();
-        let mut summed = world.allreduce_init(vec![0u64; 3], op::Sum).unwrap();
-        let mut scanned = world.scan_init(vec![0u64; 3], op::Sum).unwrap();
+        let mut barrier = collective::barrier().keep(world).unwrap();
+        let mut told = collective::broadcast(vec![0u64; 40], 1).keep(world).unwrap();
+        let mut gathered = collective::allgather_in_place(vec![0u64; 2 * all]).keep(world).unwrap();
+        let mut turned = collective::alltoall_in_place(vec![0u64; all]).keep(world).unwrap();
+        let mut summed = collective::allreduce_in_place(vec![0u64; 3], op::Sum).keep(world).unwrap();
+        let mut scanned = collective::scan_in_place(vec![0u64; 3], op::Sum).keep(world).unwrap();
         for round in 0..4u64 {
             told.buffer().unwrap().fill(rank + round);
             gathered.buffer().unwrap()[2 * usize::try_from(rank).unwrap()..][..2].fill(rank + round);

@@ -8,7 +8,7 @@ use am_core::testing::Random;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{
     Equivalence, Error, ErrorClass, LayoutPart, Mode, Neighbours, OwnedRequest, Placement, Tested, Threads,
-    op,
+    collective, op,
 };
 
 use crate::common::pattern;
@@ -116,26 +116,27 @@ macro_rules! collectives {
         world
             .scope(|s| {
                 let open = vec![
-                    s.ibarrier()?,
-                    s.ibroadcast(&mut told, 1)?,
-                    s.igather(&mine, &mut gathered, 2)?,
-                    s.igatherv(&mine[..1], (&mut gathered_apart, placement), 0)?,
-                    s.iscatter(&three, &mut own, 1)?,
-                    s.iscatterv((&three, placement), &mut own_apart, 1)?,
-                    s.iallgather(&mine, &mut all)?,
-                    s.iallgatherv(&mine[..1], (&mut all_apart, placement))?,
-                    s.ialltoall(&three, &mut turned)?,
-                    s.ialltoallv((&three, placement), (&mut turned_apart, placement))?,
-                    s.ialltoallw((&three, &parts), (&mut typed, &parts))?,
-                    s.ireduce(&mine, &mut most, op::Max, 0)?,
-                    s.iallreduce(&mine, &mut sum, op::Sum)?,
-                    s.ireduce_scatter_block(&three, &mut block, op::Sum)?,
-                    s.ireduce_scatter(&three, &mut part, &counts, op::Max)?,
-                    s.iscan(&mine, &mut scanned, op::Sum)?,
-                    s.iexscan(&mine, &mut before, op::Sum)?,
-                    s.ineighbor_allgather(&mine, &mut beside, &ring)?,
-                    s.ineighbor_alltoall(&mine[..1], &mut given, &ring)?,
-                    s.ineighbor_alltoallw((&mine, &parts[..1]), (&mut apart, &parts[..1]), &ring)?,
+                    collective::barrier().start(s)?,
+                    collective::broadcast(&mut told, 1).start(s)?,
+                    collective::gather(&mine, &mut gathered, 2).start(s)?,
+                    collective::gatherv(&mine[..1], (&mut gathered_apart, placement), 0).start(s)?,
+                    collective::scatter(&three, &mut own, 1).start(s)?,
+                    collective::scatterv((&three, placement), &mut own_apart, 1).start(s)?,
+                    collective::allgather(&mine, &mut all).start(s)?,
+                    collective::allgatherv(&mine[..1], (&mut all_apart, placement)).start(s)?,
+                    collective::alltoall(&three, &mut turned).start(s)?,
+                    collective::alltoallv((&three, placement), (&mut turned_apart, placement)).start(s)?,
+                    collective::alltoallw((&three, &parts), (&mut typed, &parts)).start(s)?,
+                    collective::reduce(&mine, &mut most, op::Max, 0).start(s)?,
+                    collective::allreduce(&mine, &mut sum, op::Sum).start(s)?,
+                    collective::reduce_scatter_block(&three, &mut block, op::Sum).start(s)?,
+                    collective::reduce_scatter(&three, &mut part, &counts, op::Max).start(s)?,
+                    collective::scan(&mine, &mut scanned, op::Sum).start(s)?,
+                    collective::exscan(&mine, &mut before, op::Sum).start(s)?,
+                    collective::neighbor_allgather(&mine, &mut beside, &ring).start(s)?,
+                    collective::neighbor_alltoall(&mine[..1], &mut given, &ring).start(s)?,
+                    collective::neighbor_alltoallw((&mine, &parts[..1]), (&mut apart, &parts[..1]), &ring)
+                        .start(s)?,
                 ];
                 // In the opposite order; the last ones at the end of the scope.
                 for request in open.into_iter().rev().skip(4) {

@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use am_tests::harness::job;
 use mpi_over_am::op::{self, PredefinedOp};
 use mpi_over_am::window::{Assertion, Lock};
-use mpi_over_am::{Environment, Info, JobFabric, Mode, Threads};
+use mpi_over_am::{Environment, Info, JobFabric, Mode, Threads, collective};
 
 type Communicator = mpi_over_am::Communicator<JobFabric, Threads>;
 
@@ -81,7 +81,7 @@ fn threads_start_what_is_kept_and_talk_in_scopes() {
             let world = &own[thread];
             let mut receive = world.recv_init(vec![0u64; 30_000], previous, 0).unwrap();
             let mut send = world.send_init(Mode::Standard, vec![0u64; 30_000], next, 0).unwrap();
-            let mut sum = world.allreduce_init(vec![0u64; 3], op::Sum).unwrap();
+            let mut sum = collective::allreduce_in_place(vec![0u64; 3], op::Sum).keep(world).unwrap();
             for round in 0..4 {
                 send.buffer().unwrap().fill(round);
                 sum.buffer().unwrap().fill(round);

@@ -8,6 +8,7 @@
 //! Nothing here allocates, locks, or keeps anything of a thread. A program that brings a `malloc` of its own keeps it.
 
 #![cfg(target_env = "gnu")]
+#![expect(unsafe_code, reason = "called from C, and in the place of C's own functions")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
