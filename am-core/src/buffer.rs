@@ -1,4 +1,4 @@
-//! User memory that the engine holds beyond a call, and bytes that have arrived: this crate's only `unsafe`.
+//! User memory that an operation holds beyond a call, and bytes that have arrived.
 //!
 //! Three kinds of memory pass through here:
 //!
@@ -10,20 +10,16 @@
 //! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.
 //! * [`SharedMemory`]: memory that several tasks have mapped as one.
 
-mod arrived;
-mod exposed;
+#[expect(unsafe_code, reason = "hands memory of a buffer to the operation or region that keeps the buffer")]
+mod kept;
+#[expect(
+    unsafe_code,
+    reason = "makes ranges without a lifetime of borrows that last until their operation has ended"
+)]
 mod lend;
-mod pieces;
-mod raw;
-mod shared;
 
-pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
-pub(crate) use exposed::Owner;
-pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
+pub use am_core_engine::buffer::*;
+
+pub(crate) use kept::{close, engine_over, expose, expose_shared, memory_of};
 pub use lend::mark_copied_process;
 pub(crate) use lend::{Loans, lend, lend_in_scope, lend_mut, lend_pieces, lend_pieces_mut};
-pub(crate) use pieces::RawPieces;
-#[cfg(any(test, feature = "testing"))]
-pub(crate) use raw::body_to_vec;
-pub use raw::{ForEngine, KeepsPromises, RawBuffer, RawBytes, Room};
-pub use shared::{Keep, SharedMemory, SharedName};

@@ -49,10 +49,11 @@ use crate::buffer::{Arrived, JobBuffer};
 use crate::context::Context;
 use crate::error::{Error, Refusal, Result};
 use crate::fabric::Fabric;
-use crate::handler::results::{Number, Results, Status};
 use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerTable, Message, Reply};
 use crate::task::{Endpoint, Target};
 use crate::verbs::{AmOptions, OwnedHandle};
+
+use crate::handler::results::{Number, Results, Status};
 
 pub use local::Local;
 

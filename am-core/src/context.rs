@@ -5,17 +5,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::buffer::{InlineBytes, JobBuffer, Owner};
+use am_core_engine::progress;
+use am_core_engine::protocol::statistics::Statistics;
+use am_core_engine::protocol::{Engine, Front};
+
+use crate::buffer::{InlineBytes, JobBuffer, Owner, engine_over};
 use crate::counter::{Counter, CounterName};
-use crate::engine::statistics::Statistics;
-use crate::engine::{Engine, Front, World};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer, Waker};
 use crate::handler::{Answer, HandlerId, HandlerSet, HandlerTable, Message};
 use crate::handler_thread::HandlerThread;
 use crate::in_handler;
-use crate::progress;
 use crate::task::{Endpoint, TaskId};
+use crate::user_code::Guarded;
 
 /// The longest sleep between two looks at what a blocking call waits for. News end it at once; the limit only bounds what a
 /// lost wake-up could cost.
@@ -42,7 +44,7 @@ const STASHED_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) fabric: F,
-    pub(crate) engine: Engine,
+    pub(crate) engine: Engine<Guarded>,
     pub(crate) handlers: H,
     /// Private memory for the bytes of the packet that is being handled, if it came inside its entry.
     inline: InlineBytes,
@@ -113,14 +115,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A context over `fabric` with a set of handlers known at compile time.
     #[must_use]
     pub fn with_handlers(fabric: F, handlers: H) -> Self {
-        let world = World {
-            own: fabric.endpoint(),
-            num_tasks: fabric.num_tasks(),
-            contexts_max: fabric.limits().contexts_max,
-            packet_bytes_max: fabric.limits().packet_bytes_max,
-            read_bytes_max: fabric.limits().read_bytes_max,
-        };
-        let engine = Engine::new(world);
+        let engine = engine_over(&fabric);
         Self {
             fabric,
             engine,
@@ -154,7 +149,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             counters_max: crate::counter::Counters::COUNT_MAX,
             credits: fabric.credits,
             requests_max: fabric.requests_max,
-            contribution_bytes_max: crate::engine::collective::CONTRIBUTION_BYTES_MAX,
+            contribution_bytes_max: am_core_engine::protocol::collective::CONTRIBUTION_BYTES_MAX,
         }
     }
 
@@ -592,9 +587,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 }
 
 impl<F: Fabric, H: HandlerSet> Drop for Context<F, H> {
-    /// Peers may still be reading memory of operations that have not ended: it is not used again.
     fn drop(&mut self) {
-        self.engine.leak_kept();
         // The panic of a handler is never silent: where no call has returned it, the task has failed.
         if let Some(error) = self.stashed.iter().find(|error| error.is_panic()) {
             self.fabric.fail(&error.to_string());

@@ -6,13 +6,15 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use am_core_engine::protocol::{End, Outgoing, ThreadJob};
+
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::{End, Outgoing, ThreadJob};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Waker};
 use crate::handler::{Deferred, HandlerId, HandlerSet};
 use crate::task::Endpoint;
+use crate::user_code::{self, Panicked};
 
 /// Something that a handler on the thread has asked for.
 #[derive(Debug)]
@@ -51,10 +53,9 @@ impl HandlerThread {
                 waker();
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("completion handlers".to_owned())
-            .spawn(run)
-            .map_err(|source| Error::System { doing: "starting the handler thread", source })?;
+        let thread = std::thread::Builder::new().name("completion handlers".to_owned()).spawn(run).map_err(
+            |source| Error::System { doing: "starting the handler thread", source: source.into() },
+        )?;
         Ok(Self { jobs: Some(jobs), ran, thread: Some(thread) })
     }
 }
@@ -73,8 +74,10 @@ impl Drop for HandlerThread {
 fn run_job(ThreadJob { key, handler, delivered }: ThreadJob) -> Ran {
     let origin = delivered.source;
     let mut asked = Vec::new();
-    let ran = crate::engine::caught(origin, "completion", || handler(delivered, &mut Recorder(&mut asked)));
-    Ran { key, asked, panicked: ran.err() }
+    let ran = user_code::caught(|| handler(delivered, &mut Recorder(&mut asked)));
+    let panicked =
+        ran.err().map(|Panicked { message }| Error::HandlerPanicked { kind: "completion", origin, message });
+    Ran { key, asked, panicked }
 }
 
 /// Writes down what a handler asks for.
@@ -133,7 +136,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                     announce: false,
                 };
                 let kept = crate::buffer::JobBuffer::from(udata);
-                let source = kept.raw().as_bytes();
+                let source = crate::buffer::memory_of(&kept).as_bytes();
                 let end = End { keep: Some(kept), ..End::default() };
                 self.engine.send(&mut self.fabric, outgoing, source, end).map(|_| ())
             }

@@ -149,7 +149,7 @@
 //! # Where to look
 //!
 //! [`prelude`] has what most programs name. [`call`] is for functions that run at another task and give their result back. [`shared`] is a context for several threads, with interrupts if the program wants them. [`context`] opens a context and waits; the operations are its methods, one file each in `verbs`. [`handler`] says what handlers
-//! are given and may answer. The protocol, what packets mean, is in `engine`, without any input or output of its own. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] has the traits that the world below implements. [`buffer`] is the
+//! are given and may answer. The protocol, what packets mean, is a crate of its own, `am-core-engine`, without input, output, clock or threads. [`pgas`] is for programs that think of one memory over all tasks. [`fabric`] has the traits that the world below implements. [`buffer`] is the
 //! one module with `unsafe` code.
 
 #![expect(
@@ -158,27 +158,19 @@
               that are cut where a format says so, after they were checked or made"
 )]
 
-#[allow(unsafe_code, reason = "user memory beyond a call: the one module for it")]
 pub mod buffer;
 pub mod call;
 pub mod context;
-pub mod counter;
-mod engine;
-pub mod error;
-pub mod fabric;
 pub mod handler;
 mod handler_thread;
 mod in_handler;
 pub mod pgas;
 pub mod prelude;
-mod progress;
 pub mod shared;
-pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod transfer;
 pub mod turns;
-pub mod vector;
+mod user_code;
 mod verbs;
 
 const _: () = assert!(usize::BITS == 64, "am-core counts bytes of memory in 64 bits");
@@ -192,11 +184,14 @@ use crate::{
     vector::{Layout, Pieces},
 };
 
+#[doc(inline)]
+pub use am_core_engine::{counter, error, fabric, task, transfer, vector};
+
+pub use am_core_engine::protocol::statistics::Statistics;
 pub use buffer::{Access, Exposed, JobBuffer, RemoteAddress};
 pub use call::{Function, Local};
 pub use context::{Context, Limits};
 pub use counter::{Counter, CounterName};
-pub use engine::statistics::Statistics;
 pub use error::{Error, Result};
 pub use handler::{Answer, Completion, HandlerId, Message, Reply};
 pub use shared::SharedContext;

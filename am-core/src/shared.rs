@@ -256,7 +256,10 @@ impl<F: Fabric + Send + 'static, H: HandlerSet + Send + 'static> SharedContext<F
                 Ok(started) => *thread = Some(started),
                 Err(source) => {
                     self.inner.has_interrupts.store(false, Ordering::Release);
-                    return Err(Error::System { doing: "starting the progress thread", source });
+                    return Err(Error::System {
+                        doing: "starting the progress thread",
+                        source: source.into(),
+                    });
                 }
             }
         } else if let Some(thread) = thread.take() {

@@ -135,8 +135,10 @@ impl Task {
     /// # Errors
     /// The job's memory cannot be mapped.
     pub fn bare_link(&self, peer: u32) -> Result<BareLink> {
-        BareLink::open(&self.job, peer)
-            .map_err(|source| Error::System { doing: "mapping memory to measure the limit", source })
+        BareLink::open(&self.job, peer).map_err(|source| Error::System {
+            doing: "mapping memory to measure the limit",
+            source: source.into(),
+        })
     }
 
     /// With a core for each task, a wait spins for about 100 us before it sleeps: waking an idle core costs a quarter of that.

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 /// The programs are compiled against the crates as a user has them, but for am-core, whose loopback they run over.
 const DEPENDENCIES: &str = r#"
+am-core-engine = { path = "ROOT/am-core/engine" }
 am-core = { path = "ROOT/am-core", features = ["testing"] }
 am-via = { path = "ROOT/am-via" }
 bytemuck = "1"

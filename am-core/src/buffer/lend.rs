@@ -3,8 +3,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::pieces::RawPieces;
-use super::raw::{RawBuffer, RawBytes};
+use super::{RawBuffer, RawBytes, RawPieces};
 use crate::error::Result;
 use crate::in_handler;
 use crate::vector::{Pieces, PiecesMut};

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::buffer::{
     Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, RawBuffer, RawBytes,
-    RemoteAddress,
+    RemoteAddress, Room,
 };
 use crate::error::{Outcome, Result};
 use crate::fabric::{Arrival, Event, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World};
@@ -191,7 +191,7 @@ impl Post for Loopback {
         assert!(head.len() + body.len() <= self.config.packet_bytes_max, "a packet longer than the limit");
         self.post(to, class, label, || {
             let mut bytes = head.to_vec();
-            bytes.extend_from_slice(&crate::buffer::body_to_vec(body));
+            bytes.extend_from_slice(&body_to_vec(body));
             Bytes::Buffered(bytes.into())
         })
     }
@@ -361,4 +361,14 @@ fn endpoint(task: TaskId) -> Endpoint {
 
 fn peer(task: TaskId) -> Peer {
     Peer { endpoint: endpoint(task), index: PeerIndex(task.0) }
+}
+
+/// All that a body has to write.
+fn body_to_vec(body: &mut impl Body) -> Vec<u8> {
+    let mut bytes = vec![0; body.len()];
+    let mut room = Room::over(&mut bytes);
+    body.write(&mut room);
+    let used = room.used();
+    bytes.truncate(used);
+    bytes
 }

@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 
+use am_core_engine::protocol::{Begun, End};
+
 use super::{PutOptions, RmwHandle};
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
 use crate::counter::CounterName;
-use crate::engine::{Begun, End};
 use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
@@ -149,7 +150,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             value.put_into(bytes);
         }
         let kept = JobBuffer::from(operands);
-        let operands = kept.raw().as_bytes();
+        let operands = crate::buffer::memory_of(&kept).as_bytes();
         let end = End { origin: options.origin, completion: options.completion, ..End::held() };
         let notify = CounterName::to_wire(options.target);
         let begun =

@@ -1,9 +1,10 @@
 //! `LAPI_Address_init`: every task learns what every task has to tell.
 
+use am_core_engine::protocol::collective::CONTRIBUTION_BYTES_MAX;
+
 use super::fence::ahead;
 use crate::buffer::RemoteAddress;
 use crate::context::Context;
-use crate::engine::collective::CONTRIBUTION_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
+use am_core_engine::protocol::{Begun, Data, End, Gather, Outgoing, Posted};
+
 use super::vector::note;
 use crate::buffer::{RawBytes, lend};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::{Begun, Data, End, Gather, Outgoing, Posted};
 use crate::error::{Outcome, Result};
 use crate::fabric::Fabric;
 use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};

@@ -1,7 +1,8 @@
 //! `LAPI_Fence`, `LAPI_Gfence`, and the fence that LAPI's users had to build: the one that waits for handlers too.
 
+use am_core_engine::protocol::FenceKind;
+
 use crate::context::Context;
-use crate::engine::FenceKind;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;

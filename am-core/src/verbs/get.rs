@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
+use am_core_engine::protocol::{Begun, End};
+
 use super::vector::note;
 use crate::buffer::{RawBuffer, RemoteAddress, lend_mut};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::{Begun, End};
 use crate::error::{Outcome, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;

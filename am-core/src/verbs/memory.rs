@@ -1,8 +1,8 @@
 //! Memory: allocated where peers reach it fastest, exposed to them, taken back.
 
-use crate::buffer::{Access, Executor, Exposed, Grant, JobBuffer, RawBuffer, SharedMemory, SharedName};
+use crate::buffer::{self, Access, Executor, Exposed, JobBuffer, SharedMemory, SharedName};
 use crate::context::Context;
-use crate::error::{Error, Outcome, Result};
+use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
@@ -31,18 +31,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// As for [`expose`](Self::expose).
     pub fn expose_with(&mut self, buffer: JobBuffer, access: Access, executor: Executor) -> Result<Exposed> {
         in_handler::check("expose")?;
-        let grant = self.grant(buffer.raw(), access)?;
-        Ok(Exposed::new(buffer, self.owner(), executor, grant))
-    }
-
-    fn grant(&mut self, memory: RawBuffer, access: Access) -> Result<Grant> {
-        let grant = self.fabric.grant(memory, Access { for_operation: false, ..access })?;
-        grant.ok_or(Error::Exhausted {
-            resource: "memory that peers may have access to at once, in bytes",
-            needed: memory.len() as u64,
-            available: 0,
-            remedy: "unexpose memory that they need no more",
-        })
+        let owner = self.owner();
+        buffer::expose(&mut self.fabric, buffer, owner, access, executor)
     }
 
     /// Makes zeroed memory of `len` bytes that other tasks can map as well, by its name ([`open_shared`](Self::open_shared)). `None` if
@@ -88,25 +78,23 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         access: Access,
     ) -> Result<Exposed> {
         in_handler::check("expose_shared")?;
-        let part = memory.part(offset, len)?;
-        let grant = self.grant(part.raw(), access)?;
-        Ok(Exposed::of_shared(part, self.owner(), grant))
+        let owner = self.owner();
+        buffer::expose_shared(&mut self.fabric, memory, (offset, len), owner, access)
     }
 
     /// Closes a region: from now on its address is refused. Waits, with progress, until nobody is copying.
     ///
     /// # Errors
-    /// A call inside a handler, or [`Error::ForeignRegion`]: a region that another context has exposed, also one that had this one's
+    /// A call inside a handler, or [`Error::ForeignRegion`](crate::Error::ForeignRegion): a region that another context has exposed, also one that had this one's
     /// number before. The region then stays exposed, and its memory is not used again.
-    pub fn unexpose(&mut self, region: Exposed) -> Result<JobBuffer> {
+    pub fn unexpose(&mut self, mut region: Exposed) -> Result<JobBuffer> {
         in_handler::check("unexpose")?;
-        region.check_owner(self.owner())?;
+        let owner = self.owner();
         let mut polls = 0;
         loop {
-            if self.fabric.revoke(region.grant())? == Outcome::Done
-                && !self.engine.is_receiving_into(region.grant())
-            {
-                return Ok(region.into_buffer());
+            match buffer::close(&mut self.fabric, &self.engine, region, owner)? {
+                Ok(buffer) => return Ok(buffer),
+                Err(in_use) => region = in_use,
             }
             self.progress_quietly(&mut polls);
         }

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
+use am_core_engine::protocol::{Begun, End};
+
 use super::AmOptions;
 use crate::buffer::{RawBytes, lend};
 use crate::context::Context;
-use crate::engine::{Begun, End};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};

@@ -1,9 +1,10 @@
 //! Operations that own their buffer while they are under way, and hand it back.
 
+use am_core_engine::protocol::{Begun, End};
+
 use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
-use crate::engine::{Begun, End};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};
@@ -84,7 +85,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         buffer: JobBuffer,
         begin: impl FnOnce(&mut Self, crate::buffer::RawBuffer, End) -> Result<Begun>,
     ) -> Result<OwnedHandle, Returned> {
-        let memory = buffer.raw();
+        let memory = crate::buffer::memory_of(&buffer);
         match in_handler::check(call).and_then(|()| begin(self, memory, End::held())) {
             Ok(Begun::Ongoing(op)) => {
                 self.engine.ops.keep(op, buffer);

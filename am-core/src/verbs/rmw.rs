@@ -1,9 +1,10 @@
 //! `LAPI_Rmw`: an atomic operation on a word of exposed memory of another task.
 
+use am_core_engine::protocol::{Begun, End};
+
 use crate::buffer::RemoteAddress;
 use crate::context::Context;
 use crate::counter::Counter;
-use crate::engine::{Begun, End};
 use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;

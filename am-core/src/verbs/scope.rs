@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+use am_core_engine::protocol::{Begun, End, Gather};
+
 use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{Loans, RemoteAddress, lend_in_scope};
 use crate::context::Context;
 use crate::counter::Counter;
-use crate::engine::{Begun, End, Gather};
 use crate::error::Result;
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::{HandlerId, HandlerSet};

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
+use am_core_engine::protocol::{Begun, End, Gather};
+
 use super::{AmOptions, GetOptions, PutOptions};
 use crate::buffer::{JobBuffer, RawBuffer, RawBytes, RawPieces, RemoteAddress, lend_pieces, lend_pieces_mut};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::engine::{Begun, End, Gather};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::{HandlerId, HandlerSet};

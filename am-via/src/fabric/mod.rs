@@ -329,7 +329,7 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
         DeviceError::Exhausted { resource, needed, available, remedy } => {
             Error::Exhausted { resource, needed, available, remedy }
         }
-        DeviceError::System { doing, source } => Error::System { doing, source },
+        DeviceError::System { doing, source } => Error::System { doing, source: source.into() },
         DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at) },
         DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
             Error::PeerFailed { task: peer.task, what: "its connection is closed".to_owned() }
@@ -530,7 +530,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     fn open_shared(&mut self, name: SharedName) -> Result<SharedMemory> {
         let file = memory::shared_file_name(name).ok_or_else(|| Error::System {
             doing: "opening shared memory",
-            source: std::io::Error::other("its name is none"),
+            source: "its name is none".into(),
         })?;
         let opened = self.nic.device.open_shared_file(file).map_err(|error| wrong(self.endpoint, error))?;
         Ok(memory::shared_memory(file, opened))

@@ -1,6 +1,10 @@
-//! A program does not drive the engine: it would be the level below that is handed memory without a lifetime.
+//! A program does not drive the engine without a promise: engine and fabric hand memory without a lifetime to each other.
 #![forbid(unsafe_code)]
 
-fn main() {
-    let _ = am_core::engine::Engine::new;
+use am_core_engine::{fabric::Fabric, protocol::Engine, user_code::UserCode};
+
+fn drive<F: Fabric, U: UserCode>(fabric: &F, user: U) -> Engine<U> {
+    Engine::new(fabric, user)
 }
+
+fn main() {}

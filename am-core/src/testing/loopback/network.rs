@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use am_core_engine::protocol::packet::Kind;
+
 use super::memory::Regions;
 use super::{CONTEXTS_MAX, Config, Reach, endpoint};
 use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
-use crate::engine::packet::Kind;
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Event, Traffic};
 use crate::task::{Endpoint, TaskId};

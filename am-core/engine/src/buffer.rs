@@ -1,0 +1,24 @@
+//! User memory that the engine holds beyond a call, and bytes that have arrived: this crate's only `unsafe`.
+//!
+//! Three kinds of memory pass through here:
+//!
+//! * [`RawBytes`] and [`RawBuffer`]: a range of user memory whose owner has promised to leave it alone until the operation
+//!   that holds it has ended. Made from a borrow by a call that waits; from an owned buffer; or by the
+//!   `unsafe` constructors.
+//! * [`Arrived`]: bytes of a message that lie in private memory or still in the NIC's buffer, where the sender could change
+//!   them: never a slice, only copies.
+//! * [`JobBuffer`] and [`Exposed`]: memory that the fabric allocated, private to the program or open to peers.
+//! * [`SharedMemory`]: memory that several tasks have mapped as one.
+
+mod arrived;
+mod exposed;
+mod pieces;
+mod raw;
+mod shared;
+
+pub use arrived::{Arrived, INLINE_BYTES_MAX, InlineBytes};
+pub use exposed::Owner;
+pub use exposed::{Access, BlockOwner, Executor, Exposed, ExposedRange, Grant, JobBuffer, RemoteAddress};
+pub use pieces::RawPieces;
+pub use raw::{ForEngine, KeepsPromises, RawBuffer, RawBytes, Room};
+pub use shared::{Keep, SharedMemory, SharedName, SharedPart};

@@ -1,0 +1,105 @@
+//! User memory that is not in one piece, without a lifetime.
+
+use super::raw::{RawBuffer, RawBytes, Room};
+use crate::transfer::Gatherer;
+use crate::vector::Layout;
+use alloc::vec::Vec;
+
+/// A range of which a part can be named.
+pub trait Range: Copy {
+    /// Bytes in the range.
+    fn len(&self) -> u64;
+    /// The part `offset..offset + len`; `None` if it does not lie inside.
+    fn part(&self, offset: usize, len: usize) -> Option<Self>;
+}
+
+impl Range for RawBytes {
+    fn len(&self) -> u64 {
+        RawBytes::len(self) as u64
+    }
+
+    fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        RawBytes::part(self, offset, len)
+    }
+}
+
+impl Range for RawBuffer {
+    fn len(&self) -> u64 {
+        RawBuffer::len(self) as u64
+    }
+
+    fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        RawBuffer::part(self, offset, len)
+    }
+}
+
+/// A stream of bytes over several ranges, each alive and left alone as the ranges' own type promises.
+#[derive(Debug)]
+pub enum RawPieces<R> {
+    /// Ranges, and where in the stream each ends.
+    List(Vec<(R, u64)>),
+    /// Parts of one range, inside of which the layout was checked to lie.
+    Layout(R, Layout),
+}
+
+impl<R: Range> RawPieces<R> {
+    /// The stream of these ranges, one after the other.
+    pub fn list(ranges: impl Iterator<Item = R>) -> Self {
+        let mut end = 0u64;
+        let ranges = ranges.filter(|range| range.len() > 0).map(|range| {
+            end += range.len();
+            (range, end)
+        });
+        Self::List(ranges.collect())
+    }
+
+    /// Bytes in all.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::List(ranges) => ranges.last().map_or(0, |&(_, end)| end),
+            Self::Layout(_, layout) => layout.len(),
+        }
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What follows byte `position` in one piece, at most `len` bytes; `None` at the end.
+    pub(crate) fn part_at(&self, position: u64, len: u64) -> Option<R> {
+        match self {
+            Self::List(ranges) => {
+                let &(range, end) = ranges.get(ranges.partition_point(|&(_, end)| end <= position))?;
+                let left = end - position;
+                range.part((range.len() - left) as usize, left.min(len) as usize)
+            }
+            Self::Layout(range, layout) => {
+                let block = layout.block_at(position)?;
+                range.part(block.offset as usize, block.len.min(len) as usize)
+            }
+        }
+    }
+}
+
+impl Gatherer for RawPieces<RawBytes> {
+    fn len(&self) -> u64 {
+        RawPieces::len(self)
+    }
+
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
+        self.gather_from(offset, len, room);
+    }
+}
+
+impl RawPieces<RawBytes> {
+    /// Writes the `len` bytes from `offset` on into `room`.
+    pub(crate) fn gather_from(&self, offset: u64, len: usize, room: &mut Room<'_>) {
+        let mut done = 0;
+        while let Some(part) = self.part_at(offset + done, len as u64 - done).filter(|part| !part.is_empty())
+        {
+            done += room.put(part) as u64;
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Ranges of user memory without a lifetime.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use crate::transfer::{AtomicOp, Width};
+
+/// Memory to send from. Whoever made it has promised that the bytes stay alive and unwritten until the operation that
+/// holds it has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RawBytes {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+/// Memory to receive into. Whoever made it has promised that the bytes stay alive and untouched by others until the
+/// operation that holds it has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RawBuffer {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+/// Proof that the engine asks for granted memory. That memory has no lifetime; the engine uses it before it handles anything else.
+/// Only this crate can make one.
+#[derive(Clone, Copy, Debug)]
+pub struct ForEngine(pub(crate) ());
+
+/// What a fabric promises about memory that it is given, or gives to others.
+///
+/// # Safety
+/// An implementation
+/// * uses a [`RawBytes`] or [`RawBuffer`] only until its operation has ended: until the call returns; if that says that a transfer was
+///   posted, until the fabric reports its end; if it was a grant, until revoking it is done;
+/// * says that revoking is done only when no peer touches the memory any more, whatever peers do;
+/// * gives out memory of a grant only while it is live, only by the name that it was given (with or without
+///   [`Grant::OPERATION_BIT`](super::Grant::OPERATION_BIT)), and only the range that was asked for, if it lies inside;
+/// * does not unwind, except out of a body that it is given to write.
+pub unsafe trait KeepsPromises {}
+
+// SAFETY: the promise of the constructor is not bound to a thread.
+unsafe impl Send for RawBytes {}
+// SAFETY: as above, and it is only read.
+unsafe impl Sync for RawBytes {}
+// SAFETY: as above.
+unsafe impl Send for RawBuffer {}
+
+impl RawBytes {
+    /// No bytes.
+    pub const EMPTY: Self = Self { at: NonNull::dangling(), len: 0 };
+
+    /// `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// `at..at + len` is readable, and nobody writes it, until the operation that gets the value has ended.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
+        Self { at, len }
+    }
+
+    /// Bytes in the range.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no byte.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the range starts.
+    #[inline(always)]
+    #[must_use]
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// The part `offset..offset + len`; `None` if it does not lie inside.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        if offset <= self.len && len <= self.len - offset {
+            // SAFETY: `offset` is inside the range (just checked), which is one allocation (`new`).
+            Some(Self { at: unsafe { self.at.add(offset) }, len })
+        } else {
+            None
+        }
+    }
+
+    /// Copies the first bytes to `to`, which must be as long or shorter.
+    #[inline(always)]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
+        // SAFETY: the source holds at least `to.len()` bytes (asserted), alive and unwritten (`new`); `to` is an exclusive
+        // borrow, so the two do not overlap.
+        unsafe { copy_small(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
+    }
+}
+
+impl RawBytes {
+    /// Copies the first bytes into a range that its owner has handed over, as many as both have. The two may be the same or
+    /// overlap (a task that writes to itself).
+    pub fn copy_to_buffer(&self, to: RawBuffer) {
+        let len = self.len.min(to.len);
+        // SAFETY: both ranges hold `len` live bytes, readable here and writable there (`new` of both); `copy` allows overlap.
+        unsafe { core::ptr::copy(self.at.as_ptr(), to.at.as_ptr(), len) };
+    }
+
+    /// The same range as a fabric's `grant` takes it: to be granted for reading, and never written through.
+    pub(crate) fn to_grant_for_reading(self) -> RawBuffer {
+        RawBuffer { at: self.at, len: self.len }
+    }
+}
+
+impl RawBuffer {
+    /// No room.
+    pub const EMPTY: Self = Self { at: NonNull::dangling(), len: 0 };
+
+    /// `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// `at..at + len` is writable, and nobody else reads or writes it, until the operation that gets the value has ended.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
+        Self { at, len }
+    }
+
+    /// Bytes in the range.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no room.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the range starts.
+    #[inline(always)]
+    #[must_use]
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// The part `offset..offset + len`; `None` if it does not lie inside.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        if offset <= self.len && len <= self.len - offset {
+            // SAFETY: `offset` is inside the range (just checked), which is one allocation (`new`).
+            Some(Self { at: unsafe { self.at.add(offset) }, len })
+        } else {
+            None
+        }
+    }
+
+    /// The same memory, to be read.
+    #[inline(always)]
+    #[must_use]
+    pub fn as_bytes(&self) -> RawBytes {
+        RawBytes { at: self.at, len: self.len }
+    }
+
+    /// Copies `bytes` to the start of the range, as many as fit; how many that were.
+    #[inline(always)]
+    pub fn fill_from(&self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.len);
+        // SAFETY: the destination holds at least `len` bytes that nobody else touches (`new`), the source is a live borrow;
+        // an exclusive range and a shared borrow do not overlap.
+        unsafe { copy_small(bytes.as_ptr(), self.at.as_ptr(), len) };
+        len
+    }
+}
+
+impl RawBuffer {
+    /// Operates atomically on the word that the range begins with; the old value. `None` if the range is shorter than the
+    /// word, or does not begin at a multiple of its size.
+    #[must_use]
+    pub fn atomic(&self, width: Width, operation: AtomicOp) -> Option<u64> {
+        let size = width.bytes() as usize;
+        if self.len < size || !self.at.addr().get().is_multiple_of(size) {
+            return None;
+        }
+        Some(match width {
+            Width::Bits64 => {
+                // SAFETY: the range has the word's bytes (just checked), aligned (just checked), alive (`new`); words that
+                // peers may reach by atomics are reached by nothing else meanwhile (`Exposed`).
+                on_u64(unsafe { AtomicU64::from_ptr(self.at.cast().as_ptr()) }, operation)
+            }
+            Width::Bits32 => {
+                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
+                on_u32(unsafe { AtomicU32::from_ptr(self.at.cast().as_ptr()) }, operation)
+            }
+            Width::Bits16 => {
+                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
+                let word = unsafe { AtomicU16::from_ptr(self.at.cast().as_ptr()) };
+                let change = |old| Some(operation.on_small(width, old));
+                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+                    .unwrap_or_else(|old| old)
+                    .into()
+            }
+            Width::Bits8 => {
+                // SAFETY: long enough and aligned for this width (checked above), alive (`new`); peers reach the word by atomics only (`Exposed`).
+                let word = unsafe { AtomicU8::from_ptr(self.at.cast().as_ptr()) };
+                let change = |old: u8| Some(operation.on_small(width, old.into()) as u8);
+                word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
+                    .unwrap_or_else(|old| old)
+                    .into()
+            }
+        })
+    }
+}
+
+/// Ordering: an rmw both publishes what its task did before and learns what the last task published (as a lock word needs).
+fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
+    match operation {
+        AtomicOp::FetchAdd(value) => word.fetch_add(value, Ordering::AcqRel),
+        AtomicOp::FetchOr(value) => word.fetch_or(value, Ordering::AcqRel),
+        AtomicOp::FetchAnd(value) => word.fetch_and(value, Ordering::AcqRel),
+        AtomicOp::FetchXor(value) => word.fetch_xor(value, Ordering::AcqRel),
+        AtomicOp::FetchMin(value) => word.fetch_min(value, Ordering::AcqRel),
+        AtomicOp::FetchMax(value) => word.fetch_max(value, Ordering::AcqRel),
+        AtomicOp::Swap(value) => word.swap(value, Ordering::AcqRel),
+        AtomicOp::FetchMinSigned(_)
+        | AtomicOp::FetchMaxSigned(_)
+        | AtomicOp::FetchAddFloat(_)
+        | AtomicOp::FetchMinFloat(_)
+        | AtomicOp::FetchMaxFloat(_) => word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u64(old)))
+            .unwrap_or_else(|found| found),
+        AtomicOp::CompareSwap { expected, new } => word
+            .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire)
+            .unwrap_or_else(|found| found),
+    }
+}
+
+/// As [`on_u64`], with the low halves of the operands.
+fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
+    u64::from(match operation {
+        AtomicOp::FetchAdd(value) => word.fetch_add(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchOr(value) => word.fetch_or(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchAnd(value) => word.fetch_and(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchXor(value) => word.fetch_xor(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMin(value) => word.fetch_min(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMax(value) => word.fetch_max(value as u32, Ordering::AcqRel),
+        AtomicOp::Swap(value) => word.swap(value as u32, Ordering::AcqRel),
+        AtomicOp::FetchMinSigned(_)
+        | AtomicOp::FetchMaxSigned(_)
+        | AtomicOp::FetchAddFloat(_)
+        | AtomicOp::FetchMinFloat(_)
+        | AtomicOp::FetchMaxFloat(_) => word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(operation.on_u32(old)))
+            .unwrap_or_else(|found| found),
+        AtomicOp::CompareSwap { expected, new } => word
+            .compare_exchange(expected as u32, new as u32, Ordering::AcqRel, Ordering::Acquire)
+            .unwrap_or_else(|found| found),
+    })
+}
+
+/// Room in a NIC's buffer that a packet is being written into; it grows from the front.
+///
+/// It ends with the call that is given it. Its lifetime makes that so: two calls have different ones, so that a body cannot exchange
+/// the room of one packet for that of another.
+#[derive(Debug)]
+pub struct Room<'a> {
+    at: NonNull<u8>,
+    len: usize,
+    used: usize,
+    _lives: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Room<'a> {
+    /// All of a slice, for fabrics that have no NIC's buffer.
+    #[must_use]
+    pub fn over(bytes: &'a mut [u8]) -> Self {
+        // SAFETY: the exclusive borrow lasts as long as the value.
+        unsafe { Self::new(NonNull::from(&mut *bytes).cast(), bytes.len()) }
+    }
+
+    /// Room for `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// `at..at + len` is writable during the value's lifetime, and nobody reads or writes it meanwhile.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
+        Self { at, len, used: 0, _lives: PhantomData }
+    }
+
+    /// Bytes still free.
+    #[inline(always)]
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.len - self.used
+    }
+
+    /// Bytes written so far.
+    #[inline(always)]
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Appends bytes, as many as fit; how many that were.
+    #[inline(always)]
+    pub fn put(&mut self, bytes: RawBytes) -> usize {
+        let len = bytes.len().min(self.remaining());
+        // SAFETY: source: `len` live, unwritten bytes (`RawBytes::new`). Destination: `len` bytes behind `used`, inside the
+        // room (min above) that nobody else touches (`new`). User memory and a NIC's buffer do not overlap.
+        unsafe { copy_small(bytes.at.as_ptr(), self.at.as_ptr().add(self.used), len) };
+        self.used += len;
+        len
+    }
+
+    /// Appends bytes of a slice, as many as fit; how many that were.
+    #[inline(always)]
+    pub fn put_slice(&mut self, bytes: &[u8]) -> usize {
+        // SAFETY: the slice is borrowed for the whole call, which is as long as the RawBytes lives.
+        self.put(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
+    }
+}
+
+/// Whether [`copy_words`] is there, and faster than a loop.
+#[inline(always)]
+pub(super) fn is_long(words: usize) -> bool {
+    cfg!(target_arch = "x86_64") && words >= 32
+}
+
+/// Copies words of 8 bytes one by one, as relaxed atomics do, at the speed of a plain copy. The compiler neither splits nor joins the
+/// accesses, so that other threads may use the side that is aligned.
+///
+/// # Safety
+/// As for [`core::ptr::copy_nonoverlapping`], but that other threads may reach one side by relaxed atomics and by this.
+#[inline]
+pub(super) unsafe fn copy_words(from: *const u8, to: *mut u8, words: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `words` times 8 bytes are readable there and writable here (the caller's contract); the direction flag is clear, as
+    // in all of Rust's code.
+    unsafe {
+        core::arch::asm!(
+            "rep movsq",
+            inout("rcx") words => _,
+            inout("rsi") from => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("no copy of {words} words from {from:?} to {to:?} is long here");
+}
+
+/// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.
+///
+/// # Safety
+/// As for [`core::ptr::copy_nonoverlapping`].
+#[inline(always)]
+pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
+    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`.
+    unsafe {
+        if len > 32 {
+            core::ptr::copy_nonoverlapping(from, to, len);
+        } else if len >= 16 {
+            pair::<u128>(from, to, len);
+        } else if len >= 8 {
+            pair::<u64>(from, to, len);
+        } else if len >= 4 {
+            pair::<u32>(from, to, len);
+        } else if len > 0 {
+            let (first, middle, last) = (*from, *from.add(len / 2), *from.add(len - 1));
+            *to = first;
+            *to.add(len / 2) = middle;
+            *to.add(len - 1) = last;
+        }
+    }
+}
+
+/// The first and the last `size_of::<T>()` bytes of `len`, which together are all of them.
+///
+/// # Safety
+/// As for [`copy_small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+#[inline(always)]
+unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
+    let last = len - size_of::<T>();
+    // SAFETY: both accesses lie inside `len` bytes (the caller's contract); unaligned reads and writes are used as such.
+    unsafe {
+        let front = from.cast::<T>().read_unaligned();
+        let back = from.add(last).cast::<T>().read_unaligned();
+        to.cast::<T>().write_unaligned(front);
+        to.add(last).cast::<T>().write_unaligned(back);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn small_copies_copy_every_length() {
+        let source: Vec<u8> = (1..=200).collect();
+        for len in 0..=source.len() {
+            let mut to = vec![0u8; len + 1];
+            // SAFETY: both buffers are live and at least `len` long, and different allocations.
+            unsafe { copy_small(source.as_ptr(), to.as_mut_ptr(), len) };
+            assert_eq!(to[..len], source[..len]);
+            assert_eq!(to[len], 0, "one byte too many at length {len}");
+        }
+    }
+
+    #[test]
+    fn parts_stay_inside() {
+        let mut bytes = [0u8; 10];
+        // SAFETY: `bytes` outlives the value and is not used meanwhile.
+        let buffer = unsafe { RawBuffer::new(NonNull::from(&mut bytes).cast(), 10) };
+        assert!(buffer.part(10, 0).is_some());
+        assert!(buffer.part(3, 7).is_some());
+        assert!(buffer.part(3, 8).is_none());
+        assert!(buffer.part(11, 0).is_none());
+        assert!(buffer.part(usize::MAX, 2).is_none());
+    }
+}

@@ -1,0 +1,119 @@
+//! Memory that several tasks map as one.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::ptr::NonNull;
+
+use super::exposed::{BlockOwner, JobBuffer};
+use super::raw::RawBuffer;
+use crate::error::{Error, Result};
+
+/// Names shared memory to the tasks that open it: made by the fabric of the task that made the memory, and sent to them. A claim:
+/// opening checks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SharedName(pub [u64; 4]);
+
+/// Zeroed memory that this task and others have mapped, each at an address of its own. All of them load and store there at any time,
+/// so it is never behind `&` or `&mut`.
+///
+/// Ends with `Context::unshare`. One that is dropped instead stays mapped until the context ends.
+#[derive(Debug)]
+pub struct SharedMemory {
+    at: NonNull<u8>,
+    len: usize,
+    name: SharedName,
+    /// Keeps it mapped.
+    mapping: Arc<dyn Keep>,
+}
+
+/// What keeps shared memory mapped until it is dropped.
+pub trait Keep: Send + Sync + fmt::Debug {}
+
+impl<T: Send + Sync + fmt::Debug> Keep for T {}
+
+// SAFETY: an address, of memory that any thread may reach by raw pointers and atomics; what keeps it mapped is Send.
+unsafe impl Send for SharedMemory {}
+// SAFETY: shared access is by raw pointers and atomics only, never by a reference to the bytes; what keeps them mapped is Sync.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// `len` bytes at `at` that `mapping` keeps mapped, which peers open by `name`.
+    ///
+    /// # Safety
+    /// `at..at + len` is initialised, readable and writable as long as `mapping` lives, and nobody makes a reference to it.
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize, name: SharedName, mapping: Arc<dyn Keep>) -> Self {
+        Self { at, len, name, mapping }
+    }
+
+    /// The name by which other tasks open it.
+    #[must_use]
+    pub fn name(&self) -> SharedName {
+        self.name
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where this task has mapped it, for layers that have promises of their own.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.at.as_ptr()
+    }
+
+    /// The part `offset..offset + len`, which keeps the whole mapped.
+    ///
+    /// # Errors
+    /// [`Error::LocalRange`] if it does not lie inside.
+    pub fn part(&self, offset: u64, len: u64) -> Result<SharedPart> {
+        let outside = Error::LocalRange { offset, len, region_len: self.len as u64 };
+        let range = || Some((usize::try_from(offset).ok()?, usize::try_from(len).ok()?));
+        // SAFETY: the memory is mapped, and `SharedPart` keeps it so; whoever gets the range reaches it by copies and atomics (`new`).
+        let whole = unsafe { RawBuffer::new(self.at, self.len) };
+        let memory = range().and_then(|(offset, len)| whole.part(offset, len)).ok_or(outside)?;
+        Ok(SharedPart { memory, mapping: Arc::clone(&self.mapping) })
+    }
+}
+
+/// A part of shared memory, to be exposed.
+#[derive(Debug)]
+pub struct SharedPart {
+    memory: RawBuffer,
+    mapping: Arc<dyn Keep>,
+}
+
+impl SharedPart {
+    /// The part as memory to grant.
+    ///
+    /// # Safety
+    /// The part outlives the grant: an [`Exposed`](super::Exposed) is made of it, and lives until the grant is revoked.
+    #[must_use]
+    pub unsafe fn to_raw(&self) -> RawBuffer {
+        self.memory
+    }
+
+    /// The same in the form of a buffer, for [`Exposed`](super::Exposed), which never hands it out.
+    pub(super) fn into_buffer(self) -> JobBuffer {
+        #[derive(Debug)]
+        struct Mapped {
+            _mapping: Arc<dyn Keep>,
+        }
+        impl BlockOwner for Mapped {
+            unsafe fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+        }
+        // SAFETY: initialised, readable and writable as long as the owner lives (`SharedMemory::new`). Other tasks write there, so the
+        // buffer stays inside an `Exposed`, which reaches it by raw pointers only.
+        unsafe {
+            JobBuffer::new(self.memory.at(), self.memory.len(), Arc::new(Mapped { _mapping: self.mapping }))
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Counters: how a program learns that its messages have gone, arrived, or done their work (LAPI section "counters").
+//!
+//! A counter belongs to a context. It only grows by completions, and a wait for `val` subtracts `val`, so that several
+//! completions can pile up and be waited for one by one (`LAPI_Waitcntr`).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::error::{Error, Result};
+use crate::task::TaskId;
+
+/// A counter of this context. Copy it freely; it stays valid until [`Counters::remove`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Counter(CounterName);
+
+/// The name of a counter on the wire: what a peer puts into its messages. Never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CounterName(core::num::NonZeroU32);
+
+const SLOT_BITS: u32 = 20;
+const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
+
+impl CounterName {
+    /// The number that travels.
+    #[inline(always)]
+    #[must_use]
+    pub fn to_wire(name: Option<Self>) -> u32 {
+        name.map_or(0, |name| name.0.get())
+    }
+
+    /// What a number from the wire means. It is a claim: [`Counters`] checks it at each use.
+    #[inline(always)]
+    #[must_use]
+    pub fn from_wire(number: u32) -> Option<Self> {
+        core::num::NonZeroU32::new(number).map(Self)
+    }
+
+    #[inline(always)]
+    fn slot(self) -> usize {
+        // A claim with slot part 0 becomes an index that no table has.
+        (self.0.get() & SLOT_MASK).wrapping_sub(1) as usize
+    }
+}
+
+impl Counter {
+    /// The counter's name, to be sent to other tasks (`LAPI_Address_init`). Tasks that make their counters in the same
+    /// order have the same names and need no exchange.
+    #[inline(always)]
+    #[must_use]
+    pub fn name(self) -> CounterName {
+        self.0
+    }
+}
+
+/// What has become of the messages to one destination of a counter (`LAPI_Setcntr_wstatus`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DestinationStatus {
+    /// Nothing has come back yet (`LAPI_MSG_INITIAL`).
+    Initial,
+    /// It has acknowledged a message (`LAPI_MSG_RECVD`).
+    Received,
+    /// Operations with it were purged, or it has died, before it has acknowledged one (`LAPI_MSG_PURGED`).
+    Purged,
+    /// The same, after it had (`LAPI_MSG_PURGED_RCVD`).
+    PurgedReceived,
+}
+
+#[derive(Debug)]
+struct Slot {
+    name: CounterName,
+    live: bool,
+    value: u64,
+}
+
+/// The counters of one context.
+#[derive(Debug, Default)]
+pub struct Counters {
+    slots: Vec<Slot>,
+    /// Bumps of all of them so far.
+    bumps: u64,
+    free: Vec<usize>,
+    /// Of counters with destinations: what became of each.
+    watched: BTreeMap<CounterName, Vec<(TaskId, DestinationStatus)>>,
+}
+
+impl Counters {
+    /// Counters at once, at most: what the slot part of a name can tell apart.
+    pub const COUNT_MAX: usize = SLOT_MASK as usize - 1;
+
+    /// A new counter, at 0.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] beyond [`COUNT_MAX`](Self::COUNT_MAX) live counters.
+    pub fn insert(&mut self) -> Result<Counter> {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index];
+            // The generation moves on, so that a late message for the old counter finds nothing.
+            let bumped = slot.name.0.get().wrapping_add(1 << SLOT_BITS);
+            slot.name = CounterName::from_wire(bumped).expect("the slot part of a name is never 0");
+            slot.live = true;
+            slot.value = 0;
+            return Ok(Counter(slot.name));
+        }
+        let number = self.slots.len() + 1;
+        if number > Self::COUNT_MAX {
+            return Err(Error::Exhausted {
+                resource: "counters",
+                needed: number as u64,
+                available: Self::COUNT_MAX as u64,
+                remedy: "remove counters that are not used any more",
+            });
+        }
+        let name =
+            u32::try_from(number).ok().and_then(CounterName::from_wire).expect("number is 1 to COUNT_MAX");
+        self.slots.push(Slot { name, live: true, value: 0 });
+        Ok(Counter(name))
+    }
+
+    /// Ends a counter; messages that still name it find nothing.
+    pub fn remove(&mut self, counter: Counter) {
+        if let Some(slot) = self.slots.get_mut(counter.0.slot())
+            && slot.live
+            && slot.name == counter.0
+        {
+            slot.live = false;
+            self.watched.remove(&counter.0);
+            self.free.push(counter.0.slot());
+        }
+    }
+
+    #[inline(always)]
+    fn slot_mut(&mut self, name: CounterName) -> Option<&mut Slot> {
+        self.slots.get_mut(name.slot()).filter(|slot| slot.name == name && slot.live)
+    }
+
+    /// Adds 1 to the counter that `name` claims; whether it exists.
+    #[inline(always)]
+    #[must_use]
+    pub fn bump(&mut self, name: CounterName) -> bool {
+        match self.slot_mut(name) {
+            Some(slot) => {
+                slot.value += 1;
+                self.bumps += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// How often counters were bumped so far, all together.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bumps(&self) -> u64 {
+        self.bumps
+    }
+
+    /// The value now (`LAPI_Getcntr`); `None` for a removed counter.
+    #[inline(always)]
+    #[must_use]
+    pub fn value(&self, counter: Counter) -> Option<u64> {
+        self.slots
+            .get(counter.0.slot())
+            .filter(|slot| slot.name == counter.0 && slot.live)
+            .map(|slot| slot.value)
+    }
+
+    /// Sets the value (`LAPI_Setcntr`).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCounter`] for a removed counter.
+    pub fn set(&mut self, counter: Counter, value: u64) -> Result<()> {
+        self.slot_mut(counter.0).map(|slot| slot.value = value).ok_or_else(|| unknown(counter))
+    }
+
+    /// Sets the counter to 0 and watches what becomes of the messages to `destinations` (`LAPI_Setcntr_wstatus`).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCounter`] for a removed counter.
+    pub fn watch(&mut self, counter: Counter, destinations: &[TaskId]) -> Result<()> {
+        self.set(counter, 0)?;
+        let all = destinations.iter().map(|&task| (task, DestinationStatus::Initial)).collect();
+        self.watched.insert(counter.0, all);
+        Ok(())
+    }
+
+    /// What became of the messages to each destination, in the order in which they were given; `None` for a counter that is not
+    /// watched.
+    #[must_use]
+    pub fn destinations(&self, counter: Counter) -> Option<&[(TaskId, DestinationStatus)]> {
+        self.watched.get(&counter.0).map(Vec::as_slice)
+    }
+
+    /// A bump of this counter came from `task`.
+    #[inline]
+    pub(crate) fn note_received(&mut self, name: Option<CounterName>, task: TaskId) {
+        if !self.watched.is_empty() {
+            self.note(name, task, |status| match status {
+                DestinationStatus::Initial => DestinationStatus::Received,
+                other => other,
+            });
+        }
+    }
+
+    /// Nothing will come from `task` any more.
+    pub(crate) fn note_purged(&mut self, task: TaskId) {
+        for name in self.watched.keys().copied().collect::<Vec<_>>() {
+            self.note(Some(name), task, |status| match status {
+                DestinationStatus::Initial => DestinationStatus::Purged,
+                DestinationStatus::Received => DestinationStatus::PurgedReceived,
+                other => other,
+            });
+        }
+    }
+
+    #[cold]
+    fn note(
+        &mut self,
+        name: Option<CounterName>,
+        task: TaskId,
+        change: fn(DestinationStatus) -> DestinationStatus,
+    ) {
+        let Some(all) = name.and_then(|name| self.watched.get_mut(&name)) else { return };
+        for (destination, status) in all {
+            if *destination == task {
+                *status = change(*status);
+            }
+        }
+    }
+
+    /// Takes `val` off the counter if it has reached that (`LAPI_Waitcntr`'s last step); whether it had.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCounter`] for a removed counter.
+    #[inline(always)]
+    pub fn try_take(&mut self, counter: Counter, val: u64) -> Result<bool> {
+        match self.slot_mut(counter.0) {
+            Some(slot) if slot.value >= val => {
+                slot.value -= val;
+                Ok(true)
+            }
+            Some(_) => Ok(false),
+            None => Err(unknown(counter)),
+        }
+    }
+}
+
+#[cold]
+fn unknown(counter: Counter) -> Error {
+    Error::UnknownCounter { counter: counter.0.0.get() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn a_wait_subtracts_what_it_waited_for() {
+        let mut counters = Counters::default();
+        let counter = counters.insert().unwrap();
+        for _ in 0..5 {
+            assert!(counters.bump(counter.name()));
+        }
+        assert!(counters.try_take(counter, 2).unwrap());
+        assert_eq!(counters.value(counter), Some(3));
+        assert!(!counters.try_take(counter, 4).unwrap());
+        assert_eq!(counters.value(counter), Some(3));
+    }
+
+    #[test]
+    fn a_watched_counter_tells_its_destinations_apart() {
+        use DestinationStatus::{Initial, Purged, PurgedReceived, Received};
+        let mut counters = Counters::default();
+        let counter = counters.insert().unwrap();
+        let states = |counters: &Counters| {
+            counters
+                .destinations(counter)
+                .map(|all| all.iter().map(|&(_, status)| status).collect::<Vec<_>>())
+        };
+        assert_eq!(states(&counters), None);
+        counters.watch(counter, &[TaskId(4), TaskId(2), TaskId(3)]).unwrap();
+        assert_eq!(states(&counters), Some(vec![Initial; 3]));
+        counters.note_received(Some(counter.name()), TaskId(2));
+        counters.note_received(Some(counter.name()), TaskId(9));
+        assert_eq!(states(&counters), Some(vec![Initial, Received, Initial]));
+        counters.note_purged(TaskId(2));
+        counters.note_purged(TaskId(3));
+        counters.note_received(Some(counter.name()), TaskId(3));
+        assert_eq!(states(&counters), Some(vec![Initial, PurgedReceived, Purged]));
+        counters.remove(counter);
+        assert_eq!(states(&counters), None);
+    }
+
+    #[test]
+    fn a_removed_counter_is_not_found_under_its_old_name() {
+        let mut counters = Counters::default();
+        let old = counters.insert().unwrap();
+        counters.remove(old);
+        let new = counters.insert().unwrap();
+        assert_ne!(old, new);
+        assert!(!counters.bump(old.name()));
+        assert_eq!(counters.value(new), Some(0));
+        assert!(counters.set(old, 1).is_err());
+    }
+}

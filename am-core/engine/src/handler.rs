@@ -1,0 +1,343 @@
+//! Header handlers and completion handlers (LAPI's `hdr_hndlr` and `compl_hndlr`; seed paper section 3 and 5.3).
+//!
+//! A header handler runs at the target when the first packet of a message is in, and answers where the data go and what is
+//! to be done when they are there. It gets nothing that can communicate, and a communicating call inside a handler is
+//! refused: the engine is not re-entrant, and a handler that waited could wait for itself.
+
+mod scatter;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::AtomicBool;
+
+use crate::buffer::{Arrived, ExposedRange, JobBuffer, RawBuffer};
+use crate::counter::{Counter, CounterName};
+use crate::error::Error;
+use crate::task::Endpoint;
+
+pub use scatter::Scatter;
+
+/// The number of a registered header handler: the same in every task that registers the same handlers in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandlerId(pub u16);
+
+impl HandlerId {
+    /// Handlers at once, at most: what the label of a packet can name, less the last one, which stands for a put.
+    pub const COUNT_MAX: usize = 4095;
+}
+
+/// What a header handler is given: the five facts of LAPI's `lapi_return_info_t`, as values.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// Who sent it.
+    pub source: Endpoint,
+    /// The user header, in private memory.
+    pub uhdr: &'a [u8],
+    /// Bytes of user data in the whole message.
+    pub len: u64,
+    /// The whole user data, if they came with the header (LAPI's one-packet pointer): the handler may consume them here.
+    pub here: Option<Arrived<'a>>,
+    /// The name under which the message can be accepted later, if the handler answers [`Place::Later`].
+    pub ticket: Ticket,
+}
+
+/// A message whose place is not known yet (see [`Place::Later`]). One use: accepting or refusing it. The number is a claim: one that names no such message is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u32);
+
+/// What a header handler answers.
+#[derive(Debug)]
+pub enum Answer {
+    /// A place and a completion that own nothing, as most short messages have.
+    Plain(PlainAnswer),
+    /// Any other place and completion.
+    Full(Place, Completion),
+}
+
+/// An answer that owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainAnswer {
+    /// Where the data go.
+    pub place: PlainPlace,
+    /// What is done after the last byte is there.
+    pub completion: PlainCompletion,
+}
+
+/// A [`Place`] that owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum PlainPlace {
+    /// [`Place::Nowhere`].
+    Nowhere,
+    /// [`Place::Raw`].
+    Raw(RawBuffer),
+    /// [`Place::Exposed`].
+    Exposed(ExposedRange),
+}
+
+/// A [`Completion`] that owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum PlainCompletion {
+    /// [`Completion::None`].
+    None,
+    /// [`Completion::Bump`].
+    Bump(Counter),
+    /// [`Completion::MarkRequest`].
+    MarkRequest(u64),
+}
+
+impl Answer {
+    /// The data go to `place`; then `completion`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(place: Place, completion: Completion) -> Self {
+        // Each variant is taken apart, so that the compiler sees that plain ones leave nothing to drop.
+        let place = match place {
+            Place::Nowhere => PlainPlace::Nowhere,
+            Place::Raw(to) => PlainPlace::Raw(to),
+            Place::Exposed(range) => PlainPlace::Exposed(range),
+            Place::Owned(buffer) => return Self::Full(Place::Owned(buffer), completion),
+            Place::Sink(sink) => return Self::Full(Place::Sink(sink), completion),
+            Place::Scatter(scatter) => return Self::Full(Place::Scatter(scatter), completion),
+            Place::Later => return Self::Full(Place::Later, completion),
+        };
+        let full = |completion| Self::Full(place.into(), completion);
+        let completion = match completion {
+            Completion::None => PlainCompletion::None,
+            Completion::Bump(counter) => PlainCompletion::Bump(counter),
+            Completion::MarkRequest(request) => PlainCompletion::MarkRequest(request),
+            Completion::BumpAtSource(counter) => return full(Completion::BumpAtSource(counter)),
+            Completion::SetFlag(flag) => return full(Completion::SetFlag(flag)),
+            Completion::Reply(reply) => return full(Completion::Reply(reply)),
+            Completion::Call(call) => return full(Completion::Call(call)),
+            Completion::Thread(handler) => return full(Completion::Thread(handler)),
+        };
+        Self::Plain(PlainAnswer { place, completion })
+    }
+
+    /// Place and completion.
+    pub(crate) fn into_parts(self) -> (Place, Completion) {
+        match self {
+            Self::Plain(PlainAnswer { place, completion }) => (place.into(), completion.into()),
+            Self::Full(place, completion) => (place, completion),
+        }
+    }
+
+    /// The data, if any, are dropped, and nothing follows (LAPI's `LAPI_BURY_MSG`).
+    #[must_use]
+    pub fn discard() -> Self {
+        Self::Plain(PlainAnswer { place: PlainPlace::Nowhere, completion: PlainCompletion::None })
+    }
+
+    /// The data, if any, are dropped or were consumed by the handler itself; then `completion`.
+    #[inline(always)]
+    #[must_use]
+    pub fn consumed(completion: Completion) -> Self {
+        Self::new(Place::Nowhere, completion)
+    }
+
+    /// The data go to a part of exposed memory; then `completion`.
+    #[inline(always)]
+    #[must_use]
+    pub fn exposed(range: ExposedRange, completion: Completion) -> Self {
+        Self::new(Place::Exposed(range), completion)
+    }
+
+    /// The data go into `buffer`, which the completion gets; data beyond its end are dropped.
+    #[inline(always)]
+    #[must_use]
+    pub fn owned(buffer: JobBuffer, completion: Completion) -> Self {
+        Self::Full(Place::Owned(buffer), completion)
+    }
+
+    /// The data go to several places; then `completion`.
+    #[must_use]
+    pub fn scatter(scatter: Scatter, completion: Completion) -> Self {
+        Self::Full(Place::Scatter(Box::new(scatter)), completion)
+    }
+
+    /// The place will be named later, by `Context::accept` with the message's ticket.
+    #[inline(always)]
+    #[must_use]
+    pub fn later() -> Self {
+        Self::Full(Place::Later, Completion::None)
+    }
+}
+
+impl From<PlainPlace> for Place {
+    #[inline(always)]
+    fn from(place: PlainPlace) -> Self {
+        match place {
+            PlainPlace::Nowhere => Self::Nowhere,
+            PlainPlace::Raw(to) => Self::Raw(to),
+            PlainPlace::Exposed(range) => Self::Exposed(range),
+        }
+    }
+}
+
+impl From<PlainCompletion> for Completion {
+    #[inline(always)]
+    fn from(completion: PlainCompletion) -> Self {
+        match completion {
+            PlainCompletion::None => Self::None,
+            PlainCompletion::Bump(counter) => Self::Bump(counter),
+            PlainCompletion::MarkRequest(request) => Self::MarkRequest(request),
+        }
+    }
+}
+
+/// Where the data of a message go. What does not fit is dropped (LAPI's truncation), and [`Delivered`] tells.
+#[derive(Debug)]
+pub enum Place {
+    /// Nowhere: they are dropped, or the handler has consumed them.
+    Nowhere,
+    /// To memory that somebody lent for the purpose (the constructor of [`RawBuffer`] is `unsafe`).
+    Raw(RawBuffer),
+    /// To a part of this task's exposed memory.
+    Exposed(ExposedRange),
+    /// Into a buffer that the completion gets.
+    Owned(JobBuffer),
+    /// Through a sink, straight from the NIC's buffer (LAPI's DGSP).
+    Sink(Box<dyn Sink>),
+    /// To several places: see [`Scatter`].
+    Scatter(Box<Scatter>),
+    /// Not known yet: the message waits until its ticket is accepted. If its data are already here, they are kept.
+    Later,
+}
+
+/// Takes the bytes of a message as they come, at their place in the message: LAPI's scatter by datatype program.
+pub trait Sink: fmt::Debug + Send {
+    /// Takes `bytes`, which begin at byte `offset` of the message's user data. Each byte comes once; pieces may come in any
+    /// order.
+    fn take(&mut self, offset: u64, bytes: Arrived<'_>);
+}
+
+/// What is done when the data are in place. The choice is made per message; that is the point of the seed paper's
+/// section 5.3. All but the last run in the context that polls.
+pub enum Completion {
+    /// Nothing.
+    None,
+    /// Predefined: adds 1 to a counter here.
+    Bump(Counter),
+    /// Predefined: adds 1 to a counter at the message's source. Only for a message that may be answered.
+    BumpAtSource(CounterName),
+    /// Predefined: sets a flag.
+    SetFlag(Arc<AtomicBool>),
+    /// Predefined: marks a request complete ([`HandlerSet::complete_request`]).
+    MarkRequest(u64),
+    /// Predefined: answers the source with a short message. Only for a message that may be answered.
+    Reply(Reply),
+    /// A closure over local state, in the polling context. It gets nothing that can communicate.
+    Call(Box<dyn FnOnce(Delivered) + Send>),
+    /// A closure on the handler thread, which may communicate through what it is given. Costs a thread switch.
+    Thread(ThreadHandler),
+}
+
+/// A completion handler for the handler thread.
+pub type ThreadHandler = Box<dyn FnOnce(Delivered, &mut dyn Deferred) + Send>;
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Bump(_) => "Bump",
+            Self::BumpAtSource(_) => "BumpAtSource",
+            Self::SetFlag(_) => "SetFlag",
+            Self::MarkRequest(_) => "MarkRequest",
+            Self::Reply(_) => "Reply",
+            Self::Call(_) => "Call",
+            Self::Thread(_) => "Thread",
+        })
+    }
+}
+
+/// A short message to the source of the message that is being completed, and to nobody else (LAPI error 501).
+#[derive(Clone, Copy, Debug)]
+pub struct Reply {
+    /// The handler to run at the source.
+    pub handler: HandlerId,
+    len: u8,
+    bytes: [u8; Self::BYTES_MAX],
+}
+
+impl Reply {
+    /// Bytes of a reply's user header, at most.
+    pub const BYTES_MAX: usize = 32;
+
+    /// A reply whose user header is `uhdr`; `None` if it is longer than [`BYTES_MAX`](Self::BYTES_MAX).
+    #[must_use]
+    pub fn new(handler: HandlerId, uhdr: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes.get_mut(..uhdr.len())?.copy_from_slice(uhdr);
+        Some(Self { handler, len: u8::try_from(uhdr.len()).ok()?, bytes })
+    }
+
+    /// The user header.
+    #[must_use]
+    pub fn uhdr(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// What a completion handler is told.
+#[derive(Debug)]
+pub struct Delivered {
+    /// Who sent the message.
+    pub source: Endpoint,
+    /// Bytes of user data that were sent.
+    pub len: u64,
+    /// Bytes that were placed: fewer than `len` if the place was shorter.
+    pub placed: u64,
+    /// The buffer of [`Place::Owned`], filled.
+    pub buffer: Option<JobBuffer>,
+    /// Whether the data came whole; otherwise why not (a peer that died, for instance).
+    pub outcome: Result<(), Box<Error>>,
+}
+
+/// What a completion handler on the handler thread may do: its calls are carried out by the context's owner at its next
+/// progress, in order.
+pub trait Deferred {
+    /// Sends a message; `udata` is owned by the message.
+    fn amsend(&mut self, target: Endpoint, handler: HandlerId, uhdr: &[u8], udata: Vec<u8>);
+
+    /// Adds 1 to a counter of the context.
+    fn bump(&mut self, counter: Counter);
+}
+
+/// The handlers of a context, known when it is compiled, or registered one by one as in am-core's `HandlerTable`.
+pub trait HandlerSet {
+    /// Whether [`header`](Self::header) runs code of the program, during which communicating calls must be refused. A set
+    /// that is part of a library, and keeps the rule by itself, spares the mark.
+    const RUNS_USER_CODE: bool;
+
+    /// Runs header handler `id`; `None` if there is no such handler.
+    fn header(&mut self, id: HandlerId, message: &Message<'_>) -> Option<Answer>;
+
+    /// Consumes a message whose data are all `here`, before [`header`](Self::header) is asked: places the data, and does what follows
+    /// (LAPI's header handlers do so by `LAPI_BURY_MSG`). Returns whether it did; if not, nothing has changed. Only for sets that run no
+    /// code of the program.
+    #[inline(always)]
+    fn consume(&mut self, _id: HandlerId, _source: Endpoint, _uhdr: &[u8], _here: Arrived<'_>) -> bool {
+        false
+    }
+
+    /// A request that [`Completion::MarkRequest`] named is complete.
+    fn complete_request(&mut self, request: u64, delivered: Delivered);
+
+    /// The same for a message that came whole and had no buffer of its own, which is the frequent case: a set that handles
+    /// many small messages says here what it does with the bare numbers.
+    #[inline(always)]
+    fn complete_plain_request(&mut self, request: u64, source: Endpoint, len: u64, placed: u64) {
+        self.complete_request(request, Delivered { source, len, placed, buffer: None, outcome: Ok(()) });
+    }
+
+    /// Whether the origin may withdraw the announcement that was answered with [`Place::Later`] and has not been accepted. If so,
+    /// the ticket is void when this returns, and the set forgets the message.
+    fn withdraw(&mut self, _ticket: Ticket) -> bool {
+        true
+    }
+
+    /// How many handlers there are, for error messages.
+    fn count(&self) -> usize;
+}

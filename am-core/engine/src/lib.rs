@@ -1,0 +1,35 @@
+//! The protocol of am-core: what packets mean.
+//!
+//! An [`Engine`](protocol::Engine) holds the protocol state of one context. It reads no clock, does no input or output and starts no thread;
+//! packets come and go through a [`Fabric`](fabric::Fabric), and code of the program runs through [`UserCode`](user_code::UserCode). So a test drives any
+//! number of engines in one thread. Programs use am-core's `Context`, which owns an engine and gives it progress; that crate
+//! exports from here what is for programs and for those who write a fabric.
+//!
+//! Functions of the message path are generic or `#[inline]`, so that they are compiled together with the fabric that they run over.
+
+#![no_std]
+#![deny(unsafe_code)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "lengths are u64 on the wire and usize in memory, which is the same here (asserted below); numbers narrower than \
+              that are cut where a format says so, after they were checked or made"
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+#[expect(unsafe_code, reason = "user memory beyond a call: the one module for it")]
+pub mod buffer;
+pub mod counter;
+pub mod error;
+pub mod fabric;
+pub mod handler;
+pub mod progress;
+pub mod protocol;
+pub mod task;
+pub mod transfer;
+pub mod user_code;
+pub mod vector;
+
+const _: () = assert!(usize::BITS == 64, "am-core counts bytes of memory in 64 bits");

@@ -1,0 +1,111 @@
+//! Where engine and fabric meet: one event at a time, every call direct and inlined.
+
+use crate::buffer::{Arrived, InlineBytes};
+use crate::error::Result;
+use crate::fabric::{Arrival, Class, Event, Fabric, Payload};
+use crate::handler::HandlerSet;
+use crate::protocol::{Engine, Front, Packet};
+use crate::user_code::UserCode;
+
+/// Handles the next event, if there is one; whether there was.
+///
+/// # Errors
+/// What the event reports.
+#[inline(always)]
+pub fn step<U: UserCode, F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine<U>,
+    handlers: &mut H,
+    (inline, front): (&mut InlineBytes, &mut Front),
+) -> Result<bool> {
+    let Some(event) = fabric.poll(inline) else { return Ok(false) };
+    handle(fabric, engine, handlers, (inline, front), event)
+}
+
+/// As [`step`], and drops what belongs to operations that a purge has ended.
+///
+/// # Errors
+/// As for [`step`].
+#[cold]
+#[inline(never)]
+pub fn step_filtered<U: UserCode, F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine<U>,
+    handlers: &mut H,
+    (inline, front): (&mut InlineBytes, &mut Front),
+) -> Result<bool> {
+    match fabric.poll(inline) {
+        None => Ok(false),
+        Some(Event::Arrival(arrival)) if engine.is_stale(arrival.from, arrival.label) => {
+            let (from, class) = (arrival.from, arrival.class);
+            if matches!(arrival.payload, Payload::Buffered { .. }) {
+                fabric.release(arrival);
+            }
+            if class == Class::Request {
+                fabric.waive(from.index);
+            }
+            Ok(true)
+        }
+        Some(event) => handle(fabric, engine, handlers, (inline, front), event),
+    }
+}
+
+#[inline(always)]
+fn handle<U: UserCode, F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine<U>,
+    handlers: &mut H,
+    (inline, front): (&mut InlineBytes, &mut Front),
+    event: Event,
+) -> Result<bool> {
+    match event {
+        Event::Arrival(arrival) => match arrival.payload {
+            Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
+            Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival, front)?,
+        },
+        Event::Completed { op, result } => {
+            let result = result.map_err(|error| *error);
+            engine.handle_completed(op, result, fabric, handlers)?;
+        }
+        Event::TaskFailed(task) => {
+            let how = fabric.failure(task).unwrap_or_default();
+            engine.handle_failure(task, how, fabric, handlers)?;
+        }
+        // That there was an event makes the waiting caller look again.
+        Event::Rung => {}
+        Event::ContextClosed(endpoint) => engine.handle_closed(endpoint, fabric, handlers)?,
+    }
+    Ok(true)
+}
+
+/// A packet inside its entry: its place went back in the poll, and its bytes are in private memory.
+#[inline(always)]
+fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine<U>,
+    handlers: &mut H,
+    Arrival { from, class, label, .. }: Arrival,
+    inline: &InlineBytes,
+) -> Result<()> {
+    let front = inline.as_slice();
+    let packet = Packet { from, class, label, bytes: Arrived::private(front), front };
+    let due = engine.receive(&*fabric, handlers, &packet);
+    engine.carry_out(due, fabric, handlers)
+}
+
+/// A packet in the NIC's buffer: its place goes back when it has been handled.
+#[inline(always)]
+fn handle_buffered<U: UserCode, F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine<U>,
+    handlers: &mut H,
+    arrival: Arrival,
+    front: &mut Front,
+) -> Result<()> {
+    let (from, class, label) = (arrival.from, arrival.class, arrival.label);
+    let bytes = fabric.arrived(&arrival);
+    let packet = Packet { from, class, label, bytes, front: front.copy(label, &bytes) };
+    let due = engine.receive(&*fabric, handlers, &packet);
+    fabric.release(arrival);
+    engine.carry_out(due, fabric, handlers)
+}

@@ -1,0 +1,523 @@
+//! Announced messages at the target: the header handler runs on the announcement, then the data are fetched from the
+//! origin's memory, or come as pieces where there is no way into it. Also messages that wait for their place.
+
+use super::outstanding::{End, Op, State};
+use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
+use super::reassembly::{Incoming, Ranges, Stage, Tail, room_of};
+use super::receive::Due;
+use super::statistics::Statistics;
+use super::{Cold, Engine, Packet, granted, malformed};
+use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
+use crate::error::{Error, RangeFault, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::{Answer, Completion, Delivered, HandlerSet, Message, Place, Scatter, Ticket};
+use crate::transfer::{Class, OpId, Transfer};
+use crate::user_code::UserCode;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// Bytes fetched in one call, at most: the bound on the time that it takes.
+pub(crate) const FETCH_BYTES_A_CALL: u64 = 4 << 20;
+/// Bytes between a direct read and a sink.
+const BOUNCE_BYTES: usize = 256 << 10;
+/// Bounce buffers kept for the next message.
+const BOUNCES_KEPT: usize = 4;
+/// Reads of one message under way at once.
+const READS_AT_ONCE: u32 = 4;
+
+impl<U: UserCode> Engine<U> {
+    /// The announcement of a message: runs its header handler.
+    pub(crate) fn handle_request<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &F,
+        handlers: &mut H,
+        packet: &Packet<'_>,
+    ) -> Result<Due> {
+        let parsed = MessageHead::parse_short(packet.front).and_then(|(head, rest)| {
+            let announcement = Announcement::parse(rest)?;
+            let uhdr = rest.get(Announcement::BYTES..)?.get(..usize::from(head.uhdr_len))?;
+            Some((head, announcement, uhdr))
+        });
+        let Some((head, announcement, uhdr)) = parsed.filter(|_| packet.class == Class::Request) else {
+            return Err(malformed(
+                packet.from,
+                "an announcement shorter than it says, or not to be answered",
+            ));
+        };
+        let mut tail = Tail {
+            target_counter: head.target_counter,
+            completion_counter: head.completion_counter,
+            op: announcement.op,
+            answerable: true,
+            reserved: true,
+        };
+        let len = announcement.len;
+        let id = packet::handler_of(packet.label);
+        let answer = if id == packet::PUT_BY_PIECES {
+            place_of_put(fabric, packet, uhdr, len)
+        } else {
+            let here = (len == 0).then_some(Arrived::private(&[]));
+            let ticket = self.next_ticket;
+            let message = Message { source: packet.from.endpoint, uhdr, len, here, ticket };
+            super::receive::run_header(self.user, handlers, packet.label, &message)
+        };
+        let (place, completion) = match answer {
+            Ok(answer) => answer.into_parts(),
+            Err(error) => return Ok(self.refuse_later(packet, announcement.op, error)),
+        };
+        let waits = matches!(place, Place::Later);
+        // A message that waits for its place holds no room of its origin: others must be able to pass it.
+        tail.reserved = !waits;
+        let incoming = Incoming {
+            source: packet.from,
+            len,
+            room: room_of(&place, len),
+            place,
+            completion,
+            stage: if waits {
+                Stage::Waiting { kept: None }
+            } else {
+                Stage::Fetching { issued: 0, in_flight: 0 }
+            },
+            grant: announcement.grant,
+            bounce: None,
+            tail,
+            failed: None,
+        };
+        Ok(self.later(Cold::New(Box::new(incoming))))
+    }
+
+    /// Enters a new message, and starts it if its place is known.
+    pub(crate) fn begin_incoming<F: Fabric, H: HandlerSet>(
+        &mut self,
+        incoming: Incoming,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let (source, tail) = (incoming.source, incoming.tail);
+        let waits = matches!(incoming.stage, Stage::Waiting { .. });
+        let key = match self.incoming.insert(incoming) {
+            Ok(key) => key,
+            Err(error) => {
+                let class = if tail.reserved { Class::Answer } else { Class::OneWay };
+                self.refuse(fabric, source, class, tail.op, Refusal::of(&error))?;
+                return Err(error);
+            }
+        };
+        self.next_ticket = Ticket(self.incoming.next_key());
+        self.unfinished_from.add(source);
+        if !waits {
+            return self.start_fetching(key, fabric, handlers);
+        }
+        // A message that may be answered, and has not been yet: its answer will take a place like any other packet.
+        if tail.answerable {
+            fabric.waive(source.index);
+        }
+        Ok(())
+    }
+
+    /// Gives a waiting message its place.
+    ///
+    /// # Errors
+    /// The ticket names no waiting message, or what the message ends with.
+    pub fn accept<F: Fabric, H: HandlerSet>(
+        &mut self,
+        ticket: Ticket,
+        place: Place,
+        completion: Completion,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let user = self.user;
+        let incoming = self.waiting(ticket)?;
+        if matches!(place, Place::Later) {
+            return Ok(());
+        }
+        incoming.room = room_of(&place, incoming.len);
+        incoming.place = place;
+        incoming.completion = completion;
+        let fetching = Stage::Fetching { issued: 0, in_flight: 0 };
+        if let Stage::Waiting { kept: Some(kept) } = core::mem::replace(&mut incoming.stage, fetching) {
+            let put = incoming.put(user, &*fabric, 0, Arrived::private(&kept));
+            incoming.failed = put.err().map(Box::new);
+            return self.end_incoming(ticket.0, fabric, handlers);
+        }
+        self.start_fetching(ticket.0, fabric, handlers)
+    }
+
+    /// Refuses a waiting message: its origin's operation ends with an error.
+    ///
+    /// # Errors
+    /// The ticket names no waiting message, or the answer could not be sent.
+    pub fn refuse_ticket<F: Fabric>(&mut self, ticket: Ticket, fabric: &mut F) -> Result<()> {
+        self.waiting(ticket)?;
+        let Some(incoming) = self.take_incoming(ticket.0) else { return Ok(()) };
+        if incoming.tail.op != 0 || incoming.tail.completion_counter != 0 {
+            self.refuse(fabric, incoming.source, Class::OneWay, incoming.tail.op, Refusal::ByProgram)?;
+        }
+        Ok(())
+    }
+
+    fn waiting(&mut self, ticket: Ticket) -> Result<&mut Incoming> {
+        self.incoming
+            .get_mut(ticket.0)
+            .filter(|incoming| matches!(incoming.stage, Stage::Waiting { .. }))
+            .ok_or(Error::UnknownTicket { ticket: ticket.0 })
+    }
+
+    fn start_fetching<F: Fabric, H: HandlerSet>(
+        &mut self,
+        key: u32,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let Some(incoming) = self.incoming.get(key) else { return Ok(()) };
+        if incoming.room == 0 {
+            return self.end_incoming(key, fabric, handlers);
+        }
+        if incoming.grant.is_none() {
+            return self.ask_for_pieces(key, fabric);
+        }
+        if !self.fetching.is_empty() {
+            self.fetching.push_back(key);
+            return Ok(());
+        }
+        let mut budget = FETCH_BYTES_A_CALL;
+        self.fetch(key, &mut budget, fabric, handlers).map(|_| ())
+    }
+
+    /// Fetches what waits to be fetched, in order; whether anything moved.
+    ///
+    /// # Errors
+    /// What a message ends with, if nobody else is told.
+    pub(crate) fn work_on_fetching<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<bool> {
+        let mut budget = FETCH_BYTES_A_CALL;
+        while budget > 0 {
+            let Some(key) = self.fetching.pop_front() else { break };
+            if !self.fetch(key, &mut budget, fabric, handlers)? {
+                break;
+            }
+        }
+        Ok(budget < FETCH_BYTES_A_CALL)
+    }
+
+    /// Fetches from one message as far as the budget goes; whether the next may have its turn. Puts it back to the front of
+    /// the queue if it is to go on by itself; otherwise a completion brings it back.
+    fn fetch<F: Fabric, H: HandlerSet>(
+        &mut self,
+        key: u32,
+        budget: &mut u64,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<bool> {
+        let user = self.user;
+        loop {
+            let next = self.ops.next_key();
+            let Some(incoming) = self.incoming.get_mut(key) else { return Ok(true) };
+            let Stage::Fetching { issued, in_flight } = incoming.stage else { return Ok(true) };
+            let left = incoming.room - issued;
+            if incoming.failed.is_some() || left == 0 {
+                if in_flight == 0 {
+                    self.end_incoming(key, fabric, handlers)?;
+                }
+                return Ok(true);
+            }
+            let through_sink = matches!(incoming.place, Place::Sink(_) | Place::Scatter(_));
+            if in_flight >= if through_sink { 1 } else { READS_AT_ONCE } {
+                return Ok(true);
+            }
+            if *budget == 0 {
+                self.fetch_again(key);
+                return Ok(false);
+            }
+            let mut len = left.min(*budget).min(self.limits.read_bytes_max);
+            if through_sink {
+                len = len.min(BOUNCE_BYTES as u64);
+                let bounces = &mut self.bounces;
+                incoming.bounce.get_or_insert_with(|| {
+                    bounces.pop().unwrap_or_else(|| JobBuffer::from(vec![0; BOUNCE_BYTES]))
+                });
+            }
+            let (Some(grant), source) = (incoming.grant, incoming.source) else { return Ok(true) };
+            let from = RemoteAddress {
+                task: source.endpoint.task,
+                context: source.endpoint.context,
+                executor: Executor::Anyone,
+                grant,
+                offset: issued,
+            };
+            let started = match incoming.part(&*fabric, issued, len) {
+                Ok(Some(to)) => fabric.read(from, to, OpId(next)),
+                Ok(None) => Err(Error::LocalRange { offset: issued, len, region_len: incoming.room }),
+                Err(error) => Err(error),
+            };
+            match started {
+                Ok(Transfer::Done) => {
+                    incoming.stage = Stage::Fetching { issued: issued + len, in_flight };
+                    if through_sink {
+                        incoming.failed =
+                            through_bounce(user, &*fabric, incoming, issued, len).err().map(Box::new);
+                    }
+                    *budget -= len;
+                }
+                Ok(Transfer::Posted) => {
+                    incoming.stage = Stage::Fetching { issued: issued + len, in_flight: in_flight + 1 };
+                    *budget -= len;
+                    let state = State::Fetch { incoming: key, len };
+                    self.ops.insert(Op { peer: source, len, end: End::default(), state })?;
+                }
+                Ok(Transfer::Retry) => {
+                    Statistics::add(&mut self.statistics.retries, 1);
+                    self.fetch_again(key);
+                    return Ok(false);
+                }
+                Ok(Transfer::Staged) if issued == 0 => {
+                    self.ask_for_pieces(key, fabric)?;
+                    return Ok(true);
+                }
+                Ok(Transfer::Staged) => {
+                    let what = "the way into its memory was lost during a transfer".to_owned();
+                    incoming.failed = Some(Box::new(Error::Protocol { peer: source.endpoint, what }));
+                }
+                // Its origin has taken the grant back before this task has said that it is done.
+                Err(Error::RemoteRange { why: RangeFault::Stale, .. }) => {
+                    let why = Refusal::Withdrawn;
+                    incoming.failed = Some(Box::new(Error::Refused { target: source.endpoint, why }));
+                }
+                Err(error) => incoming.failed = Some(Box::new(error)),
+            }
+        }
+    }
+
+    fn fetch_again(&mut self, key: u32) {
+        self.fetching.push_front(key);
+        self.busy = true;
+    }
+
+    /// A read that was posted for a message has ended.
+    pub(crate) fn handle_fetched_part<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        key: u32,
+        len: u64,
+        result: Result<u64>,
+    ) {
+        let Some(incoming) = self.incoming.get_mut(key) else { return };
+        if let Stage::Fetching { issued, in_flight } = &mut incoming.stage {
+            *in_flight -= 1;
+            let offset = *issued - len;
+            let taken = match result {
+                Ok(_) if matches!(incoming.place, Place::Sink(_) | Place::Scatter(_)) => {
+                    through_bounce(self.user, fabric, incoming, offset, len)
+                }
+                result => result.map(|_| ()),
+            };
+            if let Err(error) = taken {
+                incoming.failed.get_or_insert_with(|| Box::new(error));
+            }
+            self.fetch_again(key);
+        }
+    }
+
+    fn ask_for_pieces<F: Fabric>(&mut self, key: u32, fabric: &mut F) -> Result<()> {
+        let Some(incoming) = self.incoming.get_mut(key) else { return Ok(()) };
+        incoming.stage = Stage::Pieces { received: Ranges::default() };
+        let class = if incoming.tail.reserved { Class::Answer } else { Class::OneWay };
+        incoming.tail.reserved = false;
+        let (op, room, source) = (incoming.tail.op, incoming.room, incoming.source);
+        let accepted = pack([&op.to_le_bytes(), &key.to_le_bytes(), &room.to_le_bytes()]);
+        self.send_control(fabric, source, class, packet::label(Kind::Accepted, FIRST), accepted)
+    }
+
+    /// A piece of an announced message.
+    pub(crate) fn handle_piece<F: Fabric>(&mut self, fabric: &F, packet: &Packet<'_>) -> Result<Due> {
+        let Some((key, offset, bytes)) = piece_of(packet) else {
+            return Err(malformed(packet.from, "a piece shorter than its head"));
+        };
+        Statistics::add(&mut self.statistics.pieces_received, 1);
+        let incoming = self.incoming.get_mut(key).filter(|incoming| incoming.source == packet.from);
+        let Some(incoming) = incoming else {
+            return Err(malformed(packet.from, "a piece of a message that this task does not expect"));
+        };
+        let room = incoming.room;
+        let Stage::Pieces { received } = &mut incoming.stage else {
+            return Err(malformed(packet.from, "a piece of a message that was not to be sent in pieces"));
+        };
+        let len = bytes.len() as u64;
+        let inside = offset.checked_add(len).is_some_and(|end| end <= room);
+        if len == 0 || !inside || !received.insert(offset, len) {
+            return Err(malformed(packet.from, "a piece outside of its message, or one that came twice"));
+        }
+        let whole = received.covered() == room;
+        incoming.tail.reserved |= packet.class == Class::Request;
+        if let Err(error) = incoming.put(self.user, fabric, offset, bytes) {
+            incoming.failed.get_or_insert_with(|| Box::new(error));
+        }
+        Ok(if whole { self.later(Cold::Whole(key)) } else { Due::Nothing })
+    }
+
+    /// Takes a message out of the table.
+    pub(crate) fn take_incoming(&mut self, key: u32) -> Option<Incoming> {
+        let mut incoming = self.incoming.remove(key)?;
+        self.next_ticket = Ticket(self.incoming.next_key());
+        self.unfinished_from.subtract(incoming.source);
+        if let Some(bounce) = incoming.bounce.take().filter(|_| self.bounces.len() < BOUNCES_KEPT) {
+            self.bounces.push(bounce);
+        }
+        Some(incoming)
+    }
+
+    /// A message is whole, or will never be: its completion, and the answer to its origin.
+    ///
+    /// # Errors
+    /// What went wrong with it here.
+    pub(crate) fn end_incoming<F: Fabric, H: HandlerSet>(
+        &mut self,
+        key: u32,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let Some(incoming) = self.take_incoming(key) else { return Ok(()) };
+        let Incoming { source, len, room, place, completion, tail, failed, .. } = incoming;
+        let buffer = match place {
+            Place::Owned(buffer) => Some(buffer),
+            Place::Scatter(scatter) => scatter.into_buffer(),
+            _ => None,
+        };
+        let (placed, outcome) = match failed {
+            None => (room, Ok(())),
+            Some(error) => (0, Err(error)),
+        };
+        Statistics::add(&mut self.statistics.messages_received, 1);
+        Statistics::add(&mut self.statistics.bytes_received, placed);
+        let delivered = Delivered { source: source.endpoint, len, placed, buffer, outcome };
+        self.deliver(completion, source, delivered, tail, fabric, handlers)
+    }
+
+    /// Whether a transfer into this grant of this task is under way on its own behalf.
+    pub fn is_receiving_into(&self, own: Grant) -> bool {
+        self.incoming.iter().any(|(_, incoming)| {
+            matches!(incoming.stage, Stage::Fetching { in_flight: 1.., .. }) && incoming.is_into(own)
+        })
+    }
+
+    /// The origin of an announcement gives it up. The announcement is dropped if no handler has accepted it and the handler set agrees.
+    pub(crate) fn withdraw<F: Fabric, H: HandlerSet>(
+        &mut self,
+        origin: Peer,
+        op: u32,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let found = self.incoming.iter().find(|(_, incoming)| {
+            incoming.source == origin
+                && incoming.tail.op == op
+                && matches!(incoming.stage, Stage::Waiting { .. })
+        });
+        match found.map(|(key, _)| key).filter(|&key| handlers.withdraw(Ticket(key))) {
+            Some(key) => {
+                drop(self.take_incoming(key));
+                self.refuse(fabric, origin, Class::Answer, op, Refusal::Withdrawn)
+            }
+            // It ends by the usual answer.
+            None => {
+                fabric.waive(origin.index);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A whole message that waits for its place: its data are kept in a private copy.
+#[cold]
+#[inline(never)]
+pub(crate) fn keep_whole(
+    source: Peer,
+    class: Class,
+    head: MessageHead,
+    here: Arrived<'_>,
+    completion: Completion,
+) -> Cold {
+    let len = here.len() as u64;
+    let tail = Tail { reserved: false, ..Tail::of_whole(class, head) };
+    Cold::New(Box::new(Incoming {
+        source,
+        len,
+        room: len,
+        place: Place::Later,
+        completion,
+        stage: Stage::Waiting { kept: Some(here.to_vec()) },
+        grant: None,
+        bounce: None,
+        tail,
+        failed: None,
+    }))
+}
+
+/// A fetched part in the bounce buffer goes where its place has the bytes.
+fn through_bounce<F: Fabric>(
+    user: impl UserCode,
+    fabric: &F,
+    incoming: &mut Incoming,
+    offset: u64,
+    len: u64,
+) -> Result<()> {
+    let Some(bounce) = incoming.bounce.take() else { return Ok(()) };
+    let bytes = bounce.get(..len as usize).unwrap_or(&[]);
+    let put = incoming.put(user, fabric, offset, Arrived::private(bytes));
+    incoming.bounce = Some(bounce);
+    put
+}
+
+/// A put that comes as a message: its place is what it names, if that is exposed for writing.
+fn place_of_put<F: Fabric>(fabric: &F, packet: &Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
+    let mut fields = Fields(uhdr);
+    let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64()) else {
+        return Err(malformed(packet.from, "a put without its place"));
+    };
+    let grant = Grant { region, generation };
+    super::for_programs(packet, grant, offset, len)?;
+    let range = ExposedRange { grant, offset, len };
+    let place = match fields.u64() {
+        None => {
+            granted(fabric, grant, offset, len, Access::WRITE)?;
+            Place::Exposed(range)
+        }
+        Some(code) if packet::scattered_layout(code, fields).is_none() => {
+            let words = granted(fabric, grant, offset, len, Access::WRITE)?;
+            let operation = u16::try_from(code).ok().and_then(|code| super::ask::atomic_of(code, 0, 0));
+            let Some((width, operation)) = operation else {
+                return Err(malformed(packet.from, "an accumulation with an unknown operation"));
+            };
+            let size = width.bytes();
+            if !len.is_multiple_of(size) {
+                return Err(malformed(packet.from, "an accumulation of cut words"));
+            }
+            if !(words.at().addr().get() as u64).is_multiple_of(size) {
+                return Err(Error::Misaligned { offset, size });
+            }
+            Place::Scatter(Box::new(Scatter::words(range, width, operation)?))
+        }
+        Some(code) => {
+            let Some(layout) = packet::scattered_layout(code, fields).filter(|layout| layout.len() == len)
+            else {
+                return Err(malformed(packet.from, "a put whose layout is not as long as its data"));
+            };
+            let span = layout.span();
+            granted(fabric, grant, offset, span, Access::WRITE)?;
+            Place::Scatter(Box::new(Scatter::exposed(ExposedRange { len: span, ..range }, layout)?))
+        }
+    };
+    Ok(Answer::new(place, Completion::None))
+}
+
+/// The parts of a piece: number, offset, bytes.
+pub(crate) fn piece_of<'a>(packet: &Packet<'a>) -> Option<(u32, u64, Arrived<'a>)> {
+    let mut fields = Fields(packet.front.get(..PIECE_HEAD_BYTES)?);
+    Some((fields.u32()?, fields.u64()?, packet.bytes.skip(PIECE_HEAD_BYTES)))
+}

@@ -1,0 +1,159 @@
+//! What the origin of an operation hears back from the target: fetched, accepted, refused, told.
+
+use super::outstanding::{Pieces, State};
+use super::packet::{self, FIRST, Kind, pack};
+use super::receive::Due;
+use super::segment::Stream;
+use super::statistics::Statistics;
+use super::{Cold, Engine, Packet, malformed};
+use crate::buffer::InlineBytes;
+use crate::counter::CounterName;
+use crate::error::{Error, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::transfer::Class;
+use crate::user_code::UserCode;
+use alloc::boxed::Box;
+
+impl<U: UserCode> Engine<U> {
+    /// Counters that the target has bumped here.
+    pub(crate) fn handle_acks(&mut self, packet: &Packet<'_>) -> Result<Due> {
+        let mut fields = packet.fields()?;
+        let Some(first) = fields.u32() else {
+            return Err(malformed(packet.from, "an acknowledgement without its counter"));
+        };
+        let second = fields.u32().unwrap_or(0);
+        self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
+        let bumped = self.bump_claimed(first);
+        self.bump_claimed(second)?;
+        bumped.map(|()| Due::Nothing)
+    }
+
+    /// An announced message is whole at the target.
+    pub(crate) fn handle_fetched(&mut self, packet: &Packet<'_>) -> Result<Due> {
+        let mut fields = packet.fields()?;
+        let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u32(), fields.u32()) else {
+            return Err(malformed(packet.from, "an answer shorter than its fields"));
+        };
+        match self.ops.with_peer(op, packet.from).map(|op| &op.state) {
+            Some(State::Announced { .. }) => {}
+            _ => return Err(malformed(packet.from, "an answer to a message that was not announced")),
+        }
+        self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
+        let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
+        let due = self.later(Cold::EndOp { op, result: Ok(0) });
+        bumped.map(|()| due)
+    }
+
+    /// The target wants the data of an announced message as pieces.
+    pub(crate) fn handle_accepted(&mut self, packet: &Packet<'_>) -> Result<Due> {
+        let mut fields = packet.fields()?;
+        let (Some(op), Some(incoming), Some(len)) = (fields.u32(), fields.u32(), fields.u64()) else {
+            return Err(malformed(packet.from, "an acceptance shorter than its fields"));
+        };
+        let Some(State::Announced { data, pieces: pieces @ None, .. }) =
+            self.ops.with_peer(op, packet.from).map(|op| &mut op.state)
+        else {
+            return Err(malformed(packet.from, "an acceptance of a message that was not announced"));
+        };
+        if len == 0 || len > data.len() {
+            return Err(malformed(packet.from, "an acceptance of more bytes than were announced"));
+        }
+        *pieces = Some(Pieces { incoming, sent: 0, len });
+        self.start_stream(Stream::Message(op));
+        Ok(Due::Nothing)
+    }
+
+    /// A get or rmw that the owner has done.
+    pub(crate) fn handle_told(&mut self, packet: &Packet<'_>) -> Result<Due> {
+        let mut fields = packet.fields()?;
+        let (Some(op), Some(value)) = (fields.u32(), fields.u64()) else {
+            return Err(malformed(packet.from, "an answer shorter than its fields"));
+        };
+        match self.ops.with_peer(op, packet.from).map(|op| &mut op.state) {
+            Some(State::Atomic { posted: false, .. }) => {
+                Ok(self.later(Cold::EndOp { op, result: Ok(value) }))
+            }
+            Some(State::Asked { to, received }) => {
+                let is_whole = received.covered() == to.len() as u64;
+                let early = || malformed(packet.from, "the end of a get before its last byte");
+                // In either case nothing more will come.
+                let result = if is_whole { Ok(value) } else { Err(early()) };
+                Ok(self.later(Cold::EndOp { op, result }))
+            }
+            _ => Err(malformed(packet.from, "an answer to something that was not asked")),
+        }
+    }
+
+    /// A piece of a get.
+    pub(crate) fn handle_get_piece(&mut self, packet: &Packet<'_>) -> Result<Due> {
+        let Some((op, offset, bytes)) = super::announce::piece_of(packet) else {
+            return Err(malformed(packet.from, "a piece shorter than its head"));
+        };
+        Statistics::add(&mut self.statistics.pieces_received, 1);
+        let Some(State::Asked { to, received }) = self.ops.with_peer(op, packet.from).map(|op| &mut op.state)
+        else {
+            return Err(malformed(packet.from, "a piece of something that was not asked for"));
+        };
+        let part = usize::try_from(offset).ok().and_then(|offset| to.part(offset, bytes.len()));
+        match part.filter(|_| received.insert(offset, bytes.len() as u64)) {
+            Some(part) => {
+                bytes.copy_to_buffer(part);
+                Ok(Due::Nothing)
+            }
+            None => {
+                Err(malformed(packet.from, "a piece outside of what was asked for, or one that came twice"))
+            }
+        }
+    }
+
+    /// The target refused.
+    pub(crate) fn handle_refused(&mut self, packet: &Packet<'_>) -> Result<Due> {
+        let mut fields = packet.fields()?;
+        let (Some(op), Some(reason)) = (fields.u32(), fields.u32()) else {
+            return Err(malformed(packet.from, "a refusal shorter than its fields"));
+        };
+        let (Some(first), Some(second)) = (fields.u64(), fields.u64()) else {
+            return Err(malformed(packet.from, "a refusal shorter than its fields"));
+        };
+        Statistics::add(&mut self.statistics.refused_by_peers, 1);
+        let error = match Refusal::from_wire(reason, first, second) {
+            // This task reports the same error where it checks an operation before it starts it.
+            Refusal::Misaligned { offset, size } => Error::Misaligned { offset, size },
+            why => Error::Refused { target: packet.from.endpoint, why },
+        };
+        match self.ops.with_peer(op, packet.from) {
+            Some(record) if !record.is_posted() => Ok(self.later(Cold::EndOp { op, result: Err(error) })),
+            _ => Err(error),
+        }
+    }
+
+    /// Tells the origin of a packet that it is refused.
+    ///
+    /// # Errors
+    /// The origin is dead.
+    pub(crate) fn refuse<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        origin: Peer,
+        class: Class,
+        op: u32,
+        why: Refusal,
+    ) -> Result<()> {
+        self.send_control(fabric, origin, class, packet::label(Kind::Refused, FIRST), refusal(op, why))
+    }
+
+    /// A request met `error` here: its origin is to be told, and this task's caller gets the error itself.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refuse_later(&mut self, packet: &Packet<'_>, op: u32, error: Error) -> Due {
+        Statistics::add(&mut self.statistics.packets_refused, 1);
+        let answered = packet.class == Class::Request;
+        self.later(Cold::Refuse { origin: packet.from, answered, op, error: Box::new(error) })
+    }
+}
+
+/// The bytes of a refusal.
+pub(super) fn refusal(op: u32, why: Refusal) -> InlineBytes {
+    let (reason, first, second) = why.to_wire();
+    pack([&op.to_le_bytes(), &reason.to_le_bytes(), &first.to_le_bytes(), &second.to_le_bytes()])
+}

@@ -1,0 +1,175 @@
+//! What the shortest path leaves out: the other kinds of packets, what is due for them, and the work that waits.
+
+use super::reassembly::{Incoming, Tail};
+use super::receive::Due;
+use super::{Engine, Packet, ThreadJob, malformed, packet};
+use crate::buffer::InlineBytes;
+use crate::error::{Error, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::{Completion, Delivered, HandlerSet};
+use crate::transfer::Class;
+use crate::user_code::UserCode;
+use alloc::boxed::Box;
+
+use packet::Kind;
+
+/// What is due beside the completion of a whole message: kept in the engine, so that [`Due`] stays small.
+#[derive(Debug)]
+pub(super) enum Cold {
+    /// A message is whole, and its completion is not a plain one.
+    Complete { source: Peer, completion: Completion, delivered: Delivered, tail: Tail },
+    /// A message was announced, or came whole and waits for its place.
+    New(Box<Incoming>),
+    /// The last piece of a message is here.
+    Whole(u32),
+    /// A peer has ended an operation.
+    EndOp { op: u32, result: Result<u64> },
+    /// An answer of fixed format.
+    Answer(Peer, u16, InlineBytes),
+    /// A packet met an error here, which its origin is told (if it may be answered) and, but for misaligned words, the caller gets.
+    Refuse { origin: Peer, answered: bool, op: u32, error: Box<Error> },
+    /// A peer has given up everything with this task.
+    Purged(Peer),
+    /// An announcement is given up by its origin.
+    Withdraw { origin: Peer, op: u32 },
+}
+
+impl<U: UserCode> Engine<U> {
+    /// The kinds that the shortest path does without.
+    #[inline(never)]
+    pub(super) fn receive_other<F: Fabric, H: HandlerSet>(
+        &mut self,
+        kind: Kind,
+        fabric: &F,
+        handlers: &mut H,
+        packet: &Packet<'_>,
+    ) -> Due {
+        match self.handle_other(kind, fabric, handlers, packet) {
+            Ok(due) => due,
+            Err(error) => self.refuse_packet(packet, error),
+        }
+    }
+
+    fn handle_other<F: Fabric, H: HandlerSet>(
+        &mut self,
+        kind: Kind,
+        fabric: &F,
+        handlers: &mut H,
+        packet: &Packet<'_>,
+    ) -> Result<Due> {
+        match (kind, packet::handler_of(packet.label)) {
+            (Kind::CounterAck, _) => self.handle_acks(packet),
+            (Kind::Request, _) => self.handle_request(fabric, handlers, packet),
+            (Kind::Fetched, _) => self.handle_fetched(packet),
+            (Kind::Accepted, _) => self.handle_accepted(packet),
+            (Kind::Refused, _) => self.handle_refused(packet),
+            (Kind::Piece, packet::FIRST) => self.handle_piece(fabric, packet),
+            (Kind::Piece, packet::SECOND) => self.handle_get_piece(packet),
+            (Kind::Ask, _) => self.handle_ask(fabric, packet),
+            (Kind::Told, _) => self.handle_told(packet),
+            (Kind::Fence, _) => self.handle_fence(packet),
+            (Kind::Fenced, _) => self.handle_fenced(packet),
+            (Kind::Barrier, _) => self.handle_barrier(packet),
+            (Kind::Exchange, _) => self.handle_exchange(packet),
+            (Kind::Withdraw, packet::SECOND | packet::THIRD) => self.handle_purge(packet),
+            (Kind::Withdraw, _) => match packet.fields()?.u32() {
+                Some(op) if packet.class == Class::Request => {
+                    Ok(self.later(Cold::Withdraw { origin: packet.from, op }))
+                }
+                _ => Err(malformed(packet.from, "a withdrawal without its number")),
+            },
+            _ => Err(malformed(packet.from, "a packet of an unknown kind")),
+        }
+    }
+
+    /// A packet that could not be handled. Its origin is told at once if it waits for an answer, by its next fence if it
+    /// does not.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse_packet(&mut self, packet: &Packet<'_>, error: Error) -> Due {
+        if Kind::of(packet.label) == Kind::Message && packet.class == Class::OneWay {
+            self.tell_by_fence(packet.from, Refusal::of(&error));
+        }
+        self.refuse_later(packet, 0, error)
+    }
+
+    pub(super) fn later(&mut self, due: Cold) -> Due {
+        self.due = Some(due);
+        Due::Cold
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn carry_out_cold<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        match self.due.take() {
+            None => Ok(()),
+            Some(Cold::Complete { source, completion, delivered, tail }) => {
+                self.deliver(completion, source, delivered, tail, fabric, handlers)
+            }
+            Some(Cold::New(incoming)) => self.begin_incoming(*incoming, fabric, handlers),
+            Some(Cold::Whole(key)) => self.end_incoming(key, fabric, handlers),
+            Some(Cold::EndOp { op, result }) => self.end_op(op, result, fabric, handlers),
+            Some(Cold::Answer(origin, label, bytes)) => {
+                self.send_control(fabric, origin, Class::Answer, label, bytes)
+            }
+            Some(Cold::Refuse { origin, answered, op, error }) => {
+                if answered {
+                    self.refuse(fabric, origin, Class::Answer, op, Refusal::of(&error))?;
+                }
+                match *error {
+                    // Where its words lie, only this task can tell; that they lie wrong is no concern of its program.
+                    Error::Misaligned { .. } if answered => Ok(()),
+                    error => Err(error),
+                }
+            }
+            Some(Cold::Purged(peer)) => self.be_purged(peer, fabric, handlers),
+            Some(Cold::Withdraw { origin, op }) => self.withdraw(origin, op, fabric, handlers),
+        }
+    }
+
+    /// Whether something waits to be done by [`work`](Self::work).
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Whether something waits for room, or for its turn: worth another look soon, whatever arrives.
+    pub fn is_eager(&self) -> bool {
+        !(self.pending.is_empty()
+            && self.streams.is_empty()
+            && self.retries.is_empty()
+            && self.fetching.is_empty()
+            && self.thread_jobs.is_empty()
+            && !self.purges.is_closing())
+    }
+
+    /// Does a bounded part of what waits to be done; whether anything moved.
+    ///
+    /// # Errors
+    /// What an operation ends with, if nobody else is told.
+    #[cold]
+    pub fn work<F: Fabric, H: HandlerSet>(&mut self, fabric: &mut F, handlers: &mut H) -> Result<bool> {
+        let moved = self.work_on_pending(fabric, handlers)?
+            | self.work_on_retries(fabric, handlers)?
+            | self.work_on_fetching(fabric, handlers)?
+            | self.work_on_streams(fabric)?
+            | self.work_on_fences(fabric)?
+            | self.work_on_closing(fabric, handlers)?;
+        self.busy = self.is_eager() || !self.fences.is_empty() || self.has_handlers_on_thread();
+        Ok(moved)
+    }
+
+    /// The next completion handler for the handler thread.
+    pub fn take_thread_job(&mut self) -> Option<ThreadJob> {
+        self.thread_jobs.pop_front()
+    }
+
+    /// Whether handlers were handed to the thread and have not come back.
+    pub(crate) fn has_handlers_on_thread(&self) -> bool {
+        !self.after_thread.is_empty()
+    }
+}

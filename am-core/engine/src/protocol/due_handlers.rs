@@ -1,0 +1,237 @@
+//! Completions: what is done when the bytes of a message are in place, and what its origin hears of it.
+//!
+//! Predefined completions run here. A closure for the handler thread is handed out to the context, which owns the thread;
+//! the engine keeps what remains to be done when it has run.
+
+use core::sync::atomic::Ordering;
+
+use super::Engine;
+use super::packet::{self, FIRST, Kind, MessageHead, pack};
+use super::reassembly::Tail;
+use crate::buffer::InlineBytes;
+use crate::counter::CounterName;
+use crate::error::{Error, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::{Completion, Delivered, HandlerSet, Reply, ThreadHandler};
+use crate::transfer::Class;
+use crate::user_code::{self, UserCode};
+
+/// A completion handler for the handler thread.
+pub struct ThreadJob {
+    /// To be given back with [`Engine::thread_done`].
+    pub key: u32,
+    /// The handler.
+    pub handler: ThreadHandler,
+    /// What the handler is told.
+    pub delivered: Delivered,
+}
+
+impl core::fmt::Debug for ThreadJob {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ThreadJob").field("key", &self.key).field("delivered", &self.delivered).finish()
+    }
+}
+
+/// What remains to be done after a handler has run on the thread.
+#[derive(Debug)]
+pub(crate) struct AfterThread {
+    source: Peer,
+    tail: Tail,
+}
+
+/// What a completion sends to the source, beside what is owed anyway.
+enum Told {
+    Nothing,
+    Counter(CounterName),
+    Reply(Reply),
+}
+
+impl<U: UserCode> Engine<U> {
+    /// The end of a message: its completion, then its counters and the answer to its origin.
+    ///
+    /// # Errors
+    /// What the message ended with, if the completion does not take it; a completion that may not be used; a counter that
+    /// does not exist.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn deliver<F: Fabric, H: HandlerSet>(
+        &mut self,
+        completion: Completion,
+        source: Peer,
+        mut delivered: Delivered,
+        mut tail: Tail,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let mut refusal = delivered.outcome.as_ref().err().map(|error| Refusal::of(error));
+        let mut told = Told::Nothing;
+        let mut result = Ok(());
+        match completion {
+            Completion::MarkRequest(request) => handlers.complete_request(request, delivered),
+            Completion::Call(call) => {
+                result = user_code::run(self.user, source.endpoint, "completion", || call(delivered));
+                // Nobody is to count a message as handled whose handler panicked.
+                refusal = refusal.or(result.as_ref().err().map(Refusal::of));
+            }
+            Completion::Thread(handler) => {
+                return self.hand_to_thread(handler, source, delivered, tail, fabric);
+            }
+            _ if refusal.is_some() => {
+                let outcome = core::mem::replace(&mut delivered.outcome, Ok(()));
+                result = outcome.map_err(|error| *error);
+            }
+            Completion::None => {}
+            Completion::Bump(counter) => {
+                result = self.bump_claimed(CounterName::to_wire(Some(counter.name())))
+            }
+            Completion::SetFlag(flag) => {
+                // Release: whoever sees the flag (on any thread) sees the bytes of the message.
+                flag.store(true, Ordering::Release);
+            }
+            Completion::BumpAtSource(_) | Completion::Reply(_) if !tail.answerable => {
+                result = Err(Error::NotAnswerable { origin: source.endpoint });
+            }
+            Completion::BumpAtSource(counter) => told = Told::Counter(counter),
+            Completion::Reply(reply) => told = Told::Reply(reply),
+        }
+        let ended = match refusal {
+            None => self.finish(source, &mut tail, told, fabric),
+            Some(_) if self.is_gone(source.endpoint) => Ok(()),
+            Some(why) => self.finish_refused(source, tail, why, fabric),
+        };
+        result.and(ended)
+    }
+
+    /// The origin's memory is free again at once; its completion counter waits for the handler.
+    fn hand_to_thread<F: Fabric>(
+        &mut self,
+        handler: ThreadHandler,
+        source: Peer,
+        delivered: Delivered,
+        mut tail: Tail,
+        fabric: &mut F,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        match &delivered.outcome {
+            Ok(()) if tail.op != 0 => {
+                let class = answer_class(&mut tail);
+                let none = 0u32.to_le_bytes();
+                let fetched = pack([&tail.op.to_le_bytes(), &none, &none]);
+                tail.op = 0;
+                let label = packet::label(Kind::Fetched, FIRST);
+                result = self.send_control(fabric, source, class, label, fetched);
+            }
+            Ok(()) => {}
+            Err(_) if self.is_gone(source.endpoint) => tail = Tail { op: 0, reserved: false, ..tail },
+            Err(error) => {
+                let why = Refusal::of(error);
+                result = self.finish_refused(source, tail, why, fabric);
+                tail = Tail::NOTHING;
+            }
+        }
+        let key = self.after_thread.insert(AfterThread { source, tail })?;
+        self.unfinished_from.add(source);
+        self.thread_jobs.push_back(ThreadJob { key, handler, delivered });
+        self.busy = true;
+        result
+    }
+
+    /// A handler has run on the thread, or panicked: what was owed for its message is done now.
+    ///
+    /// # Errors
+    /// A counter that does not exist, or an origin that is dead.
+    pub fn thread_done<F: Fabric>(&mut self, key: u32, has_panicked: bool, fabric: &mut F) -> Result<()> {
+        let Some(AfterThread { source, mut tail }) = self.after_thread.remove(key) else { return Ok(()) };
+        self.unfinished_from.subtract(source);
+        match has_panicked {
+            false => self.finish(source, &mut tail, Told::Nothing, fabric),
+            true if self.is_gone(source.endpoint) => Ok(()),
+            true => self.finish_refused(source, tail, Refusal::HandlerPanicked, fabric),
+        }
+    }
+
+    /// What is owed to `peer` for handlers on the thread is owed no more, but its reserved places.
+    pub(super) fn forget_owed(&mut self, peer: Peer) {
+        for after in self.after_thread.values_mut().filter(|after| after.source == peer) {
+            let Tail { reserved, .. } = after.tail;
+            after.tail = Tail { reserved, ..Tail::NOTHING };
+        }
+    }
+
+    /// Counters and the answer of a message that went well.
+    fn finish<F: Fabric>(&mut self, source: Peer, tail: &mut Tail, told: Told, fabric: &mut F) -> Result<()> {
+        let bumped = self.bump_claimed(tail.target_counter);
+        if self.is_gone(source.endpoint) {
+            return bumped;
+        }
+        let counter = match told {
+            Told::Counter(counter) => CounterName::to_wire(Some(counter)),
+            _ => 0,
+        };
+        let owed = tail.completion_counter;
+        let sent = if tail.op != 0 {
+            let class = answer_class(tail);
+            let fetched = pack([&tail.op.to_le_bytes(), &owed.to_le_bytes(), &counter.to_le_bytes()]);
+            let label = packet::label(Kind::Fetched, FIRST);
+            self.send_control(fabric, source, class, label, fetched).and_then(|()| match told {
+                Told::Reply(reply) => self.send_reply(source, Class::OneWay, reply, 0, fabric),
+                _ => Ok(()),
+            })
+        } else if let Told::Reply(reply) = told {
+            let class = answer_class(tail);
+            self.send_reply(source, class, reply, owed, fabric)
+        } else if owed | counter != 0 {
+            let class = answer_class(tail);
+            let acks = pack([&owed.to_le_bytes(), &counter.to_le_bytes()]);
+            self.send_control(fabric, source, class, packet::label(Kind::CounterAck, FIRST), acks)
+        } else {
+            if tail.reserved {
+                fabric.waive(source.index);
+            }
+            Ok(())
+        };
+        bumped.and(sent)
+    }
+
+    /// The answer of a message that did not go well.
+    fn finish_refused<F: Fabric>(
+        &mut self,
+        source: Peer,
+        mut tail: Tail,
+        why: Refusal,
+        fabric: &mut F,
+    ) -> Result<()> {
+        if tail.op == 0 && tail.completion_counter == 0 && !tail.answerable {
+            // A purge has taken back what was owed for the other ones.
+            if matches!(why, Refusal::HandlerPanicked) {
+                self.tell_by_fence(source, why);
+            }
+            return Ok(());
+        }
+        let class = answer_class(&mut tail);
+        self.refuse(fabric, source, class, tail.op, why)
+    }
+
+    /// A reply is a whole message in the place of an answer; its target counter is the completion counter that the source
+    /// waits for.
+    fn send_reply<F: Fabric>(
+        &mut self,
+        source: Peer,
+        class: Class,
+        reply: Reply,
+        counter: u32,
+        fabric: &mut F,
+    ) -> Result<()> {
+        let uhdr_len = reply.uhdr().len() as u16;
+        let head = MessageHead { uhdr_len, target_counter: counter, completion_counter: 0 };
+        let mut bytes = InlineBytes::new();
+        let fitted = head.push_to(&mut bytes) && bytes.push(reply.uhdr());
+        debug_assert!(fitted, "a reply is as long as an entry leaves room for");
+        self.send_control(fabric, source, class, packet::label(Kind::Message, reply.handler), bytes)
+    }
+}
+
+/// The first packet to the origin takes the place that it has reserved, if it has.
+fn answer_class(tail: &mut Tail) -> Class {
+    if core::mem::take(&mut tail.reserved) { Class::Answer } else { Class::OneWay }
+}

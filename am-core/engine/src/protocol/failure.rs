@@ -1,0 +1,152 @@
+//! The death of a task, or the closing of a context by a task that lives on: all that was under way to it or from it ends, each
+//! with an error that names it.
+
+use super::Engine;
+use super::outstanding::State;
+use super::reassembly::Stage;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::HandlerSet;
+use crate::task::{Endpoint, TaskId};
+use crate::user_code::UserCode;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+impl<U: UserCode> Engine<U> {
+    /// Ends everything with `task`. What a fabric still holds ends with its completion event.
+    ///
+    /// # Errors
+    /// The first error of an operation that reports it nowhere else.
+    #[cold]
+    pub(crate) fn handle_failure<F: Fabric, H: HandlerSet>(
+        &mut self,
+        task: TaskId,
+        how: String,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        if self.is_dead(task) {
+            return Ok(());
+        }
+        self.failed.push((task, how));
+        self.attention = true;
+        self.counters.note_purged(task);
+        self.purges.forget(|endpoint| endpoint.task == task);
+        self.end_all_of(|endpoint| endpoint.task == task, fabric, handlers)
+    }
+
+    /// Ends everything with a context that its task has closed. It had sent all that it will ever send.
+    ///
+    /// # Errors
+    /// As for [`handle_failure`](Self::handle_failure).
+    #[cold]
+    pub(crate) fn handle_closed<F: Fabric, H: HandlerSet>(
+        &mut self,
+        endpoint: Endpoint,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        if self.is_gone(endpoint) {
+            return Ok(());
+        }
+        self.closed.push(endpoint);
+        if endpoint.context == self.own.context {
+            self.counters.note_purged(endpoint.task);
+        }
+        self.purges.forget(|other| other == endpoint);
+        self.end_all_of(|other| other == endpoint, fabric, handlers)
+    }
+
+    fn end_all_of<F: Fabric, H: HandlerSet>(
+        &mut self,
+        is_gone: impl Fn(Endpoint) -> bool,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        self.pending.drop_where(|peer| is_gone(peer.endpoint));
+        self.drop_streams(|peer| is_gone(peer.endpoint));
+        for key in self.ops.keys(|op| is_gone(op.peer.endpoint) && !op.is_posted() && !op.is_over()) {
+            let Some(error) = self.ops.get(key).and_then(|op| self.gone(op.peer.endpoint)) else { continue };
+            result = result.and(self.end_op(key, Err(error), fabric, handlers));
+        }
+        let incoming: Vec<(u32, Peer)> = self
+            .incoming
+            .iter()
+            // Data that are here stay acceptable, whatever became of their sender.
+            .filter(|(_, message)| {
+                is_gone(message.source.endpoint) && !matches!(message.stage, Stage::Waiting { kept: Some(_) })
+            })
+            .map(|(key, message)| (key, message.source))
+            .collect();
+        for (key, source) in incoming {
+            let Some(error) = self.gone(source.endpoint) else { continue };
+            result = result.and(self.fail_incoming(key, error, fabric, handlers));
+        }
+        self.fences.retain(|fence| !is_gone(fence.origin().endpoint));
+        result
+    }
+
+    pub(super) fn fail_incoming<F: Fabric, H: HandlerSet>(
+        &mut self,
+        key: u32,
+        error: Error,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let error = Box::new(error);
+        let Some(incoming) = self.incoming.get_mut(key) else { return Ok(()) };
+        match incoming.stage {
+            // Nobody has accepted it: its ticket ends quietly.
+            Stage::Waiting { .. } => {
+                drop(self.take_incoming(key));
+                Ok(())
+            }
+            // The reads under way still touch its place; the last one ends it.
+            Stage::Fetching { in_flight: 1.., .. } => {
+                incoming.failed.get_or_insert(error);
+                Ok(())
+            }
+            Stage::Fetching { .. } | Stage::Pieces { .. } => {
+                incoming.failed.get_or_insert(error);
+                self.end_incoming(key, fabric, handlers)
+            }
+        }
+    }
+
+    /// Whether `task` is known to have died.
+    pub fn is_dead(&self, task: TaskId) -> bool {
+        self.failed.iter().any(|&(dead, _)| dead == task)
+    }
+
+    /// Whether nothing will ever come from `endpoint` again: its task has died, or has closed it.
+    pub(crate) fn is_gone(&self, endpoint: Endpoint) -> bool {
+        self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
+    }
+
+    /// The error for operations with `endpoint`, if it is gone.
+    pub fn gone(&self, endpoint: Endpoint) -> Option<Error> {
+        if self.is_dead(endpoint.task) {
+            return Some(self.failure_of(endpoint.task));
+        }
+        self.closed.contains(&endpoint).then_some(Error::ContextClosed { endpoint })
+    }
+
+    /// The error for the first task that has died.
+    pub fn first_failure(&self) -> Option<Error> {
+        self.failed.first().map(|&(task, _)| self.failure_of(task))
+    }
+
+    fn failure_of(&self, task: TaskId) -> Error {
+        let how = self.failed.iter().find(|(dead, _)| *dead == task).map(|(_, how)| how.as_str());
+        Error::PeerFailed { task, what: how.unwrap_or_default().to_owned() }
+    }
+}
+
+impl super::outstanding::Op {
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended(_))
+    }
+}

@@ -1,0 +1,320 @@
+//! Several operations that the program began as one, and that end as one: vectors and accumulations.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use super::Engine;
+use super::ask::atomic_code;
+use super::outstanding::{Data, End, Op, State};
+use super::packet::{self, pack};
+use super::send::{Begun, Started, refuse_operation_grant};
+use crate::buffer::{Executor, RawBuffer, RawBytes, RawPieces, RemoteAddress, Room};
+use crate::counter::Counter;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::HandlerSet;
+use crate::transfer::{Atomic, AtomicOp, Gatherer, OpId, Transfer, Width};
+use crate::user_code::UserCode;
+use crate::vector::Layout;
+
+impl<U: UserCode> Engine<U> {
+    /// Opens a group. It stays open, whatever its parts do, until [`close_group`](Self::close_group).
+    fn open_group(&mut self, peer: Peer, len: u64, notify: u32, end: End) -> Result<u32> {
+        let state = State::Group { left: 1, failed: None, notify };
+        self.ops.insert(Op { peer, len, end, state })
+    }
+
+    fn count_part(&mut self, group: u32, begun: Begun) {
+        if let (Begun::Ongoing(_), Some(Op { state: State::Group { left, .. }, .. })) =
+            (begun, self.ops.get_mut(group))
+        {
+            *left += 1;
+        }
+    }
+
+    /// All parts have begun, or one could not.
+    fn close_group<F: Fabric>(&mut self, fabric: &mut F, group: u32, begun: Result<()>) -> Result<Begun> {
+        let Some(Op { peer, state: State::Group { left, failed, notify }, .. }) = self.ops.get_mut(group)
+        else {
+            return begun.map(|()| Begun::Done);
+        };
+        let (peer, notify) = (*peer, *notify);
+        *left -= 1;
+        if *left > 0 {
+            // The parts that have begun must end before the memory is free.
+            *failed = begun.err().map(Box::new);
+            return Ok(Begun::Ongoing(group));
+        }
+        let Some(op) = self.ops.forget(group) else { return begun.map(|()| Begun::Done) };
+        begun?;
+        self.notify(fabric, peer, notify)?;
+        self.bump_own(op.end.origin);
+        self.bump_own(op.end.completion);
+        self.counters.note_received(op.end.completion.map(Counter::name), peer.endpoint.task);
+        Ok(Begun::Done)
+    }
+
+    /// A part has ended.
+    ///
+    /// # Errors
+    /// What the group ended with, if nobody else is told.
+    pub(super) fn end_part<F: Fabric, H: HandlerSet>(
+        &mut self,
+        group: u32,
+        result: Result<u64>,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let Some(Op { peer, state: State::Group { left, failed, notify }, .. }) = self.ops.get_mut(group)
+        else {
+            return result.map(|_| ());
+        };
+        let (peer, notify) = (*peer, *notify);
+        if let Err(error) = result {
+            failed.get_or_insert_with(|| Box::new(error));
+        }
+        *left -= 1;
+        if *left > 0 {
+            return Ok(());
+        }
+        match failed.take() {
+            Some(error) => self.end_op(group, Err(*error), fabric, handlers),
+            None => {
+                let notified = self.notify(fabric, peer, notify);
+                self.end_op(group, Ok(0), fabric, handlers).and(notified)
+            }
+        }
+    }
+
+    /// Writes pieces of this task's memory to where `layout` says, from `to` on.
+    ///
+    /// # Errors
+    /// Sides of different length, a dead target, too many operations, or the first piece could not be begun.
+    pub fn write_pieces<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        (to, layout): (RemoteAddress, &Layout),
+        from: RawPieces<RawBytes>,
+        notify: u32,
+        end: End,
+    ) -> Result<Begun> {
+        check_lengths(from.len(), layout.len())?;
+        refuse_operation_grant(to, layout.len())?;
+        let peer = self.target(fabric, to.owner())?;
+        let group = self.open_group(peer, layout.len(), notify, end)?;
+        let begun = self.write_each_piece(fabric, peer, (to, layout), from, group);
+        self.close_group(fabric, group, begun)
+    }
+
+    fn write_each_piece<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        peer: Peer,
+        (to, layout): (RemoteAddress, &Layout),
+        from: RawPieces<RawBytes>,
+        group: u32,
+    ) -> Result<()> {
+        let mut position = 0;
+        while let Some(block) = layout.block_at(position) {
+            let Some(bytes) = from.part_at(position, block.len) else { break };
+            let key = self.ops.reserve()?;
+            let at = to.plus(block.offset);
+            let posted = match fabric.write(at, bytes, OpId(key))? {
+                Transfer::Done => {
+                    position += bytes.len() as u64;
+                    continue;
+                }
+                // The region's way, from the first piece on.
+                Transfer::Staged => {
+                    let data = PiecesFrom { pieces: Arc::new(from), start: position };
+                    return self.announce_pieces(fabric, peer, (to, layout), data, group);
+                }
+                Transfer::Posted => true,
+                Transfer::Retry => false,
+            };
+            let end = End { part_of: Some(group), ..End::default() };
+            let state = State::Write { bytes, to: at, notify: 0, completion_counter: 0, posted };
+            let op = self.ops.insert(Op { peer, len: bytes.len() as u64, end, state })?;
+            if !posted {
+                self.retry_later(op);
+            }
+            self.count_part(group, Begun::Ongoing(op));
+            position += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// There is no way into the memory: the pieces go as few messages, which the engine at the target scatters.
+    fn announce_pieces<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        peer: Peer,
+        (to, layout): (RemoteAddress, &Layout),
+        mut data: PiecesFrom,
+        group: u32,
+    ) -> Result<()> {
+        let place_max = self.uhdr_bytes_max();
+        while data.start < layout.len() {
+            let (place, len) = packet::scattered_place(to, layout, data.start, place_max);
+            let end = End { part_of: Some(group), ..End::default() };
+            let mut op = Op { peer, len, end, state: State::Fence };
+            let key = self.ops.reserve()?;
+            let part = Data::Gather(Box::new(PiecesOf { from: data.clone(), len }));
+            if let Started::Ongoing = self.announce_placed(fabric, key, &mut op, part, &place, (0, 0))? {
+                let op = self.ops.insert(op)?;
+                self.count_part(group, Begun::Ongoing(op));
+            }
+            data.start += len;
+        }
+        Ok(())
+    }
+
+    /// Reads from where `layout` says, from `from` on, into pieces of this task's memory.
+    ///
+    /// # Errors
+    /// As for [`write_pieces`](Self::write_pieces).
+    pub fn read_pieces<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        (from, layout): (RemoteAddress, &Layout),
+        to: &RawPieces<RawBuffer>,
+        notify: u32,
+        end: End,
+    ) -> Result<Begun> {
+        check_lengths(to.len(), layout.len())?;
+        let peer = self.target(fabric, from.owner())?;
+        let group = self.open_group(peer, layout.len(), notify, end)?;
+        let mut begun = Ok(());
+        let mut position = 0;
+        while let (Ok(()), Some(block)) = (&begun, layout.block_at(position)) {
+            let Some(part) = to.part_at(position, block.len) else { break };
+            position += part.len() as u64;
+            let end = End { part_of: Some(group), ..End::default() };
+            begun = self
+                .read(fabric, from.plus(block.offset), part, 0, end)
+                .map(|begun| self.count_part(group, begun));
+        }
+        self.close_group(fabric, group, begun)
+    }
+
+    /// Combines each word at `to` with one of `operands`, which are little-endian words of the same width. Each word is updated in
+    /// one piece, by whom the region says; the whole is not.
+    ///
+    /// # Errors
+    /// Words that are not exposed for writing or not aligned, a dead target, too many operations.
+    pub fn accumulate<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: RemoteAddress,
+        operands: RawBytes,
+        (width, operation): (Width, AtomicOp),
+        notify: u32,
+        end: End,
+    ) -> Result<Begun> {
+        refuse_operation_grant(to, operands.len() as u64)?;
+        let peer = self.target(fabric, to.owner())?;
+        let group = self.open_group(peer, operands.len() as u64, notify, end)?;
+        let begun = self.accumulate_words(fabric, peer, to, operands, (width, operation), group);
+        self.close_group(fabric, group, begun)
+    }
+
+    fn accumulate_words<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        peer: Peer,
+        to: RemoteAddress,
+        operands: RawBytes,
+        (width, operation): (Width, AtomicOp),
+        group: u32,
+    ) -> Result<()> {
+        let size = width.bytes() as usize;
+        for at in (0..operands.len()).step_by(size) {
+            let mut word = [0; 8];
+            if let Some(operand) = operands.part(at, size) {
+                operand.copy_to(&mut word[..size]);
+            }
+            let operation = operation.with_operand(u64::from_le_bytes(word));
+            let key = self.ops.reserve()?;
+            let word_at = to.plus(at as u64);
+            let started = match to.executor {
+                Executor::Owner => Atomic::AtOwner,
+                Executor::Anyone => fabric.atomic(word_at, width, operation, OpId(key))?,
+            };
+            let posted = match started {
+                Atomic::Done(_) => continue,
+                Atomic::AtOwner => {
+                    let code = atomic_code(width, operation);
+                    return self.accumulate_at_owner(fabric, peer, word_at, (operands, at), code, group);
+                }
+                Atomic::Posted => true,
+                Atomic::Retry => false,
+            };
+            let end = End { part_of: Some(group), ..End::default() };
+            let state = State::Atomic { at: word_at, width, operation, posted };
+            let op = self.ops.insert(Op { peer, len: size as u64, end, state })?;
+            if !posted {
+                self.retry_later(op);
+            }
+            self.count_part(group, Begun::Ongoing(op));
+        }
+        Ok(())
+    }
+
+    /// The operands from byte `at` on go to the owner as one message.
+    fn accumulate_at_owner<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        peer: Peer,
+        to: RemoteAddress,
+        (operands, at): (RawBytes, usize),
+        code: u16,
+        group: u32,
+    ) -> Result<()> {
+        let Some(rest) = operands.part(at, operands.len() - at) else { return Ok(()) };
+        let place = pack([
+            &to.grant.region.to_le_bytes(),
+            &to.grant.generation.to_le_bytes(),
+            &to.offset.to_le_bytes(),
+            &u64::from(code).to_le_bytes(),
+        ]);
+        let end = End { part_of: Some(group), ..End::default() };
+        let mut op = Op { peer, len: rest.len() as u64, end, state: State::Fence };
+        let key = self.ops.reserve()?;
+        let operands = Data::Bytes(rest);
+        if let Started::Ongoing =
+            self.announce_placed(fabric, key, &mut op, operands, place.as_slice(), (0, 0))?
+        {
+            let op = self.ops.insert(op)?;
+            self.count_part(group, Begun::Ongoing(op));
+        }
+        Ok(())
+    }
+}
+
+/// The pieces from one place in their stream on.
+#[derive(Clone, Debug)]
+struct PiecesFrom {
+    pieces: Arc<RawPieces<RawBytes>>,
+    start: u64,
+}
+
+/// So many bytes of them, as the data of a message.
+#[derive(Debug)]
+struct PiecesOf {
+    from: PiecesFrom,
+    len: u64,
+}
+
+impl Gatherer for PiecesOf {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
+        self.from.pieces.gather_from(self.from.start + offset, len, room);
+    }
+}
+
+fn check_lengths(here: u64, there: u64) -> Result<()> {
+    if here == there { Ok(()) } else { Err(Error::LengthsDiffer { here, there }) }
+}

@@ -1,0 +1,403 @@
+//! Operations that this task has begun and that have not ended: one record each, under a number that travels.
+//!
+//! A record keeps the user's memory in use until it ends, and it ends exactly once: by an answer of the peer, by the fabric's
+//! completion, or by the peer's death. A record that somebody waits for stays, ended, until its result is taken.
+
+use super::Engine;
+use super::packet::{self, FIRST, Kind, pack};
+use super::reassembly::Ranges;
+use super::slab::Slab;
+use super::statistics::Statistics;
+use super::tally::Tally;
+use crate::buffer::{Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::counter::{Counter, CounterName};
+use crate::error::{Error, Outcome, Refusal, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::{Delivered, HandlerSet};
+use crate::transfer::{AtomicOp, Class, Gathered, Gatherer, Width};
+use crate::user_code::UserCode;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Where the user data of a message come from.
+#[derive(Debug)]
+pub enum Data {
+    /// From one range.
+    Bytes(RawBytes),
+    /// From a gatherer.
+    Gather(Box<dyn Gatherer>),
+}
+
+impl Data {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Gather(gatherer) => gatherer.len(),
+        }
+    }
+
+    /// Posts a packet with all of the data behind `head`; inside an entry if that fits.
+    pub(crate) fn post<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: Peer,
+        class: Class,
+        label: u16,
+        head: &[u8],
+    ) -> Result<Outcome> {
+        self.post_part(fabric, to, class, label, head, (0, self.len() as usize))
+    }
+
+    /// Posts a packet with the `len` bytes from `offset` on behind `head`; inside an entry if that fits.
+    pub(crate) fn post_part<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: Peer,
+        class: Class,
+        label: u16,
+        head: &[u8],
+        (offset, len): (u64, usize),
+    ) -> Result<Outcome> {
+        match self {
+            Self::Bytes(bytes) => {
+                let mut part = bytes.part(offset as usize, len).unwrap_or(RawBytes::EMPTY);
+                let mut inline = InlineBytes::new();
+                if inline.push(head) && inline.push_raw(part) {
+                    return fabric.post_inline(to.index, class, label, &inline);
+                }
+                fabric.post_packet(to.index, class, label, head, &mut part)
+            }
+            Self::Gather(gatherer) => {
+                let mut part = Gathered { gatherer: &mut **gatherer, offset, len };
+                fabric.post_packet(to.index, class, label, head, &mut part)
+            }
+        }
+    }
+}
+
+/// What is to be done when an operation ends, and who learns of it.
+#[derive(Debug, Default)]
+pub struct End {
+    /// Bumped if it ended well: the local memory is the program's again.
+    pub origin: Option<Counter>,
+    /// Bumped if it ended well. Only for what ends in one step; a message's completion counter is bumped by the target's
+    /// answer.
+    pub completion: Option<Counter>,
+    /// Reported by `HandlerSet::complete_request`, well or not.
+    pub request: Option<u64>,
+    /// It is a part of this operation, which learns of its end instead.
+    pub part_of: Option<u32>,
+    /// Somebody will take the result.
+    pub held: bool,
+    /// Memory that belongs to the operation until it ends.
+    pub keep: Option<JobBuffer>,
+}
+
+impl End {
+    /// Only the result matters: somebody waits for it.
+    pub fn held() -> Self {
+        Self { held: true, ..Self::default() }
+    }
+}
+
+/// An operation under way.
+#[derive(Debug)]
+pub struct Op {
+    /// The target.
+    pub peer: Peer,
+    pub(crate) len: u64,
+    /// What follows its end.
+    pub end: End,
+    pub(crate) state: State,
+}
+
+/// How far an operation is.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// A whole message that waits for room at its target.
+    Queued(Data),
+    /// A message whose data the target fetches, or asks for.
+    Announced {
+        data: Data,
+        grant: Option<Grant>,
+        /// The target wants pieces: its number of the message, and how many bytes.
+        pieces: Option<Pieces>,
+    },
+    /// A put that the fabric carries.
+    Write { bytes: RawBytes, to: RemoteAddress, notify: u32, completion_counter: u32, posted: bool },
+    /// A get that the fabric carries.
+    Read { from: RemoteAddress, to: RawBuffer, notify: u32, posted: bool },
+    /// A get whose bytes the owner sends.
+    Asked { to: RawBuffer, received: Ranges },
+    /// An rmw: that the fabric carries, or the owner.
+    Atomic { at: RemoteAddress, width: Width, operation: AtomicOp, posted: bool },
+    /// Several operations that end together: those not ended yet, the first error, and the target's counter that is bumped
+    /// when all have ended well.
+    Group { left: u64, failed: Option<Box<Error>>, notify: u32 },
+    /// A fence.
+    Fence,
+    /// A piece of an incoming message that is being fetched: this task is the target.
+    Fetch { incoming: u32, len: u64 },
+    /// Over; somebody will take the result.
+    Ended(Result<u64, Box<Error>>),
+}
+
+/// How far the pieces of a message are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    pub(crate) incoming: u32,
+    pub(crate) sent: u64,
+    pub(crate) len: u64,
+}
+
+/// An operation that is over: how it ended, and the memory it kept.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended; of an rmw the value before it.
+    pub result: Result<u64, Box<Error>>,
+    /// The memory that it kept.
+    pub kept: Option<JobBuffer>,
+}
+
+/// The operations of one context.
+#[derive(Debug)]
+pub struct Outstanding {
+    ops: Slab<Op>,
+    /// Per peer, those that a fence waits for.
+    unfinished: Tally,
+}
+
+impl Default for Outstanding {
+    fn default() -> Self {
+        Self { ops: Slab::new("outstanding operations"), unfinished: Tally::default() }
+    }
+}
+
+impl Outstanding {
+    pub(crate) fn next_key(&self) -> u32 {
+        self.ops.next_key()
+    }
+
+    /// The number of the next operation, which is about to be started.
+    ///
+    /// # Errors
+    /// Too many operations.
+    pub(crate) fn reserve(&self) -> Result<u32> {
+        self.ops.reserve()
+    }
+
+    pub(crate) fn insert(&mut self, op: Op) -> Result<u32> {
+        let (peer, counts) = (op.peer, op.counts());
+        let key = self.ops.insert(op)?;
+        if counts {
+            self.unfinished.add(peer);
+        }
+        Ok(key)
+    }
+
+    /// An operation that is over already, and whose result is held.
+    ///
+    /// # Errors
+    /// Too many operations.
+    pub fn insert_ended(&mut self, peer: Peer, result: Result<u64>) -> Result<u32> {
+        let state = State::Ended(result.map_err(Box::new));
+        self.insert(Op { peer, len: 0, end: End::held(), state })
+    }
+
+    /// Gives an operation that is held memory to keep until its result is taken.
+    pub fn keep(&mut self, key: u32, memory: JobBuffer) {
+        if let Some(op) = self.ops.get_mut(key) {
+            // Not dropped: it could be in use.
+            core::mem::forget(op.end.keep.replace(memory));
+        }
+    }
+
+    /// The operation of a number, until its result is taken.
+    #[must_use]
+    pub fn get(&self, key: u32) -> Option<&Op> {
+        self.ops.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Op> {
+        self.ops.get_mut(key)
+    }
+
+    /// The operation that `peer` claims is its and this task's.
+    pub(crate) fn with_peer(&mut self, key: u32, peer: Peer) -> Option<&mut Op> {
+        self.ops.get_mut(key).filter(|op| op.peer == peer)
+    }
+
+    /// Whether anything that a fence waits for is under way to `peer`.
+    pub fn is_busy(&self, peer: Peer) -> bool {
+        self.unfinished.has(peer)
+    }
+
+    /// The result of an operation that has ended, and the memory it kept. `None` while it has not.
+    pub fn take_ended(&mut self, key: u32) -> Option<Ended> {
+        match self.ops.get(key) {
+            Some(Op { state: State::Ended(_), .. }) => {}
+            _ => return None,
+        }
+        match self.ops.remove(key)? {
+            Op { state: State::Ended(result), end, .. } => Some(Ended { result, kept: end.keep }),
+            _ => None,
+        }
+    }
+
+    /// Drops an operation of which nothing was sent.
+    pub(crate) fn forget(&mut self, key: u32) -> Option<Op> {
+        let op = self.ops.remove(key)?;
+        self.uncount(&op);
+        Some(op)
+    }
+
+    /// Ends an operation: its record, and its result unless that is kept in the slab for whoever waits for it.
+    fn end(&mut self, key: u32, result: Result<u64>) -> Option<(Op, Option<Result<u64>>)> {
+        if !self.ops.get(key)?.end.held {
+            return Some((self.forget(key)?, Some(result)));
+        }
+        let op = self.ops.get_mut(key).filter(|op| !matches!(op.state, State::Ended(_)))?;
+        let ended = State::Ended(result.map_err(Box::new));
+        let End { origin, completion, request, part_of, held, .. } = op.end;
+        let was = Op {
+            peer: op.peer,
+            len: op.len,
+            end: End { origin, completion, request, part_of, held, keep: None },
+            state: core::mem::replace(&mut op.state, ended),
+        };
+        self.uncount(&was);
+        Some((was, None))
+    }
+
+    fn uncount(&mut self, op: &Op) {
+        if op.counts() {
+            self.unfinished.subtract(op.peer);
+        }
+    }
+
+    /// The operations for which `wanted` holds.
+    pub fn keys(&self, wanted: impl Fn(&Op) -> bool) -> Vec<u32> {
+        self.ops.iter().filter(|(_, op)| wanted(op)).map(|(key, _)| key).collect()
+    }
+
+    /// Gives up the memory that live operations keep: peers may still be reading it.
+    pub(crate) fn leak_kept(&mut self) {
+        for op in self.ops.values_mut() {
+            if !matches!(op.state, State::Ended(_)) {
+                core::mem::forget(op.end.keep.take());
+            }
+        }
+    }
+}
+
+impl Op {
+    /// Whether a fence waits for it.
+    fn counts(&self) -> bool {
+        !matches!(self.state, State::Fence | State::Fetch { .. } | State::Ended(_))
+    }
+
+    /// Whether the fabric holds the local memory until its completion event.
+    pub(crate) fn is_posted(&self) -> bool {
+        match self.state {
+            State::Write { posted, .. } | State::Read { posted, .. } | State::Atomic { posted, .. } => posted,
+            // A group is held by its parts.
+            State::Fetch { .. } | State::Group { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl<U: UserCode> Engine<U> {
+    /// Ends an operation: memory back to the program, counters bumped, request reported.
+    ///
+    /// # Errors
+    /// The operation's own error, if nobody else is told of it.
+    pub(crate) fn end_op<F: Fabric, H: HandlerSet>(
+        &mut self,
+        key: u32,
+        result: Result<u64>,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let ended_well = result.is_ok();
+        let Some((mut op, result)) = self.ops.end(key, result) else { return Ok(()) };
+        if let State::Announced { grant: Some(grant), .. } = op.state {
+            // A grant for one operation: its only user is done with it (or dead), so this is Done at once.
+            let _ = fabric.revoke(grant)?;
+        }
+        Statistics::add(&mut self.statistics.operations_ended, 1);
+        if ended_well {
+            self.bump_own(op.end.origin);
+            self.bump_own(op.end.completion);
+            self.counters.note_received(op.end.completion.map(Counter::name), op.peer.endpoint.task);
+        }
+        if let Some(group) = op.end.part_of {
+            return self.end_part(group, result.unwrap_or(Ok(0)), fabric, handlers);
+        }
+        match (op.end.request, result) {
+            (_, None) => Ok(()),
+            (None, Some(result)) => result.map(|_| ()),
+            (Some(request), Some(result)) => {
+                let delivered = Delivered {
+                    source: op.peer.endpoint,
+                    len: op.len,
+                    placed: if ended_well { op.len } else { 0 },
+                    buffer: op.end.keep.take(),
+                    outcome: result.map(|_| ()).map_err(Box::new),
+                };
+                handlers.complete_request(request, delivered);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives up an operation on borrowed memory whose caller unwinds: what has not been sent ends now, what was announced is
+    /// withdrawn and ends by the target's answer, what is being copied ends when it is.
+    pub fn give_up<F: Fabric, H: HandlerSet>(&mut self, key: u32, fabric: &mut F, handlers: &mut H) {
+        let Some(op) = self.ops.get(key) else { return };
+        let peer = op.peer;
+        if let State::Group { .. } = op.state {
+            for part in self.ops.keys(|op| op.end.part_of == Some(key)) {
+                self.give_up(part, fabric, handlers);
+            }
+            return;
+        }
+        let withdrawn = || Err(Error::Refused { target: peer.endpoint, why: Refusal::Withdrawn });
+        match op.state {
+            State::Queued(_) => {
+                self.pending.forget(peer, key);
+                // Its error is for whoever waits for it.
+                let _ = self.end_op(key, withdrawn(), fabric, handlers);
+            }
+            State::Write { posted: false, .. } | State::Read { posted: false, .. } => {
+                self.retries.retain(|&retried| retried != key);
+                let _ = self.end_op(key, withdrawn(), fabric, handlers);
+            }
+            State::Announced { pieces: None, .. } => {
+                let label = packet::label(Kind::Withdraw, FIRST);
+                // A target that is dead has ended the operation already.
+                let _ = self.send_control(fabric, peer, Class::Request, label, pack([&key.to_le_bytes()]));
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds 1 to a counter of this context. One that was removed meanwhile is nobody's business any more.
+    #[inline(always)]
+    pub fn bump_own(&mut self, counter: Option<Counter>) {
+        if let Some(counter) = counter {
+            let _ = self.counters.bump(counter.name());
+        }
+    }
+
+    /// Adds 1 to a counter that a peer names; 0 is none.
+    ///
+    /// # Errors
+    /// The counter does not exist.
+    pub fn bump_claimed(&mut self, counter: u32) -> Result<()> {
+        match CounterName::from_wire(counter) {
+            Some(name) if !self.counters.bump(name) => Err(super::unknown_counter(name)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The wire format of the engine's packets. Little-endian; every field read from a packet is a claim.
+//!
+//! The label that travels in the immediate word says what the packet is: kind in the low 4 bits, handler in the high 12.
+//!
+//! ```text
+//! kind        bytes of the packet                                                   class
+//! Message     fixed uhdr udata                a whole message in one packet         OneWay, Request, or Answer (a reply)
+//! Request     short len(8) op(4) region(4) generation(4) uhdr                       Request
+//!             handler 0xFFF of a put: uhdr is region(4) generation(4) offset(8) at the target, and for an
+//!             accumulation the code of its operation(8), which is that of an rmw;
+//!             0x100(8) block(8) stride(8) count(8), or 0x101(8) and for each block offset(8) length(8): several places
+//! Put         region(4) generation(4) offset(8) target counter(4) spare(4) bytes    OneWay: placed by the target
+//! Notify      counter(4)                      a put or get that its origin has done  OneWay
+//! CounterAck  counter(4) counter(4)           for the origin of a whole message     Answer, OneWay
+//! Fetched     op(4) counter(4) counter(4)     an announced message is whole         Answer, OneWay
+//! Accepted    op(4) incoming(4) room(8)       send so many bytes as pieces          Answer, OneWay
+//! Piece       0: incoming(4) offset(8) bytes  of an announced message               OneWay; the last one Request
+//!             1: op(4) offset(8) bytes        of a get                              OneWay
+//! Ask         0: region(4) generation(4) offset(8) len(8) op(4) counter(4)    get   Request
+//!             1: region(4) generation(4) offset(8) op(4) operand(8) new(8)    rmw   Request
+//! Told        op(4) value(8)                  what an Ask asked for is done         Answer
+//! Fence       op(4)                           0: data; 1: handlers too              Request
+//! Fenced      op(4)                           (Refused instead, if a one-way message was refused)  Answer
+//! Barrier     round(4)                                                              OneWay
+//! Exchange    epoch(4) then for each task: task(4) length(1) bytes(length)          OneWay
+//! Withdraw    op(4)                           the origin of an announcement gives up Request
+//!             1: nothing                      this task ends everything with you          Request
+//!             2: nothing                      the answer to that, behind all sent before  Answer
+//! Refused     op(4) reason(4) value(8) value(8)                                     Answer, OneWay
+//!
+//! fixed       uhdr length(2) flags(1) spare(1) target counter(4) [completion counter(4) if flag 1]
+//! short       uhdr length(2) flags(1) spare(1) [completion counter(4) if flag 1] [target counter(4) if flag 2]
+//! ```
+//!
+//! The short form is for announcements: with a user header of 16 bytes, MPI's, one still fits into a completion entry. A whole
+//! message has the fixed one, which is stored and loaded as one word.
+//!
+//! The number after a kind (Piece 0, Ask 1) travels where others have their handler. The length of the user data of a
+//! Message is what remains of the packet: it is not sent twice. An rmw's handler field is 1 + operation + 16 x (64 bit).
+//! A region with number 0xFFFF_FFFF in a Request means that nothing is granted: the target has to ask for pieces.
+//! `op` is the origin's number of an operation, `incoming` the target's number of a message; 0 is nobody's.
+
+use crate::buffer::{Grant, InlineBytes, RemoteAddress};
+use crate::handler::HandlerId;
+use crate::vector::{Block, Layout};
+use alloc::vec::Vec;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A whole message.
+    Message = 0,
+    /// The announcement of a message whose data are fetched or sent afterwards.
+    Request = 1,
+    /// A tiny put, placed by the target.
+    Put = 2,
+    /// The news of a put that the origin has placed.
+    Notify = 3,
+    /// Adds 1 to a counter at the origin: the target is done.
+    CounterAck = 4,
+    /// The answer to a request: the data were fetched (or nobody wanted them).
+    Fetched = 5,
+    /// The answer to a request: send the data as packets, to this incoming message.
+    Accepted = 6,
+    /// A piece of data.
+    Piece = 7,
+    /// A get (or rmw) for the owner to carry out.
+    Ask = 8,
+    /// The answer to an ask.
+    Told = 9,
+    /// Is all that I sent before done?
+    Fence = 10,
+    /// It is.
+    Fenced = 11,
+    /// One round of a barrier.
+    Barrier = 12,
+    /// The origin of an announcement gives it up if nobody has accepted it yet.
+    Withdraw = 13,
+    /// One contribution to an exchange of addresses.
+    Exchange = 14,
+    /// An announcement was refused: the origin's operation ends with an error.
+    Refused = 15,
+}
+
+impl Kind {
+    const ALL: [Self; 16] = [
+        Self::Message,
+        Self::Request,
+        Self::Put,
+        Self::Notify,
+        Self::CounterAck,
+        Self::Fetched,
+        Self::Accepted,
+        Self::Piece,
+        Self::Ask,
+        Self::Told,
+        Self::Fence,
+        Self::Fenced,
+        Self::Barrier,
+        Self::Withdraw,
+        Self::Exchange,
+        Self::Refused,
+    ];
+
+    /// The kind a label claims.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(label: u16) -> Self {
+        Self::ALL[usize::from(label & 15)]
+    }
+}
+
+/// The label of a packet of this kind, for this handler.
+#[inline(always)]
+#[must_use]
+pub(crate) fn label(kind: Kind, handler: HandlerId) -> u16 {
+    kind as u16 | handler.0 << 4
+}
+
+/// The handler a label names.
+#[inline(always)]
+#[must_use]
+pub(crate) fn handler_of(label: u16) -> HandlerId {
+    HandlerId(label >> 4)
+}
+
+/// Flag of a head: a completion counter follows.
+const FLAG_COMPLETION: u8 = 1;
+/// Flag of the short form: a target counter follows.
+const FLAG_TARGET: u8 = 2;
+
+/// The fixed part of a Message or Request and what may follow it, before the user header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessageHead {
+    /// Bytes of user header.
+    pub(crate) uhdr_len: u16,
+    /// The counter to bump at the target.
+    pub(crate) target_counter: u32,
+    /// The counter to bump at the origin when the target is done; 0: none.
+    pub(crate) completion_counter: u32,
+}
+
+impl MessageHead {
+    /// Bytes of the longest form.
+    pub(crate) const BYTES_MAX: usize = 12;
+
+    /// Bytes that this head takes.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn len(&self) -> usize {
+        if self.completion_counter == 0 { 8 } else { 12 }
+    }
+
+    /// The fixed word.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn word(&self) -> u64 {
+        let flags = if self.completion_counter == 0 { 0 } else { FLAG_COMPLETION };
+        u64::from(self.uhdr_len) | u64::from(flags) << 16 | u64::from(self.target_counter) << 32
+    }
+
+    /// Appends the head to an inline packet; whether it fitted.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn push_to(&self, packet: &mut InlineBytes) -> bool {
+        packet.push_word(self.word())
+            && (self.completion_counter == 0 || packet.push(&self.completion_counter.to_le_bytes()))
+    }
+
+    /// Appends the short form to an inline packet; whether it fitted.
+    #[must_use]
+    pub(crate) fn push_short_to(&self, packet: &mut InlineBytes) -> bool {
+        let counters = [(self.completion_counter, FLAG_COMPLETION), (self.target_counter, FLAG_TARGET)];
+        let named = counters.into_iter().filter(|&(counter, _)| counter != 0);
+        let flags = named.clone().fold(0, |flags, (_, flag)| flags | flag);
+        let [low, high] = self.uhdr_len.to_le_bytes();
+        let mut fitted = packet.push(&[low, high, flags, 0]);
+        for (counter, _) in named {
+            fitted &= packet.push(&counter.to_le_bytes());
+        }
+        fitted
+    }
+
+    /// The short form that `bytes` begin with, and what follows it; `None` if they are too short.
+    #[must_use]
+    pub(crate) fn parse_short(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (&[low, high, flags, _], rest) = bytes.split_first_chunk::<4>()?;
+        let mut fields = Fields(rest);
+        let mut counter = |flag| if flags & flag != 0 { fields.u32() } else { Some(0) };
+        let (completion_counter, target_counter) = (counter(FLAG_COMPLETION)?, counter(FLAG_TARGET)?);
+        let uhdr_len = u16::from_le_bytes([low, high]);
+        Some((Self { uhdr_len, target_counter, completion_counter }, fields.0))
+    }
+
+    /// The head that `bytes` begin with; `None` if they are too short.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let word = u64::from_le_bytes(bytes.first_chunk::<8>().copied()?);
+        let completion_counter = if (word >> 16) as u8 & FLAG_COMPLETION != 0 {
+            u32::from_le_bytes(*bytes.get(8..)?.first_chunk::<4>()?)
+        } else {
+            0
+        };
+        Some(Self { uhdr_len: word as u16, target_counter: (word >> 32) as u32, completion_counter })
+    }
+}
+
+/// What follows the fixed part of a Request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Announcement {
+    /// Bytes of user data.
+    pub(crate) len: u64,
+    /// The origin's operation.
+    pub(crate) op: u32,
+    /// Where the target may read the data; `None` if it has to ask for pieces.
+    pub(crate) grant: Option<Grant>,
+}
+
+impl Announcement {
+    /// Bytes on the wire.
+    pub(crate) const BYTES: usize = 20;
+    const NOTHING_GRANTED: u32 = u32::MAX;
+
+    /// The wire form.
+    #[must_use]
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let Grant { region, generation } =
+            self.grant.unwrap_or(Grant { region: Self::NOTHING_GRANTED, generation: 0 });
+        let mut bytes = [0; Self::BYTES];
+        bytes[0..8].copy_from_slice(&self.len.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.op.to_le_bytes());
+        bytes[12..16].copy_from_slice(&region.to_le_bytes());
+        bytes[16..20].copy_from_slice(&generation.to_le_bytes());
+        bytes
+    }
+
+    /// What `bytes` begin with; `None` if they are too short.
+    #[must_use]
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let (len, op) = (fields.u64()?, fields.u32()?);
+        let (region, generation) = (fields.u32()?, fields.u32()?);
+        let grant = (region != Self::NOTHING_GRANTED).then_some(Grant { region, generation });
+        Some(Self { len, op, grant })
+    }
+}
+
+/// In the handler field of a Request: the message is a put, placed by the engine itself.
+pub(crate) const PUT_BY_PIECES: HandlerId = HandlerId(0xFFF);
+/// In the handler field of a Piece: of an announced message; of an Ask: a get; of a Fence: of data.
+pub(crate) const FIRST: HandlerId = HandlerId(0);
+/// In the handler field of a Piece: of a get; of a Fence: of handlers too.
+pub(crate) const SECOND: HandlerId = HandlerId(1);
+/// In the handler field of a Withdraw: the answer to a purge, which is [`SECOND`].
+pub(crate) const THIRD: HandlerId = HandlerId(2);
+/// Bytes before the data of a Piece.
+pub(crate) const PIECE_HEAD_BYTES: usize = 12;
+
+/// Instead of the code of an accumulation: a strided place; a list of blocks.
+const PLACE_STRIDED: u64 = 0x100;
+const PLACE_LIST: u64 = 0x101;
+
+/// The place of the bytes of a put from `position` of `layout` on, in at most `bytes_max` bytes, and how many bytes of the put have
+/// their place in it.
+pub(crate) fn scattered_place(
+    to: RemoteAddress,
+    layout: &Layout,
+    position: u64,
+    bytes_max: usize,
+) -> (Vec<u8>, u64) {
+    let mut place = Vec::with_capacity(bytes_max);
+    let mut push = |word: u64| place.extend_from_slice(&word.to_le_bytes());
+    push(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32);
+    if let Some((offset, block, stride, count)) = layout.as_strided().filter(|_| position == 0) {
+        push(to.offset.wrapping_add(offset));
+        [PLACE_STRIDED, block, stride, count].into_iter().for_each(&mut push);
+        return (place, layout.len());
+    }
+    push(to.offset);
+    push(PLACE_LIST);
+    let mut len = 0;
+    for _ in 0..bytes_max.saturating_sub(24) / 16 {
+        let Some(block) = layout.block_at(position + len) else { break };
+        push(block.offset);
+        push(block.len);
+        len += block.len;
+    }
+    (place, len)
+}
+
+/// What follows the code in such a place; `None` if it is no layout.
+pub(crate) fn scattered_layout(code: u64, mut fields: Fields<'_>) -> Option<Layout> {
+    match code {
+        PLACE_STRIDED => {
+            let (block, stride, count) = (fields.u64()?, fields.u64()?, fields.u64()?);
+            Layout::strided(0, block, stride, count).ok()
+        }
+        PLACE_LIST => {
+            let blocks = core::iter::from_fn(|| Some(Block { offset: fields.u64()?, len: fields.u64()? }));
+            Layout::list(blocks).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Packs up to 40 bytes.
+///
+/// # Panics
+/// The parts are longer: the formats above are not.
+#[must_use]
+pub(crate) fn pack<const N: usize>(parts: [&[u8]; N]) -> InlineBytes {
+    let mut packet = InlineBytes::new();
+    for part in parts {
+        let fitted = packet.push(part);
+        assert!(fitted, "the fixed formats fit into an entry");
+    }
+    packet
+}
+
+/// A reader of the fixed-size fields at the front of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next 4 bytes; `None` at the end.
+    #[inline(always)]
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let (bytes, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*bytes))
+    }
+
+    /// The next 8 bytes; `None` at the end.
+    #[inline(always)]
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        let (bytes, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_name_kind_and_handler() {
+        for kind in Kind::ALL {
+            let label = label(kind, HandlerId(4095));
+            assert_eq!((Kind::of(label), handler_of(label)), (kind, HandlerId(4095)));
+        }
+    }
+
+    #[test]
+    fn heads_survive_the_wire_and_short_packets_do_not_parse() {
+        for completion_counter in [0, 9] {
+            let head = MessageHead { uhdr_len: 960, target_counter: 77, completion_counter };
+            let mut packet = InlineBytes::new();
+            assert!(head.push_to(&mut packet));
+            assert_eq!(packet.len(), head.len());
+            assert_eq!(MessageHead::parse(packet.as_slice()), Some(head));
+            assert_eq!(MessageHead::parse(&packet.as_slice()[..head.len() - 1]), None);
+        }
+    }
+
+    #[test]
+    fn announcements_name_only_the_counters_there_are() {
+        for (target_counter, completion_counter) in [(0, 0), (77, 0), (0, 5), (77, 5)] {
+            let head = MessageHead { uhdr_len: 16, target_counter, completion_counter };
+            let mut packet = InlineBytes::new();
+            assert!(head.push_short_to(&mut packet));
+            let len = packet.len();
+            assert_eq!(
+                len,
+                4 + 4 * usize::from(target_counter != 0) + 4 * usize::from(completion_counter != 0)
+            );
+            assert!(packet.push(&[9, 8]));
+            assert_eq!(MessageHead::parse_short(packet.as_slice()), Some((head, &[9, 8][..])));
+            assert_eq!(MessageHead::parse_short(&packet.as_slice()[..len - 1]), None);
+        }
+    }
+
+    #[test]
+    fn an_announcement_with_the_header_of_mpi_fits_into_an_entry() {
+        let head = MessageHead { uhdr_len: 16, target_counter: 0, completion_counter: 0 };
+        let announcement = Announcement { len: u64::MAX, op: u32::MAX, grant: None };
+        let mut packet = InlineBytes::new();
+        assert!(head.push_short_to(&mut packet) && packet.push(&announcement.to_bytes()));
+        assert!(packet.push(&[0; 16]));
+    }
+}

@@ -1,0 +1,232 @@
+//! Packets that found no room: a first-in first-out queue for each target, emptied as room comes.
+//!
+//! What is sent to a target while its queue is not empty goes behind it, so that messages keep their order. A queue is as long
+//! as what the program (or the peer's own unanswered requests) caused; handlers add nothing without bound.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::Engine;
+use super::outstanding::State;
+use super::packet::{self, Kind, SECOND};
+use super::statistics::Statistics;
+use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
+use crate::error::{Outcome, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::HandlerSet;
+use crate::transfer::Class;
+use crate::user_code::UserCode;
+
+use super::outstanding::Data;
+
+/// A packet that waits for room.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) class: Class,
+    pub(crate) label: u16,
+    /// The bytes before the data.
+    pub(crate) front: SmallVec<[u8; INLINE_BYTES_MAX]>,
+    /// The operation whose data follow the front, and which ends when they have gone; 0: none.
+    pub(crate) op: u32,
+}
+
+/// The queues of one context.
+#[derive(Debug, Default)]
+pub struct Pending {
+    /// By the number of the peer.
+    queues: Vec<VecDeque<Queued>>,
+    /// The targets that have a queue, in the order in which they get their turn.
+    turns: VecDeque<Peer>,
+    /// Peers that new operations are refused with.
+    blocked: usize,
+    /// Whether a packet may go straight to the fabric: nothing waits, and nobody is refused.
+    shut: bool,
+}
+
+impl Pending {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Whether a packet may go straight to the fabric, without another look.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        !self.shut
+    }
+
+    /// Operations with one peer more are refused.
+    pub(crate) fn block(&mut self) {
+        self.blocked += 1;
+        self.shut = true;
+    }
+
+    /// With one less.
+    pub(crate) fn unblock(&mut self) {
+        self.blocked -= 1;
+        self.look_again();
+    }
+
+    fn look_again(&mut self) {
+        self.shut = self.blocked > 0 || !self.turns.is_empty();
+    }
+
+    /// Whether packets wait for room at `target`.
+    #[inline]
+    pub fn has(&self, target: Peer) -> bool {
+        !self.is_empty() && self.queues.get(at(target)).is_some_and(|queue| !queue.is_empty())
+    }
+
+    fn push(&mut self, target: Peer, packet: Queued) {
+        if at(target) >= self.queues.len() {
+            self.queues.resize_with(at(target) + 1, VecDeque::new);
+        }
+        let queue = &mut self.queues[at(target)];
+        if queue.is_empty() {
+            self.turns.push_back(target);
+        }
+        queue.push_back(packet);
+        self.shut = true;
+    }
+
+    /// Takes out the packet of one operation, which is never sent.
+    pub(crate) fn forget(&mut self, target: Peer, op: u32) {
+        self.keep_where(target, |packet| packet.op != op);
+    }
+
+    /// Takes out all that waits for `target`, but the news of an earlier purge: the answer to that is waited for.
+    pub(crate) fn drop_for_purge(&mut self, target: Peer) {
+        self.keep_where(target, |packet| packet.label == packet::label(Kind::Withdraw, SECOND));
+    }
+
+    /// Takes out all that waits for those that `is_meant`: it is never sent.
+    pub(crate) fn drop_where(&mut self, is_meant: impl Fn(Peer) -> bool) {
+        for target in self.turns.iter().copied().filter(|&target| is_meant(target)).collect::<Vec<_>>() {
+            self.keep_where(target, |_| false);
+        }
+    }
+
+    fn keep_where(&mut self, target: Peer, keep: impl FnMut(&Queued) -> bool) {
+        let Some(queue) = self.queues.get_mut(at(target)) else { return };
+        queue.retain(keep);
+        if queue.is_empty() {
+            self.turns.retain(|&other| other != target);
+            self.look_again();
+        }
+    }
+}
+
+fn at(peer: Peer) -> usize {
+    peer.index.0 as usize
+}
+
+/// Packets sent in one call of `work`, at most: the bound on the time that it takes.
+const PACKETS_A_CALL: usize = 64;
+
+impl<U: UserCode> Engine<U> {
+    /// Puts a packet behind those that wait for room at `target`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn queue(&mut self, target: Peer, packet: Queued) {
+        Statistics::add(&mut self.statistics.retries, 1);
+        self.pending.push(target, packet);
+        self.busy = true;
+    }
+
+    /// Sends a packet of fixed format, now or when there is room.
+    ///
+    /// # Errors
+    /// A dead or unknown target.
+    pub(crate) fn send_control<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        class: Class,
+        label: u16,
+        bytes: InlineBytes,
+    ) -> Result<()> {
+        self.send_front(fabric, target, class, label, bytes.as_slice())
+    }
+
+    /// Sends a packet without a body, now or when there is room.
+    ///
+    /// # Errors
+    /// A dead or unknown target.
+    pub(crate) fn send_front<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        class: Class,
+        label: u16,
+        front: &[u8],
+    ) -> Result<()> {
+        self.touched.mark(target);
+        // An answer has its room reserved, and is ordered with nothing that waits.
+        let waits = class != Class::Answer && self.pending.has(target);
+        if waits || no_data().post(fabric, target, class, label, front)? == Outcome::Retry {
+            self.queue(target, Queued { class, label, front: front.into(), op: 0 });
+        }
+        Ok(())
+    }
+
+    /// Sends what waits for room, as far as there is some; whether anything went.
+    ///
+    /// # Errors
+    /// What the operations whose packets could not go end with.
+    pub(crate) fn work_on_pending<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<bool> {
+        let mut sent = 0;
+        for _ in 0..self.pending.turns.len() {
+            let Some(target) = self.pending.turns.pop_front() else { break };
+            let mut queue = core::mem::take(&mut self.pending.queues[at(target)]);
+            let mut outcome = Ok(());
+            while let Some(packet) = queue.front().filter(|_| sent < PACKETS_A_CALL) {
+                match self.post_queued(fabric, target, packet) {
+                    Ok(Outcome::Retry) => break,
+                    Ok(_) => {
+                        sent += 1;
+                        if let Some(Queued { op, .. }) = queue.pop_front().filter(|packet| packet.op != 0) {
+                            outcome = self.end_op(op, Ok(0), fabric, handlers);
+                        }
+                    }
+                    Err(error) => {
+                        let op = queue.pop_front().map_or(0, |packet| packet.op);
+                        outcome =
+                            if op == 0 { Err(error) } else { self.end_op(op, Err(error), fabric, handlers) };
+                    }
+                }
+                if outcome.is_err() {
+                    break;
+                }
+            }
+            // A request that completed may have queued more for this target: that goes behind.
+            let more = core::mem::take(&mut self.pending.queues[at(target)]);
+            if more.is_empty() && !queue.is_empty() {
+                self.pending.turns.push_back(target);
+            }
+            queue.extend(more);
+            self.pending.queues[at(target)] = queue;
+            self.pending.look_again();
+            outcome?;
+        }
+        Ok(sent > 0)
+    }
+
+    fn post_queued<F: Fabric>(&mut self, fabric: &mut F, target: Peer, packet: &Queued) -> Result<Outcome> {
+        let (class, label) = (packet.class, packet.label);
+        match self.ops.get_mut(packet.op).map(|op| &mut op.state) {
+            Some(State::Queued(data)) => data.post(fabric, target, class, label, &packet.front),
+            _ => no_data().post(fabric, target, class, label, &packet.front),
+        }
+    }
+}
+
+/// The data of a packet without any.
+fn no_data() -> Data {
+    Data::Bytes(RawBytes::EMPTY)
+}

@@ -1,0 +1,260 @@
+//! Messages that are on their way in: fetched from the origin's memory, or sent by it in pieces.
+//!
+//! Pieces of one message may come in any order; each byte comes once. A message that waits for its place has a ticket.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use smallvec::SmallVec;
+
+use crate::buffer::{Access, Arrived, ExposedRange, Grant, JobBuffer, RawBuffer};
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::{Completion, Place};
+
+use super::granted;
+use super::packet::MessageHead;
+use crate::transfer::Class;
+use crate::user_code::{self, UserCode};
+
+/// Which bytes of a range have come: disjoint intervals, sorted, touching ones joined.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges {
+    list: SmallVec<[(u64, u64); 2]>,
+    covered: u64,
+}
+
+impl Ranges {
+    /// Gaps that are kept track of, at most: more than any fabric's packets under way can leave.
+    const GAPS_MAX: usize = 4096;
+
+    /// Adds `start..start + len`; whether that was new throughout, and could be kept track of. If not, nothing changed.
+    #[must_use]
+    pub(crate) fn insert(&mut self, start: u64, len: u64) -> bool {
+        let Some(end) = start.checked_add(len) else { return false };
+        if len == 0 {
+            return true;
+        }
+        let at = self.list.partition_point(|&(from, _)| from < start);
+        let before_touches = match at.checked_sub(1).map(|i| self.list[i].1) {
+            Some(previous_end) if previous_end > start => return false,
+            previous_end => previous_end == Some(start),
+        };
+        let after_touches = match self.list.get(at) {
+            Some(&(from, _)) if from < end => return false,
+            next => next.is_some_and(|&(from, _)| from == end),
+        };
+        match (before_touches, after_touches) {
+            (true, true) => {
+                self.list[at - 1].1 = self.list[at].1;
+                self.list.remove(at);
+            }
+            (true, false) => self.list[at - 1].1 = end,
+            (false, true) => self.list[at].0 = start,
+            (false, false) if self.list.len() >= Self::GAPS_MAX => return false,
+            (false, false) => self.list.insert(at, (start, end)),
+        }
+        self.covered += len;
+        true
+    }
+
+    /// Bytes that have come.
+    #[must_use]
+    pub(crate) fn covered(&self) -> u64 {
+        self.covered
+    }
+}
+
+/// How far an incoming message is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It waits for its ticket to be accepted. Data that came with it are kept.
+    Waiting { kept: Option<Vec<u8>> },
+    /// It is being fetched: bytes asked for so far, and reads under way.
+    Fetching { issued: u64, in_flight: u32 },
+    /// Its pieces are coming.
+    Pieces { received: Ranges },
+}
+
+/// A message that is not whole yet, or has no place yet.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) source: Peer,
+    /// Bytes of user data that the origin has.
+    pub(crate) len: u64,
+    /// Bytes of them that have room here.
+    pub(crate) room: u64,
+    pub(crate) place: Place,
+    pub(crate) completion: Completion,
+    pub(crate) stage: Stage,
+    /// The origin's memory, as long as it may be read directly.
+    pub(crate) grant: Option<Grant>,
+    /// The bounce buffer between a direct read and a sink.
+    pub(crate) bounce: Option<JobBuffer>,
+    pub(crate) tail: Tail,
+    /// Why it will not become whole.
+    pub(crate) failed: Option<Box<Error>>,
+}
+
+/// What the origin of a message is owed when it is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    /// Counter to bump here.
+    pub(crate) target_counter: u32,
+    /// Counter to bump at the origin.
+    pub(crate) completion_counter: u32,
+    /// The origin's operation that is to be ended; 0: the message came whole.
+    pub(crate) op: u32,
+    /// Completions may answer.
+    pub(crate) answerable: bool,
+    /// The origin holds a place for an answer.
+    pub(crate) reserved: bool,
+}
+
+impl Tail {
+    /// What is owed for a message that came whole.
+    pub(crate) fn of_whole(class: Class, head: MessageHead) -> Self {
+        let answerable = class == Class::Request;
+        Self {
+            target_counter: head.target_counter,
+            completion_counter: head.completion_counter,
+            op: 0,
+            answerable,
+            reserved: answerable,
+        }
+    }
+
+    /// Nothing more.
+    pub(crate) const NOTHING: Self =
+        Self { target_counter: 0, completion_counter: 0, op: 0, answerable: false, reserved: false };
+}
+
+impl Incoming {
+    /// Puts bytes that are here into their place.
+    ///
+    /// # Errors
+    /// The place is not exposed any more.
+    pub(crate) fn put<F: Fabric>(
+        &mut self,
+        user: impl UserCode,
+        fabric: &F,
+        offset: u64,
+        bytes: Arrived<'_>,
+    ) -> Result<()> {
+        let room = self.room.saturating_sub(offset);
+        let bytes = bytes.take(usize::try_from(room).unwrap_or(usize::MAX));
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match &mut self.place {
+            Place::Nowhere | Place::Later => {}
+            Place::Raw(to) => {
+                if let Some(part) = to.part(offset as usize, bytes.len()) {
+                    bytes.copy_to_buffer(part);
+                }
+            }
+            Place::Owned(to) => {
+                if let Some(part) = to.get_mut(offset as usize..) {
+                    bytes.copy_to(part);
+                }
+            }
+            Place::Exposed(ExposedRange { grant, offset: start, .. }) => {
+                let at = start.wrapping_add(offset);
+                let to = granted(fabric, *grant, at, bytes.len() as u64, Access::OWNER)?;
+                bytes.copy_to_buffer(to);
+            }
+            Place::Scatter(scatter) => {
+                let owned = |grant, offset, len| granted(fabric, grant, offset, len, Access::OWNER);
+                scatter.put(owned, offset, bytes)?;
+            }
+            Place::Sink(sink) => {
+                user_code::run(user, self.source.endpoint, "sink", || sink.take(offset, bytes))?
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a direct read of `len` bytes from `offset` on may write. For a sink that is the bounce buffer.
+    ///
+    /// # Errors
+    /// The place is not exposed any more.
+    pub(crate) fn part<F: Fabric>(&self, fabric: &F, offset: u64, len: u64) -> Result<Option<RawBuffer>> {
+        Ok(match &self.place {
+            Place::Nowhere | Place::Later => None,
+            Place::Raw(to) => to.part(offset as usize, len as usize),
+            Place::Owned(to) => to.raw().part(offset as usize, len as usize),
+            Place::Exposed(ExposedRange { grant, offset: start, .. }) => {
+                Some(granted(fabric, *grant, start.wrapping_add(offset), len, Access::OWNER)?)
+            }
+            Place::Sink(_) | Place::Scatter(_) => {
+                self.bounce.as_ref().and_then(|bounce| bounce.raw().part(0, len as usize))
+            }
+        })
+    }
+
+    /// Gives up the memory that a read under way writes to.
+    pub(crate) fn leak_if_read_into(&mut self) {
+        if let Stage::Fetching { in_flight: 1.., .. } = self.stage {
+            core::mem::forget(core::mem::replace(&mut self.place, Place::Nowhere));
+            core::mem::forget(self.bounce.take());
+        }
+    }
+
+    /// Whether its place is a part of this grant.
+    pub(crate) fn is_into(&self, own: Grant) -> bool {
+        match &self.place {
+            Place::Exposed(range) => range.grant == own,
+            Place::Scatter(scatter) => scatter.is_into(own),
+            _ => false,
+        }
+    }
+}
+
+/// Bytes of a message of `len` bytes that have room in a place.
+pub(crate) fn room_of(place: &Place, len: u64) -> u64 {
+    match place {
+        Place::Nowhere => 0,
+        Place::Raw(to) => len.min(to.len() as u64),
+        Place::Owned(to) => len.min(to.len() as u64),
+        Place::Exposed(range) => len.min(range.len),
+        Place::Scatter(scatter) => len.min(scatter.len()),
+        Place::Sink(_) | Place::Later => len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bytes_come_once() {
+        let mut ranges = Ranges::default();
+        assert!(ranges.insert(10, 10));
+        assert!(!ranges.insert(19, 1));
+        assert!(!ranges.insert(5, 6));
+        assert!(!ranges.insert(0, 100));
+        assert!(!ranges.insert(u64::MAX, 2));
+        assert!(ranges.insert(20, 5) && ranges.insert(5, 5) && ranges.insert(7, 0));
+        assert_eq!((ranges.covered(), ranges.list.len()), (20, 1));
+    }
+
+    proptest! {
+        /// Oracle: one flag a byte.
+        #[test]
+        fn ranges_agree_with_a_flag_for_each_byte(pieces in prop::collection::vec((0u64..60, 0u64..12), 0..40)) {
+            let mut ranges = Ranges::default();
+            let mut flags = [false; 80];
+            for (start, len) in pieces {
+                let span = &mut flags[start as usize..(start + len) as usize];
+                let fresh = span.iter().all(|set| !set);
+                prop_assert_eq!(ranges.insert(start, len), fresh);
+                if fresh {
+                    span.fill(true);
+                }
+                prop_assert_eq!(ranges.covered(), flags.iter().filter(|&&set| set).count() as u64);
+                let runs = flags.windows(2).filter(|pair| !pair[0] && pair[1]).count() + usize::from(flags[0]);
+                prop_assert_eq!(ranges.list.len(), runs);
+            }
+        }
+    }
+}

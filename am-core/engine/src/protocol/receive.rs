@@ -1,0 +1,374 @@
+//! What arrives: one way for every packet, in two steps, so that nothing borrows the NIC's buffer while something is sent.
+//!
+//! 1. [`Engine::receive`] consumes a packet where it lies: it runs the header handler, places the bytes, and returns what is
+//!    [`Due`].
+//! 2. The caller gives the packet's place back, then calls [`Engine::carry_out`] with what is due.
+
+use super::cold::Cold;
+use super::packet::{self, Fields, Kind, MessageHead};
+use super::reassembly::Tail;
+use super::{Engine, FRONT_BYTES_MAX, announce, granted, malformed, stale, unknown_counter};
+use crate::buffer::{Access, Arrived, ExposedRange, Grant, InlineBytes};
+use crate::counter::CounterName;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::{
+    Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, PlainAnswer, PlainCompletion,
+    PlainPlace,
+};
+use crate::transfer::Class;
+use crate::user_code::{self, UserCode};
+use alloc::boxed::Box;
+
+/// Bytes before the user data of a packet that are copied without looking: a head, and a short user header.
+const FRONT_BYTES_USUAL: usize = 32;
+
+/// A packet to be handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    pub(crate) from: Peer,
+    /// Which room it took: whether it may be answered.
+    pub(crate) class: Class,
+    /// Kind and handler.
+    pub(crate) label: u16,
+    /// All of its bytes.
+    pub(crate) bytes: Arrived<'a>,
+    /// Its first bytes in private memory, as far as they are parsed; all of them if it came inside its entry.
+    pub(crate) front: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// The fields of a packet of fixed format.
+    ///
+    /// # Errors
+    /// It is longer than any of those.
+    pub(crate) fn fields(&self) -> Result<Fields<'a>> {
+        if self.front.len() < self.bytes.len() {
+            return Err(malformed(self.from, "a packet longer than its kind can be"));
+        }
+        Ok(Fields(self.front))
+    }
+}
+
+/// Private memory for the first bytes of a packet that lies in the NIC's buffer.
+#[derive(Debug)]
+pub struct Front(Box<[u8; FRONT_BYTES_MAX]>);
+
+impl Default for Front {
+    fn default() -> Self {
+        Self(Box::new([0; FRONT_BYTES_MAX]))
+    }
+}
+
+impl Front {
+    /// Copies what is parsed of a packet. Of a message that is a few bytes first, and the rest if their head, which is private
+    /// then, says that there is more.
+    #[inline(always)]
+    pub(crate) fn copy(&mut self, label: u16, all: &Arrived<'_>) -> &[u8] {
+        let first = all.copy_to(&mut self.0[..FRONT_BYTES_USUAL]);
+        let len = match Kind::of(label) {
+            Kind::Message => MessageHead::parse(&self.0[..first])
+                .map_or(first, |head| (head.len() + usize::from(head.uhdr_len)).min(FRONT_BYTES_MAX)),
+            Kind::Request | Kind::Exchange => FRONT_BYTES_MAX,
+            _ => first,
+        };
+        if len <= first {
+            return &self.0[..first];
+        }
+        let rest = all.skip(first).copy_to(&mut self.0[first..len]);
+        &self.0[..first + rest]
+    }
+}
+
+/// What is to be done after a packet was handled.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) enum Due {
+    Nothing,
+    /// A message is whole, and its completion is a plain one.
+    Plain(PlainEnd),
+    /// Something else, which the engine has noted.
+    Cold,
+}
+
+/// The end of a message with a plain answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainEnd {
+    source: Peer,
+    class: Class,
+    head: MessageHead,
+    completion: PlainCompletion,
+    len: u64,
+    placed: u64,
+}
+
+impl<U: UserCode> Engine<U> {
+    /// Consumes a packet: step 1. Whatever is wrong with it comes up in step 2.
+    #[inline(always)]
+    pub(crate) fn receive<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &F,
+        handlers: &mut H,
+        packet: &Packet<'_>,
+    ) -> Due {
+        match Kind::of(packet.label) {
+            Kind::Message => self.receive_message(fabric, handlers, packet),
+            Kind::Put => self.receive_put(fabric, packet),
+            Kind::Notify => self.receive_notice(packet),
+            kind => self.receive_other(kind, fabric, handlers, packet),
+        }
+    }
+
+    /// Does what is due: step 2.
+    ///
+    /// # Errors
+    /// A counter that does not exist, or an answer that could not be sent.
+    #[inline(always)]
+    pub(crate) fn carry_out<F: Fabric, H: HandlerSet>(
+        &mut self,
+        due: Due,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        match due {
+            Due::Nothing => Ok(()),
+            Due::Plain(end) => self.end_plain(end, fabric, handlers),
+            Due::Cold => self.carry_out_cold(fabric, handlers),
+        }
+    }
+
+    /// A whole message: runs its header handler, and places its data.
+    #[inline(always)]
+    fn receive_message<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &F,
+        handlers: &mut H,
+        packet: &Packet<'_>,
+    ) -> Due {
+        let Some((head, uhdr, data_at)) = parse_message(packet) else { return self.refuse_message(packet) };
+        let here = packet.bytes.skip(data_at);
+        let len = here.len() as u64;
+        if handlers.consume(packet::handler_of(packet.label), packet.from.endpoint, uhdr, here) {
+            let (source, class, completion) = (packet.from, packet.class, PlainCompletion::None);
+            return Due::Plain(PlainEnd { source, class, head, completion, len, placed: len });
+        }
+        let ticket = self.next_ticket;
+        let message = Message { source: packet.from.endpoint, uhdr, len, here: Some(here), ticket };
+        let PlainAnswer { place, completion } = match run_header(self.user, handlers, packet.label, &message)
+        {
+            Ok(Answer::Plain(answer)) => answer,
+            Ok(Answer::Full(place, completion)) => {
+                return self.settle(fabric, packet, head, (place, completion), here);
+            }
+            Err(error) => return self.refuse_packet(packet, error),
+        };
+        let placed = match place {
+            PlainPlace::Nowhere => 0,
+            PlainPlace::Raw(to) => here.copy_to_buffer(to),
+            PlainPlace::Exposed(ExposedRange { grant, offset, len }) => {
+                match granted(fabric, grant, offset, len, Access::OWNER) {
+                    Ok(to) => here.copy_to_buffer(to),
+                    Err(error) => return self.refuse_packet(packet, error),
+                }
+            }
+        };
+        let (source, class, placed) = (packet.from, packet.class, placed as u64);
+        Due::Plain(PlainEnd { source, class, head, completion, len, placed })
+    }
+
+    /// The end of a message with a plain answer: its completion, its counters, and the answer to its origin.
+    #[inline(always)]
+    fn end_plain<F: Fabric, H: HandlerSet>(
+        &mut self,
+        end: PlainEnd,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        // A counter that was named and does not exist is told at the end: the message has arrived all the same.
+        let mut missing = None;
+        match end.completion {
+            PlainCompletion::None => {}
+            PlainCompletion::Bump(counter) => {
+                missing = Some(counter.name()).filter(|&name| !self.counters.bump(name));
+            }
+            PlainCompletion::MarkRequest(request) => {
+                handlers.complete_plain_request(request, end.source.endpoint, end.len, end.placed);
+            }
+        }
+        if end.head.target_counter != 0 {
+            let name = CounterName::from_wire(end.head.target_counter);
+            missing = missing.or(name.filter(|&name| !self.counters.bump(name)));
+        }
+        if end.class == Class::Request {
+            acknowledge(fabric, end.source, end.head.completion_counter)?;
+        }
+        match missing {
+            None => Ok(()),
+            Some(name) => Err(unknown_counter(name)),
+        }
+    }
+
+    /// Places the data of a whole message whose answer owns something.
+    #[inline(never)]
+    fn settle<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        packet: &Packet<'_>,
+        head: MessageHead,
+        answer: (Place, Completion),
+        here: Arrived<'_>,
+    ) -> Due {
+        match self.place_whole(fabric, packet, head, answer, here) {
+            Ok(cold) => self.later(cold),
+            Err(error) => self.refuse_packet(packet, error),
+        }
+    }
+
+    fn place_whole<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        packet: &Packet<'_>,
+        head: MessageHead,
+        (place, completion): (Place, Completion),
+        here: Arrived<'_>,
+    ) -> Result<Cold> {
+        let source = packet.from;
+        let mut buffer = None;
+        let placed = match place {
+            Place::Nowhere => 0,
+            Place::Raw(to) => here.copy_to_buffer(to),
+            Place::Exposed(ExposedRange { grant, offset, len }) => {
+                here.copy_to_buffer(granted(fabric, grant, offset, len, Access::OWNER)?)
+            }
+            Place::Owned(mut to) => {
+                let placed = here.copy_to(&mut to);
+                buffer = Some(to);
+                placed
+            }
+            Place::Sink(mut sink) => {
+                user_code::run(self.user, source.endpoint, "sink", || sink.take(0, here))?;
+                here.len()
+            }
+            Place::Scatter(mut scatter) => {
+                let len = here.len().min(usize::try_from(scatter.len()).unwrap_or(usize::MAX));
+                let owned = |grant, offset, len| granted(fabric, grant, offset, len, Access::OWNER);
+                scatter.put(owned, 0, here.take(len))?;
+                buffer = scatter.into_buffer();
+                len
+            }
+            Place::Later => {
+                return Ok(announce::keep_whole(source, packet.class, head, here, completion));
+            }
+        };
+        let len = here.len() as u64;
+        let delivered =
+            Delivered { source: source.endpoint, len, placed: placed as u64, buffer, outcome: Ok(()) };
+        let tail = Tail::of_whole(packet.class, head);
+        Ok(Cold::Complete { source, completion, delivered, tail })
+    }
+
+    /// A tiny put: the target places it, as it makes the progress that the counter needs anyway.
+    #[inline(always)]
+    fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: &Packet<'_>) -> Due {
+        let mut fields = Fields(packet.front);
+        let (Some(names), Some(offset), Some(counter)) = (fields.u64(), fields.u64(), fields.u64()) else {
+            return self.refuse_message(packet);
+        };
+        let data = fields.0;
+        let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
+        if grant.is_for_operation() || packet.front.len() < packet.bytes.len() {
+            return self.refuse_put(packet, grant, offset);
+        }
+        match granted(fabric, grant, offset, data.len() as u64, Access::WRITE) {
+            Ok(to) => to.fill_from(data),
+            Err(error) => return self.refuse_packet(packet, error),
+        };
+        self.count(packet, counter as u32)
+    }
+
+    /// A put or get that its origin has carried out.
+    #[inline(always)]
+    fn receive_notice(&mut self, packet: &Packet<'_>) -> Due {
+        match Fields(packet.front).u32() {
+            Some(counter) => self.count(packet, counter),
+            None => self.refuse_message(packet),
+        }
+    }
+
+    /// Adds 1 to the counter that a packet names.
+    #[inline(always)]
+    fn count(&mut self, packet: &Packet<'_>, counter: u32) -> Due {
+        match CounterName::from_wire(counter) {
+            Some(name) if !self.counters.bump(name) => self.refuse_packet(packet, unknown_counter(name)),
+            _ => Due::Nothing,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_message(&mut self, packet: &Packet<'_>) -> Due {
+        let what = "a message, put or notice that is shorter than it says, or that asks for an answer and may not be answered";
+        self.refuse_packet(packet, malformed(packet.from, what))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_put(&mut self, packet: &Packet<'_>, grant: Grant, offset: u64) -> Due {
+        let len = packet.bytes.len() as u64;
+        let error = if grant.is_for_operation() {
+            stale(packet.from.endpoint.task, grant, offset, len)
+        } else {
+            malformed(packet.from, "a tiny put that is not tiny")
+        };
+        self.refuse_packet(packet, error)
+    }
+}
+
+/// Answers a request: bumps the counter that its origin waits on, or says that nobody will answer.
+#[inline(always)]
+fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32) -> Result<()> {
+    if completion_counter == 0 {
+        fabric.waive(origin.index);
+        return Ok(());
+    }
+    let mut packet = InlineBytes::new();
+    let fitted = packet.push(&completion_counter.to_le_bytes());
+    debug_assert!(fitted, "four bytes fit into an empty packet");
+    // An answer has its room reserved: it is never put off.
+    let label = packet::label(Kind::CounterAck, HandlerId(0));
+    let _ = fabric.post_inline(origin.index, Class::Answer, label, &packet)?;
+    Ok(())
+}
+
+/// What a message says before its data: the head, the user header, and where the data begin. `None` if that is not so.
+#[inline(always)]
+fn parse_message<'a>(packet: &Packet<'a>) -> Option<(MessageHead, &'a [u8], usize)> {
+    let head = MessageHead::parse(packet.front)?;
+    let data_at = head.len() + usize::from(head.uhdr_len);
+    let uhdr = packet.front.get(head.len()..data_at)?;
+    let may_be_answered = head.completion_counter == 0 || packet.class == Class::Request;
+    may_be_answered.then_some((head, uhdr, data_at))
+}
+
+/// Runs the header handler.
+#[inline(always)]
+pub(super) fn run_header<U: UserCode, H: HandlerSet>(
+    user: U,
+    handlers: &mut H,
+    label: u16,
+    message: &Message<'_>,
+) -> Result<Answer> {
+    let id = packet::handler_of(label);
+    let answer = if H::RUNS_USER_CODE {
+        user_code::run(user, message.source, "header", || handlers.header(id, message))?
+    } else {
+        handlers.header(id, message)
+    };
+    answer.ok_or_else(|| unknown_handler(message, id, handlers.count()))
+}
+
+#[cold]
+#[inline(never)]
+fn unknown_handler(message: &Message<'_>, id: HandlerId, registered: usize) -> Error {
+    Error::UnknownHandler { handler: id.0, origin: message.source, registered }
+}

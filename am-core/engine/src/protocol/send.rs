@@ -1,0 +1,685 @@
+//! Beginning an operation. Nothing here waits: what finds no room is queued, and goes when there is some.
+
+use super::ask::{atomic_code, has_operation, operands};
+use super::outstanding::{Data, End, Op, State};
+use super::packet::{self, Announcement, FIRST, Kind, MessageHead, PUT_BY_PIECES, pack};
+use super::pending::Queued;
+use super::reassembly::Ranges;
+use super::statistics::Statistics;
+use super::{Engine, FRONT_BYTES_MAX};
+use alloc::boxed::Box;
+use smallvec::SmallVec;
+
+use crate::buffer::{Access, Executor, InlineBytes, RawBuffer, RawBytes, RemoteAddress, Room};
+use crate::counter::{Counter, CounterName};
+use crate::error::{Error, Outcome, Result};
+use crate::fabric::{Fabric, Peer};
+use crate::handler::{HandlerId, HandlerSet};
+use crate::task::{Endpoint, TaskId};
+use crate::transfer::{Atomic, AtomicOp, Body, Class, Gathered, Gatherer, OpId, Transfer, Width};
+use crate::user_code::UserCode;
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Where it goes.
+    pub target: Endpoint,
+    /// The header handler to run there.
+    pub handler: HandlerId,
+    /// The user header.
+    pub uhdr: &'a [u8],
+    /// The target's counter, as on the wire; 0: none.
+    pub target_counter: u32,
+    /// The counter of this task that the target's answer bumps, as on the wire; 0: none.
+    pub completion_counter: u32,
+    /// Its completion may answer: it reserves a slot for the answer.
+    pub answerable: bool,
+    /// It is announced, however short.
+    pub announce: bool,
+}
+
+impl Outgoing<'_> {
+    /// A message that is to be acknowledged must be answerable.
+    #[inline(always)]
+    pub(crate) fn class(&self) -> Class {
+        if self.answerable || self.completion_counter != 0 { Class::Request } else { Class::OneWay }
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self) -> MessageHead {
+        MessageHead {
+            uhdr_len: self.uhdr.len() as u16,
+            target_counter: self.target_counter,
+            completion_counter: self.completion_counter,
+        }
+    }
+}
+
+/// The bytes before the user data of a packet, on the stack. It is filled in place: zeroing and moving all of it would cost
+/// more than sending a short message.
+#[derive(Default)]
+pub(crate) struct FrontBytes(SmallVec<[u8; FRONT_BYTES_MAX]>);
+
+impl FrontBytes {
+    /// Heads and user header one behind the other.
+    ///
+    /// # Errors
+    /// A user header that is too long.
+    pub(crate) fn fill(
+        &mut self,
+        head: MessageHead,
+        announcement: Option<Announcement>,
+        uhdr: &[u8],
+        uhdr_max: usize,
+    ) -> Result<()> {
+        if uhdr.len() > uhdr_max {
+            return Err(Error::UserHeaderTooLong { len: uhdr.len(), max: uhdr_max });
+        }
+        let mut fixed = InlineBytes::new();
+        let fitted = match announcement {
+            None => head.push_to(&mut fixed),
+            Some(announcement) => head.push_short_to(&mut fixed) && fixed.push(&announcement.to_bytes()),
+        };
+        debug_assert!(fitted, "a head and an announcement fit into an empty packet");
+        self.0.extend_from_slice(fixed.as_slice());
+        self.0.extend_from_slice(uhdr);
+        Ok(())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// How far an operation has come when the call that began it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// The local memory is free again, and nothing will be reported.
+    Done,
+    /// It goes on under this number.
+    Ongoing(u32),
+}
+
+impl Begun {
+    /// The same for a caller that asks whether the memory is free.
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Self::Done => Outcome::Done,
+            Self::Ongoing(_) => Outcome::Posted,
+        }
+    }
+}
+
+/// What became of a message, or put, that may go as one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It has gone.
+    Sent,
+    /// There is no room now.
+    NoRoom,
+    /// It takes more than one packet, or something waits before it.
+    NotWhole,
+}
+
+impl<U: UserCode> Engine<U> {
+    /// Whether a message of this length goes as one packet.
+    #[inline(always)]
+    fn is_whole(&self, outgoing: &Outgoing<'_>, len: usize) -> bool {
+        let front = outgoing.head().len() + outgoing.uhdr.len();
+        !outgoing.announce && len <= self.limits.packet_bytes_max.saturating_sub(front)
+    }
+
+    /// Posts a message as one packet, if it is as short as most are and nothing waits for room.
+    ///
+    /// # Errors
+    /// An unknown or dead target.
+    #[inline(always)]
+    pub fn post_whole<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> Result<Posted> {
+        let mut packet = InlineBytes::new();
+        let has_front = outgoing.head().push_to(&mut packet) && packet.push(outgoing.uhdr);
+        if !has_front || outgoing.announce || !self.pending.is_clear() {
+            return Ok(Posted::NotWhole);
+        }
+        let (target, class) = (fabric.peer(outgoing.target)?, outgoing.class());
+        let label = packet::label(Kind::Message, outgoing.handler);
+        self.touched.mark(target);
+        let outcome = if data.push_to(&mut packet) {
+            fabric.post_inline(target.index, class, label, &packet)?
+        } else if self.is_whole(outgoing, data.len()) {
+            fabric.post_packet(target.index, class, label, packet.as_slice(), data)?
+        } else {
+            return Ok(Posted::NotWhole);
+        };
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
+    }
+
+    /// Posts a put as one packet that the target places, if it is short enough and nothing waits for room.
+    ///
+    /// # Errors
+    /// An unknown or dead target.
+    #[inline(always)]
+    pub fn post_put<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: RemoteAddress,
+        bytes: &[u8],
+        counter: CounterName,
+    ) -> Result<Posted> {
+        let mut packet = InlineBytes::new();
+        // In whole words, and the data behind them on a word: what is written in one size and read in another waits for the
+        // processor's store buffer.
+        let fits = packet.push_word(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32)
+            && packet.push_word(to.offset)
+            && packet.push_word(u64::from(CounterName::to_wire(Some(counter))))
+            && packet.push(bytes);
+        if !fits || !self.pending.is_clear() {
+            return Ok(Posted::NotWhole);
+        }
+        let target = fabric.peer(to.owner())?;
+        self.touched.mark(target);
+        let label = packet::label(Kind::Put, FIRST);
+        let outcome = fabric.post_inline(target.index, Class::OneWay, label, &packet)?;
+        Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// An unknown or dead target, a user header that is too long, too many operations.
+    #[inline]
+    pub fn send<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: Outgoing<'_>,
+        mut source: impl Source,
+        end: End,
+    ) -> Result<Begun> {
+        if self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent {
+            self.bump_own(end.origin);
+            return Ok(Begun::Done);
+        }
+        self.send_later(fabric, outgoing, source.into_data(), end)
+    }
+
+    /// Sends a message that did not go as one packet at once: it is announced, has a long user header, or waits for room.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    #[inline(never)]
+    pub fn send_later<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: Outgoing<'_>,
+        mut data: Data,
+        end: End,
+    ) -> Result<Begun> {
+        let target = self.target(fabric, outgoing.target)?;
+        let len = data.len();
+        if !self.is_whole(&outgoing, usize::try_from(len).unwrap_or(usize::MAX)) {
+            return self.announce(fabric, target, outgoing, data, end);
+        }
+        let class = outgoing.class();
+        let label = packet::label(Kind::Message, outgoing.handler);
+        let mut front = FrontBytes::default();
+        front.fill(outgoing.head(), None, outgoing.uhdr, self.uhdr_bytes_max())?;
+        self.touched.mark(target);
+        if !self.pending.has(target)
+            && data.post(fabric, target, class, label, front.as_slice())? == Outcome::Done
+        {
+            self.bump_own(end.origin);
+            return Ok(Begun::Done);
+        }
+        let op = self.ops.insert(Op { peer: target, len, end, state: State::Queued(data) })?;
+        let front = front.as_slice().into();
+        self.queue(target, Queued { class, label, front, op });
+        Ok(Begun::Ongoing(op))
+    }
+
+    /// Announces a message: the target fetches its data, or asks for them.
+    fn announce<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        outgoing: Outgoing<'_>,
+        data: Data,
+        end: End,
+    ) -> Result<Begun> {
+        let len = data.len();
+        if outgoing.uhdr.len() > self.uhdr_bytes_max() {
+            return Err(Error::UserHeaderTooLong { len: outgoing.uhdr.len(), max: self.uhdr_bytes_max() });
+        }
+        let grant = match &data {
+            Data::Bytes(bytes) if len > 0 => {
+                fabric.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
+            }
+            _ => None,
+        };
+        let state = State::Announced { data, grant, pieces: None };
+        let op = self.ops.insert(Op { peer: target, len, end, state });
+        let sent = op
+            .and_then(|op| self.send_announcement(fabric, target, outgoing, Announcement { len, op, grant }));
+        if let (Err(_), Some(grant)) = (&sent, grant) {
+            let _ = fabric.revoke(grant)?;
+        }
+        sent.map(Begun::Ongoing)
+    }
+
+    fn send_announcement<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        target: Peer,
+        outgoing: Outgoing<'_>,
+        announcement: Announcement,
+    ) -> Result<u32> {
+        let op = announcement.op;
+        let label = packet::label(Kind::Request, outgoing.handler);
+        let uhdr_max = FRONT_BYTES_MAX;
+        let mut front = FrontBytes::default();
+        front.fill(outgoing.head(), Some(announcement), outgoing.uhdr, uhdr_max)?;
+        match self.send_front(fabric, target, Class::Request, label, front.as_slice()) {
+            Ok(()) => Ok(op),
+            Err(error) => {
+                drop(self.ops.forget(op));
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes to a peer's exposed memory. `notify` is the counter to bump there, `completion_counter` the name of the one to
+    /// bump here if the target has to say so.
+    ///
+    /// # Errors
+    /// A range that is not exposed for writing, a dead target, too many operations.
+    pub fn write<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: RemoteAddress,
+        bytes: RawBytes,
+        notify: u32,
+        completion_counter: u32,
+        end: End,
+    ) -> Result<Begun> {
+        let (peer, len) = (self.target(fabric, to.owner())?, bytes.len() as u64);
+        refuse_operation_grant(to, len)?;
+        let key = self.ops.reserve()?;
+        let transfer = fabric.write(to, bytes, OpId(key))?;
+        if transfer == Transfer::Done {
+            self.notify(fabric, peer, notify)?;
+            self.bump_own(end.origin);
+            self.bump_own(end.completion);
+            self.counters.note_received(end.completion.map(Counter::name), peer.endpoint.task);
+            return Ok(Begun::Done);
+        }
+        let state = State::Write { bytes, to, notify, completion_counter, posted: false };
+        let mut op = Op { peer, len, end, state };
+        let started = self.written(fabric, key, &mut op, transfer)?;
+        self.begun(op, started)
+    }
+
+    /// Reads a peer's exposed memory. `notify` is the counter to bump there.
+    ///
+    /// # Errors
+    /// A range that is not exposed for reading, a dead target, too many operations.
+    pub fn read<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        from: RemoteAddress,
+        to: RawBuffer,
+        notify: u32,
+        end: End,
+    ) -> Result<Begun> {
+        let (peer, len) = (self.target(fabric, from.owner())?, to.len() as u64);
+        refuse_operation_grant(from, len)?;
+        self.begin(fabric, Op { peer, len, end, state: State::Read { from, to, notify, posted: false } })
+    }
+
+    /// Operates atomically on a word of a peer's exposed memory. The result is the old value.
+    ///
+    /// # Errors
+    /// A word that is not exposed for writing or not aligned, a dead target, too many operations.
+    pub fn atomic<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        at: RemoteAddress,
+        width: Width,
+        operation: AtomicOp,
+        end: End,
+    ) -> Result<Begun> {
+        let (peer, size) = (self.target(fabric, at.owner())?, width.bytes());
+        refuse_operation_grant(at, size)?;
+        if !has_operation(width, operation) {
+            return Err(Error::NoSuchOperation {
+                operation: "a floating-point operation",
+                element: "a word of 8 or 16 bits",
+            });
+        }
+        let state = State::Atomic { at, width, operation, posted: false };
+        self.begin(fabric, Op { peer, len: size, end, state })
+    }
+
+    /// Starts an operation of the fabric, and records it unless it is over at once and nobody waits.
+    fn begin<F: Fabric>(&mut self, fabric: &mut F, mut op: Op) -> Result<Begun> {
+        let key = self.ops.reserve()?;
+        let started = self.start(fabric, key, &mut op)?;
+        self.begun(op, started)
+    }
+
+    fn begun(&mut self, op: Op, started: Started) -> Result<Begun> {
+        match started {
+            Started::Over(value) => {
+                self.bump_own(op.end.origin);
+                self.bump_own(op.end.completion);
+                self.counters.note_received(op.end.completion.map(Counter::name), op.peer.endpoint.task);
+                // Only an rmw has a value that somebody will ask for.
+                match op.state {
+                    State::Atomic { .. } if op.end.held => {
+                        self.ops.insert_ended(op.peer, Ok(value)).map(Begun::Ongoing)
+                    }
+                    _ => Ok(Begun::Done),
+                }
+            }
+            Started::Ongoing => self.ops.insert(op).map(Begun::Ongoing),
+            Started::NoRoom => {
+                let key = self.ops.insert(op)?;
+                self.retry_later(key);
+                Ok(Begun::Ongoing(key))
+            }
+        }
+    }
+
+    /// Asks the fabric to carry out an operation; what the owner has to do itself is sent to it.
+    fn start<F: Fabric>(&mut self, fabric: &mut F, key: u32, op: &mut Op) -> Result<Started> {
+        let peer = op.peer;
+        match op.state {
+            State::Write { bytes, to, .. } => {
+                let transfer = fabric.write(to, bytes, OpId(key))?;
+                self.written(fabric, key, op, transfer)
+            }
+            State::Read { from, to, notify, ref mut posted } => match fabric.read(from, to, OpId(key))? {
+                Transfer::Done => {
+                    self.notify(fabric, peer, notify)?;
+                    Ok(Started::Over(0))
+                }
+                Transfer::Posted => {
+                    *posted = true;
+                    Ok(Started::Ongoing)
+                }
+                Transfer::Retry => Ok(Started::NoRoom),
+                Transfer::Staged => {
+                    op.state = State::Asked { to, received: Ranges::default() };
+                    let len = to.len() as u64;
+                    let ask = pack([
+                        &from.grant.region.to_le_bytes(),
+                        &from.grant.generation.to_le_bytes(),
+                        &from.offset.to_le_bytes(),
+                        &len.to_le_bytes(),
+                        &key.to_le_bytes(),
+                        &notify.to_le_bytes(),
+                    ]);
+                    self.ask(fabric, peer, FIRST, ask)
+                }
+            },
+            State::Atomic { at, width, operation, ref mut posted } => {
+                let started = match at.executor {
+                    Executor::Anyone => fabric.atomic(at, width, operation, OpId(key))?,
+                    Executor::Owner => Atomic::AtOwner,
+                };
+                match started {
+                    Atomic::Done(value) => Ok(Started::Over(value)),
+                    Atomic::Posted => {
+                        *posted = true;
+                        Ok(Started::Ongoing)
+                    }
+                    Atomic::Retry => Ok(Started::NoRoom),
+                    Atomic::AtOwner => {
+                        let (first, second) = operands(operation);
+                        let ask = pack([
+                            &at.grant.region.to_le_bytes(),
+                            &at.grant.generation.to_le_bytes(),
+                            &at.offset.to_le_bytes(),
+                            &key.to_le_bytes(),
+                            &first.to_le_bytes(),
+                            &second.to_le_bytes(),
+                        ]);
+                        self.ask(fabric, peer, HandlerId(atomic_code(width, operation)), ask)
+                    }
+                }
+            }
+            _ => Ok(Started::Ongoing),
+        }
+    }
+
+    /// What follows from the outcome of a write.
+    fn written<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        key: u32,
+        op: &mut Op,
+        transfer: Transfer,
+    ) -> Result<Started> {
+        let peer = op.peer;
+        let State::Write { bytes, to, notify, completion_counter, ref mut posted } = op.state else {
+            return Ok(Started::Ongoing);
+        };
+        match transfer {
+            Transfer::Done => {
+                self.notify(fabric, peer, notify)?;
+                Ok(Started::Over(0))
+            }
+            // Bytes are in place before a packet that is sent later is seen: the notice need not wait.
+            Transfer::Posted => {
+                *posted = true;
+                self.notify(fabric, peer, notify)?;
+                Ok(Started::Ongoing)
+            }
+            Transfer::Retry => Ok(Started::NoRoom),
+            Transfer::Staged => {
+                let place = pack([
+                    &to.grant.region.to_le_bytes(),
+                    &to.grant.generation.to_le_bytes(),
+                    &to.offset.to_le_bytes(),
+                ]);
+                let counters = (notify, completion_counter);
+                self.announce_placed(fabric, key, op, Data::Bytes(bytes), place.as_slice(), counters)
+            }
+        }
+    }
+
+    fn ask<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        owner: Peer,
+        what: HandlerId,
+        ask: InlineBytes,
+    ) -> Result<Started> {
+        self.send_control(fabric, owner, Class::Request, packet::label(Kind::Ask, what), ask)?;
+        Ok(Started::Ongoing)
+    }
+
+    /// A put to memory that there is no way into, or an accumulation for the owner, becomes a message that the engine at the
+    /// target places: `place` says where.
+    pub(super) fn announce_placed<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        key: u32,
+        op: &mut Op,
+        data: Data,
+        place: &[u8],
+        (target_counter, completion_counter): (u32, u32),
+    ) -> Result<Started> {
+        let grant = match &data {
+            Data::Bytes(bytes) if !bytes.is_empty() => {
+                fabric.grant(bytes.to_grant_for_reading(), Access::READ.for_operation())?
+            }
+            _ => None,
+        };
+        let head = MessageHead { uhdr_len: place.len() as u16, target_counter, completion_counter };
+        let announcement = Announcement { len: data.len(), op: key, grant };
+        let mut front = FrontBytes::default();
+        front.fill(head, Some(announcement), place, FRONT_BYTES_MAX)?;
+        let label = packet::label(Kind::Request, PUT_BY_PIECES);
+        // The target tells when it is in place: the answer bumps the completion counter.
+        op.end.completion = None;
+        op.state = State::Announced { data, grant, pieces: None };
+        let front = front.as_slice().into();
+        self.touched.mark(op.peer);
+        self.queue(op.peer, Queued { class: Class::Request, label, front, op: 0 });
+        Ok(Started::Ongoing)
+    }
+
+    /// An operation that found no room is tried again.
+    pub(super) fn retry_later(&mut self, key: u32) {
+        Statistics::add(&mut self.statistics.retries, 1);
+        self.retries.push_back(key);
+        self.busy = true;
+    }
+
+    pub(super) fn notify<F: Fabric>(&mut self, fabric: &mut F, target: Peer, counter: u32) -> Result<()> {
+        if counter == 0 {
+            return Ok(());
+        }
+        let label = packet::label(Kind::Notify, FIRST);
+        self.send_control(fabric, target, Class::OneWay, label, pack([&counter.to_le_bytes()]))
+    }
+
+    /// Tries again what the fabric had no room for; whether anything went.
+    ///
+    /// # Errors
+    /// What an operation ends with, if nobody else is told.
+    pub(crate) fn work_on_retries<F: Fabric, H: HandlerSet>(
+        &mut self,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<bool> {
+        let mut moved = false;
+        while let Some(key) = self.retries.pop_front() {
+            let Some(op) = self.ops.get_mut(key) else { continue };
+            // The record is taken out of the slab's hands for the time of the call; its number stays.
+            let mut taken = Op {
+                peer: op.peer,
+                len: op.len,
+                end: core::mem::take(&mut op.end),
+                state: core::mem::replace(&mut op.state, State::Fence),
+            };
+            let started = self.start(fabric, key, &mut taken);
+            if let Some(op) = self.ops.get_mut(key) {
+                op.state = taken.state;
+                op.end = taken.end;
+            }
+            match started {
+                Ok(Started::NoRoom) => {
+                    self.retries.push_front(key);
+                    break;
+                }
+                Ok(Started::Ongoing) => {}
+                Ok(Started::Over(value)) => self.end_op(key, Ok(value), fabric, handlers)?,
+                Err(error) => self.end_op(key, Err(error), fabric, handlers)?,
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// The fabric has ended an operation that it had accepted.
+    pub(crate) fn handle_completed<F: Fabric, H: HandlerSet>(
+        &mut self,
+        op: OpId,
+        result: Result<u64>,
+        fabric: &mut F,
+        handlers: &mut H,
+    ) -> Result<()> {
+        let Some(record) = self.ops.get(op.0) else { return Ok(()) };
+        match record.state {
+            State::Fetch { incoming, len } => {
+                drop(self.ops.forget(op.0));
+                self.handle_fetched_part(&*fabric, incoming, len, result);
+                Ok(())
+            }
+            State::Read { notify, .. } => {
+                let peer = record.peer;
+                let left = if result.is_ok() { self.notify(fabric, peer, notify) } else { Ok(()) };
+                self.end_op(op.0, result, fabric, handlers).and(left)
+            }
+            _ => self.end_op(op.0, result, fabric, handlers),
+        }
+    }
+
+    /// The endpoint of `task` that this context talks with: the one with its own number.
+    #[inline(always)]
+    pub fn endpoint_of(&self, task: TaskId) -> Endpoint {
+        Endpoint::new(task, self.own.context)
+    }
+
+    /// The longest user header that travels with a message.
+    pub fn uhdr_bytes_max(&self) -> usize {
+        super::UHDR_BYTES_MAX.min(self.limits.packet_bytes_max - Announcement::BYTES - MessageHead::BYTES_MAX)
+    }
+
+    /// # Errors
+    /// An endpoint that the job does not have.
+    pub fn check_exists(&self, endpoint: Endpoint) -> Result<()> {
+        endpoint.check(self.num_tasks, self.contexts_max)
+    }
+
+    /// The peer that a new operation names.
+    ///
+    /// # Errors
+    /// An endpoint that the job does not have, whose task has died, or with which operations were purged.
+    pub fn target<F: Fabric>(&self, fabric: &mut F, target: Endpoint) -> Result<Peer> {
+        let peer = fabric.peer(target)?;
+        if self.purges.refuses(peer) {
+            return Err(Error::Purged { task: target.task, by: self.own.task });
+        }
+        self.gone(target).map_or(Ok(peer), Err)
+    }
+}
+
+pub(super) enum Started {
+    Over(u64),
+    Ongoing,
+    NoRoom,
+}
+
+/// User data that have not been recorded yet.
+pub trait Source: Body {
+    /// The data as an operation keeps them.
+    fn into_data(self) -> Data;
+}
+
+impl Source for RawBytes {
+    #[inline(always)]
+    fn into_data(self) -> Data {
+        Data::Bytes(self)
+    }
+}
+
+/// User data that a gatherer writes.
+#[derive(Debug)]
+pub struct Gather<G>(pub G);
+
+impl<G: Gatherer> Body for Gather<G> {
+    fn len(&self) -> usize {
+        usize::try_from(self.0.len()).unwrap_or(usize::MAX)
+    }
+
+    fn write(&mut self, room: &mut Room<'_>) {
+        let len = Body::len(self);
+        Gathered { gatherer: &mut self.0, offset: 0, len }.write(room);
+    }
+}
+
+impl<G: Gatherer + 'static> Source for Gather<G> {
+    fn into_data(self) -> Data {
+        Data::Gather(Box::new(self.0))
+    }
+}
+
+/// Programs may not name a grant that was given for one operation.
+pub(super) fn refuse_operation_grant(at: RemoteAddress, len: u64) -> Result<()> {
+    if at.grant.is_for_operation() { Err(super::stale(at.task, at.grant, at.offset, len)) } else { Ok(()) }
+}

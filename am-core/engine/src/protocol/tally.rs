@@ -1,0 +1,74 @@
+//! Counts and marks for each peer, found by the fabric's number of it.
+
+use crate::fabric::Peer;
+use alloc::vec::Vec;
+
+/// A count for each peer.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Vec<usize>);
+
+impl Tally {
+    pub(crate) fn add(&mut self, peer: Peer) {
+        let index = peer.index.0 as usize;
+        if index >= self.0.len() {
+            self.0.resize(index + 1, 0);
+        }
+        self.0[index] += 1;
+    }
+
+    pub(crate) fn subtract(&mut self, peer: Peer) {
+        if let Some(count) = self.0.get_mut(peer.index.0 as usize) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn of(&self, peer: Peer) -> usize {
+        self.0.get(peer.index.0 as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn has(&self, peer: Peer) -> bool {
+        self.of(peer) > 0
+    }
+}
+
+/// The peers that packets were sent to since the last fence.
+#[derive(Debug, Default)]
+pub struct Touched {
+    marks: Vec<bool>,
+    /// Those marked, in the order of their first packets.
+    list: Vec<Peer>,
+}
+
+impl Touched {
+    /// A few instructions: the message path calls this for each packet.
+    #[inline(always)]
+    pub(crate) fn mark(&mut self, peer: Peer) {
+        if self.marks.get(peer.index.0 as usize) != Some(&true) {
+            self.mark_first(peer);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn mark_first(&mut self, peer: Peer) {
+        let index = peer.index.0 as usize;
+        if index >= self.marks.len() {
+            self.marks.resize(index + 1, false);
+        }
+        self.marks[index] = true;
+        self.list.push(peer);
+    }
+
+    /// The peers marked so far.
+    pub fn list(&self) -> Vec<Peer> {
+        self.list.clone()
+    }
+
+    /// Takes the mark off one peer.
+    pub fn clear(&mut self, peer: Peer) {
+        if let Some(mark) = self.marks.get_mut(peer.index.0 as usize) {
+            *mark = false;
+            self.list.retain(|&other| other != peer);
+        }
+    }
+}

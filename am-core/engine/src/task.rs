@@ -1,0 +1,93 @@
+//! Who takes part: tasks, and the contexts a task has opened.
+
+use core::fmt;
+
+use crate::error::{Error, Result};
+
+/// A task of the job: one process, numbered from 0 (LAPI's task id).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    /// The number as an index into per-task tables.
+    #[inline(always)]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.0)
+    }
+}
+
+/// One of the contexts of a task (LAPI's `instance_no`), numbered from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextNumber(pub u8);
+
+/// The name of a context in the job: what a message is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// The task.
+    pub task: TaskId,
+    /// The context inside the task.
+    pub context: ContextNumber,
+}
+
+impl Endpoint {
+    /// Context `context` of `task`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(task: TaskId, context: ContextNumber) -> Self {
+        Self { task, context }
+    }
+
+    /// Checks that a job of `num_tasks` tasks, of which each may open `contexts_max` contexts, can have this endpoint. The one check
+    /// of an endpoint that a program or a peer names. Says nothing of whether the context is open.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTask`] or [`Error::UnknownContext`].
+    #[inline]
+    pub fn check(self, num_tasks: u32, contexts_max: u8) -> Result<()> {
+        if self.task.0 >= num_tasks {
+            return Err(Error::UnknownTask { endpoint: self, num_tasks });
+        }
+        if self.context.0 >= contexts_max {
+            return Err(Error::UnknownContext { endpoint: self, contexts_max });
+        }
+        Ok(())
+    }
+}
+
+/// What a message can be sent to: a context by its name, or a task. A bare task means its context of the same number as the
+/// sender's, since all tasks open their contexts in the same order.
+pub trait Target {
+    /// The context meant, for a sender whose own context is `own`.
+    fn seen_from(self, own: ContextNumber) -> Endpoint;
+}
+
+impl Target for Endpoint {
+    #[inline(always)]
+    fn seen_from(self, _own: ContextNumber) -> Endpoint {
+        self
+    }
+}
+
+impl Target for TaskId {
+    #[inline(always)]
+    fn seen_from(self, own: ContextNumber) -> Endpoint {
+        Endpoint::new(self, own)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.context.0 == 0 {
+            write!(f, "{}", self.task)
+        } else {
+            write!(f, "{} context {}", self.task, self.context.0)
+        }
+    }
+}
