@@ -243,8 +243,6 @@ fn export(
         call(&large, prototype, wide, Some(wide))?
     } else if name.starts_with("MPI_File_") || name.starts_with("MPI_Register_datarep") {
         format!("crate::errhandlers::no_files({name:?})")
-    } else if name.starts_with("MPI_T_") {
-        format!("crate::variables::no_such_thing({name:?})")
     } else if prototype.returns == "c_int" {
         match prototype.parameters.iter().find(|parameter| parameter.kind == "MPI_Comm") {
             Some(Parameter { name: comm, .. }) => format!("crate::errors::unsupported_on({name:?}, _{comm})"),
@@ -253,7 +251,7 @@ fn export(
     } else {
         return Err(format!("{name} must be implemented: it cannot report an error").into());
     };
-    let is_unused = ["::unsupported", "::no_files", "::no_such_thing"].iter().any(|what| body.contains(what));
+    let is_unused = ["::unsupported", "::no_files"].iter().any(|what| body.contains(what));
     let unused = if is_unused { "_" } else { "" };
     let checks = if is_unused { String::new() } else { checks(name, prototype) };
     let parameters: Vec<_> = prototype

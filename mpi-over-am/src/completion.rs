@@ -18,6 +18,7 @@ use am_core::handler::{Completion, Delivered};
 use am_core::task::TaskId;
 
 use crate::error::Result;
+use crate::events;
 use crate::handlers::MpiHandlers;
 use crate::request::RequestId;
 use crate::settings::CompletionVariant;
@@ -25,6 +26,8 @@ use crate::settings::CompletionVariant;
 /// What the variants other than the last need.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
+    /// A message that meets its receive has nothing more to do than to complete it in context: no older variant, and no event is watched.
+    is_plain: bool,
     by_thread: Option<ByThread>,
     by_counter: Option<ByCounter>,
 }
@@ -63,7 +66,8 @@ impl Completions {
         variant: CompletionVariant,
         context: &mut Context<F, MpiHandlers>,
     ) -> Result<(Self, Option<CounterName>)> {
-        let mut completions = Self::default();
+        let mut completions = Self { is_plain: variant == CompletionVariant::InContext, ..Self::default() };
+        completions.look_at_watched();
         if variant == CompletionVariant::InContext {
             return Ok((completions, None));
         }
@@ -79,6 +83,17 @@ impl Completions {
         let arrived = vec![0; counters.len()].into_boxed_slice();
         completions.by_counter = Some(ByCounter { counters, arrived, awaited: VecDeque::new() });
         Ok((completions, Some(own)))
+    }
+
+    /// Looks whether events are watched.
+    pub(crate) fn look_at_watched(&mut self) {
+        self.is_plain = self.are_in_context() && !events::is_watching();
+    }
+
+    /// Whether a message that meets its receive has nothing more to do than to complete it in context.
+    #[inline(always)]
+    pub(crate) fn are_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// Whether all completions are in context.

@@ -238,6 +238,16 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         Ok(queues::counts(&mut self.state()?.context))
     }
 
+    /// Records matches of messages from now on if they are watched ([`events::watch`](crate::events::watch)): a call after each change
+    /// of what is watched.
+    ///
+    /// # Errors
+    /// [`Error::Nested`]: the calling thread is in another call.
+    pub fn look_at_watched(&self) -> Result<()> {
+        Turn::<F, L>::enter(&*self.shared)?.handlers().completions.look_at_watched();
+        Ok(())
+    }
+
     /// Prints the queues to standard error when `wanted` has become true, at the next wait or test.
     pub(crate) fn show_queues_when(&self, wanted: &'static AtomicBool) {
         if let Ok(mut state) = Turn::<F, L>::enter(&*self.shared) {

@@ -16,11 +16,13 @@ use crate::completion::Completions;
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
+use crate::events::{self, EventKind};
 use crate::matching::{ContextId, EarlyArrivalQueue, Envelope};
 use crate::notes::Notes;
 use crate::protocol::Room;
 use crate::request::{Partitioned, RequestId, Requests};
 use crate::settings::Settings;
+use crate::status::Status;
 
 /// A message with all its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
@@ -105,14 +107,15 @@ impl MpiHandlers {
         self.attention = true;
     }
 
-    /// An eager message whose completion is not in context, or whose envelope is wrong: [`consume`](Self::consume) takes all others.
+    /// An eager message whose completion is not in context, whose match is recorded, or whose envelope is wrong:
+    /// [`consume`](Self::consume) takes all others.
     fn eager(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
         self.completions.eager_arrived(message.source.task);
         match self.requests.take_match(&envelope) {
             Some(posted) => {
                 self.budget.received(message.source.task.0, footprint_of(message.len));
-                self.matched(posted, message, true)
+                self.matched(posted, message, &envelope, true)
             }
             // An eager message comes whole: the eager limit is below what a packet holds.
             None => match message.here {
@@ -126,6 +129,7 @@ impl MpiHandlers {
     #[inline(never)]
     fn keep_early(&mut self, task: u32, envelope: Envelope, here: Arrived<'_>) -> bool {
         let Some(kept) = self.buffers.keep(task, here) else { return false };
+        events::record(EventKind::MessageEarly, || words_of(&envelope, here.len() as u64));
         self.early_of(envelope.context_id()).push(envelope, kept);
         true
     }
@@ -133,8 +137,9 @@ impl MpiHandlers {
     fn request_to_send(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
         if let Some(posted) = self.requests.take_match(&envelope) {
-            return self.matched(posted, message, false);
+            return self.matched(posted, message, &envelope, false);
         }
+        events::record(EventKind::MessageEarly, || words_of(&envelope, message.len));
         let (task, ticket, len) = (message.source.task.0, message.ticket, message.len);
         self.early_of(envelope.context_id()).push(envelope, EarlyMessage::Announced { task, ticket, len });
         Answer::later()
@@ -143,7 +148,7 @@ impl MpiHandlers {
     fn ready(&mut self, message: &Message<'_>) -> Answer {
         let Some(envelope) = self.envelope(message.uhdr) else { return self.malformed(message) };
         if let Some(posted) = self.requests.take_match(&envelope) {
-            return self.matched(posted, message, false);
+            return self.matched(posted, message, &envelope, false);
         }
         self.early_of(envelope.context_id()).push(envelope, EarlyMessage::NotReady { len: message.len });
         let mut complaint = [0; envelope::BYTES + 8];
@@ -188,8 +193,10 @@ impl MpiHandlers {
         &mut self,
         (request, room): (RequestId, Room),
         message: &Message<'_>,
+        envelope: &Envelope,
         is_eager: bool,
     ) -> Answer {
+        record_match(envelope, message.len, false);
         let (place, room) = match room {
             Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
             Room::Layout => self.requests.take_layout(request),
@@ -235,7 +242,7 @@ impl HandlerSet for MpiHandlers {
     /// An eager message that meets its receive is in its place, and the receive over, when this returns: no answer is made of it.
     #[inline(always)]
     fn consume(&mut self, id: HandlerId, source: Endpoint, uhdr: &[u8], here: Arrived<'_>) -> bool {
-        if id != EAGER || !self.completions.are_in_context() {
+        if id != EAGER || !self.completions.are_plain() {
             return false;
         }
         let Some(envelope) = self.envelope(uhdr) else { return false };
@@ -248,7 +255,14 @@ impl HandlerSet for MpiHandlers {
 
     #[inline(always)]
     fn complete_request(&mut self, request: u64, delivered: Delivered) {
-        self.requests.complete(RequestId::from_number(request), delivered);
+        let (request, placed) = (RequestId::from_number(request), delivered.placed);
+        self.requests.complete(request, delivered);
+        if self.requests.is_receive(request) {
+            events::record(EventKind::RendezvousEnded, || {
+                let Status { source, tag, .. } = self.requests.status(request).unwrap_or_default();
+                [source.into(), tag.into(), placed.cast_signed()]
+            });
+        }
     }
 
     #[inline(always)]
@@ -265,6 +279,20 @@ impl HandlerSet for MpiHandlers {
     fn count(&self) -> usize {
         COUNT
     }
+}
+
+/// Records, if it is watched, that a message has met its receive.
+pub(crate) fn record_match(envelope: &Envelope, len: u64, was_early: bool) {
+    events::record(EventKind::MessageMatched, || {
+        let [source, tag, context, bytes] = words_of(envelope, len);
+        [source, tag, context, bytes, i64::from(was_early)]
+    });
+}
+
+/// What events say of a message.
+pub(crate) fn words_of(envelope: &Envelope, len: u64) -> [i64; 4] {
+    let context = i64::from(envelope.context_id().0);
+    [envelope.source().into(), envelope.tag().into(), context, len.cast_signed()]
 }
 
 fn reply(handler: HandlerId, uhdr: &[u8]) -> Completion {

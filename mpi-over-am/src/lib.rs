@@ -60,6 +60,7 @@ mod envelope;
 mod environment;
 mod error;
 mod error_handler;
+pub mod events;
 mod group;
 mod handlers;
 mod info;

@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     CHECK(MPI_T_cvar_get_num(&number) == MPI_T_ERR_NOT_INITIALIZED);
     CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS && level == MPI_THREAD_SINGLE);
     CHECK(MPI_T_cvar_get_num(&number) == MPI_SUCCESS && number > 0);
-    CHECK(MPI_T_event_get_num(&number) == MPI_SUCCESS && number == 0);
+    CHECK(MPI_T_event_get_num(&number) == MPI_SUCCESS && number > 0);
     CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS);
     CHECK(MPI_T_cvar_get_index("nothing", &number) == MPI_T_ERR_INVALID_NAME);
     CHECK(MPI_T_category_get_cvars(99, 1, &number) == MPI_T_ERR_INVALID_INDEX);

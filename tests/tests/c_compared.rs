@@ -8,6 +8,9 @@ use std::process::Command;
 use am_tests::programs::{self, Scratch, run};
 
 const TABLE: &str = include_str!("../c/abi_values.txt");
+const HEADER: &str = include_str!("../../mpi-over-am/abi/include/mpi.h");
+/// Parts of the names of functions about files that do something all the same.
+const OFFERED: [&str; 5] = ["errhandler", "_c2f", "_f2c", "_toint", "_fromint"];
 const NOT_COMPARED: &str = include_str!("../c/not_compared.txt");
 
 /// The functions of MPI that a program calls: those that it leaves to the library.
@@ -34,7 +37,7 @@ fn every_function_is_compared_or_has_its_reason() {
     let scratch = Scratch::new("compared");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
     let mut compared = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).expect("the programs are there") {
+    for entry in std::fs::read_dir(&folder).expect("the programs are there") {
         let path = entry.expect("a folder can be read").path();
         let name = path.file_name().expect("a file has a name").to_string_lossy();
         if name.starts_with("o_") && name.ends_with(".c") {
@@ -53,8 +56,78 @@ fn every_function_is_compared_or_has_its_reason() {
     assert!(missing.is_empty(), "neither compared nor a reason: {missing:?}");
     let both: Vec<_> = compared.iter().filter(|name| reason(name)).collect();
     assert!(both.is_empty(), "compared, and a reason why not: {both:?}");
+    // The program that a reason names calls what it is about.
+    for (pattern, reason) in &reasons {
+        let (_, caller) = reason.rsplit_once("; ").expect("a reason ends with who calls it");
+        let program = folder.join(caller.split(' ').next().expect("a name")).with_extension("c");
+        if program.ends_with("c_compared.c") {
+            continue; // The test below.
+        }
+        let calls = called(&program, &scratch);
+        for name in all.iter().filter(|name| matches(pattern, name)) {
+            assert!(calls.contains(*name), "{} does not call {name}", program.display());
+        }
+    }
     let unused: Vec<_> =
         reasons.iter().filter(|(pattern, _)| !all.iter().any(|name| matches(pattern, name))).collect();
     assert!(unused.is_empty(), "reasons for what is no function: {unused:?}");
     eprintln!("{} of {} functions are compared", compared.len(), all.len());
+}
+
+/// A C expression for an argument of this type that no call looks at.
+fn any_value(parameter: &str) -> String {
+    let parameter = parameter.trim();
+    if parameter.contains(['*', '[']) || parameter.contains("_function") {
+        return "NULL".to_owned();
+    }
+    match parameter.split(' ').next().expect("a type") {
+        "MPI_Comm" => "MPI_COMM_SELF".to_owned(),
+        "MPI_File" => "MPI_FILE_NULL".to_owned(),
+        "MPI_Info" => "MPI_INFO_NULL".to_owned(),
+        "MPI_Datatype" => "MPI_INT".to_owned(),
+        _ => "0".to_owned(),
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn functions_that_are_not_offered_say_so() {
+    programs::build();
+    let scratch = Scratch::new("not-offered");
+    let patterns =
+        NOT_COMPARED.lines().filter_map(|line| line.split_once(" not offered: ").map(|(name, _)| name));
+    let patterns: Vec<_> = patterns.collect();
+    let (_, header) = HEADER.split_once("/* prototypes begin */").expect("the header has prototypes");
+    let mut text = String::from(
+        "#include \"check.h\"\nint main(int argc, char **argv) {\n    begin(&argc, &argv);\n    MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);\n",
+    );
+    let mut number = 0;
+    for prototype in header.split(';').map(str::trim) {
+        let Some((name, parameters)) = prototype.strip_prefix("int ").and_then(|rest| rest.split_once('('))
+        else {
+            continue;
+        };
+        let is_meant = patterns.iter().any(|pattern| matches(pattern, name));
+        if !is_meant || OFFERED.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let parameters: Vec<_> = parameters.trim_end_matches(')').split(',').map(any_value).collect();
+        let call = format!("{name}({})", parameters.join(", "));
+        text += &format!("    FAILS({call}, MPI_ERR_UNSUPPORTED_OPERATION);\n");
+        number += 1;
+    }
+    assert!(number > 90, "{number} functions only");
+    text += "    return end();\n}\n";
+    let source = scratch.path().join("not_offered.c");
+    std::fs::write(&source, text).expect("a file of ours");
+    let program = scratch.path().join("program");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    compile
+        .args(["-Wno-nonnull", "-I", concat!(env!("CARGO_MANIFEST_DIR"), "/c"), "-o"])
+        .arg(&program)
+        .arg(source);
+    let (good, said) = run(&mut compile);
+    assert!(good, "it does not compile: {said}");
+    let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "1"]).arg(&program));
+    assert!(good && said.contains("all good"), "{said}");
 }

@@ -67,6 +67,15 @@ fn c_answers() {
     programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
 }
 
+/// The events of the tool interface, where one thread calls and where several may.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn t_events() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let settings: [&[_]; 2] = [&[], &[("WITH_THREADS", "multiple")]];
+    programs::compile_and_run_under("mpicc", &options, "c/t_events.c", &settings);
+}
+
 /// Each call that can wait, by a thread of which another one must send first: by direct ways to memory, and by none, where transfers
 /// wait for the target too.
 #[test]

@@ -16,8 +16,8 @@ const KNOWN_CIRCLES: &[(&str, &str)] = &[
     ),
     (
         "mpi-over-am/abi",
-        "attributes buffers communicators data datatypes environment errhandlers error_codes errors generalized groups \
-         infos performance requests sessions state statuses tools type_contents type_objects variables windows",
+        "attributes buffers communicators data datatypes errhandlers error_codes errors events generalized groups infos \
+         requests sessions state statuses tools type_contents type_objects variables windows",
     ),
 ];
 

@@ -15,13 +15,13 @@ use crate::constants::{
 };
 use crate::data::dest_of;
 use crate::engine::{Communicator, PendingCommunicator};
-use crate::environment::give_string;
 use crate::errhandlers::KeptErrhandler;
 use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
 use crate::groups::{code_of_comparison, group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::requests::keep_request;
 use crate::state::{CommunicatorObject, Mpi};
+use crate::text::give_string;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 
 /// Bytes of an object's name, with its final zero (`MPI_MAX_OBJECT_NAME`).

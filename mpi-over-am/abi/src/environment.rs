@@ -17,6 +17,7 @@ use crate::errhandlers::{last_said, raise};
 use crate::error_codes::meaning;
 use crate::errors::{self, Failure, on_process};
 use crate::state::{self, Mpi};
+use crate::text::give_string;
 use crate::types::MPI_Comm;
 
 fn start(function: &str, required: c_int) -> c_int {
@@ -124,32 +125,6 @@ pub(crate) unsafe fn mpi_abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 pub(crate) unsafe fn mpi_get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
     unsafe { (*version, *subversion) = (MPI_VERSION, MPI_SUBVERSION) };
     MPI_SUCCESS
-}
-
-/// Stores a string of the library's in a buffer that has room for `max` bytes, the final zero included.
-///
-/// # Safety
-/// `to` has that room; `len` is null or the program's.
-pub(crate) unsafe fn give_string(text: &str, to: *mut c_char, max: usize, len: *mut c_int) {
-    let bytes = &text.as_bytes()[..text.floor_char_boundary_at(max - 1)];
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, bytes.len());
-        *to.add(bytes.len()) = 0;
-        if !len.is_null() {
-            *len = bytes.len() as c_int;
-        }
-    }
-}
-
-/// Cutting text between characters.
-trait FloorBoundary {
-    fn floor_char_boundary_at(&self, max: usize) -> usize;
-}
-
-impl FloorBoundary for str {
-    fn floor_char_boundary_at(&self, max: usize) -> usize {
-        (0..=max.min(self.len())).rev().find(|&at| self.is_char_boundary(at)).unwrap_or(0)
-    }
 }
 
 pub(crate) unsafe fn mpi_get_library_version(version: *mut c_char, len: *mut c_int) -> c_int {

@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mpi_over_am::{ErrorClass, Info};
 
 use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY};
-use crate::environment::give_string;
 use crate::error_codes::finish;
 use crate::errors::{Failure, Outcome, elements, place};
 use crate::handles::{Handles, ObjectKind};
+use crate::text::give_string;
 use crate::types::MPI_Info;
 
 /// Bytes of a key, with its final zero (`MPI_MAX_INFO_KEY`).

@@ -28,6 +28,7 @@
 
 mod attributes;
 mod buffers;
+mod categories;
 mod collectives;
 mod communicators;
 mod data;
@@ -38,12 +39,14 @@ mod environment;
 mod errhandlers;
 mod error_codes;
 mod errors;
+mod events;
 mod fortran;
 mod generalized;
 mod groups;
 mod handles;
 mod infos;
 mod interface;
+mod mpi_t;
 mod one_sided;
 mod operations;
 mod packing;
@@ -55,6 +58,7 @@ mod shared_malloc;
 mod shared_windows;
 mod state;
 mod statuses;
+mod text;
 pub mod tools;
 mod topologies;
 mod type_contents;
@@ -67,6 +71,7 @@ mod windows;
 mod implementation {
     pub(crate) use crate::attributes::*;
     pub(crate) use crate::buffers::*;
+    pub(crate) use crate::categories::*;
     pub(crate) use crate::collectives::*;
     pub(crate) use crate::communicators::*;
     pub(crate) use crate::datatypes::*;
@@ -74,6 +79,7 @@ mod implementation {
     pub(crate) use crate::environment::*;
     pub(crate) use crate::errhandlers::*;
     pub(crate) use crate::error_codes::*;
+    pub(crate) use crate::events::*;
     pub(crate) use crate::generalized::*;
     pub(crate) use crate::groups::*;
     pub(crate) use crate::handles::*;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::Counts;
 
@@ -17,9 +17,9 @@ use crate::constants::{
     MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
 };
 use crate::engine::Environment;
+use crate::mpi_t::{in_tool, index_of, indexed, new_handle, put, put_string};
 use crate::state::{self, Mpi};
 use crate::types::{MPI_Datatype, MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
-use crate::variables::{Tool, in_tool, index_of, indexed, put, put_string};
 
 /// A performance variable.
 pub(crate) struct Variable {
@@ -60,15 +60,15 @@ pub(crate) static VARIABLES: [Variable; 11] = variables! {
 /// The counts when MPI ended.
 static LAST: Mutex<Option<Counts>> = Mutex::new(None);
 
-/// Keeps the counts for who asks after the end.
+/// Keeps the counts for a tool that asks after the end.
 pub(crate) fn keep(environment: &Environment) {
     if let Ok(counts) = environment.counts() {
         *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
     }
 }
 
-/// The counts now: all zero before MPI has started, as they were at its end after that. Not to be asked for inside [`in_tool`]: a
-/// callback of the program's, which has MPI's lock, may wait for that of the tools.
+/// The counts now: all zero before MPI has started, as they were at its end after that. Not to be asked for while the [`sessions`] are
+/// held: a callback of the program's, which has MPI's lock, may wait for them.
 fn counts() -> Result<Counts, c_int> {
     if let (true, false) = state::stage() {
         let mpi = state::enter("MPI_T_pvar_read")?;
@@ -80,10 +80,18 @@ fn counts() -> Result<Counts, c_int> {
     Ok(LAST.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default())
 }
 
-/// A session, and the handles in it.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    handles: BTreeMap<usize, Handle>,
+/// The handles of a session.
+type Session = BTreeMap<usize, Handle>;
+
+static SESSIONS: Mutex<BTreeMap<usize, Session>> = Mutex::new(BTreeMap::new());
+
+fn sessions() -> MutexGuard<'static, BTreeMap<usize, Session>> {
+    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The interface has ended: so have its sessions.
+pub(crate) fn forget_sessions() {
+    sessions().clear();
 }
 
 /// A variable as one session sees it.
@@ -152,7 +160,7 @@ impl Handle {
 }
 
 pub(crate) unsafe fn mpi_t_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    in_tool(|_| {
+    in_tool(|| {
         unsafe { put(num_pvar, VARIABLES.len() as c_int) };
         Ok(())
     })
@@ -173,7 +181,7 @@ pub(crate) unsafe fn mpi_t_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    in_tool(|_| {
+    in_tool(|| {
         let variable = indexed(&VARIABLES, pvar_index)?;
         let is_level = variable.class == MPI_T_PVAR_CLASS_LEVEL;
         unsafe {
@@ -197,7 +205,7 @@ pub(crate) unsafe fn mpi_t_pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    in_tool(|_| {
+    in_tool(|| {
         // No two have the same name.
         let of_class = VARIABLES.iter().map(|one| if one.class == var_class { one.name } else { "" });
         let index = unsafe { index_of(name, of_class) }?;
@@ -207,23 +215,23 @@ pub(crate) unsafe fn mpi_t_pvar_get_index(
 }
 
 pub(crate) unsafe fn mpi_t_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    in_tool(|tool| {
+    in_tool(|| {
         if session.is_null() {
             return Err(MPI_T_ERR_INVALID);
         }
-        let number = tool.new_handle();
-        tool.sessions.insert(number, Session::default());
+        let number = new_handle();
+        sessions().insert(number, Session::default());
         unsafe { *session = MPI_T_pvar_session(number) };
         Ok(())
     })
 }
 
 pub(crate) unsafe fn mpi_t_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    in_tool(|tool| {
+    in_tool(|| {
         if session.is_null() {
             return Err(MPI_T_ERR_INVALID);
         }
-        tool.sessions.remove(&unsafe { *session }.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+        sessions().remove(&unsafe { *session }.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         unsafe { *session = MPI_T_pvar_session(0) };
         Ok(())
     })
@@ -236,9 +244,8 @@ pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
     handle: *mut MPI_T_pvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    with_counts(|tool, now| {
-        let number = tool.new_handle();
-        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+    with_counts(|sessions, now| {
+        let session = sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         let variable = indexed(&VARIABLES, pvar_index)?;
         if handle.is_null() {
             return Err(MPI_T_ERR_INVALID);
@@ -249,7 +256,8 @@ pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
             return Err(MPI_T_ERR_NOT_ACCESSIBLE);
         }
         let new = Handle { variable: pvar_index as usize, count: values, kept: vec![0; values], since: None };
-        session.handles.insert(number, new);
+        let number = new_handle();
+        session.insert(number, new);
         unsafe {
             *handle = MPI_T_pvar_handle(number);
             put(count, values as c_int);
@@ -262,21 +270,24 @@ pub(crate) unsafe fn mpi_t_pvar_handle_free(
     session: MPI_T_pvar_session,
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
-    in_tool(|tool| {
-        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+    in_tool(|| {
+        let mut sessions = sessions();
+        let session = sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         if handle.is_null() {
             return Err(MPI_T_ERR_INVALID);
         }
-        session.handles.remove(&unsafe { *handle }.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
+        session.remove(&unsafe { *handle }.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
         unsafe { *handle = MPI_T_pvar_handle(0) };
         Ok(())
     })
 }
 
 /// Runs a call that needs the counts as they are now.
-fn with_counts(call: impl FnOnce(&mut Tool, &Counts) -> Result<(), c_int>) -> c_int {
-    let now = counts();
-    in_tool(|tool| call(tool, &now?))
+fn with_counts(call: impl FnOnce(&mut BTreeMap<usize, Session>, &Counts) -> Result<(), c_int>) -> c_int {
+    in_tool(|| {
+        let now = counts()?;
+        call(&mut sessions(), &now)
+    })
 }
 
 fn with_handle(
@@ -284,9 +295,9 @@ fn with_handle(
     handle: MPI_T_pvar_handle,
     call: impl FnOnce(&mut Handle, &Counts) -> Result<(), c_int>,
 ) -> c_int {
-    with_counts(|tool, now| {
-        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
-        call(session.handles.get_mut(&handle.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?, now)
+    with_counts(|sessions, now| {
+        let session = sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+        call(session.get_mut(&handle.0).ok_or(MPI_T_ERR_INVALID_HANDLE)?, now)
     })
 }
 
@@ -299,9 +310,9 @@ fn with_handles(
     if handle != MPI_T_PVAR_ALL_HANDLES {
         return with_handle(session, handle, call);
     }
-    with_counts(|tool, now| {
-        let session = tool.sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
-        for handle in session.handles.values_mut() {
+    with_counts(|sessions, now| {
+        let session = sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+        for handle in session.values_mut() {
             // Those that cannot be started, stopped or written stay as they are (MPI 5.0 section 15.3.7).
             let _ = call(handle, now);
         }

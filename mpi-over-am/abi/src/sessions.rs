@@ -21,13 +21,13 @@ use crate::buffers::with_environment;
 use crate::communicators::keep_communicator;
 use crate::constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_THREAD_MULTIPLE};
 use crate::engine::{Communicator, Environment, Session};
-use crate::environment::give_string;
 use crate::errhandlers::{KeptErrhandler, On, check_errhandler, raise_for_made, raise_through};
 use crate::error_codes::finish;
 use crate::errors::{Failure, Outcome, finish_alone, place};
 use crate::groups::{group_of, keep_group};
 use crate::infos::{info_of, keep_info};
 use crate::state::{self, Mpi, enter};
+use crate::text::give_string;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 
 /// A session, and what C's handle of it needs besides.

@@ -13,9 +13,9 @@ use mpi_over_am::attribute::{Attributes, ObjectKind};
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::constants::{MPI_DATATYPE_NULL, MPI_MAX_OBJECT_NAME};
 use crate::data::any_datatype_of;
-use crate::environment::give_string;
 use crate::errors::{Outcome, on_process, place};
 use crate::state::Mpi;
+use crate::text::give_string;
 use crate::types::{Callback, MPI_Datatype};
 
 /// What programs hang onto datatypes, by handle: a datatype does not know it, and most have none.

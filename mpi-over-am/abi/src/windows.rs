@@ -20,12 +20,12 @@ use crate::constants::{
     MPI_WIN_MODEL, MPI_WIN_NULL, MPI_WIN_SIZE, MPI_WIN_UNIFIED,
 };
 use crate::engine::Window;
-use crate::environment::give_string;
 use crate::errhandlers::{KeptErrhandler, raise_through};
 use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process, place};
 use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
 use crate::state::{Mpi, enter};
+use crate::text::give_string;
 use crate::types::{Callback, MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
 
 /// A window, and what C's handle of it needs besides: attributes have addresses.

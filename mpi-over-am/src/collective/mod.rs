@@ -41,6 +41,7 @@ pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
+use crate::events::{self, EventKind};
 use crate::op::Combine;
 use crate::policy::LockPolicy;
 use crate::request::{Recipe, RequestId, start_schedule};
@@ -120,8 +121,23 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(recorder.into_schedule())
     }
 
-    /// Carries it out, by puts or by messages.
     fn carry_out(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
+        self.record_event(EventKind::CollectiveBegun);
+        let result = self.carry_out_unwatched(collective, op);
+        self.record_event(EventKind::CollectiveEnded);
+        result
+    }
+
+    /// Records an event about a collective of this communicator, if it is watched.
+    fn record_event(&self, kind: EventKind) {
+        events::record(kind, || {
+            let context = self.route(Space::Collective, 0, 0).map(|route| route.envelope.context_id().0);
+            [context.map_or(-1, i64::from), i64::from(self.size())]
+        });
+    }
+
+    /// Carries it out, by puts or by messages.
+    fn carry_out_unwatched(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
         // Counted in any case, so that a task whose arguments are wrong stays in step with the others.
         let number = self.prepare_lanes()?;
         self.check(collective)?;

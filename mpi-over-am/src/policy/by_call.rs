@@ -7,7 +7,7 @@ use std::cell::{RefCell, RefMut};
 use std::fmt::Debug;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use am_core::fabric::Waker;
@@ -23,8 +23,14 @@ pub struct ByCall;
 
 /// The lock of the process.
 static LOCK: Turns<()> = Turns::new(());
-/// Whether there are several threads.
-static IS_LOCKING: AtomicBool = AtomicBool::new(false);
+/// What a call does besides, at its begin and end: [`LOCKS`], [`REPORTS`], or nothing.
+static EXTRAS: AtomicU8 = AtomicU8::new(0);
+/// There are several threads: a call takes the lock.
+const LOCKS: u8 = 1;
+/// The layer above wants to hear of the end of each call.
+const REPORTS: u8 = 2;
+/// Whom a call tells that it has ended.
+static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
 /// Ends the sleep of a thread that waits with the lock.
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
@@ -37,7 +43,7 @@ thread_local! {
 /// A call of the layer above: the right to reach what one thread at a time may reach. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Call {
-    is_locked: bool,
+    extras: u8,
 }
 
 impl Call {
@@ -45,26 +51,29 @@ impl Call {
     #[inline(always)]
     #[must_use]
     pub fn enter() -> Self {
-        // Relaxed: set before there is a second thread.
-        let is_locked = IS_LOCKING.load(Ordering::Relaxed);
-        if is_locked {
-            begin();
+        // Relaxed: the lock is set before there is a second thread; whether the end is told may change at any time.
+        let extras = EXTRAS.load(Ordering::Relaxed);
+        if extras != 0 {
+            begin(extras);
         }
-        Self { is_locked }
+        Self { extras }
     }
 }
 
 impl Drop for Call {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.is_locked {
-            end();
+        if self.extras != 0 {
+            end(self.extras);
         }
     }
 }
 
 #[cold]
-fn begin() {
+fn begin(extras: u8) {
+    if extras & LOCKS == 0 {
+        return;
+    }
     MINE.with_borrow_mut(|(turn, depth)| {
         if *depth == 0 {
             *turn = Some(ManuallyDrop::new(LOCK.enter(ring)));
@@ -74,13 +83,25 @@ fn begin() {
 }
 
 #[cold]
-fn end() {
+fn end(extras: u8) {
+    let is_inside = extras & LOCKS != 0 && end_locked();
+    if extras & REPORTS != 0 && !is_inside {
+        let at_end = *AT_END.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at_end) = at_end {
+            at_end();
+        }
+    }
+}
+
+/// Ends a call that has the lock; whether it was inside another one.
+fn end_locked() -> bool {
     MINE.with_borrow_mut(|(turn, depth)| {
         *depth -= 1;
         if *depth == 0 {
             drop(turn.take().map(ManuallyDrop::into_inner));
         }
-    });
+        *depth > 0
+    })
 }
 
 fn ring() {
@@ -89,10 +110,25 @@ fn ring() {
     }
 }
 
+fn set(extra: u8, is_wanted: bool) {
+    if is_wanted {
+        EXTRAS.fetch_or(extra, Ordering::Relaxed);
+    } else {
+        EXTRAS.fetch_and(!extra, Ordering::Relaxed);
+    }
+}
+
 impl ByCall {
     /// Says whether there are several threads, from the next [`Call::enter`] on. Called where no other thread is in a call.
     pub fn set_locking(is_locking: bool) {
-        IS_LOCKING.store(is_locking, Ordering::Relaxed);
+        set(LOCKS, is_locking);
+    }
+
+    /// Whom each call that begins from now on tells that it has ended, when the calling thread is outside of all calls and has no lock:
+    /// nobody, if it is `None`. It may make calls.
+    pub fn at_end_of_calls(told: Option<fn()>) {
+        *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        set(REPORTS, told.is_some());
     }
 }
 
@@ -102,7 +138,7 @@ impl LockPolicy for ByCall {
 
     #[inline(always)]
     fn takes_turns() -> bool {
-        IS_LOCKING.load(Ordering::Relaxed)
+        EXTRAS.load(Ordering::Relaxed) & LOCKS != 0
     }
 }
 

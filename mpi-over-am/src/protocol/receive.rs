@@ -16,7 +16,7 @@ use crate::buffer::{RecvData, SendData, Window};
 use crate::communicator::Space;
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
-use crate::handlers::MpiHandlers;
+use crate::handlers::{MpiHandlers, record_match};
 use crate::matching::{Envelope, Pattern};
 use crate::policy::LockPolicy;
 use crate::request::{Phase, RequestId, abandon, abandon_schedule};
@@ -385,6 +385,7 @@ fn take_early<F: Fabric>(
 ) {
     let handlers = context.handlers_mut();
     handlers.requests.matched(request, &envelope);
+    record_match(&envelope, message.len(), true);
     match message {
         EarlyMessage::Short { task, len, bytes } => {
             let placed = deliver_to(handlers, request, room, &bytes[..usize::from(len)]);

@@ -12,7 +12,8 @@ use am_core::fabric::Fabric;
 
 use super::{Load, Route};
 use crate::error::Result;
-use crate::handlers::REQUEST_TO_SEND;
+use crate::events::{self, EventKind};
+use crate::handlers::{REQUEST_TO_SEND, words_of};
 use crate::state::State;
 
 /// How an announced message is sent.
@@ -25,6 +26,10 @@ pub(super) const ANNOUNCED: AmOptions =
 /// What am-core reports: a dead receiver, for instance.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
+    events::record(EventKind::RendezvousBegun, || {
+        let [_, tag, context, bytes] = words_of(&route.envelope, load.len() as u64);
+        [route.destination.into(), tag, context, bytes]
+    });
     if state.schedules.is_empty() {
         load.send(state, route, REQUEST_TO_SEND, ANNOUNCED)
     } else {

@@ -1,0 +1,92 @@
+//! What all of the tool information interface stands on (MPI 5.0 chapter 15): whether it is started, its handles, and how its
+//! functions store results. It works before `MPI_Init` and after `MPI_Finalize`, and no error handler is ever called.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::constants::{
+    MPI_SUCCESS, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_INVALID_NAME,
+    MPI_T_ERR_NOT_INITIALIZED,
+};
+
+/// Handles of enumerations, of variables and of events start here.
+pub(crate) const HANDLES_FROM: usize = 0x1000;
+
+/// How often the interface was started, less how often it was ended. Relaxed: what is behind it has locks.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Starts the interface once more.
+pub(crate) fn start() {
+    STARTED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Ends the interface once: how many starts are left; `None` if there was none.
+pub(crate) fn end() -> Option<usize> {
+    let before = STARTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |started| started.checked_sub(1));
+    before.ok().map(|before| before - 1)
+}
+
+/// A number that no handle had before.
+pub(crate) fn new_handle() -> usize {
+    static LAST: AtomicUsize = AtomicUsize::new(HANDLES_FROM);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// What a call returns that may fail; it needs the interface to be started.
+pub(crate) fn in_tool(call: impl FnOnce() -> Result<(), c_int>) -> c_int {
+    if STARTED.load(Ordering::Relaxed) == 0 {
+        return MPI_T_ERR_NOT_INITIALIZED;
+    }
+    call().err().unwrap_or(MPI_SUCCESS)
+}
+
+/// Stores a result where the program wants it.
+///
+/// # Safety
+/// `to` is null or writable.
+pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
+    if !to.is_null() {
+        unsafe { to.write(value) };
+    }
+}
+
+/// Stores a string in a buffer of `*len` bytes, as much of it as there is room for, and what it takes in `*len`, the final zero
+/// included; only the latter if there is no buffer (MPI 5.0 section 15.3.3).
+///
+/// # Safety
+/// `len` is null or readable and writable; `to` is null or has that room.
+pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
+    if len.is_null() {
+        return;
+    }
+    let room = usize::try_from(unsafe { *len }).unwrap_or(0);
+    if to.is_null() || room == 0 {
+        unsafe { *len = text.len() as c_int + 1 };
+    } else {
+        unsafe {
+            crate::text::give_string(text, to, room, len);
+            *len += 1;
+        }
+    }
+}
+
+/// An element of a table by its index.
+pub(crate) fn indexed<T>(table: &[T], index: c_int) -> Result<&T, c_int> {
+    usize::try_from(index).ok().and_then(|index| table.get(index)).ok_or(MPI_T_ERR_INVALID_INDEX)
+}
+
+/// The place of a name in a table.
+///
+/// # Safety
+/// `name` is null or a string of C's.
+pub(crate) unsafe fn index_of<'a>(
+    name: *const c_char,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Result<c_int, c_int> {
+    if name.is_null() {
+        return Err(MPI_T_ERR_INVALID);
+    }
+    let name = unsafe { CStr::from_ptr(name) };
+    let place = names.position(|known| known.as_bytes() == name.to_bytes()).ok_or(MPI_T_ERR_INVALID_NAME)?;
+    Ok(place as c_int)
+}

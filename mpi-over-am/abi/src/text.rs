@@ -1,0 +1,30 @@
+//! Strings that cross the C interface.
+
+use std::ffi::{c_char, c_int};
+
+/// Stores a string of the library's in a buffer that has room for `max` bytes, the final zero included.
+///
+/// # Safety
+/// `to` has that room; `len` is null or the program's.
+pub(crate) unsafe fn give_string(text: &str, to: *mut c_char, max: usize, len: *mut c_int) {
+    let bytes = &text.as_bytes()[..text.floor_char_boundary_at(max - 1)];
+    // SAFETY: the caller's promise; `bytes` leaves the last one of `max` for the zero.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, bytes.len());
+        *to.add(bytes.len()) = 0;
+        if !len.is_null() {
+            *len = bytes.len() as c_int;
+        }
+    }
+}
+
+/// Cutting text between characters.
+trait FloorBoundary {
+    fn floor_char_boundary_at(&self, max: usize) -> usize;
+}
+
+impl FloorBoundary for str {
+    fn floor_char_boundary_at(&self, max: usize) -> usize {
+        (0..=max.min(self.len())).rev().find(|&at| self.is_char_boundary(at)).unwrap_or(0)
+    }
+}

@@ -1,0 +1,188 @@
+//! Events of the engine, for tools that ask for them (MPI 5.0 section 15.3.8).
+//!
+//! An event is recorded only while a tool watches its kind ([`watch`]): elsewhere this costs one test, off the path of a short message
+//! that meets its receive. Events lie in one log of the process until they are taken ([`take`]); what the log cannot hold is counted.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// Events that wait to be taken, at most.
+pub const EVENTS_MAX: usize = 1024;
+
+/// Numbers that an event carries, at most.
+const WORDS: usize = 5;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A message has come before its receive (an *unexpected* message).
+    MessageEarly,
+    /// A message and its receive have met.
+    MessageMatched,
+    /// A long message was announced to its receiver.
+    RendezvousBegun,
+    /// The data of a message that was announced, or came in pieces, are in place.
+    RendezvousEnded,
+    /// A collective that waits begins.
+    CollectiveBegun,
+    /// A collective that waits has ended.
+    CollectiveEnded,
+}
+
+impl EventKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::MessageEarly,
+        Self::MessageMatched,
+        Self::RendezvousBegun,
+        Self::RendezvousEnded,
+        Self::CollectiveBegun,
+        Self::CollectiveEnded,
+    ];
+
+    /// Its name, what it says, and the names of its numbers.
+    #[must_use]
+    pub fn description(self) -> (&'static str, &'static str, &'static [&'static str]) {
+        const MESSAGE: [&str; 4] = ["source", "tag", "context", "bytes"];
+        const ENDED: [&str; 3] = ["source", "tag", "bytes"];
+        const SENT: [&str; 4] = ["destination", "tag", "context", "bytes"];
+        const MATCHED: [&str; 5] = ["source", "tag", "context", "bytes", "was_early"];
+        const COLLECTIVE: [&str; 2] = ["context", "ranks"];
+        match self {
+            Self::MessageEarly => ("message_early", "A message came before its receive", &MESSAGE),
+            Self::MessageMatched => ("message_matched", "A message and its receive have met", &MATCHED),
+            Self::RendezvousBegun => ("rendezvous_begun", "A long message was announced", &SENT),
+            Self::RendezvousEnded => {
+                ("rendezvous_ended", "The data of a message longer than a packet are in place", &ENDED)
+            }
+            Self::CollectiveBegun => ("collective_begun", "A blocking collective begins", &COLLECTIVE),
+            Self::CollectiveEnded => ("collective_ended", "A blocking collective has ended", &COLLECTIVE),
+        }
+    }
+
+    fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// When, in nanoseconds of [`now`].
+    pub nanoseconds: u64,
+    words: [i64; WORDS],
+}
+
+impl Event {
+    /// Its numbers, as many as [`EventKind::description`] names.
+    #[must_use]
+    pub fn words(&self) -> &[i64] {
+        &self.words[..self.kind.description().2.len()]
+    }
+}
+
+#[derive(Debug)]
+struct Log {
+    events: VecDeque<Event>,
+    /// Events of each kind that the log could not hold, since they were last asked for.
+    dropped: [u64; EventKind::ALL.len()],
+}
+
+/// The kinds that are watched, a bit each.
+static WATCHED: AtomicU32 = AtomicU32::new(0);
+static LOG: Mutex<Log> = Mutex::new(Log { events: VecDeque::new(), dropped: [0; EventKind::ALL.len()] });
+
+fn log() -> MutexGuard<'static, Log> {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The time of events: nanoseconds since this was first asked for. It never goes back.
+#[must_use]
+pub fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Records events of these kinds from now on, and of no others. An environment that runs already records matches only after
+/// [`Environment::look_at_watched`](crate::Environment::look_at_watched).
+pub fn watch(kinds: impl IntoIterator<Item = EventKind>) {
+    let bits = kinds.into_iter().fold(0, |bits, kind| bits | kind.bit());
+    // Relaxed, as wherever it is read: an event of another thread around this moment may be recorded or not.
+    WATCHED.store(bits, Ordering::Relaxed);
+    // The first use of the clock is not a system call on the message path.
+    let _ = now();
+}
+
+/// Whether anything is watched.
+#[must_use]
+pub fn is_watching() -> bool {
+    WATCHED.load(Ordering::Relaxed) != 0
+}
+
+/// Takes the earliest event out.
+#[must_use]
+pub fn take() -> Option<Event> {
+    log().events.pop_front()
+}
+
+/// How many events of a kind were dropped since this was last asked, because [`EVENTS_MAX`] others waited.
+#[must_use]
+pub fn take_dropped(kind: EventKind) -> u64 {
+    std::mem::take(&mut log().dropped[kind as usize])
+}
+
+/// Records an event if its kind is watched.
+#[inline(always)]
+pub(crate) fn record<const N: usize>(kind: EventKind, words: impl FnOnce() -> [i64; N]) {
+    if WATCHED.load(Ordering::Relaxed) & kind.bit() != 0 {
+        keep(kind, &words());
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn keep(kind: EventKind, given: &[i64]) {
+    debug_assert_eq!(given.len(), kind.description().2.len(), "the description names each number");
+    let mut words = [0; WORDS];
+    words[..given.len()].copy_from_slice(given);
+    let mut log = log();
+    if log.events.len() >= EVENTS_MAX {
+        log.dropped[kind as usize] += 1;
+    } else {
+        let nanoseconds = now();
+        log.events.push_back(Event { kind, nanoseconds, words });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The one test of the log, which the process has one of.
+    #[test]
+    fn watched_kinds_are_recorded_in_order_and_what_is_too_much_is_counted() {
+        use EventKind::{CollectiveBegun, CollectiveEnded};
+        record(CollectiveBegun, || -> [i64; 2] { panic!("nobody watches") });
+        watch([CollectiveBegun]);
+        record(CollectiveEnded, || -> [i64; 2] { panic!("it is not watched") });
+        for number in 0..EVENTS_MAX as i64 + 3 {
+            record(CollectiveBegun, || [number, 4]);
+        }
+        watch([]);
+        assert!(!is_watching());
+        let mut before = 0;
+        for number in 0..EVENTS_MAX as i64 {
+            let event = take().expect("it was recorded");
+            assert_eq!((event.kind, event.words()), (CollectiveBegun, &[number, 4][..]));
+            assert!(event.nanoseconds >= before);
+            before = event.nanoseconds;
+        }
+        assert_eq!(take(), None);
+        assert_eq!([take_dropped(CollectiveBegun), take_dropped(CollectiveBegun)], [3, 0]);
+    }
+}
