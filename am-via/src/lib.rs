@@ -1,45 +1,32 @@
 //! An emulated Virtual Interface Architecture, and am-core's Fabric on it.
 //!
 //! From the top down: [`fabric`] carries am-core over [`vipl`], which speaks VIA, over a [`device`]: `shm`, the memory of a job on one
-//! machine, or `wire`, a network inside one process, with seeded faults. [`launch`] starts jobs, [`job`] is what their tasks
-//! share, and [`Task::join`] is the front door. [`provider`] is VIA's set-up path; [`conform`] is its conformance suite, run by
-//! `am-conform`.
+//! machine, or `wire`, a network inside one process, with seeded faults. [`job`] is what the tasks of a job share, and [`Task::join`] is
+//! the front door. The crate `am-via-launch` starts jobs (`amrun`), and `am-via-conform` is the conformance suite of the provider
+//! (`am-conform`).
 //!
-//! A program may also be written to VIA itself. Two NICs, here on a wire in one process; a program of several tasks opens its
-//! own with [`Task::open_nic`]:
+//! A task joins its job and opens a context; a program that no launcher started is a job of one:
 //!
 //! ```
-//! use am_via::device::NodeAddress;
-//! use am_via::device::wire::{WireNetwork, WireOptions};
-//! use am_via::vipl::{DataSegment, Descriptor, Discriminator, MemAttributes, UserAgent, ViAttributes};
+//! use am_core::prelude::*;
+//! use am_via::Task;
 //!
-//! let network = WireNetwork::new(WireOptions::new(2));
-//! let address = |task| NodeAddress { task, context: 0 };
-//! let mut ends = Vec::new();
-//! for task in [0, 1] {
-//!     let mut nic = UserAgent::open(network.open(address(task))?);
-//!     let tag = nic.create_ptag()?;
-//!     let vi = nic.create_vi(ViAttributes::new(tag), None, None)?;
-//!     let memory = nic.alloc(16)?;
-//!     let handle = nic.register_mem(&memory, (0, 16), tag, MemAttributes::default())?;
-//!     // A receive may be posted before the connection.
-//!     let segment = DataSegment { handle, offset: 0, length: 16 };
-//!     nic.post_recv(vi, Descriptor::receive().with_segment(segment))?;
-//!     nic.connect_peer_request(vi, Discriminator::default(), address(1 - task), None)?;
-//!     ends.push((nic, vi, memory, segment));
+//! # fn main() -> am_core::Result<()> {
+//! let mut context = Task::join()?.context()?;
+//! let greeted = context.counter()?;
+//! let greet = context.register_handler(move |_message| Answer::consumed(Completion::Bump(greeted)))?;
+//! // Collective: now every task has its handler.
+//! context.gfence()?;
+//! for task in context.tasks() {
+//!     context.amsend(task, greet, b"hello", &[], AmOptions::default())?;
 //! }
-//! let [(mut a, vi_a, from, segment), (mut b, vi_b, to, _)]: [_; 2] = ends.try_into().expect("two ends");
-//! // Not `||`: both have to make progress.
-//! while a.connect_peer_done(vi_a)?.is_none() | b.connect_peer_done(vi_b)?.is_none() {}
-//!
-//! from.write(0, b"hello, VI").expect("it fits");
-//! a.post_send(vi_a, Descriptor::send().with_segment(segment).with_immediate(9))?;
-//! let received = b.recv_wait(vi_b, None)?;
-//! let mut bytes = [0; 9];
-//! to.read(0, &mut bytes).expect("it is there");
-//! assert_eq!((received.immediate(), &bytes), (Some(9), b"hello, VI"));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! context.wait_counter(greeted, context.num_tasks().into())?;
+//! // No task leaves while others may still need its answers.
+//! context.gfence()
+//! # }
 //! ```
+//!
+//! A program may also be written to VIA itself: its words are in [`vipl`], and [`Task::open_nic`] opens a NIC.
 //!
 //! # What is promised
 //!
@@ -56,28 +43,34 @@
 //! * A peer that ignores its credits can make this task use memory without bound.
 //! * Over `wire`, where several tasks are threads of one process, and between two NICs of one task, a transfer races with a local access to
 //!   the same bytes (`Memory::read`, `Memory::write`): both are plain copies. Wait for the descriptor first.
-//! * With the feature `testing` the insides are public, `shm` among them. What safe code does with those is not covered.
+//! * The crates below this one (`am-via-os`, `am-via-shm`, `am-via-job`, `am-via-vipl`) hand out memory without a lifetime to each other.
+//!   What safe code does that names them directly is not covered; this crate offers what is.
 
-pub mod conform;
-pub mod device;
 pub mod fabric;
-pub mod job;
-pub mod launch;
 pub mod limit;
-mod provider;
-pub mod settings;
-/// Shared memory and the system calls under it: what is promised here is promised by callers. Public for tests of hostile peers alone.
-#[cfg(feature = "testing")]
-#[expect(unsafe_code, reason = "memory that other tasks write, and the system calls under it")]
-pub mod shm;
-#[cfg(not(feature = "testing"))]
-#[expect(unsafe_code, reason = "memory that other tasks write, and the system calls under it")]
-#[allow(dead_code, unreachable_pub, reason = "public with the feature `testing`")]
-mod shm;
 pub mod start;
-#[cfg(test)]
-mod test_aids;
-pub mod vipl;
 
-pub use shm::allocator::{JobAllocator, LargeBlock};
+pub use am_via_job::settings;
+pub use am_via_shm::allocator::{JobAllocator, LargeBlock};
 pub use start::{ShmFabric, Task};
+
+/// The job of a task, and how its tasks fare.
+pub mod job {
+    pub use am_via_job::{Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, TaskState};
+}
+
+/// VIA's words, for a program that is written to VIA itself.
+pub mod vipl {
+    pub use am_via_vipl::{
+        AddressSegment, AsyncCode, AsyncError, ClaimFault, ConnectionRequest, Control, CqEntry, CqHandle,
+        CqHandler, CreditPlan, DataSegment, Descriptor, DescriptorHandler, Discriminator, ErrorHandler,
+        Fault, MemAttributes, MemHandle, Memory, NetAddress, NicAttributes, NicLimits, NodeAddress, PTag,
+        PeerAttributes, PostError, Posted, Queue, Reliability, Resource, Status, UserAgent, ViAttributes,
+        ViHandle, ViInfo, ViState, VipError, VipReturn,
+    };
+}
+
+/// What carries messages: the shared memory of one machine, or a network inside one process.
+pub mod device {
+    pub use am_via_vipl::device::{DeviceAttributes, DeviceError, NodeAddress, shm, wire};
+}

@@ -4,11 +4,11 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::job::Job;
-use crate::shm::layout::{MEASURE_BYTES, MEASURE_RING_LINES};
-use crate::shm::os::memory;
-use crate::shm::ring::{Entry, Lines, Payload, RingReader, RingWriter};
-use crate::shm::segment::Mapping;
+use am_via_job::{Carrier, Job};
+use am_via_os::memory;
+use am_via_shm::layout::{MEASURE_BYTES, MEASURE_RING_LINES};
+use am_via_shm::ring::{Entry, Lines, Payload, RingReader, RingWriter};
+use am_via_shm::segment::Mapping;
 
 /// Bytes of the buffer that the receiver copies from.
 pub const BARE_BUFFER_BYTES: usize = MEASURE_BYTES / 2;

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use am_core::Context;
 use am_core::error::{Error, Fault, Result};
 
-use crate::device::DeviceError;
-use crate::device::shm::{OwnHeap, Shm, ShmOptions};
 use crate::fabric::{CreditPlan, ViaFabric};
-use crate::job::{Job, JobError};
 use crate::limit::BareLink;
-use crate::settings::{Auto, Memory, Settings};
-use crate::shm::regions::Ways;
-use crate::shm::wait::WaitPolicy;
-use crate::vipl::{Nic, UserAgent, VipError};
+use am_via_job::settings::{Auto, Memory, Settings};
+use am_via_job::{Carrier, Job, JobError};
+use am_via_shm::regions::Ways;
+use am_via_shm::wait::WaitPolicy;
+use am_via_vipl::device::DeviceError;
+use am_via_vipl::device::shm::{OwnHeap, Shm, ShmOptions};
+use am_via_vipl::{UserAgent, VipError};
 
 /// The fabric of a task on one machine.
 pub type ShmFabric = ViaFabric<Shm>;
@@ -78,7 +78,7 @@ impl Task {
             // The one way that is left is to be used.
             Memory::Job | Memory::Kernel | Memory::Staged => 0,
         };
-        let fabric = ViaFabric::new(Nic::open(device), plan).with_bounce_bytes_max(bounce_bytes_max);
+        let fabric = ViaFabric::new(device, plan).with_bounce_bytes_max(bounce_bytes_max);
         Ok(match settings.registered_bytes_max {
             Auto::Auto => fabric,
             Auto::Fixed(bytes) => fabric.with_registered_bytes_max(bytes),
@@ -106,7 +106,12 @@ impl Task {
         })
     }
 
-    pub(crate) fn device(&self, context: u32) -> Result<Shm, DeviceError> {
+    /// Opens the device that carries the messages of context `context`, as the job's settings say: what a fabric or a user agent of the
+    /// caller's own making is opened on.
+    ///
+    /// # Errors
+    /// The context is open in this process, no task can have it, or the job's memory cannot be mapped.
+    pub fn device(&self, context: u32) -> Result<Shm, DeviceError> {
         let settings = self.job.settings();
         let options = ShmOptions {
             context,

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use am_core::testing::watchdog::Watchdog;
 use am_via::job::Failure;
-use am_via::launch::{Ended, Launch, Report};
+use am_via_launch::{Ended, Launch, Report};
 
 /// Tells a process that it is a task, and of which of the test's jobs.
 const JOB_NUMBER: &str = "TEST_JOB_NUMBER";

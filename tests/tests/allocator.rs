@@ -9,9 +9,9 @@ use am_core::task::TaskId;
 use am_core::testing::Random;
 use am_core::{GetOptions, PutOptions};
 use am_tests::harness::job;
-use am_via::shm::os::fork::run_in_copy;
-use am_via::shm::os::process::Ended;
 use am_via::{JobAllocator, Task};
+use am_via_os::fork::run_in_copy;
+use am_via_os::process::Ended;
 
 #[global_allocator]
 static ALLOCATOR: JobAllocator = JobAllocator::new();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const KNOWN_CIRCLES: &[(&str, &str)] = &[
     ("am-core", "context handler_thread"),
     ("am-core/engine", "buffer error task transfer"),
+    ("am-via/vipl", "address error nic user_agent vi"),
     (
         "mpi-over-am",
         "buffer collective communicator completion environment error handlers notes op progress_thread protocol queues \

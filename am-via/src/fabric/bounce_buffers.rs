@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use am_core::buffer::{Access, Grant, RawBuffer};
 
 use super::{for_operation, mem_attributes, memory};
-use crate::vipl::nic::Nic;
-use crate::vipl::{Device, DeviceError, HeapBlock};
+use am_via_vipl::DeviceError;
+use am_via_vipl::below::{Device, HeapBlock, Nic};
 
 /// As many as a program has sends under way; who finds none goes by the kernel.
 const BUFFERS_MAX: usize = 64;
@@ -138,8 +138,8 @@ impl BounceBuffers {
 mod tests {
     use super::super::handle;
     use super::*;
-    use crate::device::wire::{Wire, WireNetwork, WireOptions};
-    use crate::vipl::{NodeAddress, Posted};
+    use am_via_vipl::device::wire::{Wire, WireNetwork, WireOptions};
+    use am_via_vipl::{NodeAddress, Posted};
 
     const BYTES_MAX: usize = 1000;
 

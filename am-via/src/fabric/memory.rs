@@ -9,8 +9,8 @@ use am_core::buffer::{
 };
 
 use super::ViaFabric;
-use crate::shm::copy::CheckedRange;
-use crate::vipl::{Device, HeapBlock, Mapping, SharedFileName};
+use am_via_shm::copy::CheckedRange;
+use am_via_vipl::below::{Device, HeapBlock, Mapping, SharedFileName};
 
 // SAFETY: ranges of user memory go to the device for the length of a call, or until it reports the end of a transfer; a grant is a
 // registration, whose end the device delays until no peer copies (`shm/regions`, `shm/private_region`); granted memory is a claim

@@ -29,19 +29,19 @@ use am_core::fabric::{
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-use crate::vipl::credits::{self, Immediate, Packets};
-use crate::vipl::vi::{Carry, InArea, InEntry, ViState, insist};
-use crate::vipl::{
-    CheckedRange, Completion, Device, DeviceError, Entry, MemAttributes, MemHandle, News, Nic, NodeAddress,
-    Operation, Posted, RemoteMemory, ViNumber, WordUpdate,
+use am_via_shm::copy::CheckedRange;
+use am_via_vipl::below::{
+    Carry, Class as ViClass, Completion, Device, Entry, Immediate, InArea, InEntry, News, Nic, Operation,
+    Packets, RemoteMemory, Transfer as ViTransfer, ViNumber, WordUpdate, insist,
 };
+use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress, Posted, ViState};
 
 use bounce_buffers::BounceBuffers;
 use kept_grants::{KeptGrants, Room};
 use peers::Peers;
 use registration_cache::{Purpose, RegistrationCache};
 
-pub use crate::vipl::CreditPlan;
+pub use am_via_vipl::CreditPlan;
 pub use registration_cache::RegistrationStatistics;
 
 /// The fabric over a NIC of device `D`.
@@ -64,9 +64,10 @@ pub struct ViaFabric<D: Device> {
 }
 
 impl<D: Device> ViaFabric<D> {
-    /// A fabric over an open NIC. Every task has the same `plan`.
+    /// A fabric over a NIC, which is opened on `device`. Every task has the same `plan`.
     #[must_use]
-    pub fn new(nic: Nic<D>, plan: CreditPlan) -> Self {
+    pub fn new(device: D, plan: CreditPlan) -> Self {
+        let nic = Nic::open(device);
         let attributes = nic.device.attributes();
         let contexts_max = attributes.contexts_max as u8;
         Self {
@@ -259,7 +260,7 @@ impl<D: Device> ViaFabric<D> {
     /// What became of a write or a read.
     fn started(
         &mut self,
-        done: Result<crate::vipl::Transfer, DeviceError>,
+        done: Result<ViTransfer, DeviceError>,
         at: RemoteAddress,
         len: u64,
         op: OpId,
@@ -293,20 +294,20 @@ fn packet(operation: Operation, label: u16, length: u32) -> Entry {
 }
 
 #[inline(always)]
-fn class_of(class: Class) -> credits::Class {
+fn class_of(class: Class) -> ViClass {
     match class {
-        Class::OneWay => credits::Class::OneWay,
-        Class::Request => credits::Class::Request,
-        Class::Answer => credits::Class::Answer,
+        Class::OneWay => ViClass::OneWay,
+        Class::Request => ViClass::Request,
+        Class::Answer => ViClass::Answer,
     }
 }
 
 #[inline(always)]
-fn class_from(class: credits::Class) -> Class {
+fn class_from(class: ViClass) -> Class {
     match class {
-        credits::Class::OneWay => Class::OneWay,
-        credits::Class::Request => Class::Request,
-        credits::Class::Answer => Class::Answer,
+        ViClass::OneWay => Class::OneWay,
+        ViClass::Request => Class::Request,
+        ViClass::Answer => Class::Answer,
     }
 }
 
@@ -377,7 +378,7 @@ fn tag(for_operation: bool) -> u32 {
 
 #[cold]
 fn refused(at: RemoteAddress, len: u64, error: DeviceError) -> Error {
-    use crate::vipl::ClaimFault;
+    use am_via_vipl::ClaimFault;
     let why = match error {
         DeviceError::Refused(ClaimFault::Stale | ClaimFault::Tag) => RangeFault::Stale,
         DeviceError::Refused(ClaimFault::Bounds { len }) => RangeFault::Bounds { region_len: len },
@@ -401,12 +402,12 @@ fn refused(at: RemoteAddress, len: u64, error: DeviceError) -> Error {
     }
 }
 
-fn outcome(transfer: crate::vipl::Transfer) -> Transfer {
+fn outcome(transfer: ViTransfer) -> Transfer {
     match transfer {
-        crate::vipl::Transfer::Done => Transfer::Done,
-        crate::vipl::Transfer::Posted => Transfer::Posted,
-        crate::vipl::Transfer::Retry => Transfer::Retry,
-        crate::vipl::Transfer::NoWay => Transfer::Staged,
+        ViTransfer::Done => Transfer::Done,
+        ViTransfer::Posted => Transfer::Posted,
+        ViTransfer::Retry => Transfer::Retry,
+        ViTransfer::NoWay => Transfer::Staged,
     }
 }
 
@@ -657,7 +658,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {
-        use crate::vipl::AtomicTransfer;
+        use am_via_vipl::below::AtomicTransfer;
         match self.nic.device.atomic(remote(at), width.bytes(), update(operation), u64::from(op.0)) {
             Ok(AtomicTransfer::Done(old)) => Ok(Atomic::Done(old)),
             Ok(AtomicTransfer::Posted) => {

@@ -253,7 +253,7 @@ fn pages(at: u64, len: u64) -> Range<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_aids::Random;
+    use am_via_os::test_aids::Random;
 
     fn cache(pages: u64) -> RegistrationCache {
         RegistrationCache { limit: pages * PAGE, ..RegistrationCache::new(0) }

@@ -5,7 +5,6 @@ use am_core::testing::{conformance, threads};
 use am_via::device::NodeAddress;
 use am_via::device::wire::{Wire, WireFaults, WireNetwork, WireOptions, WireStatistics};
 use am_via::fabric::{CreditPlan, ViaFabric};
-use am_via::vipl::Nic;
 
 /// Every fault but death, often enough that each check meets some.
 fn faults(seed: u64) -> WireFaults {
@@ -43,7 +42,7 @@ fn run_over(
 fn fabrics_of(network: &WireNetwork, options: WireOptions, plan: CreditPlan) -> Vec<ViaFabric<Wire>> {
     let open = |task| {
         let device = network.open(NodeAddress { task, context: 0 }).expect("each NIC is opened once");
-        ViaFabric::new(Nic::open(device), plan)
+        ViaFabric::new(device, plan)
     };
     (0..options.num_tasks).map(open).collect()
 }

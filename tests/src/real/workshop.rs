@@ -36,7 +36,7 @@ impl Workshop {
         let fetched = cache.map_or_else(|| built.clone(), |cache| cache.join("mpi-over-am/real-programs"));
         let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         build
-            .args(["build", "--release", "-p", "mpi-over-am-abi", "-p", "am-via"])
+            .args(["build", "--release", "-p", "mpi-over-am-abi", "-p", "am-via-launch"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         command::must(&mut build, BUILD_LIMIT, &built.join("library.log"))?;
         Ok(Self { tools, fetched, built })

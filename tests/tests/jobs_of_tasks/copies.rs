@@ -11,9 +11,9 @@ use am_core::transfer::{AtomicOp, Width};
 use am_core::{AmOptions, Context, GetOptions, PutOptions};
 use am_tests::harness::job;
 use am_via::Task;
-use am_via::shm::os::fork::{end, run_in_copy, split};
-use am_via::shm::os::process::Ended;
 use am_via::start::ShmFabric;
+use am_via_os::fork::{end, run_in_copy, split};
+use am_via_os::process::Ended;
 
 const BYTES: usize = 2 << 20;
 

@@ -2,7 +2,7 @@
 
 use am_tests::harness::{Outcome, job};
 use am_via::job::Cause;
-use am_via::launch::Ended;
+use am_via_launch::Ended;
 
 fn is_no_success(outcome: &Outcome) {
     assert!(!outcome.is_success, "{outcome:?}");

@@ -2,13 +2,13 @@
 //! shells can't name files with numbers of several digits.
 
 use am_tests::harness::job;
-use am_via::job::Job;
+use am_via_job::{Carrier, Job};
 
 /// Opens every file of the job.
 fn reach_everything() {
     let job = Job::attach().expect("the job can be reached");
     for task in 0..job.num_tasks() {
-        job.files(task).expect("its files can be reached");
+        job.control_file(task).and(job.heap_file(task)).expect("its files can be reached");
     }
 }
 

@@ -10,11 +10,13 @@ use std::thread;
 use am_core::testing::Random;
 use am_via::Task;
 use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
-use am_via::device::{Device, Entry, News, NodeAddress, Payload, Posted};
-use am_via::shm::layout::{ATTENTION_OFFSET, Attention, ControlLayout, RING_LINES, ViHeader};
-use am_via::shm::regions::Ways;
-use am_via::shm::segment::{Mapping, Shared};
-use am_via::shm::wait::WaitPolicy;
+use am_via_job::Carrier;
+use am_via_shm::layout::{ATTENTION_OFFSET, Attention, ControlLayout, RING_LINES, ViHeader};
+use am_via_shm::regions::Ways;
+use am_via_shm::segment::{Mapping, Shared};
+use am_via_shm::wait::WaitPolicy;
+use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
+use am_via_vipl::{NodeAddress, Posted};
 
 /// The context that it is; its victim is context 0 of the same task.
 pub(crate) const ATTACKER: u32 = 2;
@@ -37,7 +39,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 #[derive(Debug)]
 pub(crate) struct Attack {
     device: Shm,
-    vi: am_via::device::ViNumber,
+    vi: ViNumber,
     slot: Arc<Mapping>,
     attention: Shared<Attention>,
     random: Random,
@@ -65,7 +67,7 @@ impl Attack {
             }
         };
         let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes };
-        let [file, _] = job.files(0).unwrap();
+        let file = job.control_file(0).unwrap();
         let map = |offset, len| Mapping::new(file.as_fd(), offset, len).unwrap();
         let slot = (0..layout.vis())
             .map(|vi| map(layout.vi_slot_offset(vi), layout.vi_slot_bytes()))

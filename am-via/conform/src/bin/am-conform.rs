@@ -1,0 +1,71 @@
+//! `am-conform`: the conformance suite of the VI provider, as a score. All work is done by [`am_via_conform`].
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use am_via_conform::Plan;
+use clap::Parser;
+
+/// Runs the conformance suite of the VI provider: two processes over shared memory, then two threads over the emulated wire.
+/// Prints each failing check with its clause, and last the score of the three levels. Exit code 0 for a perfect score, 1 for
+/// less, 2 for a wrong call or a system that did not let it run.
+#[derive(Debug, Parser)]
+#[command(name = "am-conform", version)]
+struct Options {
+    /// Lists the checks with their levels and clauses, and runs none.
+    #[arg(long)]
+    list: bool,
+    /// Runs only checks whose names contain this.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Where random numbers and faults begin.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Runs on this device only: shm or wire.
+    #[arg(long, value_name = "DEVICE", value_parser = ["shm", "wire"])]
+    device: Option<String>,
+    /// Names each check as it begins.
+    #[arg(long)]
+    verbose: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(ended) = am_via_conform::run_as_task(&arguments) {
+        return match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("am-conform: {error}");
+                ExitCode::from(2)
+            }
+        };
+    }
+    let options = Options::parse();
+    if options.list {
+        for check in am_via_conform::list() {
+            let where_ = if check.on_wire_only { " (wire only)" } else { "" };
+            println!("{:<13}  {}{where_}: {}", check.level.to_string(), check.name, check.clause);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let on = |device: &str| options.device.as_deref().is_none_or(|chosen| chosen == device);
+    let plan =
+        Plan { over_shm: on("shm"), over_wire: on("wire"), only: options.only.clone(), seed: options.seed };
+    println!("seed {}", plan.seed);
+    let say = |what: &str| {
+        if options.verbose {
+            println!("{what}");
+        }
+    };
+    match am_via_conform::run(&plan, say) {
+        Ok(score) => {
+            println!("{score}");
+            if score.is_perfect() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("am-conform: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

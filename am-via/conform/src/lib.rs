@@ -1,0 +1,155 @@
+//! A conformance suite for the provider, in the three levels of VIA's own: Early Adopter, Functional, Full.
+//!
+//! Each check has a name, a level and the clause that it is about, and is run by two sides at once: as two processes over shared
+//! memory, started through the launcher, and as two threads over the emulated wire, where those about a faulty wire are run
+//! too. `am-conform` is a thin user of this.
+
+mod checks;
+mod line;
+mod pair;
+mod processes;
+mod session;
+mod suite;
+mod threads;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+
+use am_via_vipl::device::wire::Wire;
+
+pub use processes::run_as_task;
+pub use suite::{LEVELS, Level};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Only checks whose names contain this.
+    pub only: Option<String>,
+    /// Where random numbers and faults begin.
+    pub seed: u64,
+    /// Over shared memory, in two processes.
+    pub over_shm: bool,
+    /// Over the emulated wire, in one process.
+    pub over_wire: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { only: None, seed: 1, over_shm: true, over_wire: true }
+    }
+}
+
+/// What is known of a check without running it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its name.
+    pub name: &'static str,
+    /// Its level.
+    pub level: Level,
+    /// The call or the term of VIA that it is about.
+    pub clause: &'static str,
+    /// It is about a faulty wire, which shared memory is not.
+    pub on_wire_only: bool,
+}
+
+/// All checks, by level.
+#[must_use]
+pub fn list() -> Vec<Description> {
+    let describe = |check: suite::Check<Wire>| Description {
+        name: check.name,
+        level: check.level,
+        clause: check.clause,
+        on_wire_only: matches!(check.needs, suite::Needs::Faults(_)),
+    };
+    checks::all::<Wire>().into_iter().map(describe).collect()
+}
+
+/// How often a check was right, and why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Result {
+    description: Description,
+    failures: Vec<String>,
+}
+
+/// The outcome of a run: as text, the failing checks with their clauses, and last the score.
+#[derive(Clone, Debug)]
+pub struct Score {
+    results: Vec<Result>,
+}
+
+impl Score {
+    /// Checks of a level that were right everywhere they were run, and all that were run.
+    #[must_use]
+    pub fn of(&self, level: Level) -> (usize, usize) {
+        let of_level = || self.results.iter().filter(|result| result.description.level == level);
+        (of_level().filter(|result| result.failures.is_empty()).count(), of_level().count())
+    }
+
+    /// Whether something was run, and all of it was right.
+    #[must_use]
+    pub fn is_perfect(&self) -> bool {
+        !self.results.is_empty() && self.results.iter().all(|result| result.failures.is_empty())
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Result { description: Description { name, level, clause, .. }, failures } in &self.results {
+            for failure in failures {
+                writeln!(f, "FAILED {name} ({level}) {failure}\n       clause: {clause}")?;
+            }
+        }
+        let scores = LEVELS.map(|level| {
+            let (right, all) = self.of(level);
+            format!("{level} {right}/{all}")
+        });
+        f.write_str(&scores.join("  "))
+    }
+}
+
+/// What a way of running has found: for each check that it ran, why it failed, if it did.
+type Verdicts = BTreeMap<String, Option<String>>;
+
+/// Runs the plan; `said` is told of each check that is done.
+///
+/// # Errors
+/// The system did not let the processes be started or talked to. A check that fails is no error.
+pub fn run(plan: &Plan, mut said: impl FnMut(&str)) -> io::Result<Score> {
+    let chosen: Vec<_> = list()
+        .into_iter()
+        .filter(|check| plan.only.as_ref().is_none_or(|only| check.name.contains(only)))
+        .collect();
+    let mut results: Vec<_> =
+        chosen.iter().map(|&description| Result { description, failures: Vec::new() }).collect();
+    let mut note = |way: &str, verdicts: &Verdicts, expected: &dyn Fn(&Description) -> bool| {
+        for result in results.iter_mut().filter(|result| expected(&result.description)) {
+            match verdicts.get(result.description.name) {
+                Some(None) => {}
+                Some(Some(why)) => result.failures.push(format!("{way}: {why}")),
+                None => result.failures.push(format!("{way}: it was not run")),
+            }
+        }
+    };
+    if plan.over_shm {
+        let names: Vec<_> =
+            chosen.iter().filter(|check| !check.on_wire_only).map(|check| check.name).collect();
+        let verdicts = processes::run(&names, plan.seed, &mut said)?;
+        note("two processes over shm", &verdicts, &|check| !check.on_wire_only);
+    }
+    if plan.over_wire {
+        let names: Vec<_> = chosen.iter().map(|check| check.name).collect();
+        let verdicts = threads::run(&names, plan.seed, &mut said);
+        note("one process over wire", &verdicts, &|_| true);
+    }
+    Ok(Score { results })
+}
+
+/// Adds what one side says of a check.
+fn add(verdicts: &mut Verdicts, check: &str, failure: Option<String>) {
+    let known = verdicts.entry(check.to_owned()).or_default();
+    *known = match (known.take(), failure) {
+        (Some(one), Some(other)) => Some(format!("{one}; and {other}")),
+        (one, other) => one.or(other),
+    };
+}

@@ -1,0 +1,473 @@
+//! What a check works with: its own NIC, the line to the other side, and everything that it makes, so that all can be taken away
+//! after it.
+
+use std::fmt::Debug;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use am_via_vipl::below::Device;
+use am_via_vipl::device::wire::WireStatistics;
+use am_via_vipl::device::{DeviceError, MemAttributes, MemHandle, NodeAddress};
+use am_via_vipl::{
+    AsyncCode, AsyncError, CqHandle, DataSegment, Descriptor, Discriminator, PostError, Posted, Reliability,
+    Status, UserAgent, ViAttributes, ViHandle, ViState, VipError, VipReturn,
+};
+use am_via_vipl::{Memory, PTag};
+
+use super::line::{Line, Word};
+
+/// From here on a task works until it dies in the middle of it.
+pub(super) const DIES_AFTER: Duration = Duration::from_millis(20);
+/// How long a check waits for what must come. Only a failing check waits so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a check went no further.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Something was not as it must be.
+    Failed(String),
+    /// The other side has ended the check before this one.
+    OtherSide,
+}
+
+/// How a check ends.
+pub(super) type Outcome<T = ()> = Result<T, Stop>;
+
+#[track_caller]
+pub(super) fn fail<T>(what: impl Into<String>) -> Outcome<T> {
+    let at = Location::caller();
+    let file = at.file().rsplit('/').next().unwrap_or_default();
+    Err(Stop::Failed(format!("{} ({file}:{})", what.into(), at.line())))
+}
+
+#[track_caller]
+pub(super) fn ensure(is_so: bool, what: &str) -> Outcome {
+    if is_so { Ok(()) } else { fail(what) }
+}
+
+#[track_caller]
+pub(super) fn same<T: PartialEq + Debug>(found: T, expected: T, what: &str) -> Outcome {
+    if found == expected { Ok(()) } else { fail(format!("{what}: {found:?} instead of {expected:?}")) }
+}
+
+/// The call must be refused with this code.
+#[track_caller]
+pub(super) fn refused<T, E: Into<VipError>>(result: Result<T, E>, code: VipReturn) -> Outcome {
+    match result.map_err(Into::into) {
+        Ok(_) => fail(format!("the call went through instead of {code:?}")),
+        Err(error) => same(error.vip_return(), code, &format!("the refusal \"{error}\"")),
+    }
+}
+
+impl From<VipError> for Stop {
+    #[track_caller]
+    fn from(error: VipError) -> Self {
+        let at = Location::caller();
+        let file = at.file().rsplit('/').next().unwrap_or_default();
+        Self::Failed(format!("{error} ({file}:{})", at.line()))
+    }
+}
+
+impl From<PostError> for Stop {
+    #[track_caller]
+    fn from(error: PostError) -> Self {
+        error.error.into()
+    }
+}
+
+/// Which of the two sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Task 0.
+    A,
+    /// Task 1.
+    B,
+}
+
+/// Registered memory.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    pub(super) memory: Rc<Memory>,
+    pub(super) handle: MemHandle,
+}
+
+impl Region {
+    pub(super) fn segment(&self, offset: u64, length: u32) -> DataSegment {
+        DataSegment { handle: self.handle, offset, length }
+    }
+
+    /// Fills it with bytes that `seed` and place decide.
+    pub(super) fn fill(&self, seed: u64) -> Outcome {
+        let bytes: Vec<u8> = (0..self.memory.len()).map(|at| pattern(seed, at)).collect();
+        self.memory.write(0, &bytes).map_or_else(|| fail("the memory takes its own length"), Ok)
+    }
+
+    pub(super) fn bytes(&self, offset: usize, len: usize) -> Outcome<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        match self.memory.read(offset, &mut bytes) {
+            Some(()) => Ok(bytes),
+            None => fail("the memory gives its own length"),
+        }
+    }
+
+    /// `len` bytes at `offset` must be those that [`fill`](Self::fill) puts at `from` elsewhere.
+    #[track_caller]
+    pub(super) fn must_hold(&self, offset: usize, len: usize, seed: u64, from: usize) -> Outcome {
+        let bytes = self.bytes(offset, len)?;
+        match (0..len).find(|&at| bytes[at] != pattern(seed, from + at)) {
+            None => Ok(()),
+            Some(at) => fail(format!("byte {at} of {len} is {}", bytes[at])),
+        }
+    }
+
+    /// All of it must be zero.
+    #[track_caller]
+    pub(super) fn must_be_untouched(&self) -> Outcome {
+        let bytes = self.bytes(0, self.memory.len())?;
+        ensure(bytes.iter().all(|&byte| byte == 0), "memory was touched that must not be")
+    }
+}
+
+fn pattern(seed: u64, at: usize) -> u8 {
+    (seed.wrapping_mul(0x9e37_79b9) ^ (at as u64).wrapping_mul(0x0101_0193) >> 3).to_le_bytes()[0]
+}
+
+/// Opens another NIC by what names it.
+type Open<Name, Nic, Fault> = Box<dyn FnMut(Name) -> Result<Nic, Fault>>;
+
+/// The same by its name.
+type OpenByName<D> = Box<dyn FnMut(&str) -> Result<UserAgent<D>, VipError>>;
+
+/// Opens other NICs of this side.
+pub(super) struct Opener<D: Device> {
+    /// The bare device of a context.
+    pub(super) device: Open<u32, D, DeviceError>,
+    /// The NIC of a context.
+    pub(super) nic: Open<u32, UserAgent<D>, VipError>,
+    /// The NIC of a name, as a program opens it; `None` where NICs have none.
+    pub(super) by_name: Option<OpenByName<D>>,
+}
+
+/// One side of a check.
+pub(super) struct Pair<D: Device> {
+    pub(super) nic: UserAgent<D>,
+    pub(super) side: Side,
+    /// Where random numbers begin: the same on both sides.
+    pub(super) seed: u64,
+    /// The tag of what the helpers make.
+    pub(super) tag: PTag,
+    opener: Opener<D>,
+    /// Ends this task, as a crash would.
+    pub(super) die: Box<dyn FnMut()>,
+    /// The same a few milliseconds from now, whatever it is at then.
+    pub(super) die_soon: Box<dyn FnMut()>,
+    /// What the emulated wire did.
+    pub(super) statistics: Option<Box<dyn Fn() -> WireStatistics>>,
+    pub(super) line: Line,
+    /// That the other side has ended the check, heard while this one was still at it.
+    pub(super) ended: Option<Word>,
+    vis: Vec<ViHandle>,
+    cqs: Vec<CqHandle>,
+    regions: Vec<MemHandle>,
+}
+
+impl<D: Device> Pair<D> {
+    pub(super) fn new(
+        mut nic: UserAgent<D>,
+        side: Side,
+        seed: u64,
+        line: Line,
+        opener: Opener<D>,
+    ) -> Outcome<Self> {
+        let tag = nic.create_ptag()?;
+        Ok(Self {
+            nic,
+            side,
+            seed,
+            tag,
+            opener,
+            die: Box::new(|| {}),
+            die_soon: Box::new(|| {}),
+            statistics: None,
+            line,
+            ended: None,
+            vis: Vec::new(),
+            cqs: Vec::new(),
+            regions: Vec::new(),
+        })
+    }
+
+    /// Another NIC of this side.
+    pub(super) fn open(&mut self, context: u32) -> Result<UserAgent<D>, VipError> {
+        (self.opener.nic)(context)
+    }
+
+    /// The NIC of this name; `None` where NICs have none.
+    pub(super) fn open_by_name(&mut self, name: &str) -> Option<Result<UserAgent<D>, VipError>> {
+        self.opener.by_name.as_mut().map(|open| open(name))
+    }
+
+    /// The bare device of another NIC of this side.
+    pub(super) fn open_device(&mut self, context: u32) -> Outcome<D> {
+        Ok((self.opener.device)(context).map_err(VipError::from)?)
+    }
+
+    pub(super) fn is_a(&self) -> bool {
+        self.side == Side::A
+    }
+
+    /// The other side's NIC of the same number.
+    pub(super) fn other(&self) -> NodeAddress {
+        NodeAddress { task: 1 - self.nic.address().task, context: self.nic.address().context }
+    }
+
+    /// Reliable delivery, everything allowed.
+    pub(super) fn delivery(&self) -> ViAttributes {
+        ViAttributes::new(self.tag)
+    }
+
+    pub(super) fn reception(&self) -> ViAttributes {
+        ViAttributes { reliability: Reliability::ReliableReception, ..self.delivery() }
+    }
+
+    pub(super) fn unreliable(&self) -> ViAttributes {
+        ViAttributes { reliability: Reliability::Unreliable, rdma_read: false, ..self.delivery() }
+    }
+
+    pub(super) fn vi(&mut self, attributes: ViAttributes) -> Outcome<ViHandle> {
+        self.vi_with(attributes, None, None)
+    }
+
+    pub(super) fn vi_with(
+        &mut self,
+        attributes: ViAttributes,
+        send_cq: Option<CqHandle>,
+        receive_cq: Option<CqHandle>,
+    ) -> Outcome<ViHandle> {
+        let vi = self.nic.create_vi(attributes, send_cq, receive_cq)?;
+        self.vis.push(vi);
+        Ok(vi)
+    }
+
+    /// Sees to the end of a VI that was not made by the helpers.
+    pub(super) fn adopt(&mut self, vi: ViHandle) {
+        self.vis.push(vi);
+    }
+
+    pub(super) fn cq(&mut self, entries: u32) -> Outcome<CqHandle> {
+        let cq = self.nic.create_cq(entries)?;
+        self.cqs.push(cq);
+        Ok(cq)
+    }
+
+    /// Zeroed memory that peers may write and read.
+    pub(super) fn region(&mut self, len: usize) -> Outcome<Region> {
+        self.region_with(len, self.tag, Self::all_rights())
+    }
+
+    pub(super) fn all_rights() -> MemAttributes {
+        MemAttributes { ptag: 0, rdma_write: true, rdma_read: true }
+    }
+
+    pub(super) fn region_with(&mut self, len: usize, tag: PTag, rights: MemAttributes) -> Outcome<Region> {
+        let memory = self.nic.alloc(len)?;
+        self.register(&memory, (0, len), tag, rights)
+    }
+
+    pub(super) fn register(
+        &mut self,
+        memory: &Rc<Memory>,
+        range: (usize, usize),
+        tag: PTag,
+        rights: MemAttributes,
+    ) -> Outcome<Region> {
+        let handle = self.nic.register_mem(memory, range, tag, rights)?;
+        self.regions.push(handle);
+        Ok(Region { memory: Rc::clone(memory), handle })
+    }
+
+    /// Deregisters, waiting for transfers under way.
+    pub(super) fn deregister(&mut self, handle: MemHandle) -> Outcome {
+        self.until("a registration that can be ended", |pair| {
+            Ok((pair.nic.deregister_mem(handle)? == Posted::Done).then_some(()))
+        })
+    }
+
+    /// A VI that is connected to one of the other side, which calls this too.
+    pub(super) fn connected(&mut self, attributes: ViAttributes) -> Outcome<ViHandle> {
+        let vi = self.vi(attributes)?;
+        self.connect(vi)?;
+        Ok(vi)
+    }
+
+    pub(super) fn connect(&mut self, vi: ViHandle) -> Outcome {
+        let other = self.other();
+        self.nic.connect_peer_request(vi, Discriminator::default(), other, Some(PATIENCE))?;
+        self.nic.connect_peer_wait(vi)?;
+        // Both ends, before anybody breaks it again.
+        self.sync()
+    }
+
+    /// A descriptor done on the receive queue.
+    pub(super) fn received(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
+        Ok(self.nic.recv_wait(vi, Some(PATIENCE))?)
+    }
+
+    /// A descriptor done on the send queue.
+    pub(super) fn sent(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
+        Ok(self.nic.send_wait(vi, Some(PATIENCE))?)
+    }
+
+    pub(super) fn post_send(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Outcome {
+        Ok(self.nic.post_send(vi, descriptor)?)
+    }
+
+    pub(super) fn post_recv(&mut self, vi: ViHandle, descriptor: Box<Descriptor>) -> Outcome {
+        Ok(self.nic.post_recv(vi, descriptor)?)
+    }
+
+    /// The next send must be done without an error.
+    #[track_caller]
+    pub(super) fn sent_well(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
+        let done = self.nic.send_wait(vi, Some(PATIENCE))?;
+        ensure(done.status().is_success(), &format!("a send ended as {:?}", done.status()))?;
+        Ok(done)
+    }
+
+    /// The next receive must be done without an error.
+    #[track_caller]
+    pub(super) fn received_well(&mut self, vi: ViHandle) -> Outcome<Box<Descriptor>> {
+        let done = self.nic.recv_wait(vi, Some(PATIENCE))?;
+        ensure(done.status().is_success(), &format!("a receive ended as {:?}", done.status()))?;
+        Ok(done)
+    }
+
+    pub(super) fn state(&self, vi: ViHandle) -> Outcome<ViState> {
+        Ok(self.nic.query_vi(vi)?.state)
+    }
+
+    pub(super) fn until_state(&mut self, vi: ViHandle, state: ViState) -> Outcome {
+        self.until(&format!("state {state:?}"), |pair| Ok((pair.state(vi)? == state).then_some(())))
+    }
+
+    /// The next asynchronous error must have this code; who waits for it makes progress.
+    #[track_caller]
+    pub(super) fn async_error(&mut self, code: AsyncCode) -> Outcome<AsyncError> {
+        let error = self.until(&format!("{code:?}"), |pair| Ok(pair.nic.next_error()))?;
+        same(error.code, code, "the asynchronous error")?;
+        Ok(error)
+    }
+
+    /// Makes progress until `look` finds something.
+    #[track_caller]
+    pub(super) fn until<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut(&mut Self) -> Outcome<Option<T>>,
+    ) -> Outcome<T> {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = look(self)? {
+                return Ok(found);
+            }
+            if start.elapsed() > PATIENCE {
+                return fail(format!("{what} never came"));
+            }
+            self.nic.progress();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits for the other side to get here too, making progress.
+    pub(super) fn sync(&mut self) -> Outcome {
+        self.swap(&[]).map(drop)
+    }
+
+    /// The same without progress: nothing that has come is looked at.
+    pub(super) fn sync_still(&mut self) -> Outcome {
+        self.line.say(Word::Numbers(Vec::new()));
+        self.heard(PATIENCE)?.map_or_else(|| fail("the other side does not come"), |_| Ok(()))
+    }
+
+    /// Tells the other side numbers, and hears its own.
+    pub(super) fn swap(&mut self, numbers: &[u64]) -> Outcome<Vec<u64>> {
+        self.line.say(Word::Numbers(numbers.to_vec()));
+        let start = Instant::now();
+        loop {
+            if let Some(numbers) = self.heard(Duration::from_micros(20))? {
+                return Ok(numbers);
+            }
+            if start.elapsed() > PATIENCE * 2 {
+                return fail("the other side does not come");
+            }
+            self.nic.progress();
+        }
+    }
+
+    /// Ends everything that the check has made; what can't be ended is a failure.
+    pub(super) fn sweep(&mut self) -> Outcome {
+        self.nic.error_callback(None);
+        for vi in std::mem::take(&mut self.vis) {
+            let Ok(info) = self.nic.query_vi(vi) else { continue };
+            if info.state != ViState::Idle {
+                self.nic.disconnect(vi)?;
+            } else if !info.send_queue_empty || !info.receive_queue_empty {
+                // Receives wait in an idle VI: a request that is given up flushes them.
+                let other = self.other();
+                self.nic.connect_peer_request(vi, Discriminator::new(b"sweep")?, other, None)?;
+                self.nic.disconnect(vi)?;
+            }
+            while self.nic.send_done(vi)?.is_some() || self.nic.recv_done(vi)?.is_some() {}
+            self.nic.destroy_vi(vi)?;
+        }
+        for handle in std::mem::take(&mut self.regions) {
+            if self.nic.query_mem(handle).is_ok() {
+                self.deregister(handle)?;
+            }
+        }
+        for cq in std::mem::take(&mut self.cqs) {
+            match self.nic.destroy_cq(cq) {
+                Ok(()) | Err(VipError::UnknownHandle { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        while self.nic.next_error().is_some() {}
+        Ok(())
+    }
+
+    fn heard(&mut self, patience: Duration) -> Outcome<Option<Vec<u64>>> {
+        match self.line.hear(patience) {
+            Ok(Word::Numbers(numbers)) => Ok(Some(numbers)),
+            Ok(word @ (Word::Done(_) | Word::Verdict { .. })) => {
+                self.ended = Some(word);
+                Err(Stop::OtherSide)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => fail("the other side is gone"),
+        }
+    }
+
+    /// Tells the other side the handle of own memory, and hears that of its own.
+    pub(super) fn swap_handle(&mut self, handle: MemHandle) -> Outcome<MemHandle> {
+        let numbers = self.swap(&[u64::from(handle.region), u64::from(handle.generation)])?;
+        match numbers.as_slice() {
+            &[region, generation] => match (u32::try_from(region), u32::try_from(generation)) {
+                (Ok(region), Ok(generation)) => Ok(MemHandle { region, generation }),
+                _ => fail("a handle has two words of 32 bits"),
+            },
+            _ => fail("the other side says something else"),
+        }
+    }
+}
+
+/// The status of a descriptor that was flushed.
+pub(super) fn flushed(operation: Status) -> Status {
+    Status::DONE | operation | Status::DESC_FLUSHED_ERROR
+}
+
+/// The status of one that is done without an error.
+pub(super) fn success(operation: Status) -> Status {
+    Status::DONE | operation
+}

@@ -1,0 +1,63 @@
+//! How one side carries out one check.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use am_via_vipl::below::Device;
+
+use super::line::Word;
+use super::pair::{Pair, Stop};
+use super::suite::Check;
+
+/// How long a side waits for the other to end a check: longer than a side waits for anything inside one.
+const OTHER_SIDE: Duration = Duration::from_secs(30);
+
+/// Carries out a check; why it failed on this side, if it did.
+pub(super) fn run<D: Device>(pair: &mut Pair<D>, check: &Check<D>) -> Option<String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| (check.run)(pair)));
+    let failure = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(Stop::Failed(what))) => Some(what),
+        Ok(Err(Stop::OtherSide)) if pair.ended == Some(Word::Done(None)) => {
+            Some("the other side ended before this one was heard".to_owned())
+        }
+        // It says itself what was wrong.
+        Ok(Err(Stop::OtherSide)) => None,
+        Err(panic) => Some(format!("panicked: {}", text_of(&*panic))),
+    };
+    if check.needs.is_death() {
+        // There is no other side any more.
+        return failure;
+    }
+    let ended = end(pair, failure.as_ref());
+    let swept = pair.sweep().err().map(|stop| format!("what it made could not be ended: {stop:?}"));
+    let ready = end(pair, swept.as_ref());
+    failure.or(swept).or(ended.err()).or(ready.err())
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default()
+}
+
+/// Tells the other side that this one is so far, and waits for it.
+fn end<D: Device>(pair: &mut Pair<D>, failure: Option<&String>) -> Result<(), String> {
+    pair.line.say(Word::Done(failure.cloned()));
+    if pair.ended.take().is_some() {
+        return Ok(());
+    }
+    let start = Instant::now();
+    while start.elapsed() < OTHER_SIDE {
+        match pair.line.hear(Duration::from_micros(20)) {
+            Ok(Word::Done(_)) => return Ok(()),
+            // What a check that failed here did not hear.
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                pair.nic.progress();
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err("the other side is gone".to_owned()),
+        }
+    }
+    Err("the other side does not end".to_owned())
+}

@@ -1,0 +1,84 @@
+//! What a check is, its level, and how a table of them is written.
+
+use std::fmt;
+
+use am_via_vipl::below::Device;
+use am_via_vipl::device::wire::WireOptions;
+
+use super::pair::{Outcome, Pair};
+
+/// VIA's three levels of conformance. Each asks for what the one before it does, and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// NICs, memory, client-server connections, send and receive, RDMA write, completion queues.
+    EarlyAdopter,
+    /// Also protection tags, peers, asynchronous errors, resizing, the reliability levels to the letter, faults repaired.
+    Functional,
+    /// Also notification, RDMA read, name service, management, hostile peers.
+    Full,
+}
+
+/// All levels.
+pub const LEVELS: [Level; 3] = [Level::EarlyAdopter, Level::Functional, Level::Full];
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EarlyAdopter => "Early Adopter",
+            Self::Functional => "Functional",
+            Self::Full => "Full",
+        })
+    }
+}
+
+/// What a check needs besides two NICs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Needs {
+    /// Nothing.
+    Nothing,
+    /// That side B dies in it.
+    Death,
+    /// A wire with faults: run on the emulated wire only. Made of a seed.
+    Faults(fn(u64) -> WireOptions),
+}
+
+impl Needs {
+    pub(super) fn is_nothing(self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    pub(super) fn is_death(self) -> bool {
+        matches!(self, Self::Death)
+    }
+}
+
+/// A named check: both sides run it at once.
+pub(super) struct Check<D: Device> {
+    pub(super) name: &'static str,
+    pub(super) level: Level,
+    /// The call or the term of VIA that it is about.
+    pub(super) clause: &'static str,
+    pub(super) needs: Needs,
+    pub(super) run: fn(&mut Pair<D>) -> Outcome,
+}
+
+/// A table of checks: for each level, the function and its clause.
+macro_rules! table {
+    ($($level:ident { $($name:ident: $clause:literal $([$needs:expr])?;)* })*) => {
+        pub(crate) fn table<D: am_via_vipl::below::Device>() -> Vec<$crate::suite::Check<D>> {
+            vec![$($($crate::suite::Check {
+                name: stringify!($name),
+                level: $crate::suite::Level::$level,
+                clause: $clause,
+                needs: $crate::suite::needs(&[$($needs)?]),
+                run: $name::<D>,
+            },)*)*]
+        }
+    };
+}
+pub(super) use table;
+
+/// The one need that is named, or none.
+pub(super) fn needs(named: &[Needs]) -> Needs {
+    named.first().copied().unwrap_or(Needs::Nothing)
+}

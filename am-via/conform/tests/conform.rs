@@ -1,0 +1,42 @@
+//! The conformance suite as a program: what it lists, and that the provider passes all of it.
+
+#![expect(clippy::unwrap_used, reason = "a test: what can't go wrong may panic")]
+
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+
+fn am_conform(arguments: &[&str]) -> (Output, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_am-conform")).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output, text)
+}
+
+#[test]
+fn every_check_is_right_in_two_processes_and_on_the_wire() {
+    let (output, text) = am_conform(&["--seed", "7"]);
+    assert!(text.starts_with("seed 7\n"), "{text}");
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let score = text.lines().last().unwrap();
+    for level in ["Early Adopter ", "Functional ", "Full "] {
+        let (right, all) =
+            score.split(level).nth(1).unwrap().split(' ').next().unwrap().split_once('/').unwrap();
+        assert!(right == all && right != "0", "{score}");
+    }
+}
+
+#[test]
+fn there_are_many_checks_each_with_a_name_of_its_own_and_a_clause() {
+    let (output, text) = am_conform(&["--list"]);
+    assert!(output.status.success());
+    let names: BTreeSet<_> = am_via_conform::list().iter().map(|check| check.name).collect();
+    assert_eq!(names.len(), am_via_conform::list().len(), "two checks of one name");
+    assert!(names.len() >= 120, "only {} checks", names.len());
+    assert!(am_via_conform::list().iter().all(|check| !check.clause.is_empty() && text.contains(check.name)));
+}
+
+#[test]
+fn a_run_of_nothing_is_no_success() {
+    let (output, text) = am_conform(&["--only", "no_check_has_this_name"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.ends_with("Early Adopter 0/0  Functional 0/0  Full 0/0\n"), "{text}");
+}

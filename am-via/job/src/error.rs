@@ -1,0 +1,119 @@
+//! Why a job cannot be made or attached to.
+
+use std::io;
+
+use crate::settings::SettingError;
+use am_via_os::limits::Resource;
+
+/// Why a job cannot be made or attached to.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The caller asked for a job without tasks, or with more than the layout has room for.
+    #[error("a job has 1 to {max} tasks, not {asked}")]
+    NumTasks {
+        /// What was asked for.
+        asked: u32,
+        /// The most there can be.
+        max: u32,
+    },
+    /// A setting has a value that it cannot take: the fault of whoever set it.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A limit on this process leaves too little.
+    #[error("{limit} is {value}, but {what} needs {needed}; {remedy}")]
+    LimitTooSmall {
+        /// The limit.
+        limit: Resource,
+        /// Its value, in bytes or files.
+        value: u64,
+        /// What it is too small for.
+        what: &'static str,
+        /// How much is needed, in the same unit.
+        needed: u64,
+        /// What to do.
+        remedy: String,
+    },
+    /// `AM_JOB` was changed by somebody between the launcher and this process.
+    #[error(
+        "AM_JOB=\"{value}\" is not what a launcher writes ({why}); start the program by amrun, or unset AM_JOB for a job of one"
+    )]
+    BadEnvironment {
+        /// The value.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A file of the job can be reached neither as an inherited file nor through the launcher.
+    #[error(
+        "the {what} file of task {task} is not open here as file {number}, and not to be had from the launcher (process \
+         {launcher_pid}): {source}; the launcher has ended, or a wrapper closed the file and /proc may not be read here"
+    )]
+    Unreachable {
+        /// Which file: job, control or heap.
+        what: &'static str,
+        /// Whose file.
+        task: u32,
+        /// Under which number it should have been inherited.
+        number: i32,
+        /// The launcher.
+        launcher_pid: u32,
+        /// What the system said of the launcher's copy.
+        source: io::Error,
+    },
+    /// A job file holds what no launcher writes: it was damaged by a task, or comes from another version.
+    #[error("the job file is damaged or of another version: {what}")]
+    Damaged {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The caller named a task that the job does not have.
+    #[error("there is no task {task}: the job has {num_tasks}")]
+    UnknownTask {
+        /// The task named.
+        task: u32,
+        /// Tasks in the job.
+        num_tasks: u32,
+    },
+    /// Another process was this task already.
+    #[error(
+        "process {pid} is, or was, task {task} of this job already, and a task is one process; unset AM_JOB in a program that \
+         a task starts if it shall be a job of its own"
+    )]
+    TaskTaken {
+        /// The task.
+        task: u32,
+        /// The process.
+        pid: u32,
+    },
+    /// The job relies on `membarrier`, which the system refuses this task.
+    #[error(
+        "task {task} may not use the system call membarrier ({source}), on which its job relies: its launcher could. Set \
+         AM_MEMBARRIER=false, or start amrun under the same restrictions (seccomp) as its tasks"
+    )]
+    NoBarrier {
+        /// The task.
+        task: u32,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The system refused.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl JobError {
+    pub(super) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { doing, source }
+    }
+}
+
+impl From<JobError> for io::Error {
+    fn from(error: JobError) -> Self {
+        Self::other(error)
+    }
+}

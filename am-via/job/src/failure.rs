@@ -1,0 +1,125 @@
+//! How a task failed.
+
+use std::fmt;
+
+use am_via_os::process::Ended;
+use am_via_os::signal;
+
+/// How a task ended that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its process exited with this code before it took its leave, or with a code other than 0.
+    Exited(i32),
+    /// This signal ended its process.
+    Signalled(i32),
+    /// Its process ended behind a wrapper, so that nobody could see how.
+    Vanished,
+    /// It ran longer than the job may.
+    TimedOut,
+    /// It said itself that it cannot go on.
+    GaveUp,
+    /// Its program could not be started.
+    NotStarted,
+    /// Its process ended with code 0 and had never joined the job, while another task had.
+    NeverJoined,
+}
+
+impl Cause {
+    pub(super) fn encode(self) -> (u32, i32) {
+        match self {
+            Self::Exited(code) => (1, code),
+            Self::Signalled(number) => (2, number),
+            Self::Vanished => (3, 0),
+            Self::TimedOut => (4, 0),
+            Self::GaveUp => (5, 0),
+            Self::NotStarted => (6, 0),
+            Self::NeverJoined => (7, 0),
+        }
+    }
+
+    /// A kind that nobody writes reads as the least certain one.
+    pub(super) fn decode(kind: u32, value: i32) -> Self {
+        match kind {
+            1 => Self::Exited(value),
+            2 => Self::Signalled(value),
+            4 => Self::TimedOut,
+            5 => Self::GaveUp,
+            6 => Self::NotStarted,
+            7 => Self::NeverJoined,
+            _ => Self::Vanished,
+        }
+    }
+}
+
+impl From<Ended> for Cause {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Exited(code) => Self::Exited(code),
+            Ended::Signalled(number) => Self::Signalled(number),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(0) => f.write_str("exited (code 0) before the job was over for it"),
+            Self::Exited(code) => write!(f, "exited with code {code}"),
+            Self::Signalled(number) => write!(f, "was killed by signal {number} ({})", signal::name(*number)),
+            Self::Vanished => f.write_str("ended behind its wrapper program"),
+            Self::TimedOut => f.write_str("was still running when the time was over"),
+            Self::GaveUp => f.write_str("gave up"),
+            Self::NotStarted => f.write_str("could not be started"),
+            Self::NeverJoined => f.write_str("ended with code 0 without joining the job"),
+        }
+    }
+}
+
+/// The first failure of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Who failed.
+    pub task: u32,
+    /// How.
+    pub cause: Cause,
+    /// What it said last; empty if nothing.
+    pub last_words: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} {}", self.task, self.cause)?;
+        if !self.last_words.is_empty() {
+            write!(f, ": {}", self.last_words)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_survive_the_job_file() {
+        for cause in [
+            Cause::Exited(3),
+            Cause::Signalled(11),
+            Cause::Vanished,
+            Cause::TimedOut,
+            Cause::GaveUp,
+            Cause::NotStarted,
+            Cause::NeverJoined,
+        ] {
+            let (kind, value) = cause.encode();
+            assert_eq!(Cause::decode(kind, value), cause);
+        }
+        assert_eq!(Cause::decode(u32::MAX, 1), Cause::Vanished);
+    }
+
+    #[test]
+    fn a_failure_says_who_how_and_what_it_said() {
+        let failure = Failure { task: 2, cause: Cause::Signalled(11), last_words: "at the edge".into() };
+        assert_eq!(failure.to_string(), "task 2 was killed by signal 11 (SIGSEGV): at the edge");
+    }
+}

@@ -1,0 +1,33 @@
+//! How much of the heap files a task maps.
+
+use crate::settings::HEAP_BYTES_MIN;
+use am_via_os::memory::PAGE_BYTES;
+
+/// How much of the heaps of so many tasks to map. Of what is cut, half of the address space stays for the program itself.
+pub(super) fn bytes_that_fit(whole: u64, num_tasks: u32, fits: impl Fn(u64) -> bool) -> u64 {
+    let all = |each: u64| each.saturating_mul(u64::from(num_tasks));
+    if fits(all(whole)) {
+        return whole;
+    }
+    let halves = std::iter::successors(Some(whole / 2), |bytes| Some(bytes / 2))
+        .map(|bytes| bytes / PAGE_BYTES * PAGE_BYTES)
+        .take_while(|&bytes| bytes >= HEAP_BYTES_MIN);
+    // Where even the least is too much, mapping says so.
+    halves.into_iter().find(|&each| fits(all(each).saturating_mul(2))).unwrap_or(HEAP_BYTES_MIN).min(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heap_is_mapped_as_far_as_the_address_space_goes() {
+        const GIB: u64 = 1 << 30;
+        let whole = 64 * GIB + (16 << 20);
+        assert_eq!(bytes_that_fit(whole, 4, |_| true), whole);
+        // Half of 100 GiB is for the program; what is mapped is whole pages.
+        let bytes = bytes_that_fit(whole, 2, |bytes| bytes <= 100 * GIB);
+        assert_eq!(bytes, 16 * GIB + (4 << 20));
+        assert_eq!(bytes_that_fit(whole, 2, |_| false), HEAP_BYTES_MIN);
+    }
+}

@@ -1,0 +1,76 @@
+//! What a task is told of its job by its environment, and how it finds the files from that.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use super::JobError;
+use am_via_os::atomics::Ordering;
+use am_via_os::memory;
+use am_via_shm::layout_job::{JOB_MAGIC, JobHeader};
+use am_via_shm::segment::Mapping;
+
+/// What `AM_JOB` says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Invitation {
+    pub(super) number: i32,
+    pub(super) task: u32,
+    pub(super) launcher_pid: u32,
+    pub(super) id: u64,
+}
+
+impl Invitation {
+    pub(super) fn parse(value: &str) -> Result<Self, JobError> {
+        let bad = |why| JobError::BadEnvironment { value: value.to_owned(), why };
+        let fields: Vec<&str> = value.split(':').collect();
+        let [number, task, launcher_pid, id] = fields[..] else {
+            return Err(bad("it has not four fields"));
+        };
+        Ok(Self {
+            number: number.parse().map_err(|_| bad("the first field is no file number"))?,
+            task: task.parse().map_err(|_| bad("the second field is no task number"))?,
+            launcher_pid: launcher_pid.parse().map_err(|_| bad("the third field is no process number"))?,
+            id: u64::from_str_radix(id, 16).map_err(|_| bad("the fourth field is no hexadecimal number"))?,
+        })
+    }
+
+    pub(super) fn open(&self) -> Result<File, JobError> {
+        let Self { number, task, launcher_pid, id } = *self;
+        open_inherited_or_launchers(number, launcher_pid, |file| is_job_file(file, id))
+            .map_err(|source| JobError::Unreachable { what: "job", task, number, launcher_pid, source })
+    }
+}
+
+/// The file that this process inherited as `number`, if it is the right one, or else the launcher's file of this number.
+pub(super) fn open_inherited_or_launchers(
+    number: i32,
+    launcher_pid: u32,
+    is_right: impl Fn(&File) -> bool,
+) -> io::Result<File> {
+    if let Ok(file) = memory::inherited(number)
+        && is_right(&file)
+    {
+        return Ok(file);
+    }
+    let path = format!("/proc/{launcher_pid}/fd/{number}");
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    if is_right(&file) {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the launcher's file of this number is another one"))
+}
+
+pub(super) fn has_inode(file: &File, inode: u64) -> bool {
+    file.metadata().is_ok_and(|data| data.ino() == inode)
+}
+
+pub(super) fn is_job_file(file: &File, id: u64) -> bool {
+    Mapping::new(file.as_fd(), 0, JobHeader::file_bytes(1))
+        .ok()
+        .and_then(|mapping| mapping.atomics::<JobHeader>(0))
+        .is_some_and(|header| {
+            // Acquire: "job file made".
+            header.magic.load(Ordering::Acquire) == JOB_MAGIC && header.job_id.load(Ordering::Relaxed) == id
+        })
+}

@@ -1,0 +1,646 @@
+//! A job: the tasks that work together, the memory files they share, and what they must know of each other's life.
+//!
+//! The launcher makes all files before the first task starts ([`JobOwner`]); a task attaches to them ([`Job::attach`]). They
+//! have no name in any file system: tasks inherit them as open files, and find them in `/proc` under the launcher's number
+//! where a wrapper closed them. A program that was started without a launcher is a job of one.
+//!
+//! Programs that a task starts do not inherit the files: they are closed on exec from the attachment on. One that takes the task's place
+//! by exec may attach again, and finds them in `/proc`. It opens contexts that the one before has not opened. What that one has
+//! exposed is closed when it attaches; until then peers may still write to private memory that was exposed, at addresses that are
+//! the new program's. So a program closes its contexts, or at least takes back its private memory, before it calls exec.
+//!
+//! What a task reads in the job file is a claim of whoever wrote it last; nothing here trusts it with memory.
+
+mod error;
+mod failure;
+mod heap;
+mod invitation;
+mod life;
+mod owner;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use crate::settings::Settings;
+use am_via_os::atomics::{AtomicBool, AtomicU32, Ordering};
+use am_via_os::memory::{self, PAGE_BYTES};
+use am_via_os::process::PidFd;
+use am_via_os::{fork, sched, signal};
+use am_via_shm::layout::{CONTEXTS_MAX, DOORBELL_OFFSET};
+use am_via_shm::layout_job::{
+    self, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
+};
+use am_via_shm::segment::{Mapping, Shared};
+use am_via_shm::wait::{Doorbell, SleepBarrier};
+
+use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers};
+
+pub mod settings;
+
+pub use error::JobError;
+pub use failure::{Cause, Failure};
+pub use owner::{JobOwner, JobPlan};
+
+/// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
+pub const JOB_VARIABLE: &str = "AM_JOB";
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// Its program has not attached.
+    NotStarted,
+    /// It is at work.
+    Running,
+    /// It has taken its leave.
+    Finalized,
+    /// It ended before it took its leave, or with a failure.
+    Dead,
+}
+
+/// This process as a task of its job. One a process; clones of the `Arc` share it.
+#[derive(Debug)]
+pub struct Job {
+    task: u32,
+    num_tasks: u32,
+    own_pid: u32,
+    /// The job file: where the lives of its tasks are looked up.
+    file: File,
+    header: Shared<JobHeader>,
+    entries: Vec<Shared<TaskEntry>>,
+    files: Vec<LazyFiles>,
+    settings: Settings,
+    barrier: SleepBarrier,
+    /// Contexts that are open in this process: a bit each.
+    open_contexts: AtomicU32,
+    /// NICs that were opened: a bit each for those by name, and above them one for each that a context uses.
+    nics: AtomicU32,
+    /// `None`: a job of one, or a launcher whose process cannot be seen from here. Its number, as the environment says it, and its
+    /// handle.
+    launcher: Option<(u32, PidFd)>,
+    /// How much of each heap file this task maps, once it has found out.
+    heap_bytes_mapped: OnceLock<u64>,
+}
+
+/// A context of this task as one that is open in this process.
+#[derive(Debug)]
+pub struct OpenContext {
+    job: Arc<Job>,
+    bit: u32,
+}
+
+impl Drop for OpenContext {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `open_context`.
+        self.job.open_contexts.fetch_and(!self.bit, Ordering::Release);
+    }
+}
+
+/// The memory files of one task.
+#[derive(Debug)]
+struct TaskFiles {
+    control: File,
+    heap: File,
+}
+
+/// The same, opened when first asked for.
+#[derive(Debug, Default)]
+struct LazyFiles {
+    control: OnceLock<File>,
+    heap: OnceLock<File>,
+}
+
+/// The job of this process, while anybody uses it.
+static CURRENT: Mutex<Weak<Job>> = Mutex::new(Weak::new());
+
+impl Job {
+    /// The job of this process: the one that its launcher started it in, or a job of one. All callers get the same.
+    ///
+    /// # Errors
+    /// The environment or the job file is not what a launcher makes, a file cannot be reached, another process is this task
+    /// already, or, for a job of one, what [`JobOwner::create`] says.
+    pub fn attach() -> Result<Arc<Self>, JobError> {
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        // A copy made by fork is another process: it must not act as the task that it was copied from.
+        if let Some(job) = current.upgrade().filter(|job| job.own_pid == std::process::id()) {
+            return Ok(job);
+        }
+        let job = Arc::new(match std::env::var(JOB_VARIABLE) {
+            Ok(value) => Self::attach_to(&Invitation::parse(&value)?)?,
+            Err(std::env::VarError::NotPresent) => Self::of_one()?,
+            Err(std::env::VarError::NotUnicode(value)) => {
+                let value = value.to_string_lossy().into_owned();
+                return Err(JobError::BadEnvironment { value, why: "it is no text" });
+            }
+        });
+        *current = Arc::downgrade(&job);
+        fork::install(tell_copy);
+        Ok(job)
+    }
+
+    /// The settings that [`attach`](Self::attach) would find, without becoming a task of the job.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub fn look_at_settings() -> Result<Settings, JobError> {
+        let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(job) = current {
+            return Ok(job.settings.clone());
+        }
+        let Ok(value) = std::env::var(JOB_VARIABLE) else { return Ok(Settings::from_env()?) };
+        let file = Invitation::parse(&value)?.open()?;
+        let mapping = Mapping::new(file.as_fd(), 0, size_of::<JobHeader>())
+            .map_err(JobError::system("mapping the job file"))?;
+        let header: Option<Shared<JobHeader>> = mapping.atomics(0);
+        let header = header.ok_or(JobError::Damaged { what: "it is shorter than its header" })?;
+        Ok(Settings::from_lines(&header.settings.read())?)
+    }
+
+    fn of_one() -> Result<Self, JobError> {
+        let settings = Settings::from_env()?;
+        let plan = JobPlan { num_tasks: 1, settings: settings.clone(), cpus: Vec::new() };
+        let (file, header, entries, files) = JobOwner::create(&plan)?.into_parts();
+        let files = files
+            .into_iter()
+            .map(|files| LazyFiles {
+                control: OnceLock::from(files.control),
+                heap: OnceLock::from(files.heap),
+            })
+            .collect();
+        header.launcher_pid.store(0, Ordering::Relaxed);
+        let job = Self {
+            task: 0,
+            num_tasks: 1,
+            own_pid: std::process::id(),
+            barrier: join_barrier(0, &header)?,
+            file,
+            header,
+            entries,
+            files,
+            settings,
+            open_contexts: AtomicU32::new(0),
+            nics: AtomicU32::new(0),
+            launcher: None,
+            heap_bytes_mapped: OnceLock::new(),
+        };
+        job.take_place()?;
+        Ok(job)
+    }
+
+    fn attach_to(invitation: &Invitation) -> Result<Self, JobError> {
+        let file = invitation.open()?;
+        let mapping = Mapping::whole(file.as_fd()).map_err(JobError::system("mapping the job file"))?;
+        mapping.keep_in_copies();
+        let damaged = |what| move || JobError::Damaged { what };
+        let header: Shared<JobHeader> =
+            mapping.atomics(0).ok_or_else(damaged("it is shorter than its header"))?;
+        let num_tasks = header.num_tasks.load(Ordering::Relaxed);
+        if num_tasks == 0 || num_tasks > TASKS_MAX {
+            return Err(JobError::Damaged { what: "it has no tasks, or more than there can be" });
+        }
+        let task = invitation.task;
+        if task >= num_tasks {
+            return Err(JobError::UnknownTask { task, num_tasks });
+        }
+        let entries = (0..num_tasks)
+            .map(|task| mapping.atomics(JobHeader::entry_offset(task)))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(damaged("it is shorter than its table of tasks"))?;
+        let settings = Settings::from_lines(&header.settings.read())?;
+        let is_visible = header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
+        let launcher = Some(invitation.launcher_pid).filter(|_| is_visible);
+        let launcher = launcher.and_then(|pid| Some((pid, PidFd::open(pid).ok()?)));
+        let job = Self {
+            task,
+            num_tasks,
+            own_pid: std::process::id(),
+            barrier: join_barrier(task, &header)?,
+            file,
+            header,
+            entries,
+            files: (0..num_tasks).map(|_| LazyFiles::default()).collect(),
+            settings,
+            open_contexts: AtomicU32::new(0),
+            nics: AtomicU32::new(0),
+            launcher,
+            heap_bytes_mapped: OnceLock::new(),
+        };
+        job.take_place()?;
+        job.keep_files_from_programs(invitation);
+        Ok(job)
+    }
+
+    /// Programs that this one starts do not inherit the job's files.
+    fn keep_files_from_programs(&self, invitation: &Invitation) {
+        let files = self.entries.iter().flat_map(|entry| [control_of(entry), heap_of(entry)]);
+        let is_right = |(number, inode)| memory::inherited(number).is_ok_and(|file| has_inode(&file, inode));
+        files.filter(|&file| is_right(file)).for_each(|(number, _)| memory::close_on_exec(number));
+        if memory::inherited(invitation.number).is_ok_and(|file| is_job_file(&file, invitation.id)) {
+            memory::close_on_exec(invitation.number);
+        }
+    }
+
+    /// Becomes the process of the task, unless another one is or was.
+    fn take_place(&self) -> Result<(), JobError> {
+        let entry = self.own_entry();
+        let life = life::begin(self.file.as_fd(), self.header.job_id.load(Ordering::Relaxed), self.task);
+        if let Ok(false) = life {
+            return Err(JobError::TaskTaken { task: self.task, pid: entry.pid.load(Ordering::Acquire) });
+        }
+        // In another namespace our number would name another process, or none.
+        let is_visible = self.header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
+        let pid = if is_visible { self.own_pid } else { PID_UNKNOWN };
+        // AcqRel: "pid published", pairs with the loads in `pid` here and at the launcher.
+        let taken = entry.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(pid) = taken
+            && pid != self.own_pid
+        {
+            return Err(JobError::TaskTaken { task: self.task, pid });
+        }
+        match life {
+            // Release: "life locked", pairs with the load in `has_ended`: who sees this sees the lock.
+            Ok(_) => entry.life_locked.store(1, Ordering::Release),
+            Err(error) => tracing::debug!(%error, "peers cannot know for certain when this task has ended"),
+        }
+        entry.set_cpus(&sched::allowed_cpus());
+        entry.state.store(STATE_RUNNING, Ordering::Release);
+        Ok(())
+    }
+
+    /// This task.
+    #[inline]
+    #[must_use]
+    pub fn task(&self) -> u32 {
+        self.task
+    }
+
+    /// Tasks in the job.
+    #[inline]
+    #[must_use]
+    pub fn num_tasks(&self) -> u32 {
+        self.num_tasks
+    }
+
+    /// Notes SIGUSR2 from now on, which the launcher passes on to tasks that catch it: the flag becomes true when it comes.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn note_usr2(&self) -> io::Result<&'static AtomicBool> {
+        signal::flag(signal::USR2)
+    }
+
+    /// Marks context `context` as open in this process, until the value is dropped; `None` if it is open already. What a context
+    /// writes in shared memory has room for one user.
+    #[must_use]
+    pub fn open_context(self: &Arc<Self>, context: u32) -> Option<OpenContext> {
+        let bit = 1_u32.checked_shl(context)?;
+        // Acquire: pairs with the Release of the one that had it open before: what that wrote is seen.
+        let before = self.open_contexts.fetch_or(bit, Ordering::Acquire);
+        (before & bit == 0).then(|| OpenContext { job: Arc::clone(self), bit })
+    }
+
+    /// The settings, the same in all tasks of the job.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// One setting as text; `None` if there is none of this name.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.settings.value(name)
+    }
+
+    fn open_once(
+        &self,
+        task: u32,
+        what: &'static str,
+        slot: impl Fn(&LazyFiles) -> &OnceLock<File>,
+        number_and_inode: fn(&Shared<TaskEntry>) -> (i32, u64),
+    ) -> Result<BorrowedFd<'_>, JobError> {
+        let unknown = JobError::UnknownTask { task, num_tasks: self.num_tasks };
+        let (Some(files), Some(entry)) = (self.files.get(task as usize), self.entries.get(task as usize))
+        else {
+            return Err(unknown);
+        };
+        let slot = slot(files);
+        if let Some(file) = slot.get() {
+            return Ok(file.as_fd());
+        }
+        let (number, inode) = number_and_inode(entry);
+        let launcher_pid = self.header.launcher_pid.load(Ordering::Relaxed);
+        let file = open_inherited_or_launchers(number, launcher_pid, |file| has_inode(file, inode))
+            .map_err(|source| JobError::Unreachable { what, task, number, launcher_pid, source })?;
+        Ok(slot.get_or_init(|| file).as_fd())
+    }
+
+    /// Bytes of each heap file, as this task's own has them: what the job file says can be written by every task.
+    ///
+    /// # Errors
+    /// As for [`heap_file`](Self::heap_file).
+    pub fn heap_bytes(&self) -> Result<u64, JobError> {
+        memory::len(self.heap_file(self.task)?).map_err(JobError::system("looking at a heap file"))
+    }
+
+    /// Bytes of each heap file that this task maps: all of them, or, where a process has not the address space for the heaps of all
+    /// tasks (as under valgrind), the first part.
+    ///
+    /// # Errors
+    /// As for [`heap_file`](Self::heap_file).
+    pub fn heap_bytes_mapped(&self) -> Result<u64, JobError> {
+        let whole = self.heap_bytes()?;
+        Ok(*self.heap_bytes_mapped.get_or_init(|| {
+            let mapped = heap::bytes_that_fit(whole, self.num_tasks, memory::fits);
+            if mapped < whole {
+                tracing::warn!(
+                    whole,
+                    mapped,
+                    "this process has not the address space for the heaps of all tasks, and uses a part of each; AM_HEAP_BYTES \
+                     chooses another size"
+                );
+            }
+            mapped
+        }))
+    }
+
+    /// The process of a task, 0 before it attached, and if it is in another process namespace. A claim of that task, and after its end perhaps another process's number.
+    #[must_use]
+    pub fn pid(&self, task: u32) -> i32 {
+        self.entries
+            .get(task as usize)
+            // Acquire: "pid published".
+            .and_then(|entry| i32::try_from(entry.pid.load(Ordering::Acquire)).ok())
+            .unwrap_or(0)
+    }
+
+    /// Whether a task is certainly dead: whether its process has ended, or runs another program, so that it can write to no memory of
+    /// the job any more. `false` while that can't be known: it has not attached, or `/proc` could not be read when it did. One
+    /// system call; it may be asked by any task, of any task, as often as it likes.
+    #[must_use]
+    pub fn has_ended(&self, task: u32) -> bool {
+        // Acquire: "life locked".
+        let is_known = self
+            .entries
+            .get(task as usize)
+            .is_some_and(|entry| entry.life_locked.load(Ordering::Acquire) != 0);
+        is_known && life::has_ended(self.file.as_fd(), task)
+    }
+
+    /// How far a task is. A claim.
+    #[must_use]
+    pub fn state(&self, task: u32) -> TaskState {
+        self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
+    }
+
+    /// A number that changes at each death. One load of a line that nobody writes otherwise.
+    #[inline(always)]
+    #[must_use]
+    pub fn failure_epoch(&self) -> u32 {
+        // Acquire: "failure epoch": who sees a new number sees the failed task's bit.
+        self.header.failure_epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether a task failed. `false` for a number beyond the job.
+    #[must_use]
+    pub fn is_failed(&self, task: u32) -> bool {
+        self.header.is_failed(task)
+    }
+
+    /// The first failure of the job.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        failure_in(&self.header)
+    }
+
+    /// Asks that the job goes on when a task fails (or no longer). For all tasks.
+    pub fn set_continue_on_failure(&self, goes_on: bool) {
+        self.header.continue_on_failure.store(u32::from(goes_on), Ordering::Relaxed);
+    }
+
+    /// This task takes part (again).
+    pub fn mark_running(&self) {
+        self.set_state(STATE_RUNNING);
+    }
+
+    /// This task takes its leave: its end with code 0 is no failure from now on. Done by itself when the last user of the
+    /// job lets it go.
+    pub fn mark_finalized(&self) {
+        self.set_state(STATE_FINALIZED);
+    }
+
+    fn set_state(&self, state: u32) {
+        if self.own_pid == std::process::id() && self.own_entry().state.load(Ordering::Acquire) != STATE_DEAD
+        {
+            self.own_entry().state.store(state, Ordering::Release);
+        }
+    }
+
+    /// This task cannot go on: all others see it as failed from now on, and are woken.
+    pub fn mark_failed(&self, words: &str) {
+        if self.own_pid != std::process::id() {
+            return;
+        }
+        // The words of a panic stay, here too.
+        let said = self.own_entry().last_words.read();
+        let words = if std::thread::panicking() && !said.is_empty() { said.as_str() } else { words };
+        self.set_last_words(words);
+        let (kind, value) = Cause::GaveUp.encode();
+        self.header.record_failure(self.task, kind, value, words);
+        self.own_entry().state.store(STATE_DEAD, Ordering::Release);
+        for task in 0..self.num_tasks {
+            if let Ok(file) = self.control_file(task).and_then(|file| {
+                file.try_clone_to_owned().map(File::from).map_err(JobError::system("opening a control file"))
+            }) {
+                // Best effort, as the launcher's: a sleeper looks by itself when its wait ends.
+                let _ = ring(&file);
+            }
+        }
+    }
+
+    /// What is told of this task if it fails; up to 512 bytes are kept. The words of a panic that unwinds stay: they tell more
+    /// than those of whoever sees it pass.
+    pub fn set_last_words(&self, words: &str) {
+        if !std::thread::panicking() || self.own_entry().last_words.read().is_empty() {
+            self.write_last_words(words);
+        }
+    }
+
+    fn write_last_words(&self, words: &str) {
+        if self.own_pid == std::process::id() {
+            self.own_entry().last_words.write(words);
+        }
+    }
+
+    /// From now on a panic's message and place become this task's last words; the hook that was there runs after that.
+    pub fn install_panic_hook(self: &Arc<Self>) {
+        let before = std::panic::take_hook();
+        let job = Arc::downgrade(self);
+        std::panic::set_hook(Box::new(move |panic| {
+            if let Some(job) = job.upgrade() {
+                job.write_last_words(&words_of(panic));
+            }
+            before(panic);
+        }));
+    }
+
+    /// Whether the launcher is there. `true` for a job of one, and where its process cannot be seen.
+    #[must_use]
+    pub fn launcher_alive(&self) -> bool {
+        self.launcher.as_ref().is_none_or(|(_, launcher)| !launcher.has_ended())
+    }
+
+    /// The launcher's process: all tasks descend from it. `None` for a job of one, and where its process cannot be seen.
+    #[must_use]
+    pub fn launcher_pid(&self) -> Option<u32> {
+        self.launcher.as_ref().map(|&(pid, _)| pid)
+    }
+
+    /// Processors that the tasks may use together: the union of their affinity masks, cut by the cgroup's quota. It changes
+    /// while tasks attach.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        let union = layout_job::count_cpus(self.entries.iter().map(|entry| &**entry));
+        union.min(self.header.quota_cpus.load(Ordering::Relaxed)).max(1)
+    }
+
+    fn own_entry(&self) -> &TaskEntry {
+        // `task` was checked against the number of entries when this task attached.
+        &self.entries[self.task as usize]
+    }
+}
+
+/// What the layers that carry messages ask of a job. Apart from [`Job`]'s own calls, so that a program which is given a job has none of
+/// them: what is written to its files is not checked, and what is called in a forked copy may do little.
+pub trait Carrier {
+    /// From now on `hook` is called in each copy of this process that a fork without exec makes. It may do little: other threads of
+    /// the task may have held any lock.
+    fn call_in_copies(&self, hook: fork::Hook);
+
+    /// Notes that NICs are opened (bits that the front door gives a meaning), unless one of `others` was noted before; whether it has.
+    fn note_nics(&self, bits: u32, others: u32) -> bool;
+
+    /// How tasks order a store before a look at what a peer stores; the same in all tasks of the job.
+    fn barrier(&self) -> SleepBarrier;
+
+    /// The control file of a task.
+    ///
+    /// # Errors
+    /// No such task; the file can be reached neither as an inherited file nor through the launcher.
+    fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+
+    /// The heap file of a task.
+    ///
+    /// # Errors
+    /// As for [`control_file`](Self::control_file).
+    fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
+}
+
+impl Carrier for Job {
+    fn call_in_copies(&self, hook: fork::Hook) {
+        fork::install(hook);
+    }
+
+    fn note_nics(&self, bits: u32, others: u32) -> bool {
+        let note = |noted| (noted & others == 0).then_some(noted | bits);
+        // Relaxed: the bits alone are asked for.
+        self.nics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note).is_ok()
+    }
+
+    fn barrier(&self) -> SleepBarrier {
+        self.barrier
+    }
+
+    fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "control", |files| &files.control, control_of)
+    }
+
+    fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError> {
+        self.open_once(task, "heap", |files| &files.heap, heap_of)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // A task that lets its job go while it panics is not taking its leave.
+        if !std::thread::panicking() {
+            self.mark_finalized();
+        }
+    }
+}
+
+/// What the launcher has decided on, for which this process is prepared now.
+fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError> {
+    let barrier = SleepBarrier::from_word(header.barrier.load(Ordering::Relaxed));
+    let barrier = barrier.ok_or(JobError::Damaged { what: "it names no barrier" })?;
+    barrier.join().map_err(|source| JobError::NoBarrier { task, source })?;
+    Ok(barrier)
+}
+
+/// Run in a forked copy of this process, whose job file is its own: what polls there sees that its task has failed.
+fn tell_copy() {
+    // Another thread may have held the lock at the fork.
+    let Ok(current) = CURRENT.try_lock() else { return };
+    if let Some(job) = current.upgrade() {
+        let (kind, value) = Cause::GaveUp.encode();
+        job.header.record_failure(job.task, kind, value, "this process is a copy of the task, made by fork");
+    }
+}
+
+/// The number under which tasks inherit a task's control file, and its inode: claims.
+fn control_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
+    (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed))
+}
+
+/// The same of its heap file.
+fn heap_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
+    (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed))
+}
+
+/// The namespace that this process's number belongs to; 0 where the system does not say.
+fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.ino())
+}
+
+fn state_of(entry: &TaskEntry) -> TaskState {
+    match entry.state.load(Ordering::Acquire) {
+        STATE_RUNNING => TaskState::Running,
+        STATE_FINALIZED => TaskState::Finalized,
+        STATE_DEAD => TaskState::Dead,
+        _ => TaskState::NotStarted,
+    }
+}
+
+fn failure_in(header: &JobHeader) -> Option<Failure> {
+    let (task, kind, value, last_words) = header.first_failure()?;
+    Some(Failure { task, cause: Cause::decode(kind, value), last_words })
+}
+
+/// Rings the doorbells of all contexts of the task that this control file belongs to.
+fn ring(control: &File) -> io::Result<()> {
+    let page = usize::try_from(PAGE_BYTES).expect("a page fits into the address space");
+    let mapping = Mapping::new(control.as_fd(), DOORBELL_OFFSET as u64, page)?;
+    for context in 0..CONTEXTS_MAX as usize {
+        let doorbell: Option<Shared<Doorbell>> = mapping.atomics(context * size_of::<Doorbell>());
+        doorbell.expect("the doorbells lie in one page").ring_always();
+    }
+    Ok(())
+}
+
+fn words_of(panic: &std::panic::PanicHookInfo<'_>) -> String {
+    let payload = panic.payload();
+    let message = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    match panic.location() {
+        Some(place) => format!("panicked at {place}: {message}"),
+        None => format!("panicked: {message}"),
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,57 @@
+//! How a task's death is known for certain: by a lock that the system takes off when the task's memory is gone.
+//!
+//! A process number does not do. It names another process once its own has been reaped, which a shell between the launcher and the
+//! task does at once, and in another process namespace it names nothing. A pidfd can be opened only by such a number.
+//!
+//! So a task that attaches locks a byte of the job file, by an open file description of its own. It closes the file number and keeps a
+//! mapping, so that the lock ends when the address space does: at the end of the process after that of its last thread, or at exec.
+//! From then on nothing that the task ran can write to job memory. A copy that a fork makes gives the mapping up as it gives up all
+//! that it shares with the job; a child that keeps it (a bare `clone`) can still write, and then the task does not count as ended.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use am_via_os::lock;
+use am_via_os::memory::PAGE_BYTES;
+use am_via_shm::segment::Mapping;
+
+/// The locks of this process. They stay until its end, because memory of the job may be in use after its [`Job`](super::Job).
+static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Held {
+    job: u64,
+    task: u32,
+    pid: u32,
+    _mapping: Arc<Mapping>,
+}
+
+/// Locks this process's task for the rest of its life; `false` if another process is the task.
+///
+/// # Errors
+/// The file cannot be opened again (`/proc` may not be read), or the system knows no such locks.
+pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<bool> {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    // A copy made by fork has the list of its parent, and none of its locks.
+    let own = (job, task, std::process::id());
+    if held.iter().any(|held| (held.job, held.task, held.pid) == own) {
+        return Ok(true);
+    }
+    // The inherited file's description is one for all tasks.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let again = OpenOptions::new().read(true).write(true).open(path)?;
+    let page = usize::try_from(PAGE_BYTES).expect("a page fits into the address space");
+    let mapping = Mapping::new(again.as_fd(), 0, page)?;
+    if !lock::try_lock(again.as_fd(), task)? {
+        return Ok(false);
+    }
+    held.push(Held { job, task, pid: own.2, _mapping: mapping });
+    Ok(true)
+}
+
+/// Whether the process that has locked `task` is gone. Called after it has.
+pub(super) fn has_ended(file: BorrowedFd<'_>, task: u32) -> bool {
+    lock::is_locked(file, task).is_ok_and(|locked| !locked)
+}

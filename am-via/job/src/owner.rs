@@ -1,0 +1,415 @@
+//! The launcher's side of a job: makes its files before any task starts, records deaths, rings all doorbells.
+
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
+use crate::settings::{Auto, HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
+use am_via_os::atomics::Ordering;
+use am_via_os::limits::{self, Limit, Resource};
+use am_via_os::memory::{self, PAGE_BYTES};
+use am_via_os::sched;
+use am_via_shm::layout::{ControlHeader, ControlLayout, MEASURE_BYTES};
+use am_via_shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
+use am_via_shm::segment::{Mapping, Shared};
+use am_via_shm::wait::SleepBarrier;
+
+/// Inherited files get numbers from here on: scripts number their own files below.
+const INHERITED_NUMBER_MIN: i32 = 200;
+/// Files that a task opens besides those of the job; guessed generously.
+const FILES_OF_A_PROGRAM: u64 = 64;
+
+/// What a job is to be.
+#[derive(Clone, Debug)]
+pub struct JobPlan {
+    /// Tasks, at least 1.
+    pub num_tasks: u32,
+    /// Its settings.
+    pub settings: Settings,
+    /// The one processor that each task will be bound to; empty: the tasks run where the launcher may.
+    pub cpus: Vec<usize>,
+}
+
+/// A job as its launcher holds it. The job's memory lives as long as this value or a task of the job.
+#[derive(Debug)]
+pub struct JobOwner {
+    file: File,
+    files: Vec<TaskFiles>,
+    header: Shared<JobHeader>,
+    entries: Vec<Shared<TaskEntry>>,
+    id: u64,
+    num_tasks: u32,
+}
+
+impl JobOwner {
+    /// Makes the files of a job, and raises this process's limit on open files as far as it may.
+    ///
+    /// # Errors
+    /// No tasks or too many; a limit that leaves too little, named with its value and the need; the system's refusal.
+    pub fn create(plan: &JobPlan) -> Result<Self, JobError> {
+        let num_tasks = plan.num_tasks;
+        if num_tasks == 0 || num_tasks > TASKS_MAX {
+            return Err(JobError::NumTasks { asked: num_tasks, max: TASKS_MAX });
+        }
+        let limits = Limits::of_this_process();
+        limits.check_open_files(num_tasks)?;
+        let layout = ControlLayout { num_tasks, packet_bytes: plan.settings.packet_bytes };
+        limits.check_file_size("the control file of a task", layout.file_bytes())?;
+        let heap_bytes = limits.heap_file_bytes(plan.settings.heap_bytes, num_tasks)?;
+
+        let file = make("am-job", JobHeader::file_bytes(num_tasks) as u64)?;
+        let mapping = Mapping::new(file.as_fd(), 0, JobHeader::file_bytes(num_tasks))
+            .map_err(JobError::system("mapping the job file"))?;
+        mapping.keep_in_copies();
+        let header: Shared<JobHeader> = mapping.atomics(0).expect("the job file holds its header");
+        let entries: Vec<Shared<TaskEntry>> = (0..num_tasks)
+            .map(|task| {
+                let offset = JobHeader::entry_offset(task);
+                mapping.atomics(offset).expect("the job file holds an entry for each task")
+            })
+            .collect();
+        let mut owner = Self { file, files: Vec::new(), header, entries, id: random(), num_tasks };
+        for task in 0..num_tasks {
+            owner.make_task_files(task, &layout, heap_bytes)?;
+        }
+        owner.write_masks(plan);
+        owner.write_header(plan);
+        Ok(owner)
+    }
+
+    fn make_task_files(
+        &mut self,
+        task: u32,
+        layout: &ControlLayout,
+        heap_bytes: u64,
+    ) -> Result<(), JobError> {
+        let control = make("am-control", layout.file_bytes())?;
+        let heap = make("am-heap", heap_bytes)?;
+        write_control_header(&control, layout)?;
+        let entry = &self.entries[task as usize];
+        let inode = |file: &File| {
+            file.metadata().map(|data| data.ino()).map_err(JobError::system("looking at a memory file"))
+        };
+        entry.control_fd.store(control.as_raw_fd(), Ordering::Relaxed);
+        entry.heap_fd.store(heap.as_raw_fd(), Ordering::Relaxed);
+        entry.control_inode.store(inode(&control)?, Ordering::Relaxed);
+        entry.heap_inode.store(inode(&heap)?, Ordering::Relaxed);
+        self.files.push(TaskFiles { control, heap });
+        Ok(())
+    }
+
+    fn write_masks(&self, plan: &JobPlan) {
+        let everywhere = sched::allowed_cpus();
+        for (task, entry) in self.entries.iter().enumerate() {
+            let bound = plan.cpus.get(task..=task);
+            entry.set_cpus(bound.unwrap_or(&everywhere));
+        }
+    }
+
+    fn write_header(&self, plan: &JobPlan) {
+        let header = &self.header;
+        let quota = limits::cgroup_milli_cpus()
+            .map_or(u32::MAX, |milli| u32::try_from(milli.div_ceil(1000)).unwrap_or(u32::MAX).max(1));
+        header.job_id.store(self.id, Ordering::Relaxed);
+        header.num_tasks.store(self.num_tasks, Ordering::Relaxed);
+        header.launcher_pid.store(std::process::id(), Ordering::Relaxed);
+        header.pid_namespace.store(super::pid_namespace(), Ordering::Relaxed);
+        header.quota_cpus.store(quota, Ordering::Relaxed);
+        let barrier =
+            if plan.settings.membarrier { SleepBarrier::probe() } else { SleepBarrier::SenderFence };
+        header.barrier.store(barrier.to_word(), Ordering::Relaxed);
+        header.settings.write(&plan.settings.to_lines());
+        // Release: "job file made", pairs with the load in `Job::attach`.
+        header.magic.store(JOB_MAGIC, Ordering::Release);
+    }
+
+    /// Tasks in the job.
+    #[must_use]
+    pub fn num_tasks(&self) -> u32 {
+        self.num_tasks
+    }
+
+    /// The job's random number, by which its processes are recognised in their environment.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The environment that makes a process task `task` of this job: names and values.
+    #[must_use]
+    pub fn environment(&self, task: u32) -> Vec<(String, String)> {
+        let job = format!("{}:{task}:{}:{:016x}", self.file.as_raw_fd(), std::process::id(), self.id);
+        vec![
+            (JOB_VARIABLE.to_owned(), job),
+            ("AM_TASK".to_owned(), task.to_string()),
+            ("AM_NUM_TASKS".to_owned(), self.num_tasks.to_string()),
+        ]
+    }
+
+    /// The numbers of the files that each task inherits.
+    #[must_use]
+    pub fn inherited_files(&self) -> Vec<i32> {
+        let of_tasks =
+            self.files.iter().flat_map(|files| [files.control.as_raw_fd(), files.heap.as_raw_fd()]);
+        std::iter::once(self.file.as_raw_fd()).chain(of_tasks).collect()
+    }
+
+    /// Records that `task` has failed, so that every task sees it, and rings all doorbells; whether it was the job's first
+    /// failure. The words are its own last ones if it left any, otherwise `words`.
+    pub fn mark_dead(&self, task: u32, cause: Cause, words: &str) -> bool {
+        let Some(entry) = self.entries.get(task as usize) else { return false };
+        let own = entry.last_words.read();
+        let (kind, value) = cause.encode();
+        let first = self.header.record_failure(task, kind, value, if own.is_empty() { words } else { &own });
+        entry.state.store(am_via_shm::layout_job::STATE_DEAD, Ordering::Release);
+        self.ring_all();
+        first
+    }
+
+    /// Wakes every task that sleeps, so that it looks at what no message tells.
+    pub fn ring_all(&self) {
+        for files in &self.files {
+            // Best effort: a doorbell that cannot be mapped (no memory left) is found changed when its sleeper's wait ends.
+            let _ = ring(&files.control);
+        }
+    }
+
+    /// The first failure recorded, by this launcher or by a task itself.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<Failure> {
+        super::failure_in(&self.header)
+    }
+
+    /// Whether the program asked that the job goes on when a task fails.
+    #[must_use]
+    pub fn continues_on_failure(&self) -> bool {
+        self.header.continue_on_failure.load(Ordering::Relaxed) != 0
+    }
+
+    /// How far `task` is. Tasks write it: a claim.
+    #[must_use]
+    pub fn state(&self, task: u32) -> TaskState {
+        self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
+    }
+
+    /// The process that says it is `task`; `None` before it attached, and if it is in another process namespace. A claim.
+    #[must_use]
+    pub fn pid(&self, task: u32) -> Option<u32> {
+        let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);
+        (pid != 0 && pid != PID_UNKNOWN).then_some(pid)
+    }
+
+    /// Whether a process has joined the job as `task`, wherever it runs and whatever became of it. A claim.
+    #[must_use]
+    pub fn has_joined(&self, task: u32) -> bool {
+        // Acquire: "pid published".
+        self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
+    }
+
+    /// What `task` said last; empty if nothing.
+    #[must_use]
+    pub fn last_words(&self, task: u32) -> String {
+        self.entries.get(task as usize).map_or_else(String::new, |entry| entry.last_words.read())
+    }
+
+    /// The parts that an in-process job of one is made of.
+    pub(super) fn into_parts(self) -> (File, Shared<JobHeader>, Vec<Shared<TaskEntry>>, Vec<TaskFiles>) {
+        (self.file, self.header, self.entries, self.files)
+    }
+}
+
+fn make(name: &str, bytes: u64) -> Result<File, JobError> {
+    let file = memory::create(name, bytes).map_err(JobError::system("making a memory file"))?;
+    Ok(memory::move_up(file, INHERITED_NUMBER_MIN))
+}
+
+fn write_control_header(file: &File, layout: &ControlLayout) -> Result<(), JobError> {
+    let page = usize::try_from(PAGE_BYTES).expect("a page fits into the address space");
+    let mapping: Arc<Mapping> =
+        Mapping::new(file.as_fd(), 0, page).map_err(JobError::system("mapping a control file"))?;
+    let header: Shared<ControlHeader> = mapping.atomics(0).expect("a page holds the header");
+    layout.write(&header);
+    Ok(())
+}
+
+/// A number that no other job has, as far as chance allows.
+fn random() -> u64 {
+    // The standard library seeds this hasher from the system's random numbers.
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}
+
+/// The limits that a job's files must keep to, in bytes or files; `None`: unlimited.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    file_size: Option<u64>,
+    address_space: Option<u64>,
+    open_files: Option<u64>,
+}
+
+impl Limits {
+    fn of_this_process() -> Self {
+        let soft = |limit: Limit| limit.soft;
+        Self {
+            file_size: soft(limits::limit(Resource::FileSize)),
+            address_space: soft(limits::limit(Resource::AddressSpace)),
+            open_files: soft(limits::raise(Resource::OpenFiles)),
+        }
+    }
+
+    fn check_open_files(&self, num_tasks: u32) -> Result<(), JobError> {
+        // A task inherits two files of each task and may open them once more.
+        let needed = 4 * u64::from(num_tasks) + FILES_OF_A_PROGRAM;
+        match self.open_files {
+            Some(value) if value < needed => Err(JobError::LimitTooSmall {
+                limit: Resource::OpenFiles,
+                value,
+                what: "a job of so many tasks",
+                needed,
+                remedy: "raise it (ulimit -Hn, as the superuser) or start fewer tasks".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_file_size(&self, what: &'static str, needed: u64) -> Result<(), JobError> {
+        match self.file_size {
+            Some(value) if value < needed => Err(JobError::LimitTooSmall {
+                limit: Resource::FileSize,
+                value,
+                what,
+                needed,
+                remedy:
+                    "raise it: ulimit -f unlimited (the files are sparse, only touched pages cost memory)"
+                        .to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of each heap file: what programs may allocate, and behind it the part that measures the machine's limit. What
+    /// nobody chose is cut to what the limits allow; what somebody chose is kept or refused.
+    fn heap_file_bytes(&self, setting: Auto<u64>, num_tasks: u32) -> Result<u64, JobError> {
+        let Auto::Fixed(chosen) = setting else {
+            return self.automatic_heap_file_bytes(num_tasks);
+        };
+        let needed = chosen.next_multiple_of(PAGE_BYTES) + MEASURE_BYTES as u64;
+        self.check_file_size("the heap file of a task (setting heap_bytes, AM_HEAP_BYTES)", needed)?;
+        // Each task maps the heaps of all.
+        let needed_mapped = needed.saturating_mul(u64::from(num_tasks));
+        match self.address_space {
+            Some(value) if value < needed_mapped => Err(JobError::LimitTooSmall {
+                limit: Resource::AddressSpace,
+                value,
+                what: "a task that maps the heaps of all tasks",
+                needed: needed_mapped,
+                remedy: "raise it (ulimit -v unlimited), start fewer tasks, or set a smaller AM_HEAP_BYTES"
+                    .to_owned(),
+            }),
+            _ => Ok(needed),
+        }
+    }
+
+    fn automatic_heap_file_bytes(&self, num_tasks: u32) -> Result<u64, JobError> {
+        let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
+        self.check_file_size("the heap file of a task", smallest)?;
+        // A quarter of the address space for heaps leaves room for the program's own.
+        let share = 4 * u64::from(num_tasks);
+        if let Some(value) = self.address_space.filter(|&bytes| bytes / share < smallest) {
+            return Err(JobError::LimitTooSmall {
+                limit: Resource::AddressSpace,
+                value,
+                what: "a job in which each task maps the heaps of all tasks (a quarter of the limit is for them)",
+                needed: smallest * share,
+                remedy: "raise it (ulimit -v unlimited), or start fewer tasks".to_owned(),
+            });
+        }
+        let by_space = self.address_space.map_or(u64::MAX, |bytes| bytes / share);
+        let largest = HEAP_BYTES_DEFAULT + MEASURE_BYTES as u64;
+        let bytes = largest.min(self.file_size.unwrap_or(u64::MAX)).min(by_space);
+        Ok(bytes / PAGE_BYTES * PAGE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNLIMITED: Limits = Limits { file_size: None, address_space: None, open_files: None };
+
+    #[test]
+    fn a_heap_is_cut_to_what_the_limits_allow() {
+        let measure = MEASURE_BYTES as u64;
+        assert_eq!(UNLIMITED.heap_file_bytes(Auto::Auto, 4).unwrap(), HEAP_BYTES_DEFAULT + measure);
+        let limits = Limits { file_size: Some((30 << 20) + 5), ..UNLIMITED };
+        assert_eq!(limits.heap_file_bytes(Auto::Auto, 4).unwrap(), 30 << 20);
+        let limits = Limits { address_space: Some(1 << 30), ..UNLIMITED };
+        assert_eq!(limits.heap_file_bytes(Auto::Auto, 4).unwrap(), 64 << 20);
+    }
+
+    #[test]
+    fn what_was_chosen_can_be_allocated_also_where_it_is_the_least() {
+        for setting in [Auto::Fixed(HEAP_BYTES_MIN), Auto::Auto] {
+            let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
+            let enough = Limits { address_space: Some(8 * smallest), ..UNLIMITED };
+            assert_eq!(enough.heap_file_bytes(setting, 2).unwrap() - MEASURE_BYTES as u64, HEAP_BYTES_MIN);
+        }
+        let short = Limits { address_space: Some(100 << 20), ..UNLIMITED };
+        let error = short.heap_file_bytes(Auto::Auto, 2).unwrap_err().to_string();
+        assert!(error.contains("RLIMIT_AS is 104857600"), "{error}");
+    }
+
+    #[test]
+    fn a_limit_that_is_too_small_is_named_with_its_value_the_need_and_the_knob() {
+        let file_size = Limits { file_size: Some(4096), ..UNLIMITED };
+        let address_space = Limits { address_space: Some(1 << 20), ..UNLIMITED };
+        let open_files = Limits { open_files: Some(20), ..UNLIMITED };
+        let cases = [
+            (file_size.heap_file_bytes(Auto::Auto, 2).unwrap_err(), ["RLIMIT_FSIZE", "4096", "ulimit -f"]),
+            (
+                file_size.heap_file_bytes(Auto::Fixed(8192), 2).unwrap_err(),
+                ["RLIMIT_FSIZE", "16785408", "AM_HEAP_BYTES"],
+            ),
+            (
+                address_space.heap_file_bytes(Auto::Auto, 2).unwrap_err(),
+                ["RLIMIT_AS", "1048576", "ulimit -v"],
+            ),
+            (
+                address_space.heap_file_bytes(Auto::Fixed(1 << 20), 2).unwrap_err(),
+                ["RLIMIT_AS", "35651584", "AM_HEAP_BYTES"],
+            ),
+            (open_files.check_open_files(8).unwrap_err(), ["RLIMIT_NOFILE", "96", "ulimit -Hn"]),
+        ];
+        for (error, parts) in cases {
+            let text = error.to_string();
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_has_tasks_and_not_too_many() {
+        for num_tasks in [0, TASKS_MAX + 1] {
+            let plan = JobPlan { num_tasks, settings: Settings::default(), cpus: Vec::new() };
+            assert!(matches!(JobOwner::create(&plan), Err(JobError::NumTasks { .. })));
+        }
+    }
+
+    #[test]
+    fn jobs_have_different_numbers_and_high_files() {
+        let plan = JobPlan { num_tasks: 2, settings: Settings::default(), cpus: Vec::new() };
+        let (a, b) = (JobOwner::create(&plan).unwrap(), JobOwner::create(&plan).unwrap());
+        assert_ne!(a.id(), b.id());
+        assert_eq!(a.inherited_files().len(), 5);
+        assert!(a.inherited_files().iter().all(|&number| number >= INHERITED_NUMBER_MIN));
+        assert!(a.mark_dead(1, Cause::Exited(3), "words"));
+        assert!(!a.mark_dead(0, Cause::Exited(4), ""));
+        let failure = a.first_failure().unwrap();
+        assert_eq!((failure.task, failure.cause, &*failure.last_words), (1, Cause::Exited(3), "words"));
+        assert_eq!(a.state(1), TaskState::Dead);
+        assert!(b.first_failure().is_none());
+    }
+}

@@ -1,0 +1,143 @@
+//! A job and its owner in one process.
+
+use super::*;
+use crate::settings::HEAP_BYTES_MIN;
+use am_via_shm::layout::ControlLayout;
+
+#[test]
+fn only_what_a_launcher_writes_is_an_invitation() {
+    let good = Invitation::parse("200:3:4711:00000000deadbeef").unwrap();
+    assert_eq!(good, Invitation { number: 200, task: 3, launcher_pid: 4711, id: 0xdead_beef });
+    for bad in ["", "1", "1:2:3", "1:2:3:4:5", "x:2:3:4", "1:-2:3:4", "1:2:x:4", "1:2:3:xyz"] {
+        let error = Invitation::parse(bad).unwrap_err();
+        assert!(error.to_string().contains("unset AM_JOB"), "{error}");
+    }
+}
+
+/// Attaches as tasks do, inside the process that made the job.
+fn attach_to(owner: &JobOwner, task: u32) -> Result<Job, JobError> {
+    let (_, value) = owner.environment(task).into_iter().find(|(name, _)| name == JOB_VARIABLE).unwrap();
+    Job::attach_to(&Invitation::parse(&value)?)
+}
+
+fn owner(num_tasks: u32) -> JobOwner {
+    JobOwner::create(&JobPlan { num_tasks, settings: Settings::default(), cpus: Vec::new() }).unwrap()
+}
+
+#[test]
+fn a_task_finds_its_job_and_takes_its_leave() {
+    let owner = owner(3);
+    assert_eq!(owner.state(1), TaskState::NotStarted);
+    let job = attach_to(&owner, 1).unwrap();
+    assert_eq!((job.task(), job.num_tasks()), (1, 3));
+    assert_eq!(owner.state(1), TaskState::Running);
+    assert_eq!(owner.pid(1), Some(std::process::id()));
+    assert_eq!(job.pid(0), 0);
+    assert!(job.launcher_alive());
+    assert!(job.cpus() >= 1);
+    for task in 0..3 {
+        let layout = ControlLayout { num_tasks: 3, packet_bytes: job.settings().packet_bytes };
+        assert_eq!(memory::len(job.control_file(task).unwrap()).unwrap(), layout.file_bytes());
+        assert!(memory::len(job.heap_file(task).unwrap()).unwrap() > HEAP_BYTES_MIN);
+    }
+    assert!(matches!(job.heap_file(3), Err(JobError::UnknownTask { task: 3, num_tasks: 3 })));
+    drop(job);
+    assert_eq!(owner.state(1), TaskState::Finalized);
+}
+
+/// Runs `body` on a thread that the system refuses `membarrier`.
+fn without_membarrier<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    let refused = || {
+        am_via_os::membarrier::refuse_to_this_thread();
+        body()
+    };
+    std::thread::scope(|threads| threads.spawn(refused).join()).unwrap()
+}
+
+#[test]
+fn a_task_without_the_barrier_that_its_job_relies_on_is_refused() {
+    let owner = owner(2);
+    if attach_to(&owner, 0).unwrap().barrier() == SleepBarrier::SenderFence {
+        println!("this system has no membarrier at all");
+        return;
+    }
+    let error = without_membarrier(|| attach_to(&owner, 1).unwrap_err());
+    assert!(matches!(error, JobError::NoBarrier { task: 1, .. }), "{error}");
+    assert!(error.to_string().contains("AM_MEMBARRIER=false"), "{error}");
+    assert_eq!(owner.state(1), TaskState::NotStarted);
+}
+
+#[test]
+fn a_job_whose_launcher_has_no_barrier_goes_without_in_all_tasks() {
+    let refused = without_membarrier(|| owner(2));
+    let settings = Settings { membarrier: false, ..Settings::default() };
+    let plan = JobPlan { num_tasks: 2, settings, cpus: Vec::new() };
+    for owner in [refused, JobOwner::create(&plan).unwrap()] {
+        let barriers = [attach_to(&owner, 0).unwrap(), without_membarrier(|| attach_to(&owner, 1).unwrap())];
+        assert!(barriers.iter().all(|job| job.barrier() == SleepBarrier::SenderFence));
+    }
+}
+
+#[test]
+fn a_death_is_seen_by_one_load_with_who_how_and_what_it_said() {
+    let owner = owner(2);
+    let job = attach_to(&owner, 0).unwrap();
+    let other = attach_to(&owner, 1).unwrap();
+    let epoch = job.failure_epoch();
+    other.set_last_words("out of cheese");
+    owner.mark_dead(1, Cause::Signalled(11), "");
+    assert_ne!(job.failure_epoch(), epoch);
+    assert!(job.is_failed(1) && !job.is_failed(0));
+    let failure = job.failure().unwrap();
+    assert_eq!(failure.to_string(), "task 1 was killed by signal 11 (SIGSEGV): out of cheese");
+}
+
+#[test]
+fn a_task_that_gives_up_says_so_itself() {
+    let owner = owner(2);
+    let job = attach_to(&owner, 0).unwrap();
+    job.mark_failed("no file to read");
+    assert_eq!(owner.first_failure().unwrap().to_string(), "task 0 gave up: no file to read");
+    drop(job);
+    assert_eq!(owner.state(0), TaskState::Dead);
+}
+
+#[test]
+fn a_wrong_invitation_is_refused() {
+    let owner = owner(1);
+    let (_, value) = owner.environment(0).remove(0);
+    let right = Invitation::parse(&value).unwrap();
+    let wrong_id = Invitation { id: right.id ^ 1, ..right };
+    assert!(matches!(Job::attach_to(&wrong_id), Err(JobError::Unreachable { what: "job", .. })));
+    assert!(matches!(attach_to(&owner, 1), Err(JobError::UnknownTask { task: 1, num_tasks: 1 })));
+    let another_file = Invitation { number: 0, ..Invitation::parse(&value).unwrap() };
+    assert!(Job::attach_to(&another_file).is_err());
+}
+
+#[test]
+fn a_task_is_one_process() {
+    let owner = owner(1);
+    let entry_taken = attach_to(&owner, 0).unwrap();
+    entry_taken.own_entry().pid.store(1, Ordering::Relaxed);
+    assert!(matches!(attach_to(&owner, 0), Err(JobError::TaskTaken { task: 0, pid: 1 })));
+}
+
+#[test]
+fn a_file_that_is_not_the_recorded_one_is_not_taken() {
+    let owner = owner(1);
+    let job = attach_to(&owner, 0).unwrap();
+    let entry = job.own_entry();
+    let heap_inode = entry.heap_inode.load(Ordering::Relaxed);
+    entry.control_inode.store(heap_inode, Ordering::Relaxed);
+    let error = job.control_file(0).unwrap_err();
+    assert!(error.to_string().contains("control file of task 0"), "{error}");
+}
+
+#[test]
+fn without_a_launcher_a_program_is_a_job_of_one() {
+    let job = Job::of_one().unwrap();
+    assert_eq!((job.task(), job.num_tasks()), (0, 1));
+    assert!(job.control_file(0).is_ok() && job.heap_file(0).is_ok());
+    assert!(job.launcher_alive());
+    assert_eq!(job.setting("credits"), Some("64".to_owned()));
+}

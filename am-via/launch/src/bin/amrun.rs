@@ -1,0 +1,213 @@
+//! `amrun`: starts a program as the tasks of a job. All work is done by [`am_via_launch`].
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use am_via_launch::{Bind, Ended, Launch, LaunchError};
+use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
+
+/// Starts a program as the tasks of a job, forwards its output, and cleans up when it ends, however it ends.
+///
+/// Exit code: that of the first task that failed, 128 and the signal's number for one that a signal ended, 124 when the time was
+/// over, 127 for a program that is not there, 126 for one that cannot be executed, 2 for a wrong call.
+#[derive(Debug, Parser)]
+#[command(
+    name = "amrun",
+    version,
+    override_usage = "amrun -n TASKS [OPTIONS] PROGRAM [ARGS]...\n       amrun -n TASKS [OPTIONS] --example NAME [-- ARGS]...\n       amrun info"
+)]
+struct Options {
+    /// Number of tasks; more than there are processors is fine.
+    #[arg(short = 'n', long = "tasks", value_name = "TASKS")]
+    tasks: Option<u32>,
+    /// Builds this example in release and runs it.
+    #[arg(long, value_name = "NAME")]
+    example: Option<String>,
+    /// Where tasks run: core puts task i on the i-th processor that may be used, none leaves it to the system.
+    #[arg(long, value_name = "WHERE", default_value = "none")]
+    bind: BindTo,
+    /// Puts [TASK] before each line of output.
+    #[arg(long)]
+    tag_output: bool,
+    /// Ends the job when it is not over after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Sets an environment variable for the tasks; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    env: Vec<(OsString, OsString)>,
+    /// Starts the tasks in this directory.
+    #[arg(long, value_name = "DIR")]
+    wdir: Option<PathBuf>,
+    /// Says more about the job on the standard error.
+    #[arg(long)]
+    verbose: bool,
+    /// The program and its arguments, or the example's arguments; or the word info, to see what this machine offers, its limits,
+    /// and every setting with its value, default and meaning.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// Set by who started amrun, or by amrun itself for the second of its processes: the standard output was closed.
+    #[arg(long, hide = true)]
+    output_is_closed: bool,
+    /// Set by amrun itself for the second of its processes.
+    #[arg(long, hide = true, value_name = "PID")]
+    guarded_by: Option<u32>,
+    /// Set by `amrun info` for the process that tries to read its memory.
+    #[arg(long, hide = true, value_name = "QUESTION")]
+    answer_probe: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum BindTo {
+    Core,
+    None,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(number) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("it must be more than 0 and finite".to_owned()),
+    }
+}
+
+fn assignment(text: &str) -> Result<(OsString, OsString), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if let Some(question) = &options.answer_probe {
+        return answer_probe(question);
+    }
+    if options.command.first().is_some_and(|word| word == "info") && options.tasks.is_none() {
+        return info();
+    }
+    check(&options);
+    let code = match options.guarded_by {
+        None => guard(options.output_is_closed),
+        Some(guard) => launch(&options, guard),
+    };
+    code.unwrap_or_else(|error| {
+        eprintln!("amrun: {error}");
+        ExitCode::from(error.exit_code())
+    })
+}
+
+/// Refuses calls that name no job. Ends the process.
+fn check(options: &Options) {
+    let refuse = |kind, what: &str| Options::command().error(kind, what).exit();
+    match options.tasks {
+        None => refuse(ErrorKind::MissingRequiredArgument, "say how many tasks: -n TASKS"),
+        Some(0) => refuse(ErrorKind::InvalidValue, "-n 0: a job has at least 1 task"),
+        Some(_) => {}
+    }
+    if options.example.is_none() && options.command.is_empty() {
+        refuse(ErrorKind::MissingRequiredArgument, "say what to run: a program, or --example NAME");
+    }
+}
+
+/// The first process: starts itself again as the launcher, and guards it.
+fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
+    let is_news = am_via_launch::output_was_closed() && !knows_of_closed_output;
+    let closed = is_news.then(|| "--output-is-closed".into());
+    match am_via_launch::run_guarded(closed.into_iter().chain(std::env::args_os().skip(1)))? {
+        Ended::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
+        Ended::Signalled(number) => {
+            eprintln!("amrun: the launcher was killed by signal {number}; the job is ended");
+            Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(255)))
+        }
+    }
+}
+
+/// The second process: launches the job.
+fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
+    warn_of_unknown_settings();
+    let tasks = options.tasks.unwrap_or(1);
+    let mut command = options.command.iter().cloned();
+    let program: OsString = match &options.example {
+        Some(name) => am_via_launch::build_example(name)?.into(),
+        None => command.next().unwrap_or_default(),
+    };
+    let bind = match options.bind {
+        BindTo::Core => Bind::Core,
+        BindTo::None => Bind::None,
+    };
+    let mut job = Launch::new(program, command)
+        .tasks(tasks)
+        .bind(bind)
+        .tag_output(options.tag_output)
+        .stdin_to_task_0()
+        .own_process(guard);
+    for (name, value) in &options.env {
+        job = job.env(name, value);
+    }
+    if options.output_is_closed {
+        job = job.output_is_closed();
+    }
+    if let Some(wdir) = &options.wdir {
+        job = job.wdir(wdir);
+    }
+    if let Some(timeout) = options.timeout {
+        job = job.timeout(timeout);
+    }
+    let running = job.start()?;
+    if options.verbose {
+        eprintln!("{}", am_via_launch::describe(&running));
+    }
+    let report = running.wait()?;
+    let line = report.to_string();
+    if !line.is_empty() {
+        eprintln!("amrun: {line}");
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+fn warn_of_unknown_settings() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in am_via_launch::unknown_variables(names) {
+        eprintln!("amrun: there is no setting {name}; `amrun info` lists all");
+    }
+}
+
+fn info() -> ExitCode {
+    match am_via_launch::info() {
+        Ok(text) => match write(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("amrun: the standard output cannot be written: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Err(error) => {
+            eprintln!("amrun: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn write(text: &str) -> std::io::Result<()> {
+    if am_via_launch::output_was_closed() {
+        return Err(std::io::Error::other("it was closed when amrun was started"));
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn answer_probe(question: &str) -> ExitCode {
+    match am_via_launch::answer_probe(question) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            println!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}

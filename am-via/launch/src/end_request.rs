@@ -1,0 +1,39 @@
+//! How a job is ended from outside: who asks, and which signals ask.
+
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::sync::{Mutex, PoisonError};
+
+use super::report::EndedBy;
+
+/// The signals that a launcher with a process of its own takes over.
+pub(super) const SIGNALS: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
+/// How anybody asks that a job be ended.
+#[derive(Debug)]
+pub(super) struct EndRequest {
+    reason: Mutex<Option<EndedBy>>,
+    bell: PipeWriter,
+}
+
+impl EndRequest {
+    pub(super) fn new() -> io::Result<(Self, PipeReader)> {
+        let (heard, bell) = io::pipe()?;
+        Ok((Self { reason: Mutex::new(None), bell }, heard))
+    }
+
+    /// Asks. The first reason counts.
+    pub(super) fn ask(&self, reason: EndedBy) {
+        let mut slot = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() {
+            *slot = Some(reason);
+            // Nobody hears it when the job is over already.
+            let _ = (&self.bell).write_all(b"x");
+        }
+    }
+
+    /// Who asked first, if somebody has.
+    pub(super) fn asked(&self) -> Option<EndedBy> {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,116 @@
+//! Why a job cannot be started.
+
+use std::io;
+use std::path::PathBuf;
+
+use am_via_job::JobError;
+
+/// Why a job cannot be started, or not be watched to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no such program: the caller's fault.
+    #[error(
+        "there is no program {program:?}: not in the directories of PATH, and not as a file here; write a path with a slash, or \
+         --example NAME for an example"
+    )]
+    ProgramNotFound {
+        /// As the caller named it.
+        program: PathBuf,
+    },
+    /// The program is a file that cannot be executed: the caller's fault.
+    #[error(
+        "{program:?} cannot be executed ({why}); name its interpreter before it (python x.py), or chmod +x it"
+    )]
+    NotExecutable {
+        /// The file.
+        program: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The directory that tasks shall run in cannot be entered: the caller's fault.
+    #[error("the tasks' directory {wdir:?} cannot be entered: {source}")]
+    WorkingDirectory {
+        /// The directory.
+        wdir: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The files for the tasks' output cannot be made: the caller's fault.
+    #[error("the output of the tasks cannot be kept in {dir:?}: {source}")]
+    Capture {
+        /// The directory.
+        dir: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The job's memory could not be made.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// A setting has a value that it cannot take: the fault of whoever set it.
+    #[error(transparent)]
+    Setting(#[from] am_via_job::settings::SettingError),
+    /// The system did not start a task. Those that were started are ended.
+    #[error("task {task} could not be started as {program:?}: {source}")]
+    Spawn {
+        /// The task.
+        task: u32,
+        /// The program.
+        program: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// There is no such example: the caller's fault.
+    #[error("there is no example {name:?}; there are: {known}")]
+    NoSuchExample {
+        /// As the caller named it.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The example does not build; the compiler has said why.
+    #[error("the example {name:?} could not be built; cargo says above why")]
+    Build {
+        /// The example.
+        name: String,
+    },
+    /// Cargo does not know the examples: most likely the caller is in another directory.
+    #[error(
+        "the examples are not to be found from this directory: {why}; go into the repository, or name a program"
+    )]
+    NoWorkspace {
+        /// What cargo said.
+        why: String,
+    },
+    /// `/proc` is missing, by which processes are found: the fault of whoever set this machine or container up.
+    #[error(
+        "/proc is not mounted here, and without it a job can be neither started nor watched; mount it (mount -t proc proc \
+         /proc), or start this where it is"
+    )]
+    NoProc,
+    /// The system refused something else.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl LaunchError {
+    /// The exit code that says this to a shell: 127 not found, 126 not executable, 2 everything else.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::ProgramNotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            Self::Spawn { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::Spawn { .. } => 126,
+            _ => 2,
+        }
+    }
+
+    pub(super) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { doing, source }
+    }
+}

@@ -1,0 +1,154 @@
+//! What `amrun info` prints: what this machine offers to a job, what limits it, and every setting.
+
+use std::fmt::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use am_via_job::settings::{OLDER, SETTINGS, SettingError, Settings};
+use am_via_os::limits::{self, Limit, Resource};
+use am_via_os::{membarrier, private_memory, sched};
+
+/// What a probing child must find in this process's memory. An atomic, so that it lies in memory under a fixed address.
+static PROBED: AtomicU64 = AtomicU64::new(0);
+
+/// Everything, for a person.
+///
+/// # Errors
+/// A setting in the environment has a value that it cannot take.
+pub fn info() -> Result<String, SettingError> {
+    let settings = Settings::from_env()?;
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_machine(&mut text)
+        .and_then(|()| write_limits(&mut text))
+        .and_then(|()| write_settings(&mut text, &settings));
+    Ok(text)
+}
+
+fn write_machine(text: &mut String) -> std::fmt::Result {
+    let cpus = sched::allowed_cpus();
+    writeln!(text, "Machine")?;
+    line(text, "processors", &format!("{} may be used: {}", cpus.len(), ranges(&cpus)))?;
+    let quota = limits::cgroup_milli_cpus();
+    line(
+        text,
+        "cpu quota",
+        &quota.map_or("none".to_owned(), |milli| {
+            format!("{}.{:03} processors (cgroup cpu.max)", milli / 1000, milli % 1000)
+        }),
+    )?;
+    line(text, "devices", "shm: tasks of one machine, by memory files that both map")?;
+    line(text, "private memory", &private_memory_way())?;
+    line(
+        text,
+        "sleep handshake",
+        if membarrier::register().is_ok() {
+            "membarrier: senders pay nothing for a receiver that may sleep"
+        } else {
+            "a fence after each post: the kernel refuses membarrier"
+        },
+    )
+}
+
+fn write_limits(text: &mut String) -> std::fmt::Result {
+    writeln!(text, "\nLimits")?;
+    for resource in Resource::ALL {
+        let Limit { soft, hard } = limits::limit(resource);
+        let show = |value: Option<u64>| value.map_or("unlimited".to_owned(), |value| value.to_string());
+        let raisable =
+            if soft == hard { String::new() } else { format!(", may be raised to {}", show(hard)) };
+        line(text, &resource.to_string(), &format!("{}{raisable}", show(soft)))?;
+    }
+    let memory = limits::cgroup_memory_bytes();
+    line(text, "cgroup memory", &memory.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes")))
+}
+
+fn write_settings(text: &mut String, settings: &Settings) -> std::fmt::Result {
+    let defaults = Settings::default();
+    writeln!(text, "\nSettings")?;
+    for setting in SETTINGS {
+        let (value, default) = (setting.value(settings), setting.value(&defaults));
+        let origin = if value == default { "default".to_owned() } else { format!("default {default}") };
+        writeln!(text, "  {} = {value}  ({origin}; {}: {})", setting.name, setting.env, setting.form())?;
+        writeln!(text, "     {}", setting.meaning.trim())?;
+        for older in OLDER.iter().filter(|older| older.own == setting.name) {
+            writeln!(text, "     also {}: {}", older.env, older.meaning)?;
+        }
+    }
+    Ok(())
+}
+
+fn line(text: &mut String, name: &str, value: &str) -> std::fmt::Result {
+    writeln!(text, "  {name:<16} {value}")
+}
+
+/// Lets a child try to read this process's memory, as a task would another's.
+fn private_memory_way() -> String {
+    let expected = u64::from(std::process::id()) << 32 | 0x5eed;
+    PROBED.store(expected, Ordering::Relaxed);
+    private_memory::allow_descendants_of(std::process::id());
+    let address = (&raw const PROBED).addr();
+    let output = Command::new("/proc/self/exe")
+        .args(["--answer-probe", &format!("{}:{address}:{expected}", std::process::id())])
+        .stdin(Stdio::null())
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            "kernel copy: process_vm_readv and writev work between tasks".to_owned()
+        }
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stdout);
+            format!("staged in pieces: the kernel refuses process_vm_readv ({})", why.trim())
+        }
+        Err(error) => format!("unknown: no second process could be started ({error})"),
+    }
+}
+
+/// The child's side of the trial that [`info`] makes: reads the word at `PID:ADDRESS:EXPECTED` from the process named.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn answer_probe(question: &str) -> Result<(), String> {
+    let fields: Vec<u64> = question.split(':').filter_map(|field| field.parse().ok()).collect();
+    let [pid, address, expected] = fields[..] else { return Err("not a question".to_owned()) };
+    let pid = i32::try_from(pid).map_err(|error| error.to_string())?;
+    let found = private_memory::read_word(pid, address).map_err(|error| error.to_string())?;
+    if found == expected { Ok(()) } else { Err("it reads something else".to_owned()) }
+}
+
+/// Numbers in ascending order as ranges: `0-3,8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let show = |&(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    parts.iter().map(show).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_shown_as_ranges() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(ranges(&[]), "");
+    }
+
+    #[test]
+    fn a_question_that_is_none_is_refused() {
+        for question in ["", "1:2", "a:b:c", "1:2:3:4"] {
+            assert!(answer_probe(question).is_err());
+        }
+        PROBED.store(7, Ordering::Relaxed);
+        let own = format!("{}:{}", std::process::id(), (&raw const PROBED).addr());
+        assert_eq!(answer_probe(&format!("{own}:7")), Ok(()));
+        assert!(answer_probe(&format!("{own}:8")).is_err());
+    }
+}

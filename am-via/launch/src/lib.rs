@@ -1,0 +1,376 @@
+//! The launcher as a library: makes a job's memory, starts its tasks, watches them, forwards their output, cleans up.
+//!
+//! ```no_run
+//! let report = am_via_launch::Launch::new("my_program", ["input.txt"]).tasks(4).run()?;
+//! println!("{report}");
+//! # Ok::<(), am_via_launch::LaunchError>(())
+//! ```
+//!
+//! What it promises:
+//!
+//! - The tasks are children of a thread of this process, in its session, process group and scheduling group, so that a
+//!   terminal's Ctrl-C and job control reach them and a yield reaches their neighbours.
+//! - When a task fails, the others are told, given a moment, and killed; the report says which task was first, and how.
+//! - When the job is over, no process of it is left, children of children included. When this process is killed, the kernel
+//!   kills the tasks, and a sweeper what they had started. `amrun` puts a process of its own between the one that it was started
+//!   as and the tasks, so that even processes that hide are found.
+//! - The job's memory has no name anywhere: it is gone with the last process that uses it.
+//! - A dead task stays unreaped until the job is over, so that its number names nobody else meanwhile.
+//! - It may be used in a process with many threads: nothing runs between fork and exec but plain system calls.
+
+mod end_request;
+mod error;
+mod guard;
+mod info;
+mod members;
+mod other_mpi;
+mod output;
+mod program;
+mod report;
+mod spawn;
+mod supervise;
+mod sweeper;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use am_via_job::settings::Settings;
+use am_via_job::{JobOwner, JobPlan};
+use am_via_os::process::{self, PidFd};
+use am_via_os::sched;
+use am_via_os::signal::SignalFd;
+use am_via_os::standard_output;
+use end_request::{EndRequest, SIGNALS};
+use spawn::{Spawned, TaskProcess};
+use supervise::{Supervisor, Watched};
+
+pub use am_via_job::settings::unknown_variables;
+pub use am_via_os::process::Ended;
+pub use am_via_os::standard_output::was_closed as output_was_closed;
+pub use error::LaunchError;
+pub use guard::run_guarded;
+pub use info::{answer_probe, info};
+pub use program::{build_example, find as find_program};
+pub use report::{EndedBy, Report, TaskReport};
+
+/// How long the others may go on after a task failed, before they are killed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Where tasks run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bind {
+    /// Where the system puts them.
+    #[default]
+    None,
+    /// Task i on the i-th processor that this process may use, and from the first again when they are used up. Tasks are told
+    /// by `AM_PINNED`: 1, or 0 where there are fewer processors than tasks.
+    Core,
+}
+
+/// What becomes of the tasks' output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Output {
+    Forward { tag: bool },
+    Capture { dir: PathBuf },
+}
+
+/// A job that is to be started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: OsString,
+    args: Vec<OsString>,
+    tasks: u32,
+    env: Vec<(OsString, OsString)>,
+    wdir: Option<PathBuf>,
+    bind: Bind,
+    output: Output,
+    stdin_to_task_0: bool,
+    output_is_closed: bool,
+    timeout: Option<Duration>,
+    grace: Duration,
+    own_process: Option<u32>,
+}
+
+impl Launch {
+    /// A job of one task that runs `program` (a path with a slash, or a name that is looked up in PATH, then here) with
+    /// `args`. Its output is forwarded, its input is empty, and it may run as long as it likes.
+    pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Self {
+        Self {
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            tasks: 1,
+            env: Vec::new(),
+            wdir: None,
+            bind: Bind::None,
+            output: Output::Forward { tag: false },
+            stdin_to_task_0: false,
+            output_is_closed: standard_output::was_closed(),
+            timeout: None,
+            grace: GRACE,
+            own_process: None,
+        }
+    }
+
+    /// Starts `tasks` tasks. More than there are processors is fine.
+    #[must_use]
+    pub fn tasks(mut self, tasks: u32) -> Self {
+        self.tasks = tasks;
+        self
+    }
+
+    /// Sets an environment variable for the tasks; a setting too, which then holds for this job.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the tasks in directory `wdir`. A program named by a relative path is still looked up from here.
+    #[must_use]
+    pub fn wdir(mut self, wdir: impl Into<PathBuf>) -> Self {
+        self.wdir = Some(wdir.into());
+        self
+    }
+
+    /// Says where tasks run.
+    #[must_use]
+    pub fn bind(mut self, bind: Bind) -> Self {
+        self.bind = bind;
+        self
+    }
+
+    /// Puts `[task] ` before each forwarded line.
+    #[must_use]
+    pub fn tag_output(mut self, tag: bool) -> Self {
+        self.output = Output::Forward { tag };
+        self
+    }
+
+    /// Keeps the output in `dir` instead of forwarding it: files `task-0.stdout`, `task-0.stderr`, ...
+    #[must_use]
+    pub fn capture(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.output = Output::Capture { dir: dir.into() };
+        self
+    }
+
+    /// The standard output of the program that a person started was closed, and this process only inherited what took its place:
+    /// a task that writes to it ends the job, as it does where this process itself was started so.
+    #[must_use]
+    pub fn output_is_closed(mut self) -> Self {
+        self.output_is_closed = true;
+        self
+    }
+
+    /// Lets task 0 read this process's standard input. All other tasks read nothing.
+    #[must_use]
+    pub fn stdin_to_task_0(mut self) -> Self {
+        self.stdin_to_task_0 = true;
+        self
+    }
+
+    /// Ends the job when it is not over after `timeout`.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Lets the others go on for `grace` after a task failed, unless the program asked that the job goes on.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// This process exists for the job alone, and process `guard` started it to be guarded: signals that end a job are handled,
+    /// every descendant counts as a member of the job, and the job ends when the guard does. Only for a process with one thread.
+    #[must_use]
+    pub fn own_process(mut self, guard: u32) -> Self {
+        self.own_process = Some(guard);
+        self
+    }
+
+    /// Starts the job and waits for its end.
+    ///
+    /// # Errors
+    /// The job could not be started. A task that fails is no error here: the report says so.
+    pub fn run(self) -> Result<Report, LaunchError> {
+        self.start()?.wait()
+    }
+
+    /// Starts the job and returns once all its tasks are started.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn start(self) -> Result<Running, LaunchError> {
+        members::check_proc()?;
+        let program = program::find(&self.program)?;
+        self.check_wdir()?;
+        let settings = Settings::from_variables(|name| self.variable(name))?;
+        let cpus = self.cpus();
+        let job =
+            Arc::new(JobOwner::create(&JobPlan { num_tasks: self.tasks, settings, cpus: cpus.clone() })?);
+        let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
+        let end = Arc::new(end);
+        let watched = self.watched(bell)?;
+        let (tell, told) = mpsc::channel();
+        let supervising = {
+            let (job, end) = (Arc::clone(&job), Arc::clone(&end));
+            move || supervise_job(&self, &program, &cpus, job, end, watched, &tell)
+        };
+        // Tasks die with the thread that started them: it is one that stays until they are gone.
+        let thread = thread::Builder::new()
+            .name("am-launcher".to_owned())
+            .spawn(supervising)
+            .map_err(LaunchError::system("starting a thread"))?;
+        match told.recv() {
+            Ok(tasks) => Ok(Running { job, tasks, end, thread: Some(thread) }),
+            // It has ended without telling of tasks: it says why.
+            Err(_) => match join(thread) {
+                Err(error) => Err(error),
+                Ok(_) => {
+                    Err(LaunchError::system("starting the tasks")(io::Error::other("nobody said why not")))
+                }
+            },
+        }
+    }
+
+    fn check_wdir(&self) -> Result<(), LaunchError> {
+        let Some(wdir) = &self.wdir else { return Ok(()) };
+        // The dot asks for what entering needs: search permission.
+        match wdir.join(".").metadata() {
+            Ok(_) => Ok(()),
+            Err(source) => Err(LaunchError::WorkingDirectory { wdir: wdir.clone(), source }),
+        }
+    }
+
+    /// A variable of the job's environment: what the caller set, or what this process has.
+    fn variable(&self, name: &str) -> Option<String> {
+        let set = self.env.iter().rev().find(|(key, _)| key == OsStr::new(name));
+        match set {
+            Some((_, value)) => Some(value.to_string_lossy().into_owned()),
+            None => std::env::var(name).ok(),
+        }
+    }
+
+    /// The processor of each task; empty if they are not bound.
+    fn cpus(&self) -> Vec<usize> {
+        match self.bind {
+            Bind::None => Vec::new(),
+            Bind::Core => sched::allowed_cpus().into_iter().cycle().take(self.tasks as usize).collect(),
+        }
+    }
+
+    fn watched(&self, bell: io::PipeReader) -> Result<Watched, LaunchError> {
+        let Some(guard) = self.own_process else { return Ok(Watched { bell, own_process: None }) };
+        process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
+        let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
+        let process = PidFd::open(guard).map_err(LaunchError::system("watching the first amrun process"))?;
+        // If it has ended meanwhile, its number may be another process's.
+        if std::os::unix::process::parent_id() != guard {
+            let gone = io::Error::other("it is gone");
+            return Err(LaunchError::system("watching the first amrun process")(gone));
+        }
+        Ok(Watched { bell, own_process: Some((process, signals)) })
+    }
+}
+
+fn supervise_job(
+    launch: &Launch,
+    program: &std::path::Path,
+    cpus: &[usize],
+    job: Arc<JobOwner>,
+    end: Arc<EndRequest>,
+    watched: Watched,
+    tell: &mpsc::Sender<Arc<[TaskProcess]>>,
+) -> Result<Report, LaunchError> {
+    let spawned: Spawned = spawn::spawn(launch, program, cpus, &job, &end)?;
+    // The caller waits for this word; if it is gone, so is its interest in the job, and dropping the handle says so.
+    let _ = tell.send(Arc::clone(&spawned.tasks));
+    Supervisor::new(launch.timeout, launch.grace, job, spawned, end, watched).run()
+}
+
+fn join(thread: JoinHandle<Result<Report, LaunchError>>) -> Result<Report, LaunchError> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// A job whose tasks are started. Dropping it ends the job.
+#[derive(Debug)]
+pub struct Running {
+    job: Arc<JobOwner>,
+    tasks: Arc<[TaskProcess]>,
+    end: Arc<EndRequest>,
+    thread: Option<JoinHandle<Result<Report, LaunchError>>>,
+}
+
+impl Running {
+    /// The process of a task: the one that attached to the job, or, before that, what the launcher started. `None` if there is
+    /// no such task.
+    #[must_use]
+    pub fn pid(&self, task: u32) -> Option<u32> {
+        self.job.pid(task).or_else(|| Some(self.tasks.get(task as usize)?.pid))
+    }
+
+    /// The job, as its owner sees it.
+    #[must_use]
+    pub fn job(&self) -> &JobOwner {
+        &self.job
+    }
+
+    /// Sends a signal to a task. Nothing happens if it has ended, or there is no such task.
+    pub fn signal(&self, task: u32, signal: i32) {
+        let Some(direct) = self.tasks.get(task as usize) else { return };
+        match self.job.pid(task).filter(|&pid| pid != direct.pid) {
+            // The number is the task's own claim: only a process below ours is meant.
+            Some(pid) => spawn::members_below(direct.pid).signal_one(pid, signal),
+            None => direct.process.signal(signal),
+        }
+    }
+
+    /// Kills a task (SIGKILL): for tests of what the others make of it.
+    pub fn kill(&self, task: u32) {
+        self.signal(task, libc::SIGKILL);
+    }
+
+    /// Asks that the job be ended at once.
+    pub fn end(&self) {
+        self.end.ask(EndedBy::Caller);
+    }
+
+    /// Waits for the job's end.
+    ///
+    /// # Errors
+    /// The system refused to let the tasks be watched; they are ended then.
+    pub fn wait(mut self) -> Result<Report, LaunchError> {
+        let thread = self.thread.take().expect("only `wait` and `drop` take it, and both consume the handle");
+        join(thread)
+    }
+}
+
+/// What `amrun --verbose` says of a job: one line.
+#[must_use]
+pub fn describe(running: &Running) -> String {
+    let tasks = running.tasks.len();
+    let cpus = sched::allowed_cpus().len();
+    let pids: Vec<String> = running.tasks.iter().map(|task| task.pid.to_string()).collect();
+    let sharing =
+        if tasks > cpus { "; there are more tasks than processors: who waits does not spin" } else { "" };
+    format!("amrun: {tasks} tasks (processes {}) on {cpus} processors{sharing}", pids.join(" "))
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.end();
+            // Nobody is there to hear how it ended.
+            let _ = thread.join();
+        }
+    }
+}

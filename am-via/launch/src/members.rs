@@ -1,0 +1,211 @@
+//! The processes of a job beyond those that the launcher started: who they are, and how they end with it.
+//!
+//! A process belongs to the job if its chain of parents leads to a task, or if its environment carries the job's number: a
+//! process whose parents have ended keeps its environment. Where the launcher has a process of its own it is the new parent
+//! of such orphans, and then all its descendants belong to the job, whatever they did to their environment.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::LaunchError;
+use am_via_os::poll;
+use am_via_os::process::{self, PidFd};
+
+/// How long killed processes may take to vanish before the launcher gives up on them (sleep that nothing interrupts).
+const VANISH_WITHIN: Duration = Duration::from_secs(5);
+
+/// How the processes of one job are recognised.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    /// Processes whose descendants belong to the job.
+    pub(super) roots: Vec<u32>,
+    /// Descendants of the roots that do not.
+    pub(super) others: Vec<u32>,
+    /// What the environment of a member holds; `None` where descent alone decides.
+    pub(super) mark: Option<String>,
+}
+
+impl Members {
+    /// All processes of the job that live, parents before children, without this process itself.
+    pub(super) fn living(&self) -> Vec<u32> {
+        let own = std::process::id();
+        let processes = processes();
+        let mut found: Vec<(usize, u32)> = processes
+            .iter()
+            .filter(|&(&pid, process)| pid != own && process.is_alive)
+            .filter_map(|(&pid, _)| Some((self.depth(pid, &processes)?, pid)))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, pid)| pid).collect()
+    }
+
+    /// How far a process of the job is below its root; `None` for others.
+    fn depth(&self, pid: u32, processes: &HashMap<u32, Process>) -> Option<usize> {
+        let mut at = pid;
+        // No chain is longer than there are processes: a torn reading must not lead in circles.
+        for depth in 0..=processes.len() {
+            if self.others.contains(&at) {
+                return None;
+            }
+            if self.roots.contains(&at) {
+                return Some(depth);
+            }
+            match processes.get(&at) {
+                Some(process) if process.parent != 0 => at = process.parent,
+                _ => break,
+            }
+        }
+        self.is_marked(pid).then_some(usize::MAX)
+    }
+
+    fn is_marked(&self, pid: u32) -> bool {
+        let Some(mark) = &self.mark else { return false };
+        // Unreadable: it is another user's, or has ended. Not ours.
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(mark.len()).any(|window| window == mark.as_bytes())
+    }
+
+    /// Whether a process of the job lives that was started with this environment variable.
+    pub(super) fn any_has(&self, name: &str, value: &str) -> bool {
+        let wanted = format!("{name}={value}");
+        self.living().into_iter().any(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+        })
+    }
+
+    /// Sends a signal to all processes of the job that live.
+    pub(super) fn signal(&self, signal: i32) {
+        for process in self.open(|_| true) {
+            process.signal(signal);
+        }
+    }
+
+    /// Sends a signal to `pid` if it is a process of the job.
+    pub(super) fn signal_one(&self, pid: u32, signal: i32) {
+        for process in self.open(|candidate| candidate == pid) {
+            process.signal(signal);
+        }
+    }
+
+    /// Sends a signal to those processes of the job that have a handler for it; by default such a signal would end them.
+    pub(super) fn signal_those_who_catch(&self, signal: i32) {
+        for process in self.open(|pid| catches(pid, signal)) {
+            process.signal(signal);
+        }
+    }
+
+    /// Kills all processes of the job, also those that start meanwhile. Returns how many are still there.
+    pub(super) fn kill_all(&self) -> usize {
+        let deadline = Instant::now() + VANISH_WITHIN;
+        loop {
+            let processes = self.open(|_| true);
+            if processes.is_empty() || Instant::now() >= deadline {
+                return processes.len();
+            }
+            // Parents first: a shell whose child is killed before it would go on with its next line.
+            for process in &processes {
+                process.signal(libc::SIGKILL);
+            }
+            for process in &processes {
+                let left = deadline.saturating_duration_since(Instant::now());
+                // A failing wait is a short one: the next round looks again.
+                let _ = poll::poll(&[process.as_fd()], Some(left));
+            }
+        }
+    }
+
+    /// Handles of the members that `wanted` names. A number may have passed to another process while we looked: it is
+    /// checked again once the handle is there, which can't pass on.
+    fn open(&self, wanted: impl Fn(u32) -> bool) -> Vec<PidFd> {
+        let candidates = self.living().into_iter().filter(|&pid| wanted(pid));
+        let opened: Vec<(u32, PidFd)> =
+            candidates.filter_map(|pid| Some((pid, PidFd::open(pid).ok()?))).collect();
+        let still: HashSet<u32> =
+            if opened.is_empty() { HashSet::new() } else { self.living().into_iter().collect() };
+        opened.into_iter().filter(|(pid, _)| still.contains(pid)).map(|(_, process)| process).collect()
+    }
+}
+
+/// Refuses to start a job where its processes could not be found again.
+pub(super) fn check_proc() -> Result<(), LaunchError> {
+    if fs::exists("/proc/self/stat").unwrap_or(false) { Ok(()) } else { Err(LaunchError::NoProc) }
+}
+
+/// Reaps children of this process that ended, except `kept`: orphans that it inherited.
+pub(super) fn reap_orphans(kept: &[u32]) {
+    let own = std::process::id();
+    for (pid, found) in processes() {
+        if found.parent == own && !found.is_alive && !kept.contains(&pid) {
+            process::reap(pid);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    parent: u32,
+    is_alive: bool,
+}
+
+/// All processes that can be seen.
+fn processes() -> HashMap<u32, Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
+    entries
+        .filter_map(|entry| {
+            let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            Some((pid, parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))
+        })
+        .collect()
+}
+
+/// State and parent in a line like `12 (a name) S 1 ...`; the name may hold anything, also parentheses.
+fn parse_stat(line: &str) -> Option<Process> {
+    let mut fields = line[line.rfind(')')? + 1..].split_whitespace();
+    let state = fields.next()?;
+    Some(Process { parent: fields.next()?.parse().ok()?, is_alive: !matches!(state, "Z" | "X") })
+}
+
+fn catches(pid: u32, signal: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse() {
+        let process = parse_stat("12 (a) b) S 7 12 12 0").unwrap();
+        assert_eq!(process, Process { parent: 7, is_alive: true });
+        assert!(!parse_stat("12 (x) Z 7 12").unwrap().is_alive);
+        assert_eq!(parse_stat("garbage"), None);
+    }
+
+    #[test]
+    fn descendants_and_marked_processes_are_killed_and_nobody_else() {
+        let mark = format!("AM_TEST_MARK=members-{}", std::process::id());
+        let (name, value) = mark.split_once('=').unwrap();
+        let mut bystander = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut marked = Command::new("sleep").arg("1000").env(name, value).spawn().unwrap();
+        let mut parent = Command::new("sh").args(["-c", "sleep 1000 & wait"]).spawn().unwrap();
+        let members = Members { roots: vec![parent.id()], others: Vec::new(), mark: Some(mark.clone()) };
+        while members.living().len() < 3 {
+            std::thread::yield_now();
+        }
+        assert!(!members.living().contains(&bystander.id()));
+        assert_eq!(members.kill_all(), 0);
+        assert!(marked.wait().unwrap().code().is_none());
+        assert!(parent.wait().unwrap().code().is_none());
+        assert!(bystander.try_wait().unwrap().is_none());
+        bystander.kill().unwrap();
+        bystander.wait().unwrap();
+    }
+}

@@ -1,0 +1,384 @@
+//! Forwarding of the tasks' output: whole lines, in the order in which each task wrote them, by one thread.
+//!
+//! One thread writes everything, so that a line is never torn by another task's. A task that ends inside a line has the rest
+//! forwarded as it is; what comes after it begins on a line of its own.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{ChildStderr, ChildStdout};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::LaunchError;
+use super::end_request::EndRequest;
+use super::report::EndedBy;
+use am_via_os::poll;
+
+/// A line that grows longer is forwarded in pieces: a task that never ends its line must not eat the launcher's memory.
+const LINE_BYTES_MAX: usize = 16 << 20;
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The output of one task that is to be forwarded.
+#[derive(Debug)]
+pub(super) enum Source {
+    Stdout(ChildStdout),
+    Stderr(ChildStderr),
+}
+
+/// Where everything goes.
+pub(super) struct Sinks {
+    pub(super) stdout: Box<dyn Write + Send>,
+    pub(super) stderr: Box<dyn Write + Send>,
+}
+
+impl Sinks {
+    /// This process's own output, of which the standard output may have been closed from the start.
+    pub(super) fn of_this_process(is_closed: bool) -> Self {
+        let stdout: Box<dyn Write + Send> = if is_closed { Box::new(Closed) } else { Box::new(io::stdout()) };
+        Self { stdout, stderr: Box::new(io::stderr()) }
+    }
+}
+
+/// An output that is not there.
+struct Closed;
+
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The thread that forwards.
+#[derive(Debug)]
+pub(super) struct Forwarder {
+    stop: PipeWriter,
+    finished: Receiver<()>,
+    last_lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Forwarder {
+    /// Forwards `sources`, pairs of task and output, each line after `[task] ` if `tag` is set. When the standard output
+    /// cannot be written any more, `end` is asked to end the job.
+    pub(super) fn start(
+        sources: Vec<(u32, Source)>,
+        num_tasks: u32,
+        tag: bool,
+        sinks: Sinks,
+        end: Arc<EndRequest>,
+    ) -> Result<Self, LaunchError> {
+        let (stopped, stop) = io::pipe().map_err(LaunchError::system("making a pipe"))?;
+        let (done, finished) = mpsc::channel();
+        let last_lines = Arc::new(Mutex::new(vec![String::new(); num_tasks as usize]));
+        let work = Work {
+            streams: sources.into_iter().map(|(task, source)| Stream::new(task, source, tag)).collect(),
+            stdout: Sink::new(sinks.stdout),
+            stderr: Sink::new(sinks.stderr),
+            last_lines: Arc::clone(&last_lines),
+            end,
+        };
+        thread::Builder::new()
+            .name("am-output".to_owned())
+            .spawn(move || work.run(&stopped, &done))
+            .map_err(LaunchError::system("starting a thread"))?;
+        Ok(Self { stop, finished, last_lines })
+    }
+
+    /// Forwards what is left, for as long as `patience` if somebody outside of the job holds an output open, and returns the
+    /// last line of each task's standard error.
+    pub(super) fn finish(mut self, patience: Duration) -> Vec<String> {
+        if self.finished.recv_timeout(patience).is_err() {
+            // The thread is gone already if this fails.
+            let _ = self.stop.write_all(b"x");
+            // A reader of our own output who does not read may hold it for ever: then it is left to its fate.
+            let _ = self.finished.recv_timeout(patience);
+        }
+        self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+struct Work {
+    streams: Vec<Stream>,
+    stdout: Sink,
+    stderr: Sink,
+    last_lines: Arc<Mutex<Vec<String>>>,
+    end: Arc<EndRequest>,
+}
+
+impl Work {
+    fn run(mut self, stopped: &PipeReader, done: &Sender<()>) {
+        let mut patient = true;
+        while !self.streams.is_empty() {
+            let mut files: Vec<BorrowedFd<'_>> = self.streams.iter().map(Stream::file).collect();
+            files.push(stopped.as_fd());
+            let timeout = (!patient).then_some(Duration::ZERO);
+            let Ok(ready) = poll::poll(&files, timeout) else { break };
+            let (ready, stop) = (&ready[..self.streams.len()], ready[self.streams.len()]);
+            if !patient && !ready.contains(&true) {
+                break;
+            }
+            patient &= !stop;
+            let ready = ready.to_vec();
+            self.forward(&ready);
+        }
+        for mut stream in std::mem::take(&mut self.streams) {
+            self.end_stream(&mut stream);
+        }
+        // Nobody waits for it if the launcher has lost patience.
+        let _ = done.send(());
+    }
+
+    fn forward(&mut self, ready: &[bool]) {
+        let mut streams = std::mem::take(&mut self.streams);
+        let mut at = 0;
+        streams.retain_mut(|stream| {
+            let is_ready = ready[at];
+            at += 1;
+            !is_ready || self.forward_one(stream)
+        });
+        self.streams = streams;
+    }
+
+    /// Whether there may be more.
+    fn forward_one(&mut self, stream: &mut Stream) -> bool {
+        let mut chunk = [0; CHUNK_BYTES];
+        match stream.read(&mut chunk) {
+            Ok(0) => {
+                self.end_stream(stream);
+                false
+            }
+            Ok(count) => {
+                let mut lines = Vec::new();
+                stream.line.push(&chunk[..count], &mut lines);
+                self.write(stream, &lines);
+                true
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => true,
+            Err(_) => {
+                self.end_stream(stream);
+                false
+            }
+        }
+    }
+
+    fn end_stream(&mut self, stream: &mut Stream) {
+        let mut rest = Vec::new();
+        stream.line.finish(&mut rest);
+        self.write(stream, &rest);
+    }
+
+    fn write(&mut self, stream: &Stream, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        match stream.source {
+            Source::Stdout(_) => {
+                if let Err(error) = self.stdout.write(bytes) {
+                    self.end.ask(EndedBy::OutputClosed(error.raw_os_error().unwrap_or(libc::EIO)));
+                }
+            }
+            Source::Stderr(_) => {
+                self.keep_last_line(stream, bytes);
+                // Nobody is left to be told that the standard error is closed.
+                let _ = self.stderr.write(bytes);
+            }
+        }
+    }
+
+    fn keep_last_line(&self, stream: &Stream, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(line) = last_telling_line(&text) {
+            let line = stream.line.tag.as_deref().map_or(line, |tag| line.strip_prefix(tag).unwrap_or(line));
+            let mut last_lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(slot) = last_lines.get_mut(stream.task as usize) {
+                *slot = line.to_owned();
+            }
+        }
+    }
+}
+
+/// The last line of a text that says something. A hint on backtraces does not, nor do the lines that valgrind and the sanitizers
+/// add about any program.
+pub(super) fn last_telling_line(text: &str) -> Option<&str> {
+    text.lines()
+        .map(str::trim_end)
+        .rfind(|line| !line.trim().is_empty() && !line.starts_with("note: ") && !is_of_a_checker(line))
+}
+
+/// Whether a line begins as `==4711==` does, the mark of valgrind and the sanitizers with the process's number.
+fn is_of_a_checker(line: &str) -> bool {
+    ["==", "--", "**"].iter().any(|mark| {
+        line.strip_prefix(mark).is_some_and(|rest| {
+            let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+            number.len() < rest.len() && number.starts_with(mark)
+        })
+    })
+}
+
+#[derive(Debug)]
+struct Stream {
+    task: u32,
+    source: Source,
+    line: LineBuffer,
+}
+
+impl Stream {
+    fn new(task: u32, source: Source, tag: bool) -> Self {
+        Self { task, source, line: LineBuffer { begun: Vec::new(), tag: tag.then(|| format!("[{task}] ")) } }
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        match &self.source {
+            Source::Stdout(pipe) => pipe.as_fd(),
+            Source::Stderr(pipe) => pipe.as_fd(),
+        }
+    }
+
+    fn read(&mut self, chunk: &mut [u8]) -> io::Result<usize> {
+        match &mut self.source {
+            Source::Stdout(pipe) => pipe.read(chunk),
+            Source::Stderr(pipe) => pipe.read(chunk),
+        }
+    }
+}
+
+/// Holds a line back until it is whole.
+#[derive(Debug)]
+struct LineBuffer {
+    begun: Vec<u8>,
+    tag: Option<String>,
+}
+
+impl LineBuffer {
+    /// Takes what came and gives the lines that are whole now.
+    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        let Some(end) = chunk.iter().rposition(|&byte| byte == b'\n') else {
+            self.begun.extend_from_slice(chunk);
+            if self.begun.len() > LINE_BYTES_MAX {
+                self.finish(out);
+            }
+            return;
+        };
+        let (whole, begun) = chunk.split_at(end + 1);
+        match &self.tag {
+            None => {
+                out.append(&mut self.begun);
+                out.extend_from_slice(whole);
+            }
+            Some(tag) => {
+                for line in whole.split_inclusive(|&byte| byte == b'\n') {
+                    out.extend_from_slice(tag.as_bytes());
+                    out.append(&mut self.begun);
+                    out.extend_from_slice(line);
+                }
+            }
+        }
+        self.begun.extend_from_slice(begun);
+    }
+
+    /// Gives the line that was begun, as it is.
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if let Some(tag) = self.tag.as_ref().filter(|_| !self.begun.is_empty()) {
+            out.extend_from_slice(tag.as_bytes());
+        }
+        out.append(&mut self.begun);
+    }
+}
+
+struct Sink {
+    file: Box<dyn Write + Send>,
+    inside_line: bool,
+    is_broken: bool,
+}
+
+impl Sink {
+    fn new(file: Box<dyn Write + Send>) -> Self {
+        Self { file, inside_line: false, is_broken: false }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_broken {
+            return Ok(());
+        }
+        let result = self.try_write(bytes);
+        self.is_broken = result.is_err();
+        result
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.inside_line {
+            self.file.write_all(b"\n")?;
+        }
+        self.inside_line = bytes.last() != Some(&b'\n');
+        self.file.write_all(bytes)?;
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(tag: Option<&str>, chunks: &[&str]) -> String {
+        let mut buffer = LineBuffer { begun: Vec::new(), tag: tag.map(str::to_owned) };
+        let mut out = Vec::new();
+        for chunk in chunks {
+            buffer.push(chunk.as_bytes(), &mut out);
+        }
+        out.push(b'|');
+        buffer.finish(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lines_come_out_whole_whatever_pieces_they_come_in() {
+        assert_eq!(lines(None, &["ab", "c\nde", "f", "\n"]), "abc\ndef\n|");
+        assert_eq!(lines(None, &["a\nb\nc"]), "a\nb\n|c");
+        assert_eq!(lines(Some("[1] "), &["a\nb", "c\n\nd"]), "[1] a\n[1] bc\n[1] \n|[1] d");
+        assert_eq!(lines(Some("[1] "), &[]), "|");
+    }
+
+    #[test]
+    fn a_line_without_end_does_not_grow_for_ever() {
+        let mut buffer = LineBuffer { begun: Vec::new(), tag: None };
+        let mut out = Vec::new();
+        for _ in 0..LINE_BYTES_MAX / CHUNK_BYTES + 1 {
+            buffer.push(&[b'x'; CHUNK_BYTES], &mut out);
+        }
+        assert!(out.len() > LINE_BYTES_MAX && buffer.begun.is_empty());
+    }
+
+    #[test]
+    fn what_follows_an_unfinished_line_begins_on_its_own() {
+        let shared = Arc::new(Mutex::new(Vec::new()));
+        struct To(Arc<Mutex<Vec<u8>>>);
+        impl Write for To {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap().write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut sink = Sink::new(Box::new(To(Arc::clone(&shared))));
+        for bytes in ["a\n", "b", "c\n", "d"] {
+            sink.write(bytes.as_bytes()).unwrap();
+        }
+        assert_eq!(*shared.lock().unwrap(), b"a\nb\nc\nd");
+    }
+
+    #[test]
+    fn the_telling_line_is_the_last_that_is_no_hint() {
+        let text = "Traceback\nValueError: x\n\nnote: run with RUST_BACKTRACE=1\n";
+        assert_eq!(last_telling_line(text), Some("ValueError: x"));
+        assert_eq!(last_telling_line("\n\n"), None);
+        let text = "MPI_Init: no\n==12== ERROR SUMMARY: 0 errors\n--12-- x\n**12** y\n";
+        assert_eq!(last_telling_line(text), Some("MPI_Init: no"));
+        assert_eq!(last_telling_line("== the end ==\n"), Some("== the end =="));
+    }
+}

@@ -1,0 +1,175 @@
+//! How a job ended.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use am_via_job::{Cause, Failure};
+use am_via_os::process::Ended;
+use am_via_os::signal;
+
+/// How a job ended.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// One line a task.
+    pub tasks: Vec<TaskReport>,
+    /// The first failure; its last words are the task's own, or else its last line on the standard error.
+    pub failure: Option<Failure>,
+    /// Why the launcher ended the job, if it did so for another reason than a task's failure.
+    pub ended_by: Option<EndedBy>,
+    /// Whether the program asked that the job goes on when a task fails.
+    pub went_on: bool,
+    /// Processes of the job that could not be killed.
+    pub left_behind: usize,
+    /// A library of another MPI that a task had mapped, where no task has joined: each task was a job of its own.
+    pub other_mpi: Option<PathBuf>,
+}
+
+/// How one task ended.
+#[derive(Clone, Debug)]
+pub struct TaskReport {
+    /// Its process: what the launcher started, perhaps a wrapper.
+    pub pid: u32,
+    /// How that ended; `None` if it could not be seen.
+    pub ended: Option<Ended>,
+    /// Whether the launcher killed it.
+    pub killed: bool,
+    /// Its standard output, where it was kept.
+    pub stdout: Option<PathBuf>,
+    /// Its standard error, where it was kept.
+    pub stderr: Option<PathBuf>,
+}
+
+/// A reason to end a job that no task gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The time that the caller allowed is over.
+    Timeout,
+    /// The launcher got this signal.
+    Signal(i32),
+    /// The caller asked for it by its handle.
+    Caller,
+    /// The output cannot be written any more, with the system's error number: often nobody reads it, as in `amrun ... | head`.
+    OutputClosed(i32),
+    /// The process that guards the launcher is gone.
+    GuardGone,
+}
+
+impl Report {
+    /// The exit code of the job: of the first task that failed (128 and the signal's number for one that a signal ended); 1 for a
+    /// task that never joined; 124 when the time was over; 0 when all went well, or when the program asked to go on and a task survived.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if let Some(reason) = self.ended_by {
+            return match reason {
+                EndedBy::Timeout => 124,
+                EndedBy::Signal(number) => of_signal(number),
+                EndedBy::Caller | EndedBy::GuardGone => of_signal(libc::SIGKILL),
+                EndedBy::OutputClosed(_) => of_signal(libc::SIGPIPE),
+            };
+        }
+        let Some(failure) = &self.failure else { return 0 };
+        if self.went_on && self.tasks.iter().any(|task| task.ended == Some(Ended::Exited(0))) {
+            return 0;
+        }
+        if failure.cause == Cause::NeverJoined {
+            return 1;
+        }
+        match self.tasks.get(failure.task as usize).and_then(|task| task.ended) {
+            Some(ended) if ended != Ended::Exited(0) => of_ended(ended),
+            _ => self.first_failed_code(),
+        }
+    }
+
+    /// The task that failed first hides behind a wrapper that ended well: the code of the first other one that did not, or 1.
+    fn first_failed_code(&self) -> u8 {
+        let failed = self.tasks.iter().filter(|task| !task.killed).filter_map(|task| task.ended);
+        failed.into_iter().find(|&ended| ended != Ended::Exited(0)).map_or(1, of_ended)
+    }
+
+    /// Whether every task ended by itself with code 0, and none said that it has failed.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.ended_by.is_none()
+            && self.failure.is_none()
+            && self.tasks.iter().all(|task| task.ended == Some(Ended::Exited(0)))
+    }
+
+    /// What a task wrote to its standard output, where it was kept.
+    #[must_use]
+    pub fn stdout(&self, task: u32) -> Option<String> {
+        read(self.tasks.get(task as usize)?.stdout.as_ref()?)
+    }
+
+    /// What a task wrote to its standard error, where it was kept.
+    #[must_use]
+    pub fn stderr(&self, task: u32) -> Option<String> {
+        read(self.tasks.get(task as usize)?.stderr.as_ref()?)
+    }
+}
+
+fn read(path: &PathBuf) -> Option<String> {
+    std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// One line for a person: which task failed and how, or why the job was ended; nothing if all went well.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.ended_by, &self.failure) {
+            (Some(EndedBy::Timeout), _) => {
+                write!(f, "the time limit was reached while {} still ran", self.killed_tasks())?;
+            }
+            (Some(EndedBy::Signal(number)), _) => write!(f, "ended by {}", signal::name(number))?,
+            (Some(EndedBy::Caller), _) => f.write_str("ended by the caller")?,
+            (Some(EndedBy::GuardGone), _) => f.write_str("ended because the first amrun process is gone")?,
+            (Some(EndedBy::OutputClosed(number)), _) => {
+                let why = std::io::Error::from_raw_os_error(number);
+                write!(f, "ended because its output cannot be written: {why}")?;
+            }
+            (None, Some(failure)) => {
+                write!(f, "{failure}")?;
+                if self.went_on {
+                    f.write_str(" (the job went on, as the program asked)")?;
+                }
+            }
+            (None, None) => {}
+        }
+        if let Some(library) = &self.other_mpi {
+            let separator = if self.ended_by.is_some() || self.failure.is_some() { "; " } else { "" };
+            let library = library.display();
+            write!(
+                f,
+                "{separator}no task has joined this job: its program uses another MPI library, {library}, and each task was \
+                 a job of one; build the program with mpicc, mpicxx or mpifort (Python: MPICC=mpicc pip install \
+                 --no-binary mpi4py mpi4py)"
+            )?;
+        }
+        if self.left_behind > 0 {
+            write!(f, " ({} processes of the job could not be killed)", self.left_behind)?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn killed_tasks(&self) -> String {
+        let killed = self.tasks.iter().enumerate().filter(|(_, task)| task.killed);
+        let names: Vec<String> = killed.map(|(task, _)| task.to_string()).collect();
+        match &names[..] {
+            [] => "the job".to_owned(),
+            [one] => format!("task {one}"),
+            many if many.len() == self.tasks.len() => format!("all {} tasks", many.len()),
+            many => format!("tasks {}", many.join(", ")),
+        }
+    }
+}
+
+fn of_ended(ended: Ended) -> u8 {
+    match ended {
+        Ended::Exited(code) => u8::try_from(code & 0xff).unwrap_or(1),
+        Ended::Signalled(number) => of_signal(number),
+    }
+}
+
+fn of_signal(number: i32) -> u8 {
+    u8::try_from(128 + number).unwrap_or(255)
+}

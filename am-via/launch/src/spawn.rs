@@ -1,0 +1,168 @@
+//! Starting the tasks of a job.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use super::end_request::{EndRequest, SIGNALS};
+use super::members::Members;
+use super::output::{Forwarder, Sinks, Source};
+use super::sweeper::Sweeper;
+use super::{Launch, LaunchError, Output};
+use am_via_job::JobOwner;
+use am_via_os::process::{BeforeExec, PidFd, before_exec};
+use am_via_os::sched;
+
+/// A task's process as the launcher started it.
+#[derive(Debug)]
+pub(super) struct TaskProcess {
+    pub(super) pid: u32,
+    pub(super) process: PidFd,
+    pub(super) stdout: Option<PathBuf>,
+    pub(super) stderr: Option<PathBuf>,
+}
+
+/// A job that was started.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    pub(super) tasks: Arc<[TaskProcess]>,
+    pub(super) forwarder: Option<Forwarder>,
+    pub(super) sweeper: Option<Sweeper>,
+    pub(super) members: Members,
+}
+
+/// The processes below `root`, and `root` itself.
+pub(super) fn members_below(root: u32) -> Members {
+    Members { roots: vec![root], others: Vec::new(), mark: None }
+}
+
+/// Starts all tasks, or none: when one can't be started, those before it are ended.
+pub(super) fn spawn(
+    launch: &Launch,
+    program: &Path,
+    cpus: &[usize],
+    job: &JobOwner,
+    end: &Arc<EndRequest>,
+) -> Result<Spawned, LaunchError> {
+    // The number with the separator before it, as it stands in AM_JOB.
+    let mark = format!(":{:016x}", job.id());
+    let sweeper = Sweeper::start(&mark);
+    let mut tasks = Vec::new();
+    let mut sources = Vec::new();
+    let mut failed = None;
+    for task in 0..launch.tasks {
+        match spawn_one(launch, program, cpus, job, task) {
+            Ok((process, outputs)) => {
+                tasks.push(process);
+                sources.extend(outputs.into_iter().map(|output| (task, output)));
+            }
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    let members = Members {
+        roots: match launch.own_process {
+            Some(_) => vec![std::process::id()],
+            None => tasks.iter().map(|task| task.pid).collect(),
+        },
+        others: sweeper.iter().map(Sweeper::pid).collect(),
+        mark: launch.own_process.is_none().then_some(mark),
+    };
+    let forwarder = match failed {
+        None if sources.is_empty() => Ok(None),
+        None => {
+            let tag = launch.output == Output::Forward { tag: true };
+            let sinks = Sinks::of_this_process(launch.output_is_closed);
+            Forwarder::start(sources, launch.tasks, tag, sinks, Arc::clone(end)).map(Some)
+        }
+        Some(error) => Err(error),
+    };
+    match forwarder {
+        Ok(forwarder) => Ok(Spawned { tasks: tasks.into(), forwarder, sweeper, members }),
+        Err(error) => {
+            members.kill_all();
+            tasks.iter().for_each(|task| task.process.reap());
+            sweeper.into_iter().for_each(Sweeper::dismiss);
+            Err(error)
+        }
+    }
+}
+
+fn spawn_one(
+    launch: &Launch,
+    program: &Path,
+    cpus: &[usize],
+    job: &JobOwner,
+    task: u32,
+) -> Result<(TaskProcess, Vec<Source>), LaunchError> {
+    let mut command = Command::new(program);
+    command.args(&launch.args).envs(job.environment(task)).env_remove("AM_PINNED").env_remove("AM_TERMINAL");
+    if !cpus.is_empty() {
+        let enough = launch.tasks as usize <= sched::allowed_cpus().len();
+        command.env("AM_PINNED", if enough { "1" } else { "0" });
+    }
+    // The tasks write into pipes: this tells them whether somebody looks on.
+    if matches!(launch.output, Output::Forward { .. }) && io::stderr().is_terminal() {
+        command.env("AM_TERMINAL", "1");
+    }
+    command.envs(launch.env.iter().map(|(name, value)| (name, value)));
+    if let Some(wdir) = &launch.wdir {
+        command.current_dir(wdir);
+    }
+    let reads = task == 0 && launch.stdin_to_task_0;
+    command.stdin(if reads { Stdio::inherit() } else { Stdio::null() });
+    let (stdout, stderr) = connect_output(&mut command, launch, task)?;
+    before_exec(
+        &mut command,
+        BeforeExec {
+            inherit: job.inherited_files(),
+            cpu: cpus.get(task as usize).copied(),
+            dies_with_starter: true,
+            unblock: if launch.own_process.is_some() { SIGNALS.to_vec() } else { Vec::new() },
+        },
+    );
+    let failed = |source| LaunchError::Spawn { task, program: program.to_owned(), source };
+    let mut child: Child = command.spawn().map_err(failed)?;
+    let outputs =
+        child.stdout.take().map(Source::Stdout).into_iter().chain(child.stderr.take().map(Source::Stderr));
+    let outputs = outputs.collect();
+    // The child is unreaped: its number is still its own.
+    let process = PidFd::open(child.id()).map_err(|source| {
+        // Without a handle it could not be watched; it has hardly begun.
+        let _ = child.kill().and_then(|()| child.wait());
+        LaunchError::Spawn { task, program: program.to_owned(), source }
+    })?;
+    Ok((TaskProcess { pid: child.id(), process, stdout, stderr }, outputs))
+}
+
+/// Connects a task's output to a pipe, to files, or to the terminal itself; the files' names.
+fn connect_output(
+    command: &mut Command,
+    launch: &Launch,
+    task: u32,
+) -> Result<(Option<PathBuf>, Option<PathBuf>), LaunchError> {
+    match &launch.output {
+        Output::Capture { dir } => {
+            let failed = |source: io::Error| LaunchError::Capture { dir: dir.clone(), source };
+            fs::create_dir_all(dir).map_err(failed)?;
+            let path = |kind: &str| dir.join(format!("task-{task}.{kind}"));
+            let (stdout, stderr) = (path("stdout"), path("stderr"));
+            command.stdout(File::create(&stdout).map_err(failed)?);
+            command.stderr(File::create(&stderr).map_err(failed)?);
+            Ok((Some(stdout), Some(stderr)))
+        }
+        Output::Forward { tag } => {
+            // At a terminal task 0 has the terminal itself: prompts, colours and progress bars work.
+            let may_be_direct = task == 0 && !tag && launch.stdin_to_task_0;
+            let is_dialogue = io::stdin().is_terminal() && io::stdout().is_terminal();
+            let direct = |yes: bool| if yes { Stdio::inherit() } else { Stdio::piped() };
+            command.stdout(direct(may_be_direct && is_dialogue));
+            command.stderr(direct(may_be_direct && io::stderr().is_terminal()));
+            Ok((None, None))
+        }
+    }
+}

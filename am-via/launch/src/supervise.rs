@@ -1,0 +1,546 @@
+//! Watching a job to its end: deaths, signals, the clock, and the guard.
+//!
+//! One loop. It waits until a process ends, a signal comes, somebody asks, or a moment is reached; then it looks at everything.
+
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::LaunchError;
+use super::end_request::EndRequest;
+use super::members::{self, Members};
+use super::other_mpi;
+use super::output::{self, Forwarder};
+use super::report::{EndedBy, Report, TaskReport};
+use super::spawn::{Spawned, TaskProcess};
+use super::sweeper::Sweeper;
+use am_via_job::{Cause, Failure, JOB_VARIABLE, JobOwner, TaskState};
+use am_via_os::limits;
+use am_via_os::poll;
+use am_via_os::process::{Ended, PidFd};
+use am_via_os::signal::SignalFd;
+
+/// What a shell exits with when its program was killed.
+const EXITED_BY_SIGKILL: i32 = 128 + libc::SIGKILL;
+
+/// How long tasks may go on after a signal that ends the job: time to write a checkpoint.
+const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
+/// A second signal within this time is an echo of the first: sent to a whole group, it comes by several ways.
+const ECHO: Duration = Duration::from_millis(250);
+/// How often a young job is looked at for tasks that attached behind a wrapper, and how often an old one.
+const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
+const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
+const YOUNG: Duration = Duration::from_secs(2);
+/// How often orphans that became children of this process are reaped.
+const REAP_EVERY: Duration = Duration::from_secs(5);
+/// How long the rest of the output is waited for when all processes are gone.
+const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the loop waits for besides the tasks.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) bell: PipeReader,
+    /// The guard and the signals, where the launcher has a process of its own.
+    pub(super) own_process: Option<(PidFd, SignalFd)>,
+}
+
+/// What is known of the process that attached to the job as a task.
+#[derive(Debug)]
+enum Attached {
+    NotYet,
+    /// It is what the launcher started.
+    Direct,
+    /// It is behind a wrapper.
+    Behind(PidFd),
+    /// It was behind a wrapper and has ended.
+    Gone,
+}
+
+#[derive(Debug)]
+struct Watch {
+    ended: Option<Ended>,
+    killed: bool,
+    attached: Attached,
+}
+
+/// The one that watches.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    job: Arc<JobOwner>,
+    tasks: Arc<[TaskProcess]>,
+    watches: Vec<Watch>,
+    members: Members,
+    forwarder: Option<Forwarder>,
+    sweeper: Option<Sweeper>,
+    end: Arc<EndRequest>,
+    watched: Watched,
+    grace: Duration,
+    started: Instant,
+    deadline: Option<Instant>,
+    kill_at: Option<Instant>,
+    ended_by: Option<EndedBy>,
+    request_seen: bool,
+    signalled_at: Option<Instant>,
+    reaped_at: Instant,
+    /// What the system had killed for want of memory when the job began.
+    memory_kills: Option<u64>,
+    /// A library of MPI that a task had mapped before it joined. Only where no task joins does it matter whose it is.
+    mpi_library: Option<PathBuf>,
+    /// Looks for such a library so far: each is at another task.
+    library_looks: usize,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        timeout: Option<Duration>,
+        grace: Duration,
+        job: Arc<JobOwner>,
+        spawned: Spawned,
+        end: Arc<EndRequest>,
+        watched: Watched,
+    ) -> Self {
+        let Spawned { tasks, forwarder, sweeper, members } = spawned;
+        let watch = |_: &TaskProcess| Watch { ended: None, killed: false, attached: Attached::NotYet };
+        let now = Instant::now();
+        Self {
+            watches: tasks.iter().map(watch).collect(),
+            job,
+            tasks,
+            members,
+            forwarder,
+            sweeper,
+            end,
+            watched,
+            grace,
+            started: now,
+            deadline: timeout.and_then(|timeout| now.checked_add(timeout)),
+            kill_at: None,
+            ended_by: None,
+            request_seen: false,
+            signalled_at: None,
+            reaped_at: now,
+            memory_kills: limits::cgroup_memory_kills(),
+            mpi_library: None,
+            library_looks: 0,
+        }
+    }
+
+    /// Watches the job to its end and cleans up after it.
+    pub(super) fn run(mut self) -> Result<Report, LaunchError> {
+        let watched = self.watch_to_the_end();
+        let report = self.finish();
+        watched.map(|()| report).map_err(LaunchError::system("watching the tasks"))
+    }
+
+    fn watch_to_the_end(&mut self) -> io::Result<()> {
+        while self.watches.iter().any(|watch| watch.ended.is_none()) {
+            self.wait()?;
+            self.look_at_signals();
+            self.look_at_requests();
+            self.look_for_attached();
+            self.look_for_mpi_library();
+            self.look_for_deaths()?;
+            self.look_for_never_joined();
+            self.look_at_the_clock();
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut files: Vec<BorrowedFd<'_>> = Vec::new();
+        if !self.request_seen {
+            files.push(self.watched.bell.as_fd());
+        }
+        if let Some((guard, signals)) = &self.watched.own_process {
+            files.push(signals.as_fd());
+            if self.ended_by != Some(EndedBy::GuardGone) {
+                files.push(guard.as_fd());
+            }
+        }
+        for (task, watch) in self.tasks.iter().zip(&self.watches) {
+            if watch.ended.is_none() {
+                files.push(task.process.as_fd());
+            }
+            if let Attached::Behind(process) = &watch.attached {
+                files.push(process.as_fd());
+            }
+        }
+        poll::poll(&files, self.longest_wait()).map(|_| ())
+    }
+
+    fn longest_wait(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let until = |moment: Instant| moment.saturating_duration_since(now);
+        let mut waits: Vec<Duration> =
+            [self.deadline, self.kill_at].into_iter().flatten().map(until).collect();
+        let is_looked_for = |(index, watch): (usize, &Watch)| match watch.ended {
+            None => matches!(watch.attached, Attached::NotYet),
+            // A process that its wrapper left behind may still join.
+            Some(_) => self.has_ended_well_without_joining(index),
+        };
+        if self.watches.iter().enumerate().any(is_looked_for) {
+            let young = now.duration_since(self.started) < YOUNG;
+            waits.push(if young { LOOK_EVERY_YOUNG } else { LOOK_EVERY_OLD });
+        }
+        if self.watched.own_process.is_some() {
+            waits.push(REAP_EVERY);
+        }
+        waits.into_iter().min()
+    }
+
+    fn look_at_signals(&mut self) {
+        let mut received = Vec::new();
+        if let Some((guard, signals)) = &self.watched.own_process {
+            if guard.has_ended() {
+                self.end.ask(EndedBy::GuardGone);
+            }
+            received.extend(std::iter::from_fn(|| signals.next()));
+        }
+        for signal in received {
+            match signal.signal {
+                libc::SIGUSR1 | libc::SIGUSR2 => self.members.signal_those_who_catch(signal.signal),
+                number => self.end_by_signal(number, signal.from_system),
+            }
+        }
+    }
+
+    /// The first such signal is passed on, and the tasks get time; the next one kills.
+    fn end_by_signal(&mut self, number: i32, from_terminal: bool) {
+        let now = Instant::now();
+        match self.signalled_at {
+            None => {
+                self.signalled_at = Some(now);
+                self.ended_by.get_or_insert(EndedBy::Signal(number));
+                // A terminal has sent it to the tasks already.
+                if !from_terminal {
+                    self.members.signal(number);
+                }
+                self.kill_within(GRACE_AFTER_SIGNAL);
+            }
+            Some(first) if now.duration_since(first) < ECHO => {}
+            Some(_) => self.kill_within(Duration::ZERO),
+        }
+    }
+
+    fn look_at_requests(&mut self) {
+        let Some(reason) = self.end.asked().filter(|_| !self.request_seen) else { return };
+        self.request_seen = true;
+        self.ended_by.get_or_insert(reason);
+        match reason {
+            EndedBy::OutputClosed(_) => {
+                self.members.signal(libc::SIGTERM);
+                self.kill_within(self.grace);
+            }
+            _ => self.kill_within(Duration::ZERO),
+        }
+    }
+
+    /// Learns which processes attached to the job behind wrappers, so that their deaths are seen at once.
+    fn look_for_attached(&mut self) {
+        for (index, watch) in self.watches.iter_mut().enumerate() {
+            let direct = self.tasks[index].pid;
+            let Some(pid) =
+                self.job.pid(number(index)).filter(|_| matches!(watch.attached, Attached::NotYet))
+            else {
+                continue;
+            };
+            watch.attached = match PidFd::open(pid) {
+                _ if pid == direct => Attached::Direct,
+                Ok(process) => Attached::Behind(process),
+                Err(_) => Attached::Gone,
+            };
+        }
+    }
+
+    /// Looks at one of the tasks that have not joined: which library of MPI it has mapped. At its end it is too late, since the
+    /// mappings of a process are gone before its parent learns that it ends.
+    fn look_for_mpi_library(&mut self) {
+        if self.mpi_library.is_some() {
+            return;
+        }
+        let is_candidate =
+            |watch: &Watch| watch.ended.is_none() && matches!(watch.attached, Attached::NotYet);
+        let candidates: Vec<u32> = self
+            .tasks
+            .iter()
+            .zip(&self.watches)
+            .filter(|(_, watch)| is_candidate(watch))
+            .map(|(task, _)| task.pid)
+            .collect();
+        if let Some(pid) = candidates.get(self.library_looks % candidates.len().max(1)) {
+            self.library_looks += 1;
+            self.mpi_library = other_mpi::mapped_by(*pid);
+        }
+    }
+
+    fn has_ended_well_without_joining(&self, index: usize) -> bool {
+        self.watches[index].ended == Some(Ended::Exited(0))
+            && self.job.state(number(index)) == TaskState::NotStarted
+    }
+
+    /// A task that ended well without joining is a failure once another task has joined, which would wait for it for ever. Where
+    /// no task joins, as in `amrun -n 3 hostname`, all is well.
+    fn look_for_never_joined(&mut self) {
+        let missing: Vec<usize> =
+            (0..self.watches.len()).filter(|&index| self.has_ended_well_without_joining(index)).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let tasks = 0..self.job.num_tasks();
+        let waiting: Vec<u32> = tasks.filter(|&task| self.job.state(task) == TaskState::Running).collect();
+        let Some(words) = words_for_missing(&waiting) else { return };
+        for index in missing {
+            let environment = self.job.environment(number(index));
+            let may_still_join = environment
+                .iter()
+                .any(|(name, value)| name == JOB_VARIABLE && self.members.any_has(name, value));
+            if may_still_join {
+                continue;
+            }
+            self.job.mark_dead(number(index), Cause::NeverJoined, &words);
+            if !self.job.continues_on_failure() {
+                self.kill_within(self.grace);
+            }
+        }
+    }
+
+    fn look_for_deaths(&mut self) -> io::Result<()> {
+        let mut died = Vec::new();
+        for (index, watch) in self.watches.iter_mut().enumerate() {
+            if watch.ended.is_none()
+                && let Some(ended) = self.tasks[index].process.ended()?
+            {
+                watch.ended = Some(ended);
+                died.push((index, ended));
+            }
+        }
+        // Several at once: a signal is more likely the cause, an exit code its consequence.
+        died.sort_by_key(|(_, ended)| matches!(ended, Ended::Exited(_)));
+        for (index, ended) in died {
+            self.handle_death(index, ended);
+        }
+        for index in 0..self.watches.len() {
+            self.look_behind_wrapper(index);
+        }
+        Ok(())
+    }
+
+    fn handle_death(&mut self, index: usize, ended: Ended) {
+        let task = number(index);
+        let was_running = self.job.state(task) == TaskState::Running;
+        if ended == Ended::Exited(0) {
+            if was_running && matches!(self.watches[index].attached, Attached::Direct) {
+                // The others must not wait for it; whether that is a failure they know better.
+                self.job.mark_dead(task, Cause::Exited(0), "");
+            }
+            return;
+        }
+        if self.watches[index].killed {
+            return;
+        }
+        let words = if matches!(ended, Ended::Signalled(libc::SIGKILL) | Ended::Exited(EXITED_BY_SIGKILL)) {
+            self.words_for_a_kill()
+        } else {
+            String::new()
+        };
+        self.job.mark_dead(task, ended.into(), &words);
+        if !self.job.continues_on_failure() {
+            self.kill_within(self.grace);
+        }
+    }
+
+    fn look_behind_wrapper(&mut self, index: usize) {
+        let watch = &mut self.watches[index];
+        if matches!(&watch.attached, Attached::Behind(process) if process.has_ended()) {
+            watch.attached = Attached::Gone;
+        }
+        if matches!(watch.attached, Attached::Gone) && self.job.state(number(index)) == TaskState::Running {
+            self.job.mark_dead(number(index), Cause::Vanished, &self.words_for_a_kill());
+        }
+    }
+
+    /// What to say of a task that was killed and could not say anything: that memory was used up, if that is why.
+    fn words_for_a_kill(&self) -> String {
+        memory_words(self.memory_kills, limits::cgroup_memory_kills(), limits::cgroup_memory_bytes())
+    }
+
+    fn look_at_the_clock(&mut self) {
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.deadline = None;
+            self.end_by_timeout();
+        }
+        if self.kill_at.is_some_and(|moment| now >= moment) {
+            self.kill();
+        }
+        if self.watched.own_process.is_some() && now.duration_since(self.reaped_at) >= REAP_EVERY {
+            self.reaped_at = now;
+            self.reap_orphans();
+        }
+    }
+
+    fn end_by_timeout(&mut self) {
+        if self.ended_by.is_some() || self.kill_at.is_some() {
+            return;
+        }
+        self.ended_by = Some(EndedBy::Timeout);
+        if let Some(index) = self.watches.iter().position(|watch| watch.ended.is_none()) {
+            self.job.mark_dead(number(index), Cause::TimedOut, "");
+        }
+        for watch in self.watches.iter_mut().filter(|watch| watch.ended.is_none()) {
+            watch.killed = true;
+        }
+        self.members.signal(libc::SIGTERM);
+        self.kill_within(self.grace);
+    }
+
+    fn kill_within(&mut self, grace: Duration) {
+        let moment = Instant::now() + grace;
+        self.kill_at = Some(self.kill_at.map_or(moment, |before| before.min(moment)));
+    }
+
+    fn kill(&mut self) {
+        // Once more in a while, should one have slept where nothing interrupts it.
+        self.kill_at = Some(Instant::now() + GRACE_AFTER_SIGNAL);
+        for watch in self.watches.iter_mut().filter(|watch| watch.ended.is_none()) {
+            watch.killed = true;
+        }
+        self.members.kill_all();
+    }
+
+    fn reap_orphans(&self) {
+        let kept: Vec<u32> =
+            self.tasks.iter().map(|task| task.pid).chain(self.members.others.clone()).collect();
+        members::reap_orphans(&kept);
+    }
+
+    /// All tasks have ended: sweeps what they left, and says how it went.
+    fn finish(mut self) -> Report {
+        let left_behind = self.members.kill_all();
+        let last_lines =
+            self.forwarder.take().map_or_else(Vec::new, |forwarder| forwarder.finish(OUTPUT_PATIENCE));
+        // The last of the output may have been lost only now. That tasks have failed is the better reason.
+        if let Some(reason @ EndedBy::OutputClosed(_)) = self.end.asked()
+            && self.job.first_failure().is_none()
+        {
+            self.ended_by.get_or_insert(reason);
+        }
+        if let Some(sweeper) = self.sweeper.take() {
+            sweeper.dismiss();
+        }
+        if self.watched.own_process.is_some() {
+            self.reap_orphans();
+        }
+        self.tasks.iter().for_each(|task| task.process.reap());
+        Report {
+            failure: self.failure(&last_lines),
+            tasks: self.tasks.iter().zip(&self.watches).map(report_of).collect(),
+            ended_by: self.ended_by,
+            went_on: self.job.continues_on_failure(),
+            left_behind,
+            other_mpi: self.other_mpi(),
+        }
+    }
+
+    /// The library of another MPI that the tasks have used, as far as was seen.
+    fn other_mpi(&self) -> Option<PathBuf> {
+        let any_joined = (0..self.job.num_tasks()).any(|task| self.job.has_joined(task));
+        self.mpi_library.clone().filter(|library| !any_joined && !other_mpi::is_ours(library))
+    }
+
+    fn failure(&self, last_lines: &[String]) -> Option<Failure> {
+        let mut failure = self.job.first_failure()?;
+        let index = failure.task as usize;
+        let all_well = self.watches.iter().all(|watch| watch.ended == Some(Ended::Exited(0)));
+        if all_well && failure.cause != Cause::GaveUp {
+            return None;
+        }
+        if failure.cause == Cause::Vanished
+            && let Some(ended) = self.watches.get(index).and_then(|watch| watch.ended)
+            && ended != Ended::Exited(0)
+        {
+            failure.cause = ended.into();
+        }
+        if failure.last_words.is_empty() {
+            let line = match last_lines.get(index) {
+                Some(line) => line.clone(),
+                None => self.tasks.get(index).and_then(last_line_kept).unwrap_or_default(),
+            };
+            failure.last_words = match line.as_str() {
+                "" => line,
+                _ if may_have_said_why(failure.cause) => line,
+                _ => format!("its last line on standard error was \"{line}\""),
+            };
+        }
+        Some(failure)
+    }
+}
+
+/// Whether the last line of a task's standard error is likely to say why it failed: it ended by itself. What a signal ends is
+/// interrupted in the midst of whatever it wrote.
+fn may_have_said_why(cause: Cause) -> bool {
+    matches!(cause, Cause::Exited(_) | Cause::Signalled(libc::SIGABRT))
+}
+
+/// What is said of a task that never joined, when the tasks `waiting` have; nothing if none has.
+fn words_for_missing(waiting: &[u32]) -> Option<String> {
+    let others = match waiting {
+        [] => return None,
+        [one] => format!("task {one} has"),
+        [first, rest @ ..] => format!("task {first} and {} more have", rest.len()),
+    };
+    Some(format!(
+        "{others} joined it and cannot go on alone; either all tasks call MPI_Init (or Task::join), or none"
+    ))
+}
+
+/// Nothing, unless the system has killed for want of memory since there were `before` such kills.
+fn memory_words(before: Option<u64>, now: Option<u64>, limit_bytes: Option<u64>) -> String {
+    match (before, now) {
+        (Some(before), Some(now)) if now > before => {}
+        _ => return String::new(),
+    }
+    let remedy = "start fewer tasks, or use less";
+    match limit_bytes {
+        Some(bytes) => format!(
+            "the system killed it for want of memory: its cgroup may use {bytes} bytes in all; raise that limit, {remedy}"
+        ),
+        None => format!("the system killed it because the memory of this machine was used up; {remedy}"),
+    }
+}
+
+fn last_line_kept(task: &TaskProcess) -> Option<String> {
+    let bytes = std::fs::read(task.stderr.as_ref()?).ok()?;
+    output::last_telling_line(&String::from_utf8_lossy(&bytes)).map(str::to_owned)
+}
+
+fn report_of((task, watch): (&TaskProcess, &Watch)) -> TaskReport {
+    TaskReport {
+        pid: task.pid,
+        ended: watch.ended,
+        killed: watch.killed,
+        stdout: task.stdout.clone(),
+        stderr: task.stderr.clone(),
+    }
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).expect("a job has fewer tasks than a 32-bit number can name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory_words;
+
+    #[test]
+    fn a_kill_for_want_of_memory_is_told_with_the_limit_and_no_other_is() {
+        let words = memory_words(Some(1), Some(2), Some(4096));
+        assert!(words.contains("cgroup") && words.contains("4096 bytes"), "{words}");
+        assert!(memory_words(Some(1), Some(2), None).contains("machine"));
+        for (before, now) in [(Some(2), Some(2)), (None, Some(1)), (Some(1), None)] {
+            assert_eq!(memory_words(before, now, Some(4096)), "");
+        }
+    }
+}

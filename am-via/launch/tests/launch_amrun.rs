@@ -1,0 +1,335 @@
+//! `amrun` as a person meets it: output, input, exit codes, options, and what it says of wrong calls.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod launch_support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+use launch_support::*;
+
+/// Lines that a task of the flood writes.
+const FLOOD_LINES: usize = 5000;
+
+/// What this binary does as a task of the jobs below.
+#[test]
+fn task() {
+    let Some(role) = role() else { return };
+    match role.as_str() {
+        "flood" => flood(),
+        "join" => drop(am_via_job::Job::attach().unwrap()),
+        other => panic!("no role {other}"),
+    }
+}
+
+/// Writes lines of many lengths in pieces that end anywhere.
+fn flood() {
+    let task = std::env::var("AM_TASK").unwrap();
+    let mut text = String::from("\n");
+    for line in 0..FLOOD_LINES {
+        text.push_str(&flood_line(&task, line));
+    }
+    let mut out = std::fs::OpenOptions::new().write(true).open("/proc/self/fd/1").unwrap();
+    for piece in text.as_bytes().chunks(1013) {
+        out.write_all(piece).unwrap();
+    }
+}
+
+fn flood_line(task: &str, line: usize) -> String {
+    format!("flood {task} {line} {} end\n", task.repeat(line * 7 % 300))
+}
+
+#[test]
+fn lines_are_never_torn() {
+    let _watchdog = Watchdog::new("lines_are_never_torn");
+    for tag in [false, true] {
+        let mark = unique();
+        let mut command = amrun(&mark, &["-n", "4"]);
+        if tag {
+            command.arg("--tag-output");
+        }
+        let output = command.arg(own_binary()).args(role_args()).env(ROLE, "flood").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        let mut next = [0; 4];
+        for line in text.lines().filter(|line| line.contains("flood")) {
+            let number = line.split_whitespace().nth(if tag { 2 } else { 1 }).unwrap();
+            let task: usize = number.parse().unwrap();
+            let expected = flood_line(number, next[task]);
+            let tagged = if tag { format!("[{task}] {expected}") } else { expected };
+            assert_eq!(format!("{line}\n"), tagged);
+            next[task] += 1;
+        }
+        assert_eq!(next, [FLOOD_LINES; 4]);
+    }
+}
+
+#[test]
+fn an_unfinished_line_is_forwarded_as_it_is() {
+    let _watchdog = Watchdog::new("an_unfinished_line_is_forwarded_as_it_is");
+    assert_eq!(stdout(&run(&["-n", "1", "printf", "abc"])), "abc");
+    assert_eq!(stdout(&run(&["-n", "3", "printf", "abc"])), "abc\nabc\nabc");
+    assert_eq!(stdout(&run(&["-n", "1", "--tag-output", "printf", "a\\nb"])), "[0] a\n[0] b");
+}
+
+#[test]
+fn standard_output_and_error_stay_apart() {
+    let _watchdog = Watchdog::new("standard_output_and_error_stay_apart");
+    let output = run(&["-n", "1", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!((stdout(&output), stderr(&output)), ("out\n".to_owned(), "err\n".to_owned()));
+}
+
+#[test]
+fn task_0_reads_the_input_and_the_others_nothing() {
+    let _watchdog = Watchdog::new("task_0_reads_the_input_and_the_others_nothing");
+    let script = r#"echo "task $AM_TASK read $(cat)""#;
+    let mut child = amrun(&unique(), &["-n", "3", "sh", "-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hello").unwrap();
+    let output = wait(child);
+    let text = stdout(&output);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["task 0 read hello", "task 1 read ", "task 2 read "]);
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_first_task_that_failed() {
+    let _watchdog = Watchdog::new("the_exit_code_is_that_of_the_first_task_that_failed");
+    let output = run(&["-n", "3", "sh", "-c", "test $AM_TASK != 1 || exit 42"]);
+    assert_eq!(output.status.code(), Some(42));
+    assert_eq!(stderr(&output), "amrun: task 1 exited with code 42\n");
+
+    let output = run(&["-n", "2", "sh", "-c", "test $AM_TASK = 0 || kill -SEGV $$; sleep 1000"]);
+    assert_eq!(output.status.code(), Some(128 + 11));
+    assert_eq!(stderr(&output), "amrun: task 1 was killed by signal 11 (SIGSEGV)\n");
+
+    let output = run(&["-n", "1", "sh", "-c", "echo 'no such file: x' >&2; exit 1"]);
+    assert_eq!(stderr(&output), "no such file: x\namrun: task 0 exited with code 1: no such file: x\n");
+}
+
+#[test]
+fn a_line_that_is_not_the_failures_is_not_quoted_as_its_cause() {
+    let _watchdog = Watchdog::new("a_line_that_is_not_the_failures_is_not_quoted_as_its_cause");
+    let last_line = |script: &str| {
+        let said = stderr(&run(&["-n", "1", "sh", "-c", script]));
+        said.lines().next_back().unwrap().to_owned()
+    };
+    let under_valgrind =
+        "echo 'no heap' >&2; echo \"==$$== ERROR SUMMARY: 0 errors from 0 contexts\" >&2; exit 3";
+    assert_eq!(last_line(under_valgrind), "amrun: task 0 exited with code 3: no heap");
+    let only_valgrind = "echo \"==$$== ERROR SUMMARY: 0 errors from 0 contexts\" >&2; exit 3";
+    assert_eq!(last_line(only_valgrind), "amrun: task 0 exited with code 3");
+    let interrupted = "echo 'step 7 of 9' >&2; kill -SEGV $$; sleep 1000";
+    let expected = "amrun: task 0 was killed by signal 11 (SIGSEGV): its last line on standard error was \"step 7 of 9\"";
+    assert_eq!(last_line(interrupted), expected);
+    let aborted = "echo 'index out of bounds' >&2; kill -ABRT $$; sleep 1000";
+    let expected = "amrun: task 0 was killed by signal 6 (SIGABRT): index out of bounds";
+    assert_eq!(last_line(aborted), expected);
+}
+
+/// A copy of a library that this process uses, by the name that other MPI libraries have.
+fn library_of_another_mpi(dir: &TempDir) -> std::path::PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libgcc = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let libgcc = libgcc.into_iter().find(|path| path.contains("/libgcc_s.so")).unwrap();
+    let copy = dir.0.join("libmpi.so.12");
+    std::fs::copy(libgcc, &copy).unwrap();
+    copy
+}
+
+#[test]
+fn a_program_of_another_mpi_library_is_told() {
+    let _watchdog = Watchdog::new("a_program_of_another_mpi_library_is_told");
+    let dir = TempDir::new();
+    let library = library_of_another_mpi(&dir);
+    let preload = format!("LD_PRELOAD={}", library.display());
+    for script in ["exec sleep 1000", "sleep 1000; exit 0"] {
+        let args = ["-n", "2", "--timeout", "2", "env", &preload, "sh", "-c", script];
+        let output = run(&args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(124), "{said}");
+        assert!(said.contains(&format!("uses another MPI library, {}", library.display())), "{said}");
+        assert!(said.contains("mpicc"), "{said}");
+    }
+    // A task that joins has its MPI from here, whatever else it has mapped.
+    let args = ["-n", "1", "--timeout", "60", "--env", "LAUNCH_TEST_ROLE=join", "env", &preload];
+    let output = amrun(&unique(), &args).arg(own_binary()).args(role_args()).output().unwrap();
+    assert!(output.status.success() && !stderr(&output).contains("another MPI"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_output_that_was_closed_from_the_start_is_an_error_once_something_is_lost() {
+    let _watchdog =
+        Watchdog::new("an_output_that_was_closed_from_the_start_is_an_error_once_something_is_lost");
+    let closed = |args: &str| {
+        let script = format!("exec {} {args} >&-", env!("CARGO_BIN_EXE_amrun"));
+        std::process::Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap()
+    };
+    let output = closed("-n 2 echo lost");
+    assert_eq!(output.status.code(), Some(128 + 13), "{}", stderr(&output));
+    assert!(stderr(&output).contains("its output cannot be written"), "{}", stderr(&output));
+    let output = closed("info");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the standard output cannot be written"), "{}", stderr(&output));
+    let output = closed("-n 2 true");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+}
+
+#[test]
+fn without_proc_that_is_what_is_missing() {
+    let _watchdog = Watchdog::new("without_proc_that_is_what_is_missing");
+    let amrun = env!("CARGO_BIN_EXE_amrun");
+    // A program that has a view of its own of the files, in which nothing is left of /proc.
+    let script = format!("mount -t tmpfs none /proc && exec {amrun} -n 1 true");
+    let mut hidden = std::process::Command::new("unshare");
+    let output = hidden.args(["--mount", "--map-root-user", "sh", "-c", &script]).output().unwrap();
+    let said = stderr(&output);
+    if said.contains("/proc is not mounted") {
+        assert_eq!(output.status.code(), Some(2), "{said}");
+    } else {
+        // Not on every machine may a test have such a view.
+        assert!(said.contains("ermi") || said.contains("not permitted"), "{said}");
+        eprintln!("skipped: {said}");
+    }
+}
+
+#[test]
+fn the_time_limit_ends_the_job() {
+    let _watchdog = Watchdog::new("the_time_limit_ends_the_job");
+    let output = run(&["-n", "2", "--timeout", "0.2", "sh", "-c", "sleep 1000 & wait"]);
+    assert_eq!(output.status.code(), Some(124));
+    assert!(stderr(&output).contains("time limit"), "{}", stderr(&output));
+}
+
+#[test]
+fn variables_and_the_directory_reach_the_tasks() {
+    let _watchdog = Watchdog::new("variables_and_the_directory_reach_the_tasks");
+    let dir = TempDir::new();
+    std::fs::write(dir.0.join("here"), "").unwrap();
+    let dir = dir.0.to_str().unwrap();
+    let output =
+        run(&["-n", "1", "--env", "A=1", "--env", "B=x=y", "--wdir", dir, "sh", "-c", "echo $A $B; ls"]);
+    assert_eq!(stdout(&output), "1 x=y\nhere\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_relative_program_is_looked_up_from_here_even_with_another_directory() {
+    let _watchdog = Watchdog::new("a_relative_program_is_looked_up_from_here_even_with_another_directory");
+    let dir = TempDir::new();
+    let script = dir.0.join("hello");
+    std::fs::write(&script, "#!/bin/sh\necho hello from $(pwd)\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for name in ["./hello", "hello"] {
+        let output =
+            amrun(&unique(), &["-n", "1", "--wdir", "/", name]).current_dir(&dir.0).output().unwrap();
+        assert_eq!(stdout(&output), "hello from /\n", "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_programs_own_options_are_left_alone() {
+    let _watchdog = Watchdog::new("the_programs_own_options_are_left_alone");
+    assert_eq!(stdout(&run(&["-n", "1", "echo", "-n", "7", "--timeout"])), "7 --timeout");
+    assert_eq!(stdout(&run(&["-n", "1", "--", "echo", "--", "x"])), "-- x\n");
+}
+
+#[test]
+fn more_tasks_than_processors_are_fine() {
+    let _watchdog = Watchdog::new("more_tasks_than_processors_are_fine");
+    let output = run(&["-n", "24", "--bind", "core", "sh", "-c", "echo $AM_TASK $AM_PINNED"]);
+    assert!(output.status.success());
+    assert_eq!(stderr(&output), "");
+    let mut lines: Vec<usize> =
+        stdout(&output).lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, (0..24).collect::<Vec<_>>());
+    let output = run(&["-n", "24", "--verbose", "true"]);
+    assert_eq!(stderr(&output).lines().count(), 1);
+}
+
+#[test]
+fn wrong_calls_are_refused_with_the_reason() {
+    let _watchdog = Watchdog::new("wrong_calls_are_refused_with_the_reason");
+    let not_executable = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let cases: [(&[&str], i32, &str); 14] = [
+        (&[], 2, "-n TASKS"),
+        (&["-n", "2"], 2, "a program"),
+        (&["-n", "0", "true"], 2, "at least 1 task"),
+        (&["-n", "-1", "true"], 2, "-1"),
+        (&["-n", "many", "true"], 2, "many"),
+        (&["-n", "5000", "true"], 2, "4096"),
+        (&["true"], 2, "-n TASKS"),
+        (&["-n", "1", "--bind", "nowhere", "true"], 2, "nowhere"),
+        (&["-n", "1", "--timeout", "0", "true"], 2, "more than 0"),
+        (&["-n", "1", "--env", "novalue", "true"], 2, "NAME=VALUE"),
+        (&["-n", "1", "--wdir", "/no/such/directory", "true"], 2, "/no/such/directory"),
+        (&["-n", "1", "no-such-program"], 127, "no-such-program"),
+        (&["-n", "1", not_executable], 126, "chmod"),
+        (&["-n", "1", "--example", "no-such-example"], 2, "no-such-example"),
+    ];
+    for (args, code, part) in cases {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn limits_that_are_too_small_are_named_with_what_to_do() {
+    let _watchdog = Watchdog::new("limits_that_are_too_small_are_named_with_what_to_do");
+    let amrun = env!("CARGO_BIN_EXE_amrun");
+    for (limit, name) in [("-f 1000", "RLIMIT_FSIZE"), ("-v 40000", "RLIMIT_AS"), ("-n 40", "RLIMIT_NOFILE")]
+    {
+        // The soft and the hard limit: the launcher raises what it may.
+        let script = format!("ulimit {limit} && exec {amrun} -n 12 true");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{limit}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains(name) && said.contains("ulimit"), "{said}");
+    }
+}
+
+#[test]
+fn a_setting_that_is_wrong_or_misspelt_is_told() {
+    let _watchdog = Watchdog::new("a_setting_that_is_wrong_or_misspelt_is_told");
+    let output = amrun(&unique(), &["-n", "1", "true"]).env("AM_CREDITS", "0").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("AM_CREDITS=\"0\""), "{}", stderr(&output));
+    let output = amrun(&unique(), &["-n", "1", "true"]).env("AM_CREDIT", "1").output().unwrap();
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("no setting AM_CREDIT"), "{}", stderr(&output));
+}
+
+#[test]
+fn info_tells_of_the_machine_its_limits_and_every_setting() {
+    let _watchdog = Watchdog::new("info_tells_of_the_machine_its_limits_and_every_setting");
+    let output = amrun(&unique(), &["info"]).env("AM_CREDITS", "9").output().unwrap();
+    assert!(output.status.success());
+    let text = stdout(&output);
+    for part in
+        ["processors", "devices", "private memory", "RLIMIT_FSIZE", "cgroup", "credits = 9  (default 64"]
+    {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    for setting in am_via_job::settings::SETTINGS {
+        assert!(text.contains(setting.env) && text.contains(setting.meaning.trim()), "{}", setting.name);
+    }
+    let output = amrun(&unique(), &["info"]).env("AM_CREDITS", "x").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_reader_who_leaves_ends_the_job() {
+    let _watchdog = Watchdog::new("a_reader_who_leaves_ends_the_job");
+    let mark = unique();
+    let mut child = amrun(&mark, &["-n", "2", "yes"]).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "y\n");
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 13), "{said}");
+    assert_eq!(marked(&mark), Vec::<u32>::new());
+}

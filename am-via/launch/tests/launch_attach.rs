@@ -1,0 +1,208 @@
+//! How a task finds its job: behind wrappers, with files closed or their numbers taken, and when it must not.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod launch_support;
+
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+use std::time::Duration;
+
+use am_via_job::{Carrier, Cause, Job, JobError, TaskState};
+use am_via_launch::{Ended, Launch};
+use launch_support::*;
+
+/// What this binary does as a task of the jobs below.
+#[test]
+fn task() {
+    let Some(role) = role() else { return };
+    match role.as_str() {
+        "reach everything" => reach_everything(),
+        "start another" => {
+            let _job = Job::attach().unwrap();
+            let output =
+                Command::new(own_binary()).args(role_args()).env(ROLE, "be the other").output().unwrap();
+            print!("{}", stdout(&output));
+        }
+        "start a helper" => {
+            let inherited = || {
+                let mut helper = Command::new("ls");
+                let files = stdout(&helper.args(["-l", "/proc/self/fd"]).output().unwrap());
+                assert!(files.contains(" 1 -> "), "{files}");
+                files.matches("memfd:am-").count()
+            };
+            let before = inherited();
+            let job = Job::attach().unwrap();
+            println!("\n{before} of {} before, {} after", 1 + 2 * job.num_tasks(), inherited());
+            job.control_file(0).and(job.heap_file(0)).unwrap();
+        }
+        "be the other" => match Job::attach() {
+            Err(JobError::TaskTaken { task, pid }) => {
+                println!(
+                    "\ntask {task} is {}",
+                    if pid == std::os::unix::process::parent_id() { "my parent" } else { "?" }
+                );
+            }
+            other => panic!("attached to a task that another process is: {other:?}"),
+        },
+        "attach and abort" => {
+            let job = Job::attach().unwrap();
+            job.set_last_words("I cannot go on");
+            if job.task() == 0 {
+                std::process::abort();
+            }
+            while job.failure_epoch() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            println!("\nsaw: {}", job.failure().unwrap());
+        }
+        "be alone" => {
+            let job = Job::attach().unwrap();
+            println!("\n{} of {}", job.task(), job.num_tasks());
+        }
+        "be refused" => println!("\n{}", Job::attach().unwrap_err()),
+        other => panic!("no role {other}"),
+    }
+}
+
+/// Opens every file of the job, and says which process it is.
+fn reach_everything() {
+    let job = Job::attach().unwrap();
+    for task in 0..job.num_tasks() {
+        job.control_file(task).and(job.heap_file(task)).unwrap();
+    }
+    assert!(job.launcher_alive());
+    assert!(std::ptr::eq(&*job, &*Job::attach().unwrap()), "a process has one job");
+    println!("\nreached {} of {}", job.task(), job.num_tasks());
+}
+
+/// Runs the role in 3 tasks behind a wrapper: all must reach everything.
+fn reached_behind(program: &str, args: &[&str]) {
+    let dir = TempDir::new();
+    let all = args.iter().map(Into::into).chain([own_binary()]).chain(role_args());
+    let report = Launch::new(program, all)
+        .tasks(3)
+        .env(ROLE, "reach everything")
+        .capture(&dir.0)
+        .grace(Duration::from_secs(60))
+        .run()
+        .unwrap();
+    for task in 0..3 {
+        let said = report.stdout(task).unwrap();
+        assert!(said.contains(&format!("reached {task} of 3")), "{said}\n{}", report.stderr(task).unwrap());
+    }
+    assert!(report.is_success(), "{report}");
+}
+
+#[test]
+fn a_task_attaches_directly_and_behind_a_shell() {
+    let _watchdog = Watchdog::new("a_task_attaches_directly_and_behind_a_shell");
+    reached_behind("env", &[]);
+    // The second command keeps the shell from turning into the first.
+    reached_behind("sh", &["-c", "\"$@\"; exit $?", "wrapper"]);
+    reached_behind("sh", &["-c", "(\"$@\"); exit $?", "wrapper"]);
+}
+
+#[test]
+fn a_process_that_a_task_starts_is_not_that_task() {
+    let _watchdog = Watchdog::new("a_process_that_a_task_starts_is_not_that_task");
+    let dir = TempDir::new();
+    let report = role_job("start another").tasks(2).capture(&dir.0).run().unwrap();
+    for task in 0..2 {
+        let said = report.stdout(task).unwrap();
+        assert!(said.contains(&format!("task {task} is my parent")), "{said}");
+    }
+    assert!(report.is_success(), "{report}");
+}
+
+/// A helper that a task starts may outlive the job, and what it runs may be anybody's.
+#[test]
+fn what_a_task_starts_inherits_nothing_of_the_job() {
+    let _watchdog = Watchdog::new("what_a_task_starts_inherits_nothing_of_the_job");
+    let dir = TempDir::new();
+    let report = role_job("start a helper").tasks(2).capture(&dir.0).run().unwrap();
+    for task in 0..2 {
+        let said = report.stdout(task).unwrap();
+        assert!(said.contains("5 of 5 before, 0 after"), "{said}\n{}", report.stderr(task).unwrap());
+    }
+    assert!(report.is_success(), "{report}");
+}
+
+#[test]
+fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
+    let _watchdog = Watchdog::new("a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives");
+    let dir = TempDir::new();
+    // The wrapper of task 0 stays; that of task 1 ends when its program has seen the failure.
+    let script = "\"$@\"; test $AM_TASK != 0 || sleep 1000; exit 5";
+    let args = ["-c", script, "wrapper"].map(Into::into).into_iter().chain([own_binary()]).chain(role_args());
+    let report = Launch::new("sh", args)
+        .tasks(2)
+        .env(ROLE, "attach and abort")
+        .capture(&dir.0)
+        .grace(Duration::from_millis(10))
+        .run()
+        .unwrap();
+    let said = report.stdout(1).unwrap();
+    assert!(said.contains("saw: task 0 ended behind its wrapper program: I cannot go on"), "{said}");
+    assert_eq!(report.tasks[1].ended, Some(Ended::Exited(5)));
+    assert!(report.tasks[0].killed);
+    let failure = report.failure.unwrap();
+    assert_eq!((failure.task, failure.last_words.as_str()), (0, "I cannot go on"));
+}
+
+#[test]
+fn a_wrapper_tells_how_its_program_ended() {
+    let _watchdog = Watchdog::new("a_wrapper_tells_how_its_program_ended");
+    let dir = TempDir::new();
+    let args = ["-c", "\"$@\"; exit $?", "wrapper"]
+        .map(Into::into)
+        .into_iter()
+        .chain([own_binary()])
+        .chain(role_args());
+    let report = Launch::new("sh", args).env(ROLE, "attach and abort").capture(&dir.0).run().unwrap();
+    assert_eq!(report.exit_code(), 128 + 6);
+    let failure = report.failure.unwrap();
+    assert_eq!((failure.task, failure.cause), (0, Cause::Exited(128 + 6)));
+}
+
+#[test]
+fn without_a_launcher_a_program_is_a_job_of_one() {
+    let _watchdog = Watchdog::new("without_a_launcher_a_program_is_a_job_of_one");
+    let output = Command::new(own_binary())
+        .args(role_args())
+        .env(ROLE, "be alone")
+        .env_remove("AM_JOB")
+        .output()
+        .unwrap();
+    assert!(stdout(&output).contains("0 of 1"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_invitation_to_a_job_that_is_gone_is_refused_with_what_to_do() {
+    let _watchdog = Watchdog::new("an_invitation_to_a_job_that_is_gone_is_refused_with_what_to_do");
+    for (invitation, part) in [("200:0:4000000000:1", "the launcher has ended"), ("nonsense", "unset AM_JOB")]
+    {
+        let output = Command::new(own_binary())
+            .args(role_args())
+            .env(ROLE, "be refused")
+            .env("AM_JOB", invitation)
+            .output()
+            .unwrap();
+        assert!(stdout(&output).contains(part), "{}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn the_memory_of_a_job_has_no_name_and_goes_with_it() {
+    let _watchdog = Watchdog::new("the_memory_of_a_job_has_no_name_and_goes_with_it");
+    let dir = TempDir::new();
+    let running = role_job("attach and abort").tasks(2).capture(&dir.0).start().unwrap();
+    wait_until(|| running.job().state(1) != TaskState::NotStarted);
+    let file = format!("/proc/self/fd/{}", running.job().inherited_files()[0]);
+    let inode = || std::fs::metadata(&file).ok().map(|data| data.ino());
+    let before = inode();
+    let link = std::fs::read_link(&file).unwrap();
+    assert_eq!(link.to_string_lossy(), "/memfd:am-job (deleted)");
+    running.wait().unwrap();
+    assert_ne!(inode(), before);
+}

@@ -1,0 +1,333 @@
+//! What a child made by `fork` finds of a task's shared mappings: copies of its own, or nothing.
+//!
+//! A child that goes on without `exec` has all mappings of its parent. If they stayed shared it would act in the task's name
+//! with everything it writes. So handlers that the C library runs at a fork put private memory in the place of every shared
+//! mapping, in the child alone: at the same addresses, since whoever drops a mapping there unmaps it. `MADV_DONTFORK` would
+//! leave gaps instead, in which the child's next mappings land, and a crash without a word; `MADV_WIPEONFORK` is for private
+//! memory. Children made by `vfork`, `posix_spawn` or a bare `clone` do not come here: they start a program at once.
+
+use std::cell::UnsafeCell;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Once;
+
+use crate::atomics::{AtomicBool, Ordering};
+
+/// What a child finds in the place of a mapping.
+#[derive(Debug)]
+pub enum Keeps {
+    /// Zeroes.
+    Nothing,
+    /// What was there at the fork. For small mappings: all of it is copied.
+    Contents,
+    /// What is in this file, from its start, until the child writes to it; if memory of programs lies there
+    /// ([`hold_contents`]), what was there at the fork.
+    File(File),
+}
+
+/// Whether this process was made by a fork, after [`install`].
+#[inline]
+#[must_use]
+pub fn is_copy() -> bool {
+    IS_COPY.load(Ordering::Relaxed)
+}
+
+/// What a child calls. Its contract may be no more than that: a fork has just made the process, and this is its only thread.
+pub type Hook = unsafe fn();
+
+/// From now on forks are handled, and a child calls `hook` in the end. The hook may do little: other threads of the parent may
+/// have held any lock.
+pub fn install(hook: Hook) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the three functions are never unloaded. A failure (no memory) leaves forks as they were.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    });
+    with_table(|table| {
+        if !table.hooks.iter().any(|&known| std::ptr::fn_addr_eq(known, hook)) {
+            table.hooks.push(hook);
+        }
+    });
+}
+
+/// From now on the contents of mappings that keep a file are copied at a fork, while the parent waits: a program has objects
+/// there.
+pub fn hold_contents() {
+    HOLDS_CONTENTS.store(true, Ordering::Relaxed);
+}
+
+/// A mapping of `len` bytes at `at` begins. Who made it calls [`forget`] before it ends.
+pub fn note(at: NonNull<u8>, len: usize, keeps: Keeps) {
+    with_table(|table| {
+        table.mappings.retain(|mapping| mapping.at != at);
+        table.mappings.push(Noted { at, len, keeps });
+    });
+}
+
+/// The mapping at `at` is about to end.
+pub fn forget(at: NonNull<u8>) {
+    with_table(|table| table.mappings.retain(|mapping| mapping.at != at));
+}
+
+static IS_COPY: AtomicBool = AtomicBool::new(false);
+static HOLDS_CONTENTS: AtomicBool = AtomicBool::new(false);
+static TABLE: Locked = Locked {
+    is_locked: AtomicBool::new(false),
+    table: UnsafeCell::new(Table { mappings: Vec::new(), hooks: Vec::new(), pipe: None }),
+};
+
+struct Noted {
+    at: NonNull<u8>,
+    len: usize,
+    keeps: Keeps,
+}
+
+struct Table {
+    mappings: Vec<Noted>,
+    hooks: Vec<Hook>,
+    /// During a fork that copies contents: the child writes when it has.
+    pipe: Option<(RawFd, RawFd)>,
+}
+
+/// The table and its lock, which is taken before a fork and let go after it, on both sides: std's locks belong to a scope.
+struct Locked {
+    is_locked: AtomicBool,
+    table: UnsafeCell<Table>,
+}
+
+// SAFETY: the table is reached under the lock only (`with_table`, and the handlers between `prepare` and their ends).
+unsafe impl Sync for Locked {}
+
+impl Locked {
+    fn lock(&self) {
+        // Acquire: pairs with the Release in `unlock`.
+        while self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn unlock(&self) {
+        self.is_locked.store(false, Ordering::Release);
+    }
+}
+
+fn with_table<R>(look: impl FnOnce(&mut Table) -> R) -> R {
+    struct Unlock;
+    impl Drop for Unlock {
+        fn drop(&mut self) {
+            TABLE.unlock();
+        }
+    }
+    TABLE.lock();
+    let _unlock = Unlock;
+    // SAFETY: the lock was taken just now and is let go after the last use.
+    look(unsafe { &mut *TABLE.table.get() })
+}
+
+extern "C" fn prepare() {
+    TABLE.lock();
+    // SAFETY: the lock was taken just now; `in_parent` or `in_child` lets it go.
+    let table = unsafe { &mut *TABLE.table.get() };
+    if HOLDS_CONTENTS.load(Ordering::Relaxed) {
+        let mut ends = [0; 2];
+        // SAFETY: pipe2 writes two numbers into the array, alive here.
+        let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == 0;
+        table.pipe = made.then_some((ends[0], ends[1]));
+    }
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: the lock is held since `prepare`.
+    let table = unsafe { &mut *TABLE.table.get() };
+    if let Some((read, write)) = table.pipe.take() {
+        let mut byte = 0u8;
+        // SAFETY: plain system calls on two numbers that `prepare` got; `byte` is alive. The read ends with the child's byte, or
+        // with its end, since the other end is closed here.
+        unsafe {
+            libc::close(write);
+            while libc::read(read, (&raw mut byte).cast(), 1) < 0
+                && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+            {}
+            libc::close(read);
+        }
+    }
+    TABLE.unlock();
+}
+
+extern "C" fn in_child() {
+    IS_COPY.store(true, Ordering::Relaxed);
+    // SAFETY: the lock is held since `prepare`, by this thread, the only one.
+    let table = unsafe { &mut *TABLE.table.get() };
+    let holds = HOLDS_CONTENTS.load(Ordering::Relaxed);
+    for mapping in table.mappings.drain(..) {
+        // SAFETY: the range is mapped: `forget` comes before its end. Nobody else runs.
+        if unsafe { separate(&mapping, holds) }.is_err() {
+            refuse();
+        }
+    }
+    if let Some((read, write)) = table.pipe.take() {
+        // SAFETY: plain system calls on two numbers that `prepare` got; the byte is a constant.
+        unsafe {
+            libc::write(write, c"k".as_ptr().cast(), 1);
+            libc::close(write);
+            libc::close(read);
+        }
+    }
+    for hook in &table.hooks {
+        // SAFETY: a fork has just made this process, and this is its only thread, which is all that a hook may ask for (`install`).
+        unsafe { hook() };
+    }
+    TABLE.unlock();
+}
+
+/// Puts private memory in the place of a shared mapping.
+///
+/// # Safety
+/// The range is one whole mapping, and this is the only thread.
+unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
+    let &Noted { at, len, ref keeps } = mapping;
+    let place: *mut libc::c_void = at.as_ptr().cast();
+    match keeps {
+        Keeps::Nothing => {
+            // SAFETY: replaces the mapping (this function's contract), at whose bytes no reference points.
+            unsafe { map_private(place, len, libc::MAP_FIXED | libc::MAP_ANONYMOUS, -1) }.map(|_| ())
+        }
+        Keeps::Contents => {
+            // SAFETY: a new mapping at a place that the system chooses.
+            let copy = unsafe { map_private(std::ptr::null_mut(), len, libc::MAP_ANONYMOUS, -1) }?;
+            // SAFETY: two ranges of `len` bytes that do not overlap; then the copy moves to the place of the mapping, whose
+            // bytes are atomics or raw memory that nobody uses during the call.
+            let moved = unsafe {
+                std::ptr::copy_nonoverlapping(place.cast_const().cast::<u8>(), copy.cast::<u8>(), len);
+                libc::mremap(copy, len, len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)
+            };
+            if moved == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+        }
+        Keeps::File(file) => {
+            // SAFETY: as for `Nothing`; the file is at least as long as the mapping was, and cannot shrink.
+            unsafe { map_private(place, len, libc::MAP_FIXED, file.as_raw_fd()) }?;
+            if holds {
+                // SAFETY: `len` bytes at `at` are mapped for reading and writing since the call before.
+                unsafe { copy_pages(at, len, file.as_raw_fd()) };
+            }
+            Ok(())
+        }
+    }
+}
+
+/// # Safety
+/// As for `mmap`: with `MAP_FIXED` the range is the caller's to replace.
+unsafe fn map_private(
+    at: *mut libc::c_void,
+    len: usize,
+    flags: i32,
+    fd: RawFd,
+) -> io::Result<*mut libc::c_void> {
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+    // SAFETY: the caller's contract.
+    let place = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, fd, 0) };
+    if place == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(place) }
+}
+
+/// Writes to each page of a private mapping that holds data in its file, so that it is this process's own from now on.
+///
+/// # Safety
+/// `len` bytes at `at` map the start of the file `fd`, privately, and this is the only thread.
+unsafe fn copy_pages(at: NonNull<u8>, len: usize, fd: RawFd) {
+    let page = usize::try_from(super::memory::PAGE_BYTES).unwrap_or(4096);
+    let mut from = 0;
+    while from < len {
+        // SAFETY: lseek takes integers.
+        let (data, hole) = unsafe {
+            let data = libc::lseek(fd, i64::try_from(from).unwrap_or(i64::MAX), libc::SEEK_DATA);
+            if data < 0 {
+                return;
+            }
+            (data, libc::lseek(fd, data, libc::SEEK_HOLE))
+        };
+        let (Ok(data), Ok(hole)) = (usize::try_from(data), usize::try_from(hole)) else { return };
+        for offset in (data..hole.min(len)).step_by(page) {
+            // SAFETY: `offset` is below `len`. Volatile: the write of what was read is the point.
+            unsafe {
+                let byte = at.as_ptr().add(offset);
+                byte.write_volatile(byte.read_volatile());
+            }
+        }
+        from = hole.max(from + page);
+    }
+}
+
+/// There is no memory to put in the place of what is shared: going on would damage the task.
+fn refuse() -> ! {
+    let words = c"a forked copy of a task ended: no address space to separate it from the job (RLIMIT_AS, overcommit)\n";
+    let bytes = words.to_bytes();
+    // SAFETY: write reads `bytes`, alive; _exit takes an integer. Both may be called after a fork.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len());
+        libc::_exit(71)
+    }
+}
+
+/// A child that [`split`] has made.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug)]
+pub struct Child(libc::pid_t);
+
+#[cfg(any(test, feature = "testing"))]
+impl Child {
+    /// Waits for its end; how it ended.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn wait(self) -> io::Result<super::process::Ended> {
+        let mut status = 0;
+        // SAFETY: waitpid writes a number into `status`, alive here.
+        while unsafe { libc::waitpid(self.0, &raw mut status, 0) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Ok(match libc::WIFEXITED(status) {
+            true => super::process::Ended::Exited(libc::WEXITSTATUS(status)),
+            false => super::process::Ended::Signalled(libc::WTERMSIG(status)),
+        })
+    }
+}
+
+/// Forks: in the child `None`, and that goes on here too, to its [`end`]. For tests of what a copy may do: the threads of this
+/// process do not exist in the child, but the locks that they hold do.
+///
+/// # Errors
+/// The system's error.
+#[cfg(any(test, feature = "testing"))]
+pub fn split() -> io::Result<Option<Child>> {
+    // SAFETY: the child runs tests' code: it may hang on a lock that another thread held, and the caller has a watchdog; it
+    // frees nothing of the parent's.
+    match unsafe { libc::fork() } {
+        ..0 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        child => Ok(Some(Child(child))),
+    }
+}
+
+/// Ends a child of [`split`] with this code; its parent's exit handlers are not run.
+#[cfg(any(test, feature = "testing"))]
+pub fn end(code: i32) -> ! {
+    // SAFETY: _exit takes an integer.
+    unsafe { libc::_exit(code) }
+}
+
+/// Forks, runs `body` in the child, and ends that with the code that it returns; how the child ended.
+///
+/// # Errors
+/// The system's error.
+#[cfg(any(test, feature = "testing"))]
+pub fn run_in_copy(body: impl FnOnce() -> i32) -> io::Result<super::process::Ended> {
+    match split()? {
+        None => end(std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)),
+        Some(child) => child.wait(),
+    }
+}

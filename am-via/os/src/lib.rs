@@ -1,0 +1,22 @@
+//! The system calls that std does not offer, one noun a file, each wrapped so that callers need no `unsafe` where that can be. A function
+//! that stays `unsafe` says what its caller must promise.
+//!
+//! [`atomics`] is here because a futex is a system call on an atomic.
+
+#![expect(unsafe_code, reason = "system calls")]
+
+pub mod atomics;
+pub mod fork;
+pub mod futex;
+pub mod limits;
+pub mod lock;
+pub mod membarrier;
+pub mod memory;
+pub mod poll;
+pub mod private_memory;
+pub mod process;
+pub mod sched;
+pub mod signal;
+pub mod standard_output;
+#[cfg(any(test, feature = "testing"))]
+pub mod test_aids;

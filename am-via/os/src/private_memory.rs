@@ -1,0 +1,93 @@
+//! Copies between this process and another one's private memory, through the kernel (`process_vm_readv`/`writev`).
+//!
+//! Allowed where the kernel's ptrace rules allow it; [`allow_descendants_of`] gives the consent of this side. Where it is refused the caller goes another way: a refusal is an outcome here, not a panic.
+
+use std::io;
+
+/// Lets process `pid` and its descendants copy from and to this one (and trace it), where a ptrace policy asks for consent: Yama, which
+/// else lets only a process's ancestors. It takes one process for each that consents, the last one named, and all that descend from
+/// that one, so the narrowest consent to all tasks of a job is the one to their launcher. It ends with that process. No effect and no
+/// harm where there is no such policy, or no such process.
+pub fn allow_descendants_of(pid: u32) {
+    // SAFETY: PR_SET_PTRACER takes an integer, no pointer.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(pid), 0, 0, 0) };
+}
+
+/// Copies `bytes` from `remote` in process `pid` to `local`.
+///
+/// # Safety
+/// `local..local + bytes` is writable memory that nobody reads or writes during the call.
+///
+/// # Errors
+/// `EPERM` where the kernel refuses, `EFAULT` for a range that is not mapped there, `ESRCH` for a dead process.
+pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, bytes: usize) -> io::Result<()> {
+    transfer(bytes, |done| {
+        let (mine, theirs) = vectors(local, remote, bytes, done);
+        // SAFETY: the kernel writes at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range that the caller
+        // vouches for; the remote range is only a claim, checked by the kernel.
+        unsafe { libc::process_vm_readv(pid, &raw const mine, 1, &raw const theirs, 1, 0) }
+    })
+}
+
+/// Copies `bytes` from `local` to `remote` in process `pid`.
+///
+/// # Safety
+/// `local..local + bytes` is readable memory that nobody writes during the call. The owner of the remote range has granted
+/// it for writing.
+///
+/// # Errors
+/// As for [`read`].
+pub unsafe fn write(pid: i32, remote: u64, local: *const u8, bytes: usize) -> io::Result<()> {
+    transfer(bytes, |done| {
+        let (mine, theirs) = vectors(local.cast_mut(), remote, bytes, done);
+        // SAFETY: the kernel reads at most `mine.iov_len` bytes at `mine.iov_base`, both inside the range that the caller
+        // vouches for; the remote range is checked by the kernel and granted by its owner (the caller's contract).
+        unsafe { libc::process_vm_writev(pid, &raw const mine, 1, &raw const theirs, 1, 0) }
+    })
+}
+
+/// The eight bytes at `remote` in process `pid`: a trial whether the kernel allows copies at all.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_word(pid: i32, remote: u64) -> io::Result<u64> {
+    let mut word = 0u64;
+    // SAFETY: `word` is a live local of eight bytes that nobody else knows of.
+    unsafe { read(pid, remote, (&raw mut word).cast(), size_of::<u64>())? };
+    Ok(word)
+}
+
+/// Whether a copy failed because there is no such process any more.
+#[must_use]
+pub fn is_of_an_ended_process(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH)
+}
+
+fn vectors(local: *mut u8, remote: u64, bytes: usize, done: usize) -> (libc::iovec, libc::iovec) {
+    let mine = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: bytes - done };
+    let theirs = libc::iovec {
+        iov_base: std::ptr::without_provenance_mut(
+            usize::try_from(remote).unwrap_or(usize::MAX).wrapping_add(done),
+        ),
+        iov_len: bytes - done,
+    };
+    (mine, theirs)
+}
+
+/// The kernel moves at most about 2 GiB a call and may stop early: go on until all is done.
+fn transfer(bytes: usize, mut step: impl FnMut(usize) -> isize) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes {
+        match usize::try_from(step(done)) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            Ok(moved) => done += moved,
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Processes: handles that never name the wrong one, how they end, what a child does between fork and exec.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{poll, signal};
+
+/// A handle of one process. Unlike its number it is never reused.
+#[derive(Debug)]
+pub struct PidFd {
+    fd: OwnedFd,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+}
+
+impl PidFd {
+    /// The process that has the number `pid` now.
+    ///
+    /// # Errors
+    /// `ESRCH` if there is none.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+        // SAFETY: pidfd_open takes two integers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = i32::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Sends it a signal. Nothing happens if it has ended.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: pidfd_send_signal takes an open descriptor, two integers and a null pointer for the default information.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.fd.as_raw_fd(),
+                signal,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            );
+        }
+    }
+
+    /// Whether the process has ended (reaped or not).
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        poll::poll(&[self.fd.as_fd()], Some(Duration::ZERO)).is_ok_and(|ready| ready[0])
+    }
+
+    /// How this child ended, `None` while it runs. It stays unreaped, so that its number is not given to another process.
+    ///
+    /// # Errors
+    /// `ECHILD` if it is no child of this process.
+    pub fn ended(&self) -> io::Result<Option<Ended>> {
+        self.wait(libc::WNOWAIT)
+    }
+
+    /// Reaps this child if it has ended. Its number is free for another process then.
+    pub fn reap(&self) {
+        // An error means that it is no child of ours any more: nothing is left to reap.
+        let _ = self.wait(0);
+    }
+
+    fn wait(&self, flags: libc::c_int) -> io::Result<Option<Ended>> {
+        let id = libc::id_t::try_from(self.fd.as_raw_fd())
+            .map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+        // SAFETY: siginfo_t is plain data, for which all zeroes is a value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: waitid fills the siginfo it is given, a live local.
+        let status =
+            unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut info, libc::WEXITED | libc::WNOHANG | flags) };
+        if status != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: waitid fills pid and status of the SIGCHLD form, or leaves the zeroes: no child has ended.
+        let (pid, value) = unsafe { (info.si_pid(), info.si_status()) };
+        Ok((pid != 0).then_some(match info.si_code {
+            libc::CLD_EXITED => Ended::Exited(value),
+            _ => Ended::Signalled(value),
+        }))
+    }
+}
+
+impl AsFd for PidFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Reaps every child of this process that has ended.
+pub fn reap_all() {
+    loop {
+        // SAFETY: waitpid may get a null status pointer; the rest are integers.
+        let pid = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
+        if pid <= 0 {
+            return;
+        }
+    }
+}
+
+/// Reaps the child with this number if it is one and has ended.
+pub fn reap(pid: u32) {
+    if let Ok(pid) = libc::pid_t::try_from(pid) {
+        // SAFETY: as in `reap_all`.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+    }
+}
+
+/// Makes this process the parent of every descendant whose own parent ends, instead of the system's first process.
+///
+/// # Errors
+/// The system's error.
+pub fn become_subreaper() -> io::Result<()> {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes an integer.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// What a child does between fork and exec.
+#[derive(Clone, Debug, Default)]
+pub struct BeforeExec {
+    /// Files of the parent that the program inherits under the same numbers.
+    pub inherit: Vec<i32>,
+    /// The one processor that it is bound to.
+    pub cpu: Option<usize>,
+    /// Whether it is killed when the thread that starts it ends.
+    pub dies_with_starter: bool,
+    /// Signals that its starter blocked for itself and the program shall get.
+    pub unblock: Vec<i32>,
+}
+
+/// Lets `command` do `steps` before its program begins.
+pub fn before_exec(command: &mut Command, steps: BeforeExec) {
+    let starter = std::process::id();
+    let cpus = steps.cpu.map(cpu_set);
+    let unblock = signal::set_of(&steps.unblock);
+    let run = move || {
+        if steps.dies_with_starter {
+            // SAFETY: PR_SET_PDEATHSIG takes an integer; getppid takes nothing.
+            let parent = unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+                libc::getppid()
+            };
+            if u32::try_from(parent) != Ok(starter) {
+                // It ended before we asked to be told.
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+        }
+        for &fd in &steps.inherit {
+            // SAFETY: F_SETFD takes integers.
+            if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // SAFETY: pthread_sigmask reads the set it is given, alive here.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const unblock, std::ptr::null_mut()) };
+        if let Some(set) = &cpus {
+            // SAFETY: sched_setaffinity reads the set it is given, alive here.
+            unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe things may happen. `run` makes plain system calls, reads values that
+    // it owns, allocates nothing, takes no lock and frees nothing (an io::Error made from a number holds no heap memory).
+    unsafe { command.pre_exec(run) };
+}
+
+fn cpu_set(cpu: usize) -> libc::cpu_set_t {
+    // SAFETY: cpu_set_t is plain bits, for which all zeroes is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu < usize::try_from(libc::CPU_SETSIZE).unwrap_or(0) {
+        // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside `set`.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_ended_stays_until_it_is_reaped() {
+        for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
+            #[expect(
+                clippy::zombie_processes,
+                reason = "staying unreaped is what is tested; `reap` below reaps"
+            )]
+            let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let pidfd = PidFd::open(child.id()).unwrap();
+            while pidfd.ended().unwrap().is_none() {
+                poll::poll(&[pidfd.as_fd()], Some(Duration::from_secs(1))).unwrap();
+            }
+            assert!(pidfd.has_ended());
+            assert_eq!(pidfd.ended().unwrap(), Some(expected));
+            pidfd.reap();
+            assert!(pidfd.ended().is_err(), "it is reaped");
+            pidfd.signal(libc::SIGKILL);
+        }
+    }
+
+    #[test]
+    fn there_is_no_process_beyond_the_last() {
+        assert!(PidFd::open(u32::MAX).is_err());
+        assert!(PidFd::open(1 << 30).is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! Signals: read from a file instead of handled, and their names.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::atomics::{AtomicBool, Ordering};
+
+/// The signal that asks a program for what it alone knows.
+pub const USR2: i32 = libc::SIGUSR2;
+
+/// Signals that wait in a file until they are read.
+#[derive(Debug)]
+pub struct SignalFd {
+    fd: OwnedFd,
+}
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the system sent it, as a terminal does to all processes in its foreground, and not one process to this one.
+    pub from_system: bool,
+}
+
+impl SignalFd {
+    /// Blocks `signals` in this thread, and so in all threads that it starts from now on, and opens a file they are read from.
+    /// Those that this process ignores (as `nohup` makes it ignore SIGHUP) stay ignored.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn block(signals: &[i32]) -> io::Result<Self> {
+        let signals: Vec<i32> = signals.iter().copied().filter(|&signal| !is_ignored(signal)).collect();
+        let set = set_of(&signals);
+        // SAFETY: pthread_sigmask reads the live local set; the old mask is not asked for.
+        let status = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+        if status != 0 {
+            return Err(io::Error::from_raw_os_error(status));
+        }
+        // SAFETY: signalfd reads the live local set and returns a new descriptor or -1.
+        let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just returned by the kernel as a new descriptor that nobody else owns.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// The next signal that came; `None` if none did.
+    #[must_use]
+    pub fn next(&self) -> Option<Received> {
+        // SAFETY: signalfd_siginfo is plain data, for which all zeroes is a value.
+        let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
+        let bytes = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: read fills at most `bytes` bytes of the live local `info`.
+        let count = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), bytes) };
+        if usize::try_from(count) != Ok(bytes) {
+            return None;
+        }
+        let signal = i32::try_from(info.ssi_signo).ok()?;
+        Some(Received { signal, from_system: info.ssi_code == libc::SI_KERNEL })
+    }
+}
+
+/// Set by [`flag`] for each signal: no signal has a higher number.
+static CAME: [AtomicBool; 65] = [const { AtomicBool::new(false) }; 65];
+
+/// Notes `signal` from now on instead of what it did before: the flag becomes true when it comes. System calls that it
+/// interrupts go on.
+///
+/// # Errors
+/// The system's error: a signal that nobody can catch, or that does not exist.
+pub fn flag(signal: i32) -> io::Result<&'static AtomicBool> {
+    extern "C" fn note(signal: i32) {
+        if let Some(came) = usize::try_from(signal).ok().and_then(|index| CAME.get(index)) {
+            // Ordering: the flag publishes nothing but itself.
+            came.store(true, Ordering::Relaxed);
+        }
+    }
+    let index = usize::try_from(signal).ok().filter(|&index| index < CAME.len());
+    let came = index.map(|index| &CAME[index]).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: sigaction is plain data, for which all zeroes is a value: an empty mask and no flags.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = note as extern "C" fn(i32) as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: sigaction reads the live local; the old action is not asked for. The handler only stores to an atomic, which a
+    // signal handler may do at any time, and lives as long as the program.
+    if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(came)
+}
+
+/// The set of these signals.
+pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: sigset_t is plain bits; sigemptyset makes it a valid empty set below.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: both get a live local set; sigaddset refuses numbers that are no signals.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+    }
+    set
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction is plain data, for which all zeroes is a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action sigaction only fills the live local; it refuses numbers that are no signals.
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    status == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The name of a signal, as `SIGSEGV`; `signal 99` for one without.
+#[must_use]
+pub fn name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGSTKFLT => "SIGSTKFLT",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        libc::SIGIO => "SIGIO",
+        libc::SIGPWR => "SIGPWR",
+        libc::SIGSYS => "SIGSYS",
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
+}

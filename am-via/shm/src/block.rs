@@ -1,0 +1,78 @@
+//! A block of memory and the object that keeps it alive.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::copy::CheckedRange;
+use crate::private_region::PrivateBytes;
+
+/// Takes blocks back, and keeps them alive until then.
+pub trait HeapOwner: Send + Sync + std::fmt::Debug {
+    /// Takes back the block of `len` bytes at `at`, which nobody uses any more.
+    fn take_back(&self, at: NonNull<u8>, len: usize);
+}
+
+/// A block of the NIC owner's memory, given back when it is dropped.
+#[derive(Debug)]
+pub struct HeapBlock {
+    at: NonNull<u8>,
+    len: usize,
+    owner: Arc<dyn HeapOwner>,
+}
+
+// SAFETY: an address, a length and an owner that is Send and Sync; the bytes are reached by copies only.
+unsafe impl Send for HeapBlock {}
+// SAFETY: as for Send.
+unsafe impl Sync for HeapBlock {}
+
+impl HeapBlock {
+    /// The block `range`, zeroed and nobody else's. `owner` keeps it alive until the block is taken back.
+    #[must_use]
+    pub fn new(range: CheckedRange<'_>, owner: Arc<dyn HeapOwner>) -> Self {
+        Self { at: range.at(), len: range.len(), owner }
+    }
+
+    /// A block of this process's private memory; `None` if there is none left.
+    #[must_use]
+    pub fn private(len: usize) -> Option<Self> {
+        let bytes = Arc::new(PrivateBytes::new(len)?);
+        let (at, len) = (bytes.range().at(), bytes.range().len());
+        Some(Self { at, len, owner: bytes })
+    }
+
+    /// Where it starts.
+    #[must_use]
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All of it, for copies.
+    #[must_use]
+    pub fn range(&self) -> CheckedRange<'_> {
+        // SAFETY: `len` bytes at `at`, which `owner` keeps alive until the drop gives them back (`new`, `private`).
+        unsafe { CheckedRange::new(self.at, self.len) }
+    }
+}
+
+impl Drop for HeapBlock {
+    fn drop(&mut self) {
+        self.owner.take_back(self.at, self.len);
+    }
+}
+
+impl HeapOwner for PrivateBytes {
+    /// Nothing to do: the bytes are freed with their last owner.
+    fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+}

@@ -1,0 +1,263 @@
+//! One end of a connection: the ring and area that the peer fills, the ring and area of the peer that this end fills, and
+//! the words by which the two tell each other what was read, who is asleep and what is closed.
+
+use std::sync::Arc;
+
+use crate::copy::CheckedRange;
+use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
+use crate::ring::{Entry, LINE_PAYLOAD_WORDS, Lines, Payload, RingReader, RingWriter};
+use crate::segment::{Mapping, Shared};
+use crate::wait::{Doorbell, SleepBarrier};
+use am_via_os::atomics::Ordering;
+
+/// Bytes of the next slot that a writer asks for when it has filled one.
+const AHEAD_BYTES: usize = 576;
+
+/// A VI slot, mapped.
+#[derive(Debug)]
+pub struct ViSlot {
+    mapping: Arc<Mapping>,
+    header: Shared<ViHeader>,
+    slot_bytes: usize,
+    stride: usize,
+}
+
+impl ViSlot {
+    /// The slot in `mapping`, which covers exactly one; `None` if it is too short.
+    #[must_use]
+    pub fn new(mapping: Arc<Mapping>, layout: ControlLayout) -> Option<Self> {
+        let header = mapping.atomics(0)?;
+        let (slot_bytes, stride) = (layout.packet_bytes as usize, layout.area_stride());
+        (mapping.len() >= layout.vi_slot_bytes()).then_some(Self { mapping, header, slot_bytes, stride })
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &ViHeader {
+        &self.header
+    }
+
+    fn lines(&self) -> Option<Lines> {
+        Lines::in_mapping(&self.mapping, ControlLayout::ring_offset(), RING_LINES)
+    }
+
+    /// The first `len` bytes (cut to the slot's size) of an area slot.
+    #[inline(always)]
+    fn area(&self, slot: u32, len: usize) -> CheckedRange<'_> {
+        let offset = ControlLayout::area_offset() + self.stride * (slot % RING_LINES) as usize;
+        let len = len.min(self.slot_bytes);
+        self.mapping.checked(offset, len).expect("the mapping holds the whole slot, checked when it was made")
+    }
+}
+
+/// Where a peer's context sleeps and how it is told of a ring that it does not look at.
+#[derive(Clone, Debug)]
+pub struct Bell {
+    /// Its doorbell.
+    pub doorbell: Shared<Doorbell>,
+    /// Its attention words.
+    pub attention: Shared<Attention>,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    writer: RingWriter,
+    reader: RingReader,
+    own: ViSlot,
+    theirs: ViSlot,
+    their_vi: u32,
+    bell: Bell,
+    barrier: SleepBarrier,
+    /// The peer's count of lines read, as last seen.
+    their_consumed: u32,
+    /// Lines of the peer whose slots were given back.
+    released: u32,
+    /// `released` as last told to the peer.
+    released_told: u32,
+}
+
+/// Whether an entry was written.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It was.
+    Done,
+    /// The peer's ring is full of lines it has not read.
+    Full,
+    /// The connection is closed.
+    Closed,
+}
+
+/// The peer is told what was read after this many lines. A writer counts on the rest of the ring only.
+pub const TELL_AFTER: u32 = RING_LINES / 4;
+
+impl Connection {
+    /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. `None` if a slot is damaged.
+    #[must_use]
+    pub fn new(
+        own: ViSlot,
+        theirs: ViSlot,
+        their_vi: u32,
+        bell: Bell,
+        barrier: SleepBarrier,
+    ) -> Option<Self> {
+        let writer = RingWriter::new(theirs.lines()?);
+        let reader = RingReader::new(own.lines()?);
+        Some(Self {
+            writer,
+            reader,
+            own,
+            theirs,
+            their_vi,
+            bell,
+            barrier,
+            their_consumed: 0,
+            released: 0,
+            released_told: 0,
+        })
+    }
+
+    /// Writes an entry and tells the peer, if it does not look by itself.
+    #[inline(always)]
+    pub fn post(&mut self, entry: Entry, payload: &Payload) -> Written {
+        if !self.has_room() {
+            return self.full_or_closed();
+        }
+        self.write(entry, payload);
+        Written::Done
+    }
+
+    /// Lets `fill` write up to `len` bytes into the area slot of the next entry, then writes the entry that `finish` makes
+    /// of what was written. The bytes are seen by who sees the entry ("line published").
+    ///
+    /// The peer has read the lines of the next slot when it had its last message, and has them still. They are asked for now, while
+    /// nobody waits: a store to each would else wait for its line before the next message can go.
+    #[inline(always)]
+    pub fn post_area(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+        finish: impl FnOnce(usize) -> Entry,
+    ) -> Written {
+        if !self.has_room() {
+            return self.full_or_closed();
+        }
+        let slot = self.writer.written();
+        let filled = fill(self.theirs.area(slot, len));
+        self.write(finish(filled), &[0; LINE_PAYLOAD_WORDS]);
+        self.theirs.area(self.writer.written(), AHEAD_BYTES).prefetch_to_write();
+        Written::Done
+    }
+
+    /// Whether the peer still owns the line that would be written next. Looks at this task's own memory only.
+    #[inline(always)]
+    fn has_room(&mut self) -> bool {
+        if self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES {
+            return true;
+        }
+        self.look_for_room()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_for_room(&mut self) -> bool {
+        // Acquire: "slots released": the peer has done with the area slots that are about to be written.
+        let consumed = self.own.header().consumed_by_peer.load(Ordering::Acquire);
+        // A claim: a count that is not between the last one and what was written is not believed.
+        if self.writer.written().wrapping_sub(consumed) <= RING_LINES {
+            self.their_consumed = consumed;
+        }
+        self.writer.written().wrapping_sub(self.their_consumed) < RING_LINES
+    }
+
+    #[cold]
+    fn full_or_closed(&self) -> Written {
+        if self.is_closed() { Written::Closed } else { Written::Full }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, entry: Entry, payload: &Payload) {
+        self.writer.write(entry, payload);
+        // "sleep handshake" and its like for parked rings.
+        self.barrier.after_store();
+        if self.bell.doorbell.is_sleeping() || self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
+            self.tell();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell(&self) {
+        if self.theirs.header().parked.load(Ordering::Relaxed) != 0 {
+            self.raise_attention();
+        } else {
+            self.bell.doorbell.ring();
+        }
+    }
+
+    /// Tells the peer that this VI exists or has closed, whatever it looks at.
+    pub fn raise_attention(&self) {
+        self.bell.attention.raise(self.their_vi);
+        // "sleep handshake": the peer may look at its attention, find nothing, and lie down.
+        self.barrier.after_store();
+        self.bell.doorbell.ring();
+    }
+
+    /// The next entry and the area slot that belongs to it; its payload is copied to `payload`. The slot is not looked at: a reader
+    /// that asks for its lines while it waits takes them from the writer, several times for each message.
+    #[inline(always)]
+    pub fn poll(&mut self, payload: &mut Payload) -> Option<(Entry, u32)> {
+        let slot = self.reader.consumed();
+        self.reader.poll(payload).map(|entry| (entry, slot))
+    }
+
+    /// Whether an entry waits.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.reader.is_ready()
+    }
+
+    /// Lines read so far (wraps).
+    #[must_use]
+    pub fn consumed(&self) -> u32 {
+        self.reader.consumed()
+    }
+
+    /// The bytes of a received area entry; `len` is a claim, cut to the slot.
+    #[inline(always)]
+    #[must_use]
+    pub fn area(&self, slot: u32, len: u32) -> CheckedRange<'_> {
+        self.own.area(slot, len as usize)
+    }
+
+    /// Gives the slot of the oldest read entry back to the peer.
+    #[inline(always)]
+    pub fn release(&mut self) {
+        self.released = self.released.wrapping_add(1);
+        if self.released.wrapping_sub(self.released_told) >= TELL_AFTER {
+            self.released_told = self.released;
+            // Release: "slots released".
+            self.theirs.header().consumed_by_peer.store(self.released, Ordering::Release);
+        }
+    }
+
+    /// Takes the ring out of the poll set, or puts it back: writers raise attention while it is parked. After parking and
+    /// [`SleepBarrier::before_look`] the owner looks once more.
+    pub fn set_parked(&self, parked: bool) {
+        self.own.header().parked.store(u32::from(parked), Ordering::Relaxed);
+    }
+
+    /// Closes both ends: posts are refused from now on.
+    pub fn close(&self) {
+        self.own.header().closed.store(1, Ordering::Release);
+        self.theirs.header().closed.store(1, Ordering::Release);
+    }
+
+    /// Whether either end has closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.own.header().closed.load(Ordering::Acquire) != 0
+    }
+}

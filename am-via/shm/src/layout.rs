@@ -1,0 +1,426 @@
+//! What lies where in a task's control file. One file a task; its owner and its peers map parts of it.
+//!
+//! ```text
+//! 0              header: magic, version, the numbers the layout was computed from
+//! 4 KiB          doorbells, one line a context
+//! 8 KiB          hazards, one line a context: which foreign region this task is copying from or to right now
+//! 12 KiB         attention: which of the owner's VIs need a look, a summary word and 64 words a context
+//! 64 KiB         regions: what peers may reach, one line each
+//! then           pairs: one word for each possible connection in which the owner is the lower-numbered end
+//! then           VI slots: a header page, the ring of arriving lines, the receive area
+//! ```
+//!
+//! The file is sparse: what no connection uses costs nothing.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the halves of packed words are cut out; this layout is for 64-bit machines"
+)]
+
+use crate::ring::Line;
+use crate::segment::SharedAtomics;
+use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
+use am_via_os::memory::PAGE_BYTES;
+
+/// "AMCTL" and the version of this layout.
+pub const CONTROL_MAGIC: u64 = 0x0002_4c54_434d_4101;
+/// Contexts a task may open (LAPI had 16 instances).
+pub const CONTEXTS_MAX: u32 = 16;
+/// Where the doorbells lie: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
+pub const DOORBELL_OFFSET: usize = 4096;
+/// Where the hazard lines lie.
+pub const HAZARD_OFFSET: usize = 8192;
+/// Where the attention words lie.
+pub const ATTENTION_OFFSET: usize = 12288;
+/// Where the region table lies.
+pub const REGION_OFFSET: usize = 65536;
+/// Entries in the region table: a range of [`REGIONS_PER_CONTEXT`] for each context.
+pub const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
+/// Registrations that one context may have at once.
+pub const REGIONS_PER_CONTEXT: u32 = 65536;
+/// Lines in the ring of one VI; few enough to go round in a model.
+pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
+/// VIs a task may have: what 64 attention words can name.
+pub const VIS_MAX: u32 = 4096;
+
+/// Bytes at the end of a heap file that no allocation uses: measurements of the machine's limit run there.
+pub const MEASURE_BYTES: usize = 16 << 20;
+/// Lines in the ring at the start of these bytes.
+pub const MEASURE_RING_LINES: u32 = 128;
+
+const PAIR_OFFSET: usize = REGION_OFFSET + REGIONS_MAX as usize * size_of::<RegionEntry>();
+
+/// The first page of a control file.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ControlHeader {
+    /// [`CONTROL_MAGIC`].
+    pub magic: AtomicU64,
+    /// Tasks in the job.
+    pub num_tasks: AtomicU32,
+    /// Bytes of the largest packet that the receive areas take.
+    pub packet_bytes: AtomicU32,
+    /// VI slots handed out so far.
+    pub vis_used: AtomicU32,
+    /// Contexts that the task has closed: a bit each. Changed by their owner; read after the owner's attention was raised.
+    pub contexts_closed: AtomicU32,
+    /// Regions that each context has ever used: those of its range from the first on. For the owner, which may be another program or
+    /// another opening of the context than the one that used them: what it gives out anew has a later generation.
+    pub regions_used: [AtomicU32; CONTEXTS_MAX as usize],
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for ControlHeader {}
+
+/// What a context is copying right now, so that the owner of the region can wait for it.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Hazard {
+    /// 0, or task + 1 in the high half and region + 1 in the low half.
+    pub copying: AtomicU64,
+}
+
+// SAFETY: repr(C), atomics only (the rest of the line is padding).
+unsafe impl SharedAtomics for Hazard {}
+
+/// Which VIs of one context need a look although they are not in its poll set.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Attention {
+    /// Bit `w` is set when word `w` of `vis` was changed.
+    pub summary: AtomicU64,
+    /// 1 if a task has rung for news that lies in memory.
+    rung: AtomicU64,
+    pad: [AtomicU64; 6],
+    /// Bit `b` of word `w` stands for VI `64 * w + b`.
+    pub vis: [AtomicU64; 64],
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for Attention {}
+
+impl Default for Attention {
+    fn default() -> Self {
+        let zero = |_| AtomicU64::new(0);
+        Self {
+            summary: zero(0),
+            rung: zero(0),
+            pad: std::array::from_fn(zero),
+            vis: std::array::from_fn(zero),
+        }
+    }
+}
+
+impl Attention {
+    /// Asks the owner to look at `vi`. By any task.
+    pub fn raise(&self, vi: u32) {
+        let word = (vi / 64) as usize % 64;
+        self.vis[word].fetch_or(1 << (vi % 64), Ordering::Release);
+        // Release: "attention raised", pairs with the swap in `take`.
+        self.summary.fetch_or(1 << word, Ordering::Release);
+    }
+
+    /// Asks the owner to look at what it waits for, and at no VI. By any task.
+    pub fn raise_ring(&self) {
+        self.rung.store(1, Ordering::Release);
+        // Release: "attention raised", as in `raise`: who takes the summary finds the ring as well.
+        self.summary.fetch_or(1, Ordering::Release);
+    }
+
+    /// Whether anybody asked. Costs one load of a line that only changes when somebody did.
+    #[inline(always)]
+    pub fn is_raised(&self) -> bool {
+        self.summary.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a task has rung since the last call. By the owner, after [`take`](Self::take): a ring that comes between the two has
+    /// raised the summary again, or is found here.
+    pub fn take_ring(&self) -> bool {
+        self.rung.load(Ordering::Relaxed) != 0 && self.rung.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// Calls `look` for each VI that was named since the last call. By the owner.
+    pub fn take(&self, mut look: impl FnMut(u32)) {
+        // Acquire: "attention raised".
+        let mut words = self.summary.swap(0, Ordering::AcqRel);
+        while words != 0 {
+            let word = words.trailing_zeros();
+            words &= words - 1;
+            let mut bits = self.vis[word as usize].swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                look(word * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// One entry of the region table: a range of the owner's memory that peers may name.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct RegionEntry {
+    /// Generation in the high half, access bits in the low half (0: nothing here).
+    pub generation_and_access: AtomicU64,
+    /// Address in the owner's address space: what the kernel's copy needs.
+    pub address: AtomicU64,
+    /// Offset in the owner's heap file, if [`ACCESS_IN_HEAP`] is set, or in the file `shared_file`, if [`ACCESS_IN_SHARED_FILE`] is.
+    pub file_offset: AtomicU64,
+    /// Length in bytes.
+    pub len: AtomicU64,
+    /// Protection tag of the registration.
+    pub ptag: AtomicU32,
+    /// The only task that may use it, plus 1; 0: every task.
+    pub only_task: AtomicU32,
+    /// The number of the file that the range lies in, if [`ACCESS_IN_SHARED_FILE`] is set.
+    pub shared_file: AtomicU64,
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for RegionEntry {}
+
+/// Access bit: peers may write by RDMA.
+pub const ACCESS_WRITE: u32 = 1;
+/// Access bit: peers may read by RDMA.
+pub const ACCESS_READ: u32 = 2;
+/// Access bit: the range is in the owner's heap file.
+pub const ACCESS_IN_HEAP: u32 = 4;
+/// Access bit: the range is in a file that tasks have made while the job ran. With neither of the two it is in private memory.
+pub const ACCESS_IN_SHARED_FILE: u32 = 16;
+/// Access bit: the entry is in use.
+pub const ACCESS_LIVE: u32 = 8;
+
+/// The word of a pair of contexts: whether they are connected, and by which VIs.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub struct PairWord(AtomicU64);
+
+// SAFETY: one atomic.
+unsafe impl SharedAtomics for PairWord {}
+
+impl PairWord {
+    /// One of the two is making the connection.
+    const CLAIMED: u64 = 1;
+
+    /// Settles which side makes the connection. Where it is this one, `make` takes a VI at each end, the lower one's first, and writes
+    /// their identities. Returns both VIs, which are claims, or `None` while the other side makes the connection.
+    ///
+    /// # Errors
+    /// What `make` returns; the pair may then try again.
+    pub fn agree<E>(&self, make: impl FnOnce() -> Result<(u32, u32), E>) -> Result<Option<(u32, u32)>, E> {
+        // Acquire: "pair published".
+        match self.0.compare_exchange(0, Self::CLAIMED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                let made = make();
+                let word = made.as_ref().map_or(0, |&(low_vi, high_vi)| Self::word(low_vi, high_vi));
+                // Release: "pair published": a task that sees the word sees the identities that `make` wrote.
+                self.0.store(word, Ordering::Release);
+                made.map(Some)
+            }
+            Err(Self::CLAIMED) => Ok(None),
+            Err(word) => Ok(Some((((word >> 32) as u32).wrapping_sub(1), (word as u32).wrapping_sub(1)))),
+        }
+    }
+
+    /// The word of a made connection: no half is 0.
+    fn word(low_vi: u32, high_vi: u32) -> u64 {
+        (u64::from(low_vi) + 1) << 32 | (u64::from(high_vi) + 1)
+    }
+}
+
+/// The header page of a VI slot, in the memory of the VI's owner.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ViHeader {
+    /// Written once by whoever makes the connection, before the pair is published.
+    pub identity: Padded<ViIdentity>,
+    /// Written by the owner: 1 while the ring is not in the poll set, so that a sender must raise attention.
+    pub parked: Padded<AtomicU32>,
+    /// Written by the peer: how many of the owner's lines it has read (wraps).
+    pub consumed_by_peer: Padded<AtomicU32>,
+    /// Written by either end: not 0 once the connection is broken or closed, with the reason.
+    pub closed: Padded<AtomicU32>,
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for ViHeader {}
+
+/// Who is at the two ends of a VI.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ViIdentity {
+    /// The context of the owner that uses this VI.
+    pub own_context: AtomicU32,
+    /// The peer's task.
+    pub peer_task: AtomicU32,
+    /// The peer's context.
+    pub peer_context: AtomicU32,
+    /// The peer's VI.
+    pub peer_vi: AtomicU32,
+}
+
+impl ViIdentity {
+    /// Writes the owner's context, and the peer's task, context and VI, before the pair is published or attention is raised.
+    pub fn write(&self, identity: [u32; 4]) {
+        for (cell, number) in self.cells().into_iter().zip(identity) {
+            // Relaxed: published by "pair published" and "attention raised".
+            cell.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// What was written, in the same order. Claims.
+    #[must_use]
+    pub fn read(&self) -> [u32; 4] {
+        // Relaxed: as for `write`.
+        self.cells().map(|cell| cell.load(Ordering::Relaxed))
+    }
+
+    fn cells(&self) -> [&AtomicU32; 4] {
+        [&self.own_context, &self.peer_task, &self.peer_context, &self.peer_vi]
+    }
+}
+
+/// A value alone in its cache line.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Padded<T>(pub T);
+
+impl<T> std::ops::Deref for Padded<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// The numbers from which every offset follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlLayout {
+    /// Tasks in the job.
+    pub num_tasks: u32,
+    /// Bytes of the largest packet.
+    pub packet_bytes: u32,
+}
+
+impl ControlLayout {
+    /// Writes the header of a fresh control file.
+    pub fn write(&self, header: &ControlHeader) {
+        header.num_tasks.store(self.num_tasks, Ordering::Relaxed);
+        header.packet_bytes.store(self.packet_bytes, Ordering::Relaxed);
+        // Release: the numbers are seen by who sees the magic word.
+        header.magic.store(CONTROL_MAGIC, Ordering::Release);
+    }
+
+    /// Checks that a header is of this layout.
+    ///
+    /// # Errors
+    /// What is different.
+    pub fn check(&self, header: &ControlHeader) -> Result<(), &'static str> {
+        if header.magic.load(Ordering::Acquire) != CONTROL_MAGIC {
+            return Err("it is not a control file of this version");
+        }
+        if header.num_tasks.load(Ordering::Relaxed) != self.num_tasks {
+            return Err("it was made for another number of tasks");
+        }
+        if header.packet_bytes.load(Ordering::Relaxed) != self.packet_bytes {
+            return Err("it was made for another packet_bytes setting");
+        }
+        Ok(())
+    }
+
+    /// Distance between two slots of a receive area: a packet, and a line more so that the first lines of the slots do not
+    /// all fall into the same set of the first-level cache.
+    #[must_use]
+    pub fn area_stride(&self) -> usize {
+        (self.packet_bytes as usize).next_multiple_of(64) + 64
+    }
+
+    /// VI slots in the file: up to 16 tasks, each context can talk to each; those that are not used cost nothing.
+    #[must_use]
+    pub fn vis(&self) -> u32 {
+        self.num_tasks.saturating_mul(CONTEXTS_MAX * CONTEXTS_MAX).clamp(64, VIS_MAX)
+    }
+
+    fn pair_bytes(&self) -> usize {
+        let cells = (CONTEXTS_MAX * CONTEXTS_MAX) as usize * self.num_tasks as usize;
+        (cells * size_of::<AtomicU64>()).next_multiple_of(page())
+    }
+
+    /// Bytes that a peer maps once: everything before the VI slots.
+    #[must_use]
+    pub fn head_bytes(&self) -> usize {
+        PAIR_OFFSET.next_multiple_of(page()) + self.pair_bytes()
+    }
+
+    /// Offset of the word for the connection between the owner's context and a higher-numbered (or the same) task's.
+    #[must_use]
+    pub fn pair_offset(&self, own_context: u32, task: u32, context: u32) -> usize {
+        let contexts = CONTEXTS_MAX as usize;
+        let cell = (task as usize * contexts + own_context as usize % contexts) * contexts
+            + context as usize % contexts;
+        PAIR_OFFSET.next_multiple_of(page()) + cell * size_of::<AtomicU64>()
+    }
+
+    /// Offset of region `index` in the head.
+    #[must_use]
+    pub fn region_offset(index: u32) -> usize {
+        REGION_OFFSET + (index % REGIONS_MAX) as usize * size_of::<RegionEntry>()
+    }
+
+    /// Bytes of a control file up to the end of its region table.
+    #[must_use]
+    pub fn regions_end() -> usize {
+        PAIR_OFFSET
+    }
+
+    /// Offset of the ring inside a VI slot.
+    #[must_use]
+    pub fn ring_offset() -> usize {
+        page()
+    }
+
+    /// Offset of the receive area inside a VI slot.
+    #[must_use]
+    pub fn area_offset() -> usize {
+        page() + RING_LINES as usize * size_of::<Line>()
+    }
+
+    /// Bytes of the receive area.
+    #[must_use]
+    pub fn area_bytes(&self) -> usize {
+        self.area_stride() * RING_LINES as usize
+    }
+
+    /// Bytes of one VI slot.
+    #[must_use]
+    pub fn vi_slot_bytes(&self) -> usize {
+        (Self::area_offset() + self.area_bytes()).next_multiple_of(page())
+    }
+
+    /// Offset of VI slot `vi` in the file.
+    #[must_use]
+    pub fn vi_slot_offset(&self, vi: u32) -> u64 {
+        self.head_bytes() as u64 + u64::from(vi) * self.vi_slot_bytes() as u64
+    }
+
+    /// Bytes of the whole control file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.vi_slot_offset(self.vis())
+    }
+}
+
+const fn page() -> usize {
+    PAGE_BYTES as usize
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<ControlHeader>() <= DOORBELL_OFFSET);
+    assert!(DOORBELL_OFFSET + 64 * CONTEXTS_MAX as usize <= HAZARD_OFFSET);
+    assert!(HAZARD_OFFSET + size_of::<Hazard>() * CONTEXTS_MAX as usize <= ATTENTION_OFFSET);
+    assert!(size_of::<Attention>() == 576);
+    assert!(ATTENTION_OFFSET + size_of::<Attention>() * CONTEXTS_MAX as usize <= REGION_OFFSET);
+    assert!(size_of::<RegionEntry>() == 64);
+    assert!(size_of::<ViHeader>() == 256);
+};

@@ -1,0 +1,309 @@
+//! What lies where in the job file: what all tasks of a job and its launcher must agree on. One small file a job.
+//!
+//! ```text
+//! 0              header: magic, job id, who is the launcher, the failure record, the failed tasks, the settings
+//! then           one entry a task: its files, its process, its state, its last words
+//! ```
+//!
+//! Whatever a task reads here is a claim of whoever wrote it last.
+
+use crate::layout::Padded;
+use crate::segment::SharedAtomics;
+use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// "AMJOB" and the version of this layout.
+pub const JOB_MAGIC: u64 = 0x0002_0042_4f4a_4d41;
+/// Tasks that a job may have.
+pub const TASKS_MAX: u32 = 4096;
+/// Processors that an affinity mask can name.
+pub const CPUS_MAX: usize = 1024;
+
+const FAILED_WORDS: usize = TASKS_MAX as usize / 64;
+const CPU_WORDS: usize = CPUS_MAX / 64;
+
+/// In the place of a process number: attached, from another process namespace.
+pub const PID_UNKNOWN: u32 = u32::MAX;
+
+/// State of a task: its program has not attached yet.
+pub const STATE_NOT_STARTED: u32 = 0;
+/// State of a task: attached.
+pub const STATE_RUNNING: u32 = 1;
+/// State of a task: it has taken its leave; its end is no failure.
+pub const STATE_FINALIZED: u32 = 2;
+/// State of a task: its process ended before it took its leave.
+pub const STATE_DEAD: u32 = 3;
+
+/// The first bytes of a job file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct JobHeader {
+    /// [`JOB_MAGIC`], stored last.
+    pub magic: AtomicU64,
+    /// A random number, the same in the environment of every task.
+    pub job_id: AtomicU64,
+    /// Tasks in the job.
+    pub num_tasks: AtomicU32,
+    /// The process that holds all files open; 0: none, a job of one.
+    pub launcher_pid: AtomicU32,
+    /// Not 0: the program asked that the job goes on when a task fails.
+    pub continue_on_failure: AtomicU32,
+    /// Whole processors that the cgroup's quota grants; `u32::MAX`: no quota.
+    pub quota_cpus: AtomicU32,
+    /// Inode of the launcher's process namespace: process numbers mean something only there.
+    pub pid_namespace: AtomicU64,
+    /// How all tasks order a store before a look at what a peer stores: `SleepBarrier::to_word`.
+    pub barrier: AtomicU32,
+    /// Alone in its line, because every poll of every task reads it: bumped at each death.
+    pub failure_epoch: Padded<AtomicU32>,
+    /// The first failure.
+    pub failure: FailureRecord,
+    /// Bit `t % 64` of word `t / 64`: task `t` failed.
+    pub failed: [AtomicU64; FAILED_WORDS],
+    /// The settings of the job, a line `name=value` each.
+    pub settings: Text<1024>,
+}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for JobHeader {}
+
+#[cfg(loom)]
+impl Default for JobHeader {
+    fn default() -> Self {
+        unreachable!("no model has a job file")
+    }
+}
+
+#[cfg(loom)]
+impl Default for TaskEntry {
+    fn default() -> Self {
+        unreachable!("no model has a job file")
+    }
+}
+
+/// The first failure of a job.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FailureRecord {
+    /// Task + 1 of whoever failed first; claimed by compare-and-swap.
+    pub task: AtomicU32,
+    /// Not 0 once the rest is written.
+    pub complete: AtomicU32,
+    /// What kind of end it was.
+    pub kind: AtomicU32,
+    /// Its exit code or signal number.
+    pub value: AtomicI32,
+    /// What the task said last, or what its launcher says of it.
+    pub last_words: Text<128>,
+}
+
+/// What the job file says of one task.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct TaskEntry {
+    /// Number under which tasks inherit its control file.
+    pub control_fd: AtomicI32,
+    /// Number under which tasks inherit its heap file.
+    pub heap_fd: AtomicI32,
+    /// Inode of its control file: a number is only a number, wrappers reuse them.
+    pub control_inode: AtomicU64,
+    /// Inode of its heap file.
+    pub heap_inode: AtomicU64,
+    /// Its process, written by itself when it attaches, because wrappers may stand between it and the launcher; before: 0;
+    /// without a number that means something there: [`PID_UNKNOWN`].
+    pub pid: AtomicU32,
+    /// Not 0: its process has locked byte `task` of the job file, and holds the lock as long as it can write to any memory.
+    pub life_locked: AtomicU32,
+    /// `STATE_*`.
+    pub state: AtomicU32,
+    /// The processors it may run on: the launcher's belief at first, its own word once attached.
+    pub cpus: [AtomicU64; CPU_WORDS],
+    /// What it said last.
+    pub last_words: Text<64>,
+}
+
+// SAFETY: repr(C), atomics only (and padding at the end).
+unsafe impl SharedAtomics for TaskEntry {}
+
+/// Text in shared memory, in words of eight bytes. One writer at a time; a reader who comes in between gets a mixture of two
+/// texts, which is all that can go wrong.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Text<const WORDS: usize> {
+    len: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+impl<const WORDS: usize> Text<WORDS> {
+    /// Bytes it can hold.
+    pub const CAPACITY_BYTES: usize = WORDS * 8;
+
+    /// Replaces the text; what does not fit is cut off at a character's end.
+    pub fn write(&self, text: &str) {
+        let text = &text[..floor_char_boundary(text, Self::CAPACITY_BYTES)];
+        self.len.store(0, Ordering::Relaxed);
+        for (word, bytes) in self.words.iter().zip(text.as_bytes().chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+        }
+        // Release: "text written", pairs with the load in `read`.
+        self.len.store(text.len() as u64, Ordering::Release);
+    }
+
+    /// The text; bytes that are no UTF-8 are replaced.
+    #[must_use]
+    pub fn read(&self) -> String {
+        // Acquire: "text written". The length is a claim: cut to what there is.
+        let len = self.len.load(Ordering::Acquire).min(Self::CAPACITY_BYTES as u64);
+        let len = usize::try_from(len).unwrap_or(0);
+        let mut bytes: Vec<u8> =
+            self.words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+        bytes.truncate(len);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// The largest place up to `bytes_max` at which `text` can be cut between two characters.
+fn floor_char_boundary(text: &str, bytes_max: usize) -> usize {
+    (0..=bytes_max.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+impl JobHeader {
+    /// Offset of task `task`'s entry in the job file.
+    #[must_use]
+    pub fn entry_offset(task: u32) -> usize {
+        size_of::<Self>().next_multiple_of(64) + task as usize * size_of::<TaskEntry>()
+    }
+
+    /// Bytes of the job file of `num_tasks` tasks, whole pages.
+    #[must_use]
+    pub fn file_bytes(num_tasks: u32) -> usize {
+        Self::entry_offset(num_tasks).next_multiple_of(4096)
+    }
+
+    /// Whether task `task` failed. `false` for numbers beyond the job.
+    #[inline]
+    #[must_use]
+    pub fn is_failed(&self, task: u32) -> bool {
+        self.failed
+            .get(task as usize / 64)
+            // Acquire: "failed bit", pairs with the `fetch_or` in `record_failure`: the record is complete or claimed.
+            .is_some_and(|word| word.load(Ordering::Acquire) >> (task % 64) & 1 != 0)
+    }
+
+    /// Records that `task` failed, the first time as the job's failure with its kind, value and words; whether this was the
+    /// first failure of the job.
+    pub fn record_failure(&self, task: u32, kind: u32, value: i32, last_words: &str) -> bool {
+        let Some(word) = self.failed.get(task as usize / 64) else { return false };
+        let record = &self.failure;
+        let first = record.task.compare_exchange(0, task + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if first {
+            record.kind.store(kind, Ordering::Relaxed);
+            record.value.store(value, Ordering::Relaxed);
+            record.last_words.write(last_words);
+            // Release: "failure recorded", pairs with the load in `first_failure`.
+            record.complete.store(1, Ordering::Release);
+        }
+        // Release: "failed bit".
+        let before = word.fetch_or(1 << (task % 64), Ordering::Release);
+        if before >> (task % 64) & 1 == 0 {
+            // Release: "failure epoch", pairs with the pollers' load: who sees the new number sees the bit.
+            self.failure_epoch.fetch_add(1, Ordering::Release);
+        }
+        first
+    }
+
+    /// Task, kind, value and words of the first failure, once it is written.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<(u32, u32, i32, String)> {
+        let record = &self.failure;
+        // Acquire: "failure recorded".
+        if record.complete.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let task = record.task.load(Ordering::Relaxed).checked_sub(1)?;
+        let kind = record.kind.load(Ordering::Relaxed);
+        Some((task, kind, record.value.load(Ordering::Relaxed), record.last_words.read()))
+    }
+}
+
+impl TaskEntry {
+    /// Replaces the affinity mask; processors beyond [`CPUS_MAX`] are not counted.
+    pub fn set_cpus(&self, cpus: &[usize]) {
+        let mut words = [0u64; CPU_WORDS];
+        for &cpu in cpus.iter().filter(|&&cpu| cpu < CPUS_MAX) {
+            words[cpu / 64] |= 1 << (cpu % 64);
+        }
+        for (shared, word) in self.cpus.iter().zip(words) {
+            shared.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How many processors the tasks may use together: the union of their masks.
+#[must_use]
+pub fn count_cpus<'a>(entries: impl Iterator<Item = &'a TaskEntry>) -> u32 {
+    let mut union = [0u64; CPU_WORDS];
+    for entry in entries {
+        for (word, shared) in union.iter_mut().zip(&entry.cpus) {
+            *word |= shared.load(Ordering::Relaxed);
+        }
+    }
+    union.iter().map(|word| word.count_ones()).sum()
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<TaskEntry>() == 704);
+    assert!(align_of::<JobHeader>() == 64);
+    assert!(std::mem::offset_of!(JobHeader, failure_epoch) == 64);
+    assert!(std::mem::offset_of!(JobHeader, failure) == 128);
+};
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::segment::{Mapping, Shared};
+
+    fn header() -> Shared<JobHeader> {
+        let (_file, mapping) = Mapping::anonymous(JobHeader::file_bytes(3)).unwrap();
+        mapping.atomics(0).unwrap()
+    }
+
+    #[test]
+    fn text_comes_back_and_is_cut_between_characters() {
+        let header = header();
+        let text = &header.failure.last_words;
+        assert_eq!(text.read(), "");
+        text.write("short");
+        assert_eq!(text.read(), "short");
+        text.write(&"ä".repeat(1000));
+        assert_eq!(text.read(), "ä".repeat(512));
+        let long = format!("x{}", "ä".repeat(1000));
+        text.write(&long);
+        assert_eq!(text.read(), format!("x{}", "ä".repeat(511)));
+    }
+
+    #[test]
+    fn the_first_failure_stays_the_first_and_each_task_counts_once() {
+        let header = header();
+        assert!(header.first_failure().is_none());
+        assert!(header.record_failure(2, 1, 7, "first"));
+        assert!(!header.record_failure(0, 2, 9, "second"));
+        assert!(!header.record_failure(2, 1, 7, "again"));
+        assert_eq!(header.first_failure(), Some((2, 1, 7, "first".to_owned())));
+        assert!(header.is_failed(0) && !header.is_failed(1) && header.is_failed(2));
+        assert!(!header.is_failed(u32::MAX));
+        assert_eq!(header.failure_epoch.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_damaged_length_reads_no_further_than_the_text_goes() {
+        let header = header();
+        let text = &header.failure.last_words;
+        text.write("abc");
+        text.len.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(text.read().len(), 1024);
+    }
+}

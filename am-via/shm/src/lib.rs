@@ -1,0 +1,25 @@
+//! Shared memory: the memory files of a job, what lies where in them, and the lock-free parts that tasks share.
+//!
+//! This crate knows nothing of VIA, LAPI or MPI. Its callers are am-via's own crates, and keep what each function asks for. Its rules:
+//!
+//! 1. Memory that another task can write is never behind `&` or `&mut` to plain data: atomics, or raw pointers and copies.
+//! 2. A number read from shared memory is a claim. It is checked once, here, into a type that means "checked".
+//! 3. Atomics come from [`am_via_os::atomics`] only, so that loom can replace them.
+
+#![expect(unsafe_code, reason = "memory that other tasks write")]
+
+pub mod allocator;
+pub mod block;
+pub mod connection;
+pub mod copy;
+pub mod heap;
+pub mod layout;
+pub mod layout_job;
+#[cfg(all(test, loom))]
+mod loom_tests;
+pub mod private_region;
+pub mod regions;
+pub mod ring;
+pub mod segment;
+pub mod shared_files;
+pub mod wait;

@@ -1,0 +1,424 @@
+//! All interleavings, and all that the memory model allows, of the lock-free parts. A barrier on other processors is beyond the
+//! model, and has a stress test of its own: here it is a full fence on either side, as in the other form of the handshakes.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::model::Builder;
+use loom::thread;
+
+use crate::connection::{Bell, Connection, ViSlot, Written};
+use crate::copy::CheckedRange;
+use crate::layout::{
+    ACCESS_READ, ACCESS_WRITE, ATTENTION_OFFSET, Attention, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
+    Hazard, PairWord, REGION_OFFSET, RING_LINES,
+};
+use crate::regions::{
+    Claim, ClaimFault, Claimer, Copied, OwnRegions, PeerMemory, Registration, Ways, is_quiet,
+};
+use crate::ring::{Entry, Lines, Payload, RingReader, RingWriter};
+use crate::segment::{Mapping, Shared};
+use crate::shared_files::SharedFiles;
+use crate::wait::{Doorbell, SleepBarrier};
+use am_via_os::atomics::{AtomicU32, Ordering};
+
+const BARRIER: SleepBarrier = SleepBarrier::Membarrier;
+
+/// Runs a model in which no thread is preempted more often than that: enough for every error of two threads that was ever
+/// seen here, and few enough to end. With LOOM_UNBOUNDED in the environment there is no bound, and each model ends after ten
+/// minutes at the latest.
+fn model(preemptions_max: usize, test: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    if std::env::var_os("LOOM_UNBOUNDED").is_some() {
+        builder.preemption_bound = None;
+        builder.max_duration = Some(Duration::from_secs(600));
+    } else {
+        builder.preemption_bound = Some(preemptions_max);
+    }
+    builder.check(test);
+}
+
+fn ring(lines: u32) -> (RingWriter, RingReader) {
+    let lines = Lines::private(lines).expect("a power of two");
+    (RingWriter::new(lines.clone()), RingReader::new(lines))
+}
+
+fn write(writer: &mut RingWriter, number: u32) {
+    let entry = Entry { immediate: number, length: number + 1, operation: number + 2, extra: number.into() };
+    writer.write(entry, &[u64::from(number) + 3; 5]);
+}
+
+fn check(entry: Entry, payload: Payload, number: u32) {
+    let wanted = Entry { immediate: number, length: number + 1, operation: number + 2, extra: number.into() };
+    assert_eq!((entry, payload), (wanted, [u64::from(number) + 3; 5]));
+}
+
+#[test]
+fn loom_a_line_is_seen_whole_or_not_at_all() {
+    model(3, || {
+        let (mut writer, mut reader) = ring(2);
+        let sender = thread::spawn(move || (0..2).for_each(|number| write(&mut writer, number)));
+        let mut seen = 0;
+        for _ in 0..3 {
+            let mut payload = Payload::default();
+            if let Some(entry) = reader.poll(&mut payload) {
+                check(entry, payload, seen);
+                seen += 1;
+            }
+        }
+        sender.join().unwrap();
+        for number in seen..2 {
+            let mut payload = Payload::default();
+            let entry = reader.poll(&mut payload).expect("the writer has ended");
+            check(entry, payload, number);
+        }
+        assert!(reader.poll(&mut Payload::default()).is_none());
+    });
+}
+
+/// A ring of one line, used again as soon as its reader has said that it has read: "slots released".
+#[test]
+fn loom_a_line_is_used_again_only_after_it_was_read() {
+    model(2, || {
+        let (mut writer, mut reader) = ring(1);
+        let consumed = Arc::new(AtomicU32::new(0));
+        let told = Arc::clone(&consumed);
+        let sender = thread::spawn(move || {
+            write(&mut writer, 0);
+            while told.load(Ordering::Acquire) == 0 {
+                thread::yield_now();
+            }
+            write(&mut writer, 1);
+        });
+        for number in 0..2 {
+            let mut payload = Payload::default();
+            let entry = loop {
+                match reader.poll(&mut payload) {
+                    Some(entry) => break entry,
+                    None => thread::yield_now(),
+                }
+            };
+            check(entry, payload, number);
+            consumed.store(number + 1, Ordering::Release);
+        }
+        sender.join().unwrap();
+    });
+}
+
+/// Nobody sleeps through a line: a lost wake-up would be a loop without end, which the model reports.
+#[test]
+fn loom_a_sleeper_never_misses_a_line() {
+    model(3, || {
+        let (mut writer, mut reader) = ring(1);
+        let doorbell = Arc::new(Doorbell::default());
+        let rung = Arc::clone(&doorbell);
+        let sender = thread::spawn(move || {
+            write(&mut writer, 0);
+            BARRIER.after_store();
+            if rung.is_sleeping() {
+                rung.ring();
+            }
+        });
+        let mut payload = Payload::default();
+        while reader.poll(&mut payload).is_none() {
+            doorbell.sleep(BARRIER, Duration::MAX, || reader.is_ready());
+        }
+        sender.join().unwrap();
+    });
+}
+
+/// As a wait for a counter goes: two senders, each with a ring of its own, and a waiter that sleeps until both have come.
+#[test]
+fn loom_a_wait_for_two_senders_ends() {
+    model(2, || {
+        let doorbell = Arc::new(Doorbell::default());
+        let mut readers = Vec::new();
+        let senders: Vec<_> = (0..2)
+            .map(|number| {
+                let (mut writer, reader) = ring(1);
+                readers.push(reader);
+                let rung = Arc::clone(&doorbell);
+                thread::spawn(move || {
+                    write(&mut writer, number);
+                    BARRIER.after_store();
+                    if rung.is_sleeping() {
+                        rung.ring();
+                    }
+                })
+            })
+            .collect();
+        let (mut counter, mut payload) = (0, Payload::default());
+        while counter < 2 {
+            let came = readers.iter_mut().filter_map(|reader| reader.poll(&mut payload)).count();
+            counter += came;
+            if came == 0 {
+                doorbell.sleep(BARRIER, Duration::MAX, || readers.iter().any(RingReader::is_ready));
+            }
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+/// Two peers name VIs while the owner takes what was named: nothing is lost.
+#[test]
+fn loom_what_is_raised_is_taken() {
+    model(3, || {
+        let attention = Arc::new(Attention::default());
+        let raisers: Vec<_> = [[3, 70], [4, 71]]
+            .into_iter()
+            .map(|vis| {
+                let attention = Arc::clone(&attention);
+                thread::spawn(move || vis.into_iter().for_each(|vi| attention.raise(vi)))
+            })
+            .collect();
+        let mut taken = Vec::new();
+        for _ in 0..2 {
+            if attention.is_raised() {
+                attention.take(|vi| taken.push(vi));
+            }
+        }
+        raisers.into_iter().for_each(|raiser| raiser.join().unwrap());
+        attention.take(|vi| taken.push(vi));
+        taken.sort_unstable();
+        assert_eq!(taken, [3, 4, 70, 71]);
+    });
+}
+
+const LAYOUT: ControlLayout = ControlLayout { num_tasks: 2, packet_bytes: 64 };
+const VI: u32 = 5;
+
+/// What two tasks share of a connection between them: the VI slot of each, and where each sleeps.
+#[derive(Clone)]
+struct Ends {
+    slots: [Arc<Mapping>; 2],
+    bells: [Bell; 2],
+}
+
+impl Ends {
+    fn new() -> Self {
+        let (_file, head) = Mapping::anonymous(REGION_OFFSET).expect("memory");
+        let bell = |side: usize| Bell {
+            doorbell: head.atomics(DOORBELL_OFFSET + 64 * side).expect("it lies inside"),
+            attention: head.atomics(ATTENTION_OFFSET + 576 * side).expect("it lies inside"),
+        };
+        let slot = |_| Mapping::anonymous(LAYOUT.vi_slot_bytes()).expect("memory").1;
+        let ends = Self { slots: [0, 1].map(slot), bells: [0, 1].map(bell) };
+        // A model makes all that it uses before its threads start.
+        for side in [0, 1] {
+            let connection = ends.open(side);
+            (0..RING_LINES).for_each(|slot| assert_eq!(connection.area(slot, 8).len(), 8));
+        }
+        ends
+    }
+
+    fn slot(&self, side: usize) -> ViSlot {
+        ViSlot::new(Arc::clone(&self.slots[side]), LAYOUT).expect("it is long enough")
+    }
+
+    fn open(&self, side: usize) -> Connection {
+        let (own, theirs) = (self.slot(side), self.slot(1 - side));
+        Connection::new(own, theirs, VI, self.bells[1 - side].clone(), BARRIER).expect("both are whole")
+    }
+}
+
+/// A ring leaves the poll set, and its owner lies down, while its peer writes: either the owner sees the line in its last look, or
+/// the peer sees that the ring is parked, raises attention, and wakes the owner. One line only: of a word that two threads store to
+/// again and again loom allows orders that no machine has.
+#[test]
+fn loom_a_parked_ring_is_never_forgotten() {
+    model(3, || {
+        let ends = Ends::new();
+        let (mut sender, mut owner) = (ends.open(0), ends.open(1));
+        let sender = thread::spawn(move || {
+            assert_eq!(sender.post(Entry::default(), &Payload::default()), Written::Done);
+        });
+        let Bell { doorbell, attention } = &ends.bells[1];
+        owner.set_parked(true);
+        BARRIER.before_look();
+        let mut polled = owner.is_ready();
+        while !polled {
+            doorbell.sleep(BARRIER, Duration::MAX, || attention.is_raised());
+            attention.take(|vi| polled |= vi == VI);
+        }
+        owner.set_parked(false);
+        assert!(owner.poll(&mut Payload::default()).is_some(), "it was told of a line");
+        sender.join().unwrap();
+    });
+}
+
+/// The ring is full: its sender fills a slot again only after the owner has read and released it.
+#[test]
+fn loom_a_slot_is_filled_again_only_after_its_release() {
+    fn fill(sender: &mut Connection) -> Written {
+        let fill = |slot: CheckedRange<'_>| {
+            slot.copy_from_slice(&[7; 8]);
+            8
+        };
+        sender.post_area(8, fill, |_| Entry { length: 8, ..Entry::default() })
+    }
+    model(2, || {
+        let ends = Ends::new();
+        let (mut sender, mut owner) = (ends.open(0), ends.open(1));
+        (0..RING_LINES).for_each(|_| assert_eq!(fill(&mut sender), Written::Done));
+        assert_eq!(fill(&mut sender), Written::Full);
+        let sender = thread::spawn(move || {
+            while fill(&mut sender) == Written::Full {
+                thread::yield_now();
+            }
+        });
+        for _ in 0..=RING_LINES {
+            let (entry, slot) = loop {
+                match owner.poll(&mut Payload::default()) {
+                    Some(found) => break found,
+                    None => thread::yield_now(),
+                }
+            };
+            let mut bytes = [0; 8];
+            owner.area(slot, entry.length).copy_to_slice(&mut bytes);
+            assert_eq!(bytes, [7; 8]);
+            owner.release();
+        }
+        sender.join().unwrap();
+    });
+}
+
+/// Both sides connect at once: one of them makes the connection, both have the same one, and what each then sends arrives.
+#[test]
+fn loom_two_that_connect_at_once_share_one_connection() {
+    model(2, || {
+        let ends = Ends::new();
+        let pair = Arc::new(PairWord::default());
+        let made = Arc::new(AtomicU32::new(0));
+        let connect = move |side: usize, ends: Ends| {
+            let make = || {
+                made.fetch_add(1, Ordering::Relaxed);
+                for side in [0, 1] {
+                    ends.slot(side).header().identity.write([3, 1 - side as u32, 4, VI]);
+                }
+                Ok::<_, ()>((VI, VI))
+            };
+            let vis = loop {
+                match pair.agree(make).expect("it makes it") {
+                    Some(vis) => break vis,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!((vis, made.load(Ordering::Relaxed)), ((VI, VI), 1));
+            assert_eq!(ends.slot(side).header().identity.read(), [3, 1 - side as u32, 4, VI]);
+            let mut connection = ends.open(side);
+            connection.raise_attention();
+            assert_eq!(connection.post(Entry::default(), &Payload::default()), Written::Done);
+        };
+        let (other, theirs) = (connect.clone(), ends.clone());
+        let peer = thread::spawn(move || other(1, theirs));
+        connect(0, ends.clone());
+        // By then the peer may have named the VI, and has written who it is.
+        ends.bells[0].attention.take(|vi| {
+            assert_eq!((vi, ends.slot(0).header().identity.read()), (VI, [3, 1, 4, VI]));
+        });
+        peer.join().unwrap();
+        for side in [0, 1] {
+            assert!(ends.open(side).poll(&mut Payload::default()).is_some());
+        }
+    });
+}
+
+/// A ring that comes while the owner takes what was raised is found then, or by its next look.
+#[test]
+fn loom_no_ring_is_lost() {
+    model(3, || {
+        let attention = Arc::new(Attention::default());
+        let theirs = Arc::clone(&attention);
+        let peer = thread::spawn(move || theirs.raise_ring());
+        let look = || {
+            attention.is_raised() && {
+                attention.take(|_| {});
+                attention.take_ring()
+            }
+        };
+        let mut is_rung = look();
+        peer.join().unwrap();
+        is_rung |= look();
+        assert!(is_rung, "the owner would sleep on");
+    });
+}
+
+const WAYS: Ways = Ways { mapped: true, kernel: false };
+
+/// A context with one region of 8 bytes for each of `offsets` in its heap, a peer's view of it, and that peer's hazard line.
+fn regions(offsets: &[usize]) -> (OwnRegions, Vec<(u32, u32)>, Arc<Mapping>, PeerMemory, Shared<Hazard>) {
+    let (_file, head) = Mapping::anonymous(REGION_OFFSET + 4096).expect("memory");
+    let (_file, heap) = Mapping::anonymous(1 << 16).expect("memory");
+    let hazard = head.atomics(HAZARD_OFFSET).expect("it lies inside");
+    let mut own = OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, WAYS);
+    let names = offsets.iter().map(|&offset| open(&mut own, &heap, offset)).collect();
+    let peer = PeerMemory { task: 0, pid: 0, head, heap: Arc::clone(&heap) };
+    (own, names, heap, peer, hazard)
+}
+
+fn open(own: &mut OwnRegions, heap: &Mapping, offset: usize) -> (u32, u32) {
+    let registration = Registration { access: ACCESS_READ | ACCESS_WRITE, ptag: 0, only: None };
+    let memory = heap.checked(offset, 8).expect("it lies inside");
+    own.insert(memory, registration, &SharedFiles::default()).expect("the table is empty")
+}
+
+/// Copies 8 bytes into each region in turn; whether that was allowed.
+fn copy_to(peer: &PeerMemory, hazard: &Hazard, names: &[(u32, u32)]) -> Vec<bool> {
+    let shared = SharedFiles::default();
+    let claimer = Claimer { task: 1, hazard, barrier: BARRIER, ways: WAYS, shared: &shared };
+    let bytes = [1_u8; 8];
+    let copy = |&(region, generation): &(u32, u32)| {
+        let claim = Claim { region, generation, offset: 0, len: 8, ptag: 0 };
+        // SAFETY: eight bytes that live, and that nobody writes.
+        let from = unsafe { CheckedRange::new(NonNull::from(&bytes).cast(), 8) };
+        match peer.write(&claimer, claim, from) {
+            Ok(Copied::Done) => true,
+            Err(ClaimFault::Stale) => false,
+            other => panic!("{other:?}"),
+        }
+    };
+    names.iter().map(copy).collect()
+}
+
+/// Closes a region as its owner does, and waits until no peer copies.
+fn close(own: &mut OwnRegions, (region, generation): (u32, u32), hazard: &Hazard) {
+    assert!(own.remove(region, generation));
+    BARRIER.before_look();
+    while !is_quiet(std::iter::once(hazard), 0, region) {
+        thread::yield_now();
+    }
+    own.recycle(region);
+}
+
+/// The owner uses a region's memory again while its peer copies into it, and into another one right after it.
+#[test]
+fn loom_memory_is_used_again_only_after_its_copies() {
+    model(3, || {
+        let (mut own, names, heap, peer, hazard) = regions(&[0, 4096]);
+        let (closed, theirs) = (names[0], hazard.clone());
+        let copier = thread::spawn(move || {
+            assert!(copy_to(&peer, &theirs, &names)[1], "the other region stays open");
+        });
+        close(&mut own, closed, &hazard);
+        heap.checked(0, 8).expect("it lies inside").zero();
+        copier.join().unwrap();
+    });
+}
+
+/// The slot of a closed region is used for another one at once: a claim of the old one never reaches the new one's memory.
+#[test]
+fn loom_an_old_claim_never_reaches_new_memory() {
+    model(3, || {
+        let (mut own, names, heap, peer, hazard) = regions(&[0]);
+        let (closed, theirs) = (names[0], hazard.clone());
+        let other = heap.checked(4096, 8).expect("it lies inside");
+        let copier = thread::spawn(move || drop(copy_to(&peer, &theirs, &names)));
+        close(&mut own, closed, &hazard);
+        let (region, generation) = open(&mut own, &heap, 4096);
+        assert_eq!((region, generation), (closed.0, closed.1 + 1), "the same slot");
+        other.zero();
+        heap.checked(0, 8).expect("it lies inside").zero();
+        copier.join().unwrap();
+    });
+}

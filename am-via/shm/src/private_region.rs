@@ -1,0 +1,234 @@
+//! Memory of this process outside of every memory file, for devices whose NICs live in one process: buffers of the NIC, and
+//! a table of the memory that a task has opened to the others.
+//!
+//! The rules are those of memory files: no reference to the bytes is ever made, a claim is checked in one place
+//! ([`PrivateRegions::claim`]), and who registers memory keeps it alive until it is deregistered. Here a lock around the
+//! table takes the part of the hazards: a copy runs under it, so that a registration never ends while one does.
+
+use std::alloc::{self, Layout};
+use std::ptr::NonNull;
+
+use crate::copy::CheckedRange;
+use crate::regions::{Claim, ClaimFault, Registration, missing};
+
+/// Zeroed bytes that their owner frees, at the start of a cache line.
+#[derive(Debug)]
+pub struct PrivateBytes {
+    at: NonNull<u8>,
+    len: usize,
+    layout: Layout,
+}
+
+// SAFETY: plain memory without an owner thread; whoever reaches the bytes does so by copies through a CheckedRange.
+unsafe impl Send for PrivateBytes {}
+// SAFETY: as for Send: no reference to the bytes is ever made.
+unsafe impl Sync for PrivateBytes {}
+
+impl PrivateBytes {
+    /// `len` zeroed bytes; `None` if there is no memory for them.
+    #[must_use]
+    pub fn new(len: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(len.max(1), 64).ok()?;
+        // SAFETY: the layout has a size of at least 1.
+        let at = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
+        Some(Self { at, len, layout })
+    }
+
+    /// All of them.
+    #[inline]
+    #[must_use]
+    pub fn range(&self) -> CheckedRange<'_> {
+        // SAFETY: `len` live bytes (`new`), freed when `self` is dropped, so after the range.
+        unsafe { CheckedRange::new(self.at, self.len) }
+    }
+}
+
+impl Drop for PrivateBytes {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; the ranges have ended, since they borrow `self`.
+        unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
+    }
+}
+
+/// A range whose owner has promised to keep it alive beyond the borrow, until an operation or a registration has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldRange {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address and a length; who reaches the bytes does so by copies, while the owner keeps them alive.
+unsafe impl Send for HeldRange {}
+
+impl HeldRange {
+    /// Keeps `range`. The caller's contract, as for a registration: the memory stays alive and left to this holder until
+    /// the operation, or the registration, for which it is held has ended.
+    #[must_use]
+    pub fn hold(range: CheckedRange<'_>) -> Self {
+        Self { at: range.at(), len: range.len() }
+    }
+
+    /// The range, for one copy before that end.
+    #[must_use]
+    pub fn range<'a>(self) -> CheckedRange<'a> {
+        // SAFETY: alive and left to this holder (`hold`'s contract); the holder uses it before the end only.
+        unsafe { CheckedRange::new(self.at, self.len) }
+    }
+}
+
+/// What one task has opened to the others.
+#[derive(Debug)]
+pub struct PrivateRegions {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    regions_max: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    live: Option<Live>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    memory: HeldRange,
+    registration: Registration,
+    /// Which of the task's contexts registered it.
+    context: u32,
+}
+
+impl PrivateRegions {
+    /// An empty table for at most `regions_max` registrations.
+    #[must_use]
+    pub fn new(regions_max: u32) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), regions_max }
+    }
+
+    /// Opens `memory` to peers; region and generation, or `None` when the table is full. The caller keeps the memory alive
+    /// until [`remove`](Self::remove).
+    pub fn insert(
+        &mut self,
+        memory: CheckedRange<'_>,
+        registration: Registration,
+        context: u32,
+    ) -> Option<(u32, u32)> {
+        let region = match self.free.pop() {
+            Some(region) => region,
+            None => {
+                let region = u32::try_from(self.slots.len()).ok().filter(|&at| at < self.regions_max)?;
+                self.slots.push(Slot { generation: 0, live: None });
+                region
+            }
+        };
+        let slot = &mut self.slots[region as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.live = Some(Live { memory: HeldRange::hold(memory), registration, context });
+        Some((region, slot.generation))
+    }
+
+    /// Ends a registration; whether there was one.
+    pub fn remove(&mut self, region: u32, generation: u32) -> bool {
+        let slot = self.slots.get_mut(region as usize).filter(|slot| slot.generation == generation);
+        let removed = slot.is_some_and(|slot| slot.live.take().is_some());
+        if removed {
+            self.free.push(region);
+        }
+        removed
+    }
+
+    /// Ends every registration of a context that goes away.
+    pub fn remove_context(&mut self, context: u32) {
+        for (region, slot) in (0..).zip(&mut self.slots) {
+            if slot.live.take_if(|live| live.context == context).is_some() {
+                self.free.push(region);
+            }
+        }
+    }
+
+    /// Changes what a registration allows; whether there is one.
+    pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
+        let slot = self.slots.get_mut(region as usize).filter(|slot| slot.generation == generation);
+        let live = slot.and_then(|slot| slot.live.as_mut());
+        live.map(|live| live.registration = registration).is_some()
+    }
+
+    /// The one place where a claim becomes a range: generation, rights, protection tag, owner's choice of peer, bounds.
+    /// `claimer` is `None` for the owner itself. The range is for a copy before the registration ends.
+    ///
+    /// # Errors
+    /// What is wrong with the claim.
+    pub fn claim<'a>(
+        &self,
+        claim: Claim,
+        need: u32,
+        claimer: Option<u32>,
+    ) -> Result<CheckedRange<'a>, ClaimFault> {
+        let slot = self.slots.get(claim.region as usize).filter(|slot| slot.generation == claim.generation);
+        let live = slot.and_then(|slot| slot.live).ok_or(ClaimFault::Stale)?;
+        let Registration { access, ptag, only } = live.registration;
+        if access & need != need {
+            return Err(missing(access, need));
+        }
+        if claimer.is_some_and(|task| only.is_some_and(|only| only != task)) {
+            return Err(ClaimFault::NotShared);
+        }
+        if ptag != claim.ptag {
+            return Err(ClaimFault::Tag);
+        }
+        let bounds = ClaimFault::Bounds { len: live.memory.len as u64 };
+        let (Ok(offset), Ok(len)) = (usize::try_from(claim.offset), usize::try_from(claim.len)) else {
+            return Err(bounds);
+        };
+        live.memory.range().part(offset, len).ok_or(bounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{ACCESS_READ, ACCESS_WRITE};
+
+    fn open(access: u32, only: Option<u32>) -> Registration {
+        Registration { access, ptag: 7, only }
+    }
+
+    fn at(region: u32, generation: u32, offset: u64, len: u64) -> Claim {
+        Claim { region, generation, offset, len, ptag: 7 }
+    }
+
+    #[test]
+    fn a_claim_is_good_only_with_every_part_of_it_right() {
+        let memory = PrivateBytes::new(100).unwrap();
+        let mut table = PrivateRegions::new(4);
+        let (region, generation) = table.insert(memory.range(), open(ACCESS_READ, Some(3)), 0).unwrap();
+        let good = at(region, generation, 90, 10);
+        let fault = |claim, need, claimer| table.claim(claim, need, claimer).err();
+        assert_eq!(fault(good, ACCESS_READ, Some(3)), None);
+        assert_eq!(fault(good, ACCESS_READ, None), None);
+        assert_eq!(fault(good, ACCESS_WRITE, Some(3)), Some(ClaimFault::NotWritable));
+        assert_eq!(fault(good, ACCESS_READ, Some(2)), Some(ClaimFault::NotShared));
+        assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ, Some(3)), Some(ClaimFault::Tag));
+        assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ, None), Some(ClaimFault::Tag));
+        let beyond = ClaimFault::Bounds { len: 100 };
+        for (offset, len) in [(91, 10), (101, 0), (u64::MAX, 1), (1, u64::MAX)] {
+            assert_eq!(fault(at(region, generation, offset, len), ACCESS_READ, Some(3)), Some(beyond));
+        }
+        for (region, generation) in [(region, generation + 1), (region + 1, generation), (u32::MAX, 1)] {
+            assert_eq!(fault(at(region, generation, 0, 1), 0, Some(3)), Some(ClaimFault::Stale));
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_used_again_has_another_generation() {
+        let memory = PrivateBytes::new(8).unwrap();
+        let mut table = PrivateRegions::new(1);
+        let first = table.insert(memory.range(), open(0, None), 0).unwrap();
+        assert_eq!(table.insert(memory.range(), open(0, None), 0), None);
+        assert!(table.remove(first.0, first.1) && !table.remove(first.0, first.1));
+        let second = table.insert(memory.range(), open(0, None), 5).unwrap();
+        assert_eq!((second.0, second.1), (first.0, first.1 + 1));
+        table.remove_context(5);
+        assert!(!table.set_registration(second.0, second.1, open(0, None)));
+    }
+}

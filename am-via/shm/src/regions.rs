@@ -1,0 +1,728 @@
+//! The region tables: what a task opens to its peers, how a peer's claim to it is checked, and the copies that follow.
+//!
+//! A claim is checked in one place, [`PeerMemory::claim`]. Ending a registration while a peer copies is made safe by
+//! hazards: the copier names the region in its own control file, then checks the entry; the owner takes the entry away, then
+//! looks at everybody's hazard. The two halves are a Dekker handshake like the one of sleeping, with the same barrier
+//! ("region hazard").
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "halves of packed words are cut out; 32-bit updates use the low half by contract"
+)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::copy::CheckedRange;
+use crate::layout::{
+    ACCESS_IN_HEAP, ACCESS_IN_SHARED_FILE, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX,
+    ControlHeader, ControlLayout, Hazard, REGIONS_MAX, REGIONS_PER_CONTEXT, RegionEntry,
+};
+use crate::segment::{Mapping, Shared};
+use crate::shared_files::SharedFiles;
+use crate::wait::SleepBarrier;
+use am_via_os::atomics::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use am_via_os::private_memory;
+
+/// Why a claim is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimFault {
+    /// No such registration, or not any more.
+    #[error("the handle names nothing that is registered now")]
+    Stale,
+    /// The range ends beyond the registration.
+    #[error("the registration has {len} bytes")]
+    Bounds {
+        /// Its length.
+        len: u64,
+    },
+    /// Peers may not write there.
+    #[error("the registration does not let peers write")]
+    NotWritable,
+    /// Peers may not read there.
+    #[error("the registration does not let peers read")]
+    NotReadable,
+    /// The registration is for one task, which the claimer is not.
+    #[error("the registration is for another task")]
+    NotShared,
+    /// The protection tags of registration and VI differ.
+    #[error("the protection tags of the registration and the VI differ")]
+    Tag,
+    /// The word is not aligned.
+    #[error("the word is not aligned")]
+    Misaligned,
+    /// The owner's process is gone.
+    #[error("the peer is dead")]
+    PeerDead,
+}
+
+/// What becomes of a copy that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// All bytes were copied.
+    Done,
+    /// There is no way into that memory from here.
+    NoWay,
+}
+
+/// Which ways into a peer's memory are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// Plain copies where the memory is in a heap file.
+    pub mapped: bool,
+    /// The kernel's copy.
+    pub kernel: bool,
+}
+
+/// An update of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordUpdate {
+    /// Adds.
+    Add(u64),
+    /// Bitwise or.
+    Or(u64),
+    /// Bitwise and.
+    And(u64),
+    /// Bitwise exclusive or.
+    Xor(u64),
+    /// The smaller of two numbers without sign.
+    Min(u64),
+    /// The larger of two numbers without sign.
+    Max(u64),
+    /// The smaller of two numbers with sign.
+    MinSigned(u64),
+    /// The larger of two numbers with sign.
+    MaxSigned(u64),
+    /// Adds a floating-point number of the word's size.
+    AddFloat(u64),
+    /// The smaller of two floating-point numbers.
+    MinFloat(u64),
+    /// The larger of two floating-point numbers.
+    MaxFloat(u64),
+    /// Replaces.
+    Swap(u64),
+    /// Replaces if the old value is `expected`.
+    CompareSwap {
+        /// The value that must be there.
+        expected: u64,
+        /// The value to put there.
+        new: u64,
+    },
+}
+
+/// What a registration is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    /// [`ACCESS_READ`] and [`ACCESS_WRITE`].
+    pub access: u32,
+    /// The protection tag.
+    pub ptag: u32,
+    /// The only task that may use it.
+    pub only: Option<u32>,
+}
+
+/// This task's own table.
+#[derive(Debug)]
+pub struct OwnRegions {
+    head: Arc<Mapping>,
+    heap: Arc<Mapping>,
+    /// The first region of this context.
+    first: u32,
+    /// Private copies: what the owner itself trusts.
+    slots: Vec<OwnSlot>,
+    free: Vec<u32>,
+    ways: Ways,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OwnSlot {
+    generation: u32,
+    access: u32,
+    ptag: u32,
+    live: Option<(NonNull<u8>, usize)>,
+    /// Closed to new claims, and perhaps still being copied.
+    closing: bool,
+}
+
+// SAFETY: the pointers are only addresses here; who registered the memory keeps it alive, on whatever thread.
+unsafe impl Send for OwnRegions {}
+
+impl OwnRegions {
+    /// The part of the table in the owner's control file that belongs to `context`; `heap` is the mapping of its heap file.
+    #[must_use]
+    pub fn new(head: Arc<Mapping>, heap: Arc<Mapping>, context: u32, ways: Ways) -> Self {
+        let first = context * REGIONS_PER_CONTEXT;
+        let slots: Vec<_> = used(&head, context)
+            .map(|region| {
+                // Generations go on where the last opening of the context has left them: its addresses stay stale.
+                let state = entry_of(&head, region)
+                    .map_or(0, |entry| entry.generation_and_access.load(Ordering::Relaxed));
+                OwnSlot { generation: (state >> 32) as u32, access: 0, ptag: 0, live: None, closing: false }
+            })
+            .collect();
+        let free = (first..).take(slots.len()).collect();
+        Self { head, heap, first, slots, free, ways }
+    }
+
+    /// Opens `memory`, which may lie in one of the `shared` files, to peers; `None` when the table is full. The caller keeps the memory alive until
+    /// [`remove`](Self::remove) and [`is_quiet`] say that nobody copies any more.
+    pub fn insert(
+        &mut self,
+        memory: CheckedRange<'_>,
+        registration: Registration,
+        shared: &SharedFiles,
+    ) -> Option<(u32, u32)> {
+        let region = match self.free.pop() {
+            Some(region) => region,
+            None => {
+                let used = u32::try_from(self.slots.len()).ok().filter(|&used| used < REGIONS_PER_CONTEXT)?;
+                self.slots.push(OwnSlot { generation: 0, access: 0, ptag: 0, live: None, closing: false });
+                let header: Shared<ControlHeader> = self.head.atomics(0)?;
+                // Relaxed: read by this process, or by the program that it becomes.
+                header.regions_used[context_of(self.first)].store(used + 1, Ordering::Relaxed);
+                self.first + used
+            }
+        };
+        let entry = self.entry(region)?;
+        let slot = self.slot_mut(region)?;
+        slot.generation = slot.generation.wrapping_add(1);
+        let generation = slot.generation;
+        slot.live = Some((memory.at(), memory.len()));
+        slot.access = registration.access;
+        slot.ptag = registration.ptag;
+        let mut access = registration.access | ACCESS_LIVE;
+        entry.address.store(memory.at().addr().get() as u64, Ordering::Relaxed);
+        entry.len.store(memory.len() as u64, Ordering::Relaxed);
+        entry.ptag.store(registration.ptag, Ordering::Relaxed);
+        entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
+        if self.ways.mapped {
+            if let Some(offset) = self.heap.offset_of(memory.at(), memory.len()) {
+                entry.file_offset.store(offset as u64, Ordering::Relaxed);
+                access |= ACCESS_IN_HEAP;
+            } else if let Some((inode, offset)) = shared.place_of(memory.at(), memory.len()) {
+                entry.shared_file.store(inode, Ordering::Relaxed);
+                entry.file_offset.store(offset as u64, Ordering::Relaxed);
+                access |= ACCESS_IN_SHARED_FILE;
+            }
+        }
+        // Release: "region opened", pairs with the Acquire in `claim`.
+        entry.generation_and_access.store(u64::from(generation) << 32 | u64::from(access), Ordering::Release);
+        Some((region, generation))
+    }
+
+    /// Closes a registration to new claims; whether it was open, or already closing.
+    pub fn remove(&mut self, region: u32, generation: u32) -> bool {
+        let Some(slot) = self.slot_mut(region).filter(|slot| slot.generation == generation) else {
+            return false;
+        };
+        if slot.live.take().is_some() {
+            slot.closing = true;
+            if let Some(entry) = self.entry(region) {
+                entry.generation_and_access.store(u64::from(generation) << 32, Ordering::Release);
+            }
+            return true;
+        }
+        slot.closing
+    }
+
+    /// Changes what a registration allows; whether it is open.
+    pub fn set_registration(&mut self, region: u32, generation: u32, registration: Registration) -> bool {
+        let Some(slot) = self.slot_mut(region) else { return false };
+        if slot.generation != generation || slot.live.is_none() {
+            return false;
+        }
+        slot.access = registration.access;
+        slot.ptag = registration.ptag;
+        let Some(entry) = self.entry(region) else { return false };
+        entry.ptag.store(registration.ptag, Ordering::Relaxed);
+        entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
+        let state = entry.generation_and_access.load(Ordering::Relaxed);
+        let kept = state & u64::from(ACCESS_IN_HEAP | ACCESS_IN_SHARED_FILE | ACCESS_LIVE);
+        // Release: "region opened".
+        let now = u64::from(generation) << 32 | kept | u64::from(registration.access);
+        entry.generation_and_access.store(now, Ordering::Release);
+        true
+    }
+
+    /// Lets the slot of a removed registration be used again, after nobody copies by it.
+    pub fn recycle(&mut self, region: u32) {
+        if let Some(slot) = self.slot_mut(region)
+            && std::mem::take(&mut slot.closing)
+        {
+            self.free.push(region);
+        }
+    }
+
+    /// The memory of an own registration, if it has the claim's protection tag and gives peers all rights in `need`.
+    ///
+    /// # Errors
+    /// It is not open, has another tag, does not give the rights, or the range does not lie inside.
+    #[inline]
+    pub fn memory(&self, own: Claim, need: u32) -> Result<CheckedRange<'_>, ClaimFault> {
+        let index = own.region.wrapping_sub(self.first) as usize;
+        let slot = self.slots.get(index).filter(|slot| slot.generation == own.generation);
+        let slot = slot.ok_or(ClaimFault::Stale)?;
+        let (at, region_len) = slot.live.ok_or(ClaimFault::Stale)?;
+        if slot.ptag != own.ptag {
+            return Err(ClaimFault::Tag);
+        }
+        let access = slot.access;
+        if access & need != need {
+            return Err(missing(access, need));
+        }
+        let bounds = ClaimFault::Bounds { len: region_len as u64 };
+        let (Ok(offset), Ok(len)) = (usize::try_from(own.offset), usize::try_from(own.len)) else {
+            return Err(bounds);
+        };
+        // SAFETY: whoever registered the memory keeps it alive while it is registered (`insert`'s contract), and the table is
+        // borrowed as long as the range, so that it stays registered.
+        unsafe { CheckedRange::new(at, region_len) }.part(offset, len).ok_or(bounds)
+    }
+
+    fn slot_mut(&mut self, region: u32) -> Option<&mut OwnSlot> {
+        self.slots.get_mut(region.wrapping_sub(self.first) as usize)
+    }
+
+    fn entry(&self, region: u32) -> Option<Shared<RegionEntry>> {
+        entry_of(&self.head, region)
+    }
+}
+
+impl Drop for OwnRegions {
+    /// What is exposed when its context ends is not reached any more.
+    fn drop(&mut self) {
+        for (region, slot) in (self.first..).zip(&self.slots) {
+            if slot.live.is_some()
+                && let Some(entry) = self.entry(region)
+            {
+                close(&entry);
+            }
+        }
+    }
+}
+
+fn entry_of(head: &Arc<Mapping>, region: u32) -> Option<Shared<RegionEntry>> {
+    head.atomics(ControlLayout::region_offset(region))
+}
+
+/// The context that a region belongs to.
+fn context_of(region: u32) -> usize {
+    (region / REGIONS_PER_CONTEXT) as usize % CONTEXTS_MAX as usize
+}
+
+/// The regions that a context has ever used, as its owner's control file says: a claim, cut to those that there are.
+fn used(head: &Arc<Mapping>, context: u32) -> std::ops::Range<u32> {
+    let header: Option<Shared<ControlHeader>> = head.atomics(0);
+    let first = context * REGIONS_PER_CONTEXT;
+    let used = header.map_or(0, |header| header.regions_used[context_of(first)].load(Ordering::Relaxed));
+    first..first + used.min(REGIONS_PER_CONTEXT)
+}
+
+/// Closes a region to new claims; its generation stays. Whether it was open.
+fn close(entry: &RegionEntry) -> bool {
+    let state = entry.generation_and_access.load(Ordering::Relaxed);
+    // Release: as in `remove`.
+    entry.generation_and_access.store(state >> 32 << 32, Ordering::Release);
+    state as u32 & ACCESS_LIVE != 0
+}
+
+/// Closes all regions of the owner of the control file whose head this is; whether one was open. Called while none of the owner's
+/// contexts is.
+pub fn close_all(head: &Arc<Mapping>) -> bool {
+    let regions = (0..CONTEXTS_MAX).flat_map(|context| used(head, context));
+    regions.filter_map(|region| entry_of(head, region)).filter(|entry| close(entry)).count() > 0
+}
+
+/// Whether none of the contexts whose hazards are given copies by this region. Called after the entry was taken away and
+/// [`SleepBarrier::before_look`].
+#[must_use]
+pub fn is_quiet<'a>(hazards: impl Iterator<Item = &'a Hazard>, task: u32, region: u32) -> bool {
+    let name = hazard_name(task, region);
+    // Acquire: "region hazard": what the copier wrote is seen by who sees that it has ended.
+    hazards.into_iter().all(|hazard| hazard.copying.load(Ordering::Acquire) != name)
+}
+
+/// Whether a context copies from or to memory of this task. Called as [`is_quiet`] is.
+#[must_use]
+pub fn names_memory_of(hazard: &Hazard, task: u32) -> bool {
+    // Acquire: "region hazard".
+    hazard.copying.load(Ordering::Acquire) >> 32 == u64::from(task) + 1
+}
+
+/// Takes back what a copier has said that can't do so: its process has ended.
+pub fn clear(hazard: &Hazard) {
+    // Release: "region hazard", as the store of 0 that the copier owes: an owner of another region, which the line named before, sees
+    // only this.
+    hazard.copying.store(0, Ordering::Release);
+}
+
+fn hazard_name(task: u32, region: u32) -> u64 {
+    (u64::from(task) + 1) << 32 | (u64::from(region) + 1)
+}
+
+/// A peer's memory, as this task reaches it.
+#[derive(Debug)]
+pub struct PeerMemory {
+    /// The peer.
+    pub task: u32,
+    /// Its process, for the kernel's copy; 0 before it has started.
+    pub pid: i32,
+    /// The head of its control file.
+    pub head: Arc<Mapping>,
+    /// Its heap file.
+    pub heap: Arc<Mapping>,
+}
+
+/// Who claims, and how.
+#[derive(Debug)]
+pub struct Claimer<'a> {
+    /// The claiming task.
+    pub task: u32,
+    /// Where it says what it is copying.
+    pub hazard: &'a Hazard,
+    /// The handshake's barrier.
+    pub barrier: SleepBarrier,
+    /// The ways it uses.
+    pub ways: Ways,
+    /// The shared files that it has mapped.
+    pub shared: &'a SharedFiles,
+}
+
+/// A place in a peer's registered memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// The region.
+    pub region: u32,
+    /// Its generation.
+    pub generation: u32,
+    /// Bytes from its start.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// The protection tag of the VI that it comes by.
+    pub ptag: u32,
+}
+
+/// A claim that was found good, in force as long as the value lives.
+struct Checked<'a> {
+    hazard: &'a Hazard,
+    way: Way<'a>,
+}
+
+enum Way<'a> {
+    Mapped(CheckedRange<'a>),
+    Kernel { pid: i32, address: u64 },
+    None,
+}
+
+impl Drop for Checked<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release: "region hazard".
+        self.hazard.copying.store(0, Ordering::Release);
+    }
+}
+
+impl PeerMemory {
+    /// Copies `from` to a place in the peer's memory.
+    ///
+    /// # Errors
+    /// The claim is refused, or the peer is gone.
+    #[inline]
+    pub fn write(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        from: CheckedRange<'_>,
+    ) -> Result<Copied, ClaimFault> {
+        let checked = self.claim(claimer, claim, ACCESS_WRITE)?;
+        match &checked.way {
+            Way::Mapped(to) => Ok(if to.copy_from(from) { Copied::Done } else { Copied::NoWay }),
+            Way::Kernel { pid, address } => {
+                // SAFETY: `from` is readable for its lifetime and left alone by its owner (`CheckedRange::new`); the remote
+                // range was granted for writing by its owner (`claim`).
+                kernel_outcome(unsafe {
+                    private_memory::write(*pid, *address, from.at().as_ptr(), from.len())
+                })
+            }
+            Way::None => Ok(Copied::NoWay),
+        }
+    }
+
+    /// Copies a place in the peer's memory to `to`.
+    ///
+    /// # Errors
+    /// The claim is refused, or the peer is gone.
+    #[inline]
+    pub fn read(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        to: CheckedRange<'_>,
+    ) -> Result<Copied, ClaimFault> {
+        let checked = self.claim(claimer, claim, ACCESS_READ)?;
+        match &checked.way {
+            Way::Mapped(from) => Ok(if to.copy_from(*from) { Copied::Done } else { Copied::NoWay }),
+            Way::Kernel { pid, address } => {
+                // SAFETY: `to` is writable for its lifetime and left alone by its owner (`CheckedRange::new`).
+                kernel_outcome(unsafe { private_memory::read(*pid, *address, to.at().as_ptr(), to.len()) })
+            }
+            Way::None => Ok(Copied::NoWay),
+        }
+    }
+
+    /// Updates a word of 1, 2, 4 or 8 bytes (`claim.len`) atomically; the old value, or `None` if there is no way to do it from
+    /// here.
+    ///
+    /// # Errors
+    /// The claim is refused.
+    pub fn update(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        update: WordUpdate,
+    ) -> Result<Option<u64>, ClaimFault> {
+        let checked = self.claim(claimer, claim, ACCESS_READ | ACCESS_WRITE)?;
+        match &checked.way {
+            Way::Mapped(word) => update_word(*word, update).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The one place where a claim becomes a range: generation, rights, owner's choice of peer, bounds.
+    #[inline]
+    fn claim<'a>(
+        &'a self,
+        claimer: &Claimer<'a>,
+        claim: Claim,
+        need: u32,
+    ) -> Result<Checked<'a>, ClaimFault> {
+        let hazard = claimer.hazard;
+        // Release: "region hazard", as the store of 0 that it may hide: whoever sees another region's name knows as well that the copy
+        // before has ended.
+        hazard.copying.store(hazard_name(self.task, claim.region), Ordering::Release);
+        claimer.barrier.after_store();
+        let mut checked = Checked { hazard, way: Way::None };
+        let entry = self.head.atomics::<RegionEntry>(ControlLayout::region_offset(claim.region));
+        let entry = entry.filter(|_| claim.region < REGIONS_MAX).ok_or(ClaimFault::Stale)?;
+        // Acquire: "region opened".
+        let state = entry.generation_and_access.load(Ordering::Acquire);
+        let access = state as u32;
+        if (state >> 32) as u32 != claim.generation || access & ACCESS_LIVE == 0 {
+            return Err(ClaimFault::Stale);
+        }
+        if access & need != need {
+            return Err(missing(access, need));
+        }
+        if !may_use(&entry.only_task, claimer.task) {
+            return Err(ClaimFault::NotShared);
+        }
+        if entry.ptag.load(Ordering::Relaxed) != claim.ptag {
+            return Err(ClaimFault::Tag);
+        }
+        let len = entry.len.load(Ordering::Relaxed);
+        if claim.offset > len || claim.len > len - claim.offset {
+            return Err(ClaimFault::Bounds { len });
+        }
+        let file = if access & ACCESS_IN_HEAP != 0 {
+            Some(&self.heap)
+        } else if access & ACCESS_IN_SHARED_FILE != 0 {
+            claimer.shared.mapping(entry.shared_file.load(Ordering::Relaxed))
+        } else {
+            None
+        };
+        if let Some(file) = file.filter(|_| claimer.ways.mapped) {
+            let at = entry.file_offset.load(Ordering::Relaxed).checked_add(claim.offset);
+            let range = at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(claim.len).ok()?)));
+            // The entry is a claim of its owner: it must lie inside the file that is mapped here.
+            let range = range.and_then(|(at, len)| file.checked(at, len));
+            checked.way = Way::Mapped(range.ok_or(ClaimFault::Stale)?);
+        } else if claimer.ways.kernel && self.pid != 0 {
+            let address = entry.address.load(Ordering::Relaxed).wrapping_add(claim.offset);
+            checked.way = Way::Kernel { pid: self.pid, address };
+        }
+        Ok(checked)
+    }
+}
+
+/// Which of the needed rights is not there.
+#[cold]
+pub(crate) fn missing(access: u32, need: u32) -> ClaimFault {
+    if need & !access & ACCESS_WRITE != 0 { ClaimFault::NotWritable } else { ClaimFault::NotReadable }
+}
+
+fn may_use(only: &AtomicU32, task: u32) -> bool {
+    let only = only.load(Ordering::Relaxed);
+    only == 0 || only == task + 1
+}
+
+fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {
+    match result {
+        Ok(()) => Ok(Copied::Done),
+        Err(error) if private_memory::is_of_an_ended_process(&error) => Err(ClaimFault::PeerDead),
+        // Refused by policy (EPERM), not there (ENOSYS), or a range that is not plain memory (EFAULT): another way.
+        Err(_) => Ok(Copied::NoWay),
+    }
+}
+
+/// Updates a word of the caller's own or a peer's memory.
+///
+/// # Errors
+/// The word is not aligned, or not 1, 2, 4 or 8 bytes long; a floating-point update of 1 or 2 bytes.
+pub fn update_word(word: CheckedRange<'_>, update: WordUpdate) -> Result<u64, ClaimFault> {
+    if !word.at().addr().get().is_multiple_of(word.len().max(1)) {
+        return Err(ClaimFault::Misaligned);
+    }
+    match word.len() {
+        8 => {
+            // SAFETY: eight live bytes, aligned (just checked); words of exposed memory are reached by atomics and copies.
+            let cell = unsafe { word.at().cast::<AtomicU64>().as_ref() };
+            Ok(update_u64(cell, update))
+        }
+        4 => {
+            // SAFETY: as above, with four bytes.
+            let cell = unsafe { word.at().cast::<AtomicU32>().as_ref() };
+            Ok(u64::from(update_u32(cell, update)))
+        }
+        2 => {
+            // SAFETY: as above, with two bytes.
+            let cell = unsafe { word.at().cast::<AtomicU16>().as_ref() };
+            update_u16(cell, update).map(u64::from)
+        }
+        1 => {
+            // SAFETY: as above, with one byte.
+            let cell = unsafe { word.at().cast::<AtomicU8>().as_ref() };
+            update_u8(cell, update).map(u64::from)
+        }
+        _ => Err(ClaimFault::Misaligned),
+    }
+}
+
+/// What no single instruction does: tried until nobody came between.
+fn modify_u64(cell: &AtomicU64, change: impl Fn(u64) -> u64) -> u64 {
+    let mut old = cell.load(Ordering::Acquire);
+    loop {
+        match cell.compare_exchange(old, change(old), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(old) => return old,
+            Err(found) => old = found,
+        }
+    }
+}
+
+fn update_u64(cell: &AtomicU64, update: WordUpdate) -> u64 {
+    const ORDER: Ordering = Ordering::AcqRel;
+    match update {
+        WordUpdate::Add(value) => cell.fetch_add(value, ORDER),
+        WordUpdate::Or(value) => cell.fetch_or(value, ORDER),
+        WordUpdate::And(value) => cell.fetch_and(value, ORDER),
+        WordUpdate::Xor(value) => cell.fetch_xor(value, ORDER),
+        WordUpdate::Min(value) => modify_u64(cell, |old| old.min(value)),
+        WordUpdate::Max(value) => modify_u64(cell, |old| old.max(value)),
+        WordUpdate::MinSigned(value) => {
+            modify_u64(cell, |old| old.cast_signed().min(value.cast_signed()).cast_unsigned())
+        }
+        WordUpdate::MaxSigned(value) => {
+            modify_u64(cell, |old| old.cast_signed().max(value.cast_signed()).cast_unsigned())
+        }
+        WordUpdate::AddFloat(value) => {
+            modify_u64(cell, |old| (f64::from_bits(old) + f64::from_bits(value)).to_bits())
+        }
+        WordUpdate::MinFloat(value) => {
+            modify_u64(cell, |old| f64::from_bits(old).min(f64::from_bits(value)).to_bits())
+        }
+        WordUpdate::MaxFloat(value) => {
+            modify_u64(cell, |old| f64::from_bits(old).max(f64::from_bits(value)).to_bits())
+        }
+        WordUpdate::Swap(value) => cell.swap(value, ORDER),
+        WordUpdate::CompareSwap { expected, new } => {
+            cell.compare_exchange(expected, new, ORDER, Ordering::Acquire).unwrap_or_else(|old| old)
+        }
+    }
+}
+
+/// What no single instruction does: tried until nobody came between.
+fn modify_u32(cell: &AtomicU32, change: impl Fn(u32) -> u32) -> u32 {
+    let mut old = cell.load(Ordering::Acquire);
+    loop {
+        match cell.compare_exchange(old, change(old), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(old) => return old,
+            Err(found) => old = found,
+        }
+    }
+}
+
+fn update_u32(cell: &AtomicU32, update: WordUpdate) -> u32 {
+    const ORDER: Ordering = Ordering::AcqRel;
+    match update {
+        WordUpdate::Add(value) => cell.fetch_add(value as u32, ORDER),
+        WordUpdate::Or(value) => cell.fetch_or(value as u32, ORDER),
+        WordUpdate::And(value) => cell.fetch_and(value as u32, ORDER),
+        WordUpdate::Xor(value) => cell.fetch_xor(value as u32, ORDER),
+        WordUpdate::Min(value) => modify_u32(cell, |old| old.min(value as u32)),
+        WordUpdate::Max(value) => modify_u32(cell, |old| old.max(value as u32)),
+        WordUpdate::MinSigned(value) => {
+            modify_u32(cell, |old| old.cast_signed().min((value as u32).cast_signed()).cast_unsigned())
+        }
+        WordUpdate::MaxSigned(value) => {
+            modify_u32(cell, |old| old.cast_signed().max((value as u32).cast_signed()).cast_unsigned())
+        }
+        WordUpdate::AddFloat(value) => {
+            modify_u32(cell, |old| (f32::from_bits(old) + f32::from_bits(value as u32)).to_bits())
+        }
+        WordUpdate::MinFloat(value) => {
+            modify_u32(cell, |old| f32::from_bits(old).min(f32::from_bits(value as u32)).to_bits())
+        }
+        WordUpdate::MaxFloat(value) => {
+            modify_u32(cell, |old| f32::from_bits(old).max(f32::from_bits(value as u32)).to_bits())
+        }
+        WordUpdate::Swap(value) => cell.swap(value as u32, ORDER),
+        WordUpdate::CompareSwap { expected, new } => cell
+            .compare_exchange(expected as u32, new as u32, ORDER, Ordering::Acquire)
+            .unwrap_or_else(|old| old),
+    }
+}
+
+/// The updates of words that are shorter than any floating-point number: tried until nobody came between.
+macro_rules! update_small {
+    ($name:ident, $atomic:ty, $word:ty) => {
+        fn $name(cell: &$atomic, update: WordUpdate) -> Result<$word, ClaimFault> {
+            let change = |old: $word| {
+                Ok(match update {
+                    WordUpdate::Add(value) => old.wrapping_add(value as $word),
+                    WordUpdate::Or(value) => old | value as $word,
+                    WordUpdate::And(value) => old & value as $word,
+                    WordUpdate::Xor(value) => old ^ value as $word,
+                    WordUpdate::Min(value) => old.min(value as $word),
+                    WordUpdate::Max(value) => old.max(value as $word),
+                    WordUpdate::MinSigned(value) => {
+                        old.cast_signed().min((value as $word).cast_signed()).cast_unsigned()
+                    }
+                    WordUpdate::MaxSigned(value) => {
+                        old.cast_signed().max((value as $word).cast_signed()).cast_unsigned()
+                    }
+                    WordUpdate::Swap(value) => value as $word,
+                    WordUpdate::CompareSwap { expected, new } => {
+                        if old == expected as $word {
+                            new as $word
+                        } else {
+                            old
+                        }
+                    }
+                    WordUpdate::AddFloat(_) | WordUpdate::MinFloat(_) | WordUpdate::MaxFloat(_) => {
+                        return Err(ClaimFault::Misaligned);
+                    }
+                })
+            };
+            let mut old = cell.load(Ordering::Acquire);
+            loop {
+                match cell.compare_exchange(old, change(old)?, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(old) => return Ok(old),
+                    Err(found) => old = found,
+                }
+            }
+        }
+    };
+}
+
+update_small!(update_u8, AtomicU8, u8);
+update_small!(update_u16, AtomicU16, u16);

@@ -1,0 +1,299 @@
+//! A ring of 64-byte lines from one writer to one reader: the only thing that a tiny message touches.
+//!
+//! A line carries a whole completion entry: 40 bytes of payload, a length, an operation word, one spare word, and last the
+//! word that makes it valid: the sequence number of the connection and the immediate data. The reader spins on that last
+//! word of the next line; the writer reads nothing. The sequence number starts at 1 in a zeroed ring, so a fresh line is
+//! never valid; a line of the round before carries a number smaller by the ring's length, so it is not valid either.
+//!
+//! The ring itself does not stop a writer that laps the reader: room is counted above (credits), because a count that
+//! travels with the answers is free and a read of the reader's index is a cache miss.
+//!
+//! Pairs: the Release store of the valid word in [`RingWriter::write`] with the Acquire load in [`RingReader::poll`]
+//! ("line published").
+
+#![expect(clippy::cast_possible_truncation, reason = "the halves of packed words are cut out")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::segment::Mapping;
+use am_via_os::atomics::{AtomicU64, Ordering};
+
+/// Bytes of payload in one line.
+pub const LINE_PAYLOAD_BYTES: usize = 40;
+/// Payload words in one line.
+pub const LINE_PAYLOAD_WORDS: usize = LINE_PAYLOAD_BYTES / 8;
+
+/// One cache line of a ring.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Line {
+    payload: [AtomicU64; LINE_PAYLOAD_WORDS],
+    /// Length in bytes (low half) and operation (high half).
+    length_and_operation: AtomicU64,
+    extra: AtomicU64,
+    /// Sequence number (low half) and immediate data (high half).
+    valid: AtomicU64,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == 64 && align_of::<Line>() == 64);
+
+/// The payload of one line.
+pub type Payload = [u64; LINE_PAYLOAD_WORDS];
+
+/// What one line says besides its payload, copied out of shared memory once. The two are apart because the payload is copied
+/// straight to where it is parsed, word by word: moved about in a struct it would be copied in larger pieces than it was
+/// stored in, and the processor then waits for its store buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The 32-bit immediate data.
+    pub immediate: u32,
+    /// A length in bytes: of the payload, or of what was placed elsewhere. A claim of the writer.
+    pub length: u32,
+    /// What kind of entry this is; the meaning belongs to the device.
+    pub operation: u32,
+    /// One more word; the meaning belongs to the device.
+    pub extra: u64,
+}
+
+/// Where the lines lie: what keeps them alive.
+#[derive(Clone, Debug)]
+enum Keep {
+    Mapped { _mapping: Arc<Mapping> },
+    Private { _lines: Arc<[Line]> },
+}
+
+/// The lines of one ring, a power of two of them.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    first: NonNull<Line>,
+    mask: u32,
+    _keep: Keep,
+}
+
+// SAFETY: a Line is atomics only, and `_keep` (itself Send and Sync) keeps the lines alive wherever the value goes.
+unsafe impl Send for Lines {}
+// SAFETY: as for Send: shared access goes through atomics.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    /// A ring of `count` lines that stands at `offset` in a mapping.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn in_mapping(mapping: &Arc<Mapping>, offset: usize, count: u32) -> Option<Self> {
+        Self::clone(mapping.stands_for(offset, || Self::private(count)).as_ref().as_ref()?).into()
+    }
+
+    /// A ring of `count` lines at `offset` in a mapping; `None` unless `count` is a power of two and the range lies inside
+    /// the mapping, aligned.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn in_mapping(mapping: &Arc<Mapping>, offset: usize, count: u32) -> Option<Self> {
+        let bytes = usize::try_from(count).ok()?.checked_mul(size_of::<Line>())?;
+        let first = mapping.range(offset, bytes)?.cast::<Line>();
+        if !count.is_power_of_two() || !first.is_aligned() {
+            return None;
+        }
+        Some(Self { first, mask: count - 1, _keep: Keep::Mapped { _mapping: Arc::clone(mapping) } })
+    }
+
+    /// A ring of `count` lines (a power of two) in private memory.
+    #[must_use]
+    pub fn private(count: u32) -> Option<Self> {
+        if !count.is_power_of_two() {
+            return None;
+        }
+        let lines: Arc<[Line]> = (0..count).map(|_| Line::default()).collect();
+        let first = NonNull::from(&lines[0]);
+        Some(Self { first, mask: count - 1, _keep: Keep::Private { _lines: lines } })
+    }
+
+    /// How many lines the ring has.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.mask + 1
+    }
+
+    #[inline(always)]
+    fn line(&self, sequence: u32) -> &Line {
+        let index = (sequence & self.mask) as usize;
+        // SAFETY: `index` is at most `mask`, `first` is the first of `mask + 1` lines (both constructors), kept alive by
+        // `_keep` as long as `self`. A Line is atomics only, so a reference to it may be shared with other processes.
+        unsafe { self.first.add(index).as_ref() }
+    }
+}
+
+/// The writing end. There must be one writer a ring; who makes it sees to that.
+#[derive(Debug)]
+pub struct RingWriter {
+    lines: Lines,
+    next: u32,
+}
+
+impl RingWriter {
+    /// A writer at the start of a zeroed ring.
+    #[must_use]
+    pub fn new(lines: Lines) -> Self {
+        Self { lines, next: 1 }
+    }
+
+    /// Writes the next line and publishes it.
+    ///
+    /// The caller has counted that the reader has consumed the line that stood here before; without that a message is
+    /// lost, and nothing worse.
+    #[inline(always)]
+    pub fn write(&mut self, entry: Entry, payload: &Payload) {
+        let line = self.lines.line(self.next);
+        for (cell, word) in line.payload.iter().zip(payload) {
+            cell.store(*word, Ordering::Relaxed);
+        }
+        let length_and_operation = u64::from(entry.length) | u64::from(entry.operation) << 32;
+        line.length_and_operation.store(length_and_operation, Ordering::Relaxed);
+        line.extra.store(entry.extra, Ordering::Relaxed);
+        // Release: "line published"; everything stored above, and data placed elsewhere before, is seen by who sees this.
+        line.valid.store(u64::from(self.next) | u64::from(entry.immediate) << 32, Ordering::Release);
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// How many lines were written so far (wraps).
+    #[inline(always)]
+    #[must_use]
+    pub fn written(&self) -> u32 {
+        self.next.wrapping_sub(1)
+    }
+}
+
+/// The reading end. There must be one reader a ring.
+#[derive(Debug)]
+pub struct RingReader {
+    lines: Lines,
+    next: u32,
+}
+
+impl RingReader {
+    /// A reader at the start of a zeroed ring.
+    #[must_use]
+    pub fn new(lines: Lines) -> Self {
+        Self { lines, next: 1 }
+    }
+
+    /// The next entry, if it has arrived; its payload is copied to `payload`. Never blocks.
+    #[inline(always)]
+    pub fn poll(&mut self, payload: &mut Payload) -> Option<Entry> {
+        let line = self.lines.line(self.next);
+        // Acquire: "line published".
+        let valid = line.valid.load(Ordering::Acquire);
+        if valid as u32 != self.next {
+            return None;
+        }
+        let length_and_operation = line.length_and_operation.load(Ordering::Relaxed);
+        for (word, cell) in payload.iter_mut().zip(&line.payload) {
+            *word = cell.load(Ordering::Relaxed);
+        }
+        self.next = self.next.wrapping_add(1);
+        Some(Entry {
+            immediate: (valid >> 32) as u32,
+            length: length_and_operation as u32,
+            operation: (length_and_operation >> 32) as u32,
+            extra: line.extra.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Whether an entry has arrived, without taking it.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.lines.line(self.next).valid.load(Ordering::Acquire) as u32 == self.next
+    }
+
+    /// How many lines were read so far (wraps).
+    #[inline(always)]
+    #[must_use]
+    pub fn consumed(&self) -> u32 {
+        self.next.wrapping_sub(1)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Operation {
+        Write(Entry, Payload),
+        Poll,
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        let entry = any::<(u32, u32, u32, u64)>().prop_map(|(immediate, length, operation, extra)| Entry {
+            immediate,
+            length,
+            operation,
+            extra,
+        });
+        let write = (entry, any::<Payload>()).prop_map(|(entry, payload)| Operation::Write(entry, payload));
+        prop_oneof![3 => write, 2 => Just(Operation::Poll)]
+    }
+
+    /// Both ends of a ring whose next line has number `next`, as after so many lines: the round before stands in it, because
+    /// zeroed lines are fresh only where the numbers start at 1.
+    fn ring(lines: u32, next: u32) -> (RingWriter, RingReader) {
+        let ring = Lines::private(lines).expect("a power of two");
+        let (mut writer, mut reader) = (RingWriter::new(ring.clone()), RingReader::new(ring));
+        if next != 1 {
+            (writer.next, reader.next) = (next.wrapping_sub(lines), next.wrapping_sub(lines));
+            for _ in 0..lines {
+                writer.write(Entry::default(), &Payload::default());
+                assert!(reader.poll(&mut Payload::default()).is_some());
+            }
+        }
+        (writer, reader)
+    }
+
+    proptest! {
+        /// Against a queue, for every ring length, at the start and where the numbers wrap.
+        #[test]
+        fn a_ring_is_a_queue(
+            operations in proptest::collection::vec(operation(), 1..200),
+            lines_log2 in 0_u32..5,
+            before_wrap in prop_oneof![Just(None), (1_u32..100).prop_map(Some)],
+        ) {
+            let lines = 1 << lines_log2;
+            let (mut writer, mut reader) = ring(lines, before_wrap.map_or(1, |before| 0_u32.wrapping_sub(before)));
+            let mut oracle = VecDeque::new();
+            let mut payload = Payload::default();
+            for operation in operations {
+                match operation {
+                    Operation::Write(entry, payload) if oracle.len() < lines as usize => {
+                        writer.write(entry, &payload);
+                        oracle.push_back((entry, payload));
+                    }
+                    Operation::Write(..) => {}
+                    Operation::Poll => {
+                        prop_assert_eq!(reader.is_ready(), !oracle.is_empty());
+                        let polled = reader.poll(&mut payload).map(|entry| (entry, payload));
+                        prop_assert_eq!(polled, oracle.pop_front());
+                    }
+                }
+                let waiting = writer.written().wrapping_sub(reader.consumed());
+                prop_assert_eq!(waiting as usize, oracle.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_has_a_power_of_two_lines_inside_its_mapping() {
+        assert!(Lines::private(3).is_none() && Lines::private(0).is_none());
+        let (_file, mapping) = Mapping::anonymous(8192).unwrap();
+        assert!(Lines::in_mapping(&mapping, 0, 128).is_some());
+        assert!(Lines::in_mapping(&mapping, 64, 64).is_some());
+        for (offset, lines) in [(64, 128), (0, 256), (32, 64), (8192, 1), (usize::MAX, 1), (0, 3)] {
+            assert!(Lines::in_mapping(&mapping, offset, lines).is_none(), "{lines} lines at {offset}");
+        }
+    }
+}

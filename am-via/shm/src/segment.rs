@@ -1,0 +1,233 @@
+//! Mappings of memory files and the typed views into them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use memmap2::MmapRaw;
+
+use crate::copy::CheckedRange;
+use am_via_os::fork::{self, Keeps};
+use am_via_os::memory;
+
+/// A shared mapping of a part of a memory file. It stays where it is until the last owner drops it.
+#[derive(Debug)]
+pub struct Mapping {
+    map: MmapRaw,
+    #[cfg(loom)]
+    model: model::Objects,
+}
+
+/// Under loom: what stands for the bytes of a mapping. Loom's atomics cannot lie in zeroed memory, so each structure of atomics is
+/// an object of its own that stands at its offset, made when it is first asked for; and so is the [`Plain`] by which a model sees
+/// that a range is read or written. A model asks for all that it uses before it starts its threads.
+#[cfg(loom)]
+mod model {
+    use std::any::{Any, TypeId};
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex};
+
+    use am_via_os::atomics::Plain;
+
+    #[derive(Debug, Default)]
+    pub(super) struct Objects(Mutex<HashMap<(usize, TypeId), Arc<dyn Any + Send + Sync>>>);
+
+    impl Objects {
+        pub(super) fn get<T: Any + Send + Sync>(&self, offset: usize, make: impl FnOnce() -> T) -> Arc<T> {
+            let mut objects = self.0.lock().expect("nothing panics with the lock");
+            let object = objects.entry((offset, TypeId::of::<T>())).or_insert_with(|| Arc::new(make()));
+            Arc::clone(object).downcast().expect("its type is in its key")
+        }
+    }
+
+    #[derive(Debug, Default)]
+    pub(super) struct Bytes(pub(super) Plain);
+
+    // SAFETY: it has no contents, and loom looks after who touches it.
+    unsafe impl Send for Bytes {}
+    // SAFETY: as for Send.
+    unsafe impl Sync for Bytes {}
+}
+
+impl Mapping {
+    /// Maps `bytes` at `offset` of `file`.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn new(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Arc<Self>> {
+        let mapping = Self {
+            map: memory::map(file, offset, bytes)?,
+            #[cfg(loom)]
+            model: model::Objects::default(),
+        };
+        mapping.note(Keeps::Nothing);
+        Ok(Arc::new(mapping))
+    }
+
+    /// Maps all of `file`.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn whole(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
+        let bytes = memory::len(file)?;
+        Self::new(file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// A forked copy of this process finds here what this one had, as its own. Otherwise it finds zeroes.
+    pub fn keep_in_copies(&self) {
+        self.note(Keeps::Contents);
+    }
+
+    /// The same, for a large mapping that starts with its file.
+    pub fn keep_in_copies_from(&self, file: File) {
+        self.note(Keeps::File(file));
+    }
+
+    /// A forked copy of this process shares it, as it would any other mapping of a file.
+    pub fn leave_to_copies(&self) {
+        fork::forget(self.base());
+    }
+
+    fn note(&self, keeps: Keeps) {
+        fork::note(self.base(), self.len(), keeps);
+    }
+
+    /// A private memory file of `bytes` and its mapping: for tests and for in-process devices.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn anonymous(bytes: usize) -> io::Result<(File, Arc<Self>)> {
+        let file = memory::create("am-anonymous", bytes as u64)?;
+        let mapping = Self::new(file.as_fd(), 0, bytes)?;
+        Ok((file, mapping))
+    }
+
+    /// Bytes mapped.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether nothing is mapped. Never so: the system refuses an empty mapping.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.map.len() == 0
+    }
+
+    /// The address at which the mapping starts.
+    #[must_use]
+    pub fn base(&self) -> NonNull<u8> {
+        NonNull::new(self.map.as_mut_ptr()).expect("a mapping never starts at address zero")
+    }
+
+    /// The checked range `offset..offset + len`; `None` if it does not lie inside. This is the one place where an offset
+    /// becomes an address.
+    #[inline]
+    #[must_use]
+    pub fn range(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
+        if offset <= self.map.len() && len <= self.map.len() - offset {
+            // SAFETY: `offset` is within the mapping (just checked), so the sum stays inside one allocation.
+            Some(unsafe { self.base().add(offset) })
+        } else {
+            None
+        }
+    }
+
+    /// How far into the mapping `len` bytes from `at` on lie; `None` if they do not lie inside.
+    #[must_use]
+    pub fn offset_of(&self, at: NonNull<u8>, len: usize) -> Option<usize> {
+        let offset = at.addr().get().checked_sub(self.base().addr().get())?;
+        self.range(offset, len).map(|_| offset)
+    }
+
+    /// The range `offset..offset + len` for copies; `None` if it does not lie inside.
+    #[inline]
+    #[must_use]
+    pub fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
+        // SAFETY: inside the mapping (`range`), which `self` keeps alive as long as the range lives.
+        let range = self.range(offset, len).map(|at| unsafe { CheckedRange::new(at, len) });
+        #[cfg(loom)]
+        let range = range.map(|range| {
+            let bytes = self.model.get(offset, model::Bytes::default);
+            // SAFETY: `model` keeps the object as long as `self` lives.
+            range.seen_as(unsafe { &(*Arc::as_ptr(&bytes)).0 })
+        });
+        range
+    }
+
+    /// Under loom: the object that stands at `offset`, which `make` makes if there is none yet.
+    #[cfg(loom)]
+    pub fn stands_for<T: std::any::Any + Send + Sync>(
+        &self,
+        offset: usize,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        self.model.get(offset, make)
+    }
+
+    /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
+        self.range(offset, 0)?;
+        // `model` keeps the object as long as the mapping lives.
+        let at = NonNull::from(&*self.stands_for(offset, T::default));
+        Some(Shared { at, _mapping: Arc::clone(self) })
+    }
+
+    /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside, aligned.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
+        let at = self.range(offset, size_of::<T>())?.cast::<T>();
+        at.is_aligned().then(|| Shared { at, _mapping: Arc::clone(self) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        fork::forget(self.base());
+    }
+}
+
+/// Types that consist of atomics only (and padding that nobody reads), valid for every bit pattern, laid out `repr(C)`.
+///
+/// # Safety
+/// The implementor keeps exactly that: then a shared reference to memory that other processes change is sound.
+#[cfg(not(loom))]
+pub unsafe trait SharedAtomics {}
+
+/// The same, of which a model makes objects.
+#[cfg(loom)]
+pub unsafe trait SharedAtomics: Default + Send + Sync + 'static {}
+
+/// A `T` in a mapping, which it keeps alive.
+#[derive(Debug)]
+pub struct Shared<T: SharedAtomics> {
+    at: NonNull<T>,
+    _mapping: Arc<Mapping>,
+}
+
+impl<T: SharedAtomics> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self { at: self.at, _mapping: Arc::clone(&self._mapping) }
+    }
+}
+
+impl<T: SharedAtomics> std::ops::Deref for Shared<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: `at` lies inside the mapping, aligned (checked in `Mapping::atomics`), which `_mapping` keeps alive; T is
+        // atomics only, valid for every bit pattern (SharedAtomics), so sharing it with other processes is sound.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+// SAFETY: all access through a Shared is to atomics, and the mapping may be dropped on any thread.
+unsafe impl<T: SharedAtomics> Send for Shared<T> {}
+// SAFETY: as for Send.
+unsafe impl<T: SharedAtomics> Sync for Shared<T> {}

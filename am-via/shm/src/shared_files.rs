@@ -1,0 +1,141 @@
+//! Memory files that tasks make while the job runs and map as one: what this task has open of them.
+//!
+//! The maker keeps its descriptor until all have opened the file, which they find in the system's table of its open files. The file has
+//! no name in any file system and lives as long as a task has it mapped.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::segment::Mapping;
+use am_via_os::memory;
+
+/// By what other tasks open a shared file. A claim: it is checked when the file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedFileName {
+    /// The process that has made it.
+    pub pid: u32,
+    /// The number of its descriptor there.
+    pub number: i32,
+    /// The file's own number in the system, never 0.
+    pub inode: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+#[derive(Debug)]
+struct SharedFile {
+    inode: u64,
+    mapping: Arc<Mapping>,
+    /// The maker's, until all have opened it.
+    file: Option<File>,
+}
+
+/// The shared files that this task has mapped.
+#[derive(Debug, Default)]
+pub struct SharedFiles {
+    files: Vec<SharedFile>,
+}
+
+impl SharedFiles {
+    /// Makes a file of `len` bytes, all zero.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn make(&mut self, len: usize) -> io::Result<(SharedFileName, Arc<Mapping>)> {
+        let file = memory::create("am-shared", len as u64)?;
+        let name = SharedFileName {
+            pid: std::process::id(),
+            number: file.as_fd().as_raw_fd(),
+            inode: file.metadata()?.ino(),
+            len: len as u64,
+        };
+        let mapping = Mapping::whole(file.as_fd())?;
+        Ok((name, self.add(name.inode, mapping, Some(file))))
+    }
+
+    /// Opens a file that another task has made.
+    ///
+    /// # Errors
+    /// The system's; another file is open there.
+    pub fn open(&mut self, name: SharedFileName) -> io::Result<Arc<Mapping>> {
+        let path = format!("/proc/{}/fd/{}", name.pid, name.number);
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if (file.metadata()?.ino(), memory::len(file.as_fd())?) != (name.inode, name.len) {
+            return Err(io::Error::other("the maker's file of this number is another one"));
+        }
+        Ok(self.add(name.inode, Mapping::whole(file.as_fd())?, None))
+    }
+
+    fn add(&mut self, inode: u64, mapping: Arc<Mapping>, file: Option<File>) -> Arc<Mapping> {
+        // The program loads and stores there by itself, and so does a copy of it.
+        mapping.leave_to_copies();
+        self.files.push(SharedFile { inode, mapping: Arc::clone(&mapping), file });
+        mapping
+    }
+
+    /// Gives the maker's descriptor back: all tasks have opened the file.
+    pub fn close_descriptor(&mut self, inode: u64) {
+        if let Some(shared) = self.files.iter_mut().find(|shared| shared.inode == inode) {
+            shared.file = None;
+        }
+    }
+
+    /// Forgets a file, which stays mapped while somebody holds its mapping.
+    pub fn remove(&mut self, inode: u64) {
+        if let Some(at) = self.files.iter().position(|shared| shared.inode == inode) {
+            self.files.swap_remove(at);
+        }
+    }
+
+    /// The mapping of a file.
+    #[inline]
+    #[must_use]
+    pub fn mapping(&self, inode: u64) -> Option<&Arc<Mapping>> {
+        self.files.iter().find(|shared| shared.inode == inode).map(|shared| &shared.mapping)
+    }
+
+    /// The file in which `len` bytes from `at` on lie, and where.
+    #[must_use]
+    pub fn place_of(&self, at: NonNull<u8>, len: usize) -> Option<(u64, usize)> {
+        self.files.iter().find_map(|SharedFile { inode, mapping, .. }| {
+            mapping.offset_of(at, len).map(|offset| (*inode, offset))
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_file_is_opened_until_its_maker_closes_it_and_by_its_right_name_only() {
+        let (mut maker, mut other) = (SharedFiles::default(), SharedFiles::default());
+        let (name, made) = maker.make(8192).unwrap();
+        let opened = other.open(name).unwrap();
+        assert_ne!(made.base(), opened.base());
+        made.checked(8, 8).unwrap().copy_from_slice(b"in place");
+        let mut found = [0; 8];
+        opened.checked(8, 8).unwrap().copy_to_slice(&mut found);
+        assert_eq!(&found, b"in place");
+        let inside = opened.range(100, 8).unwrap();
+        assert_eq!(other.place_of(inside, 8), Some((name.inode, 100)));
+        assert_eq!(other.place_of(inside, 8193), None);
+        assert_eq!(maker.place_of(inside, 8), None);
+        for wrong in [
+            SharedFileName { inode: name.inode + 1, ..name },
+            SharedFileName { len: name.len * 2, ..name },
+            SharedFileName { number: 0, ..name },
+        ] {
+            other.open(wrong).unwrap_err();
+        }
+        maker.close_descriptor(name.inode);
+        other.open(name).unwrap_err();
+        assert!(maker.mapping(name.inode).is_some());
+        maker.remove(name.inode);
+        assert!(maker.mapping(name.inode).is_none());
+    }
+}

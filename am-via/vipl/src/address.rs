@@ -1,0 +1,72 @@
+//! Network addresses (`VIP_NET_ADDRESS`): a NIC, and a discriminator that tells the endpoints at one NIC apart.
+
+use std::fmt;
+
+use crate::device::NodeAddress;
+use crate::error::VipError;
+
+/// Bytes of the longest discriminator.
+pub(super) const DISCRIMINATOR_BYTES_MAX: usize = 16;
+
+/// Tells the endpoints at one NIC apart: a few bytes that the two programs agree on. The default is none at all.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Discriminator {
+    len: u8,
+    bytes: [u8; DISCRIMINATOR_BYTES_MAX],
+}
+
+impl Discriminator {
+    /// These bytes as a discriminator.
+    ///
+    /// # Errors
+    /// More than the 16 bytes that a NIC takes.
+    pub fn new(bytes: &[u8]) -> Result<Self, VipError> {
+        let mut padded = [0; DISCRIMINATOR_BYTES_MAX];
+        let too_long = VipError::InvalidParameter {
+            what: "the number of bytes of a discriminator",
+            given: bytes.len() as u64,
+            least: 0,
+            most: DISCRIMINATOR_BYTES_MAX as u64,
+        };
+        padded.get_mut(..bytes.len()).ok_or(too_long)?.copy_from_slice(bytes);
+        // Checked: at most 16.
+        let len = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+        Ok(Self { len, bytes: padded })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or(&self.bytes)
+    }
+}
+
+impl fmt::Debug for Discriminator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.bytes().escape_ascii())
+    }
+}
+
+/// Where a connection is asked for: a NIC, and an endpoint there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NetAddress {
+    /// The NIC.
+    pub host: NodeAddress,
+    /// The endpoint.
+    pub discriminator: Discriminator,
+}
+
+impl NetAddress {
+    /// Endpoint `discriminator` at NIC `host`.
+    #[must_use]
+    pub fn new(host: NodeAddress, discriminator: Discriminator) -> Self {
+        Self { host, discriminator }
+    }
+}
+
+impl From<NodeAddress> for NetAddress {
+    /// The endpoint without a discriminator.
+    fn from(host: NodeAddress) -> Self {
+        Self::new(host, Discriminator::default())
+    }
+}

@@ -1,0 +1,365 @@
+//! The allowance of a VI, and what standing receives count: packets that this side may send (credits), and the slots reserved
+//! for answers.
+//!
+//! All numbers that allow a post are 0 unless the VI may send: the post compares one of them and nothing else. State, reliability
+//! level and credit are all in that number.
+//!
+//! With standing receives, the ring of a VI holds for one direction: `credits` packets that the peer may send at will, `answers`
+//! packets that answer requests of this side (this side reserved the slot when it asked), and [`CREDIT_RETURNS`] that only give
+//! credits back. Nothing is ever posted without one of the three, so a ring never overflows and an answer never waits.
+//!
+//! Two slots for credit returns are enough: one is sent only when half of all credits are owed, and the peer must have read
+//! it to send beyond the other half, so a third can't be on its way while two are unread.
+//!
+//! The immediate word of such a VI carries the accounts:
+//!
+//! ```text
+//! bits 0..16   label: the user's
+//! bits 16..18  class: 0 one-way, 1 request, 2 answer, 3 credits only
+//! bits 18..25  credits given back
+//! bits 25..32  reserved answer slots given back, because a request was consumed without an answer
+//! ```
+
+#![expect(clippy::cast_possible_truncation, reason = "the fields of the immediate word are cut out of it")]
+
+/// The most that one immediate word gives back of either kind.
+const RETURNED_MAX: u32 = 127;
+
+const CREDITS_SHIFT: u32 = 18;
+const CREDITS_FIELD: u32 = RETURNED_MAX << CREDITS_SHIFT;
+const ANSWERS_SHIFT: u32 = 25;
+/// The class of a word without a packet.
+const CREDITS_ONLY: u32 = 3 << 16;
+
+/// Which slot of the peer's ring a post takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// One that a credit stands for.
+    OneWay,
+    /// The same, and one of this side's own ring for an [`Answer`](Self::Answer).
+    Request,
+    /// One that a request has reserved.
+    Answer,
+}
+
+impl Class {
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        match self {
+            Self::OneWay => 0,
+            Self::Request => 1 << 16,
+            Self::Answer => 2 << 16,
+        }
+    }
+}
+
+/// The immediate word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Immediate(pub u32);
+
+impl Immediate {
+    /// What the user of the VI put into the word.
+    #[inline(always)]
+    #[must_use]
+    pub fn label(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The class; `None` for credits only.
+    #[inline(always)]
+    #[must_use]
+    pub fn class(self) -> Option<Class> {
+        // Two bits and two tests, the frequent class first: a jump table is hard to predict.
+        match (self.0 >> 17 & 1, self.0 >> 16 & 1) {
+            (0, 0) => Some(Class::OneWay),
+            (0, _) => Some(Class::Request),
+            (_, 0) => Some(Class::Answer),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn credits(self) -> u32 {
+        self.0 >> CREDITS_SHIFT & RETURNED_MAX
+    }
+
+    #[inline(always)]
+    fn unused_answers(self) -> u32 {
+        self.0 >> ANSWERS_SHIFT
+    }
+}
+
+/// Packets so far, in each direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packets {
+    /// Packets of this side.
+    pub sent: u64,
+    /// Packets of the peer.
+    pub received: u64,
+}
+
+/// Slots in a ring that are kept for messages that only return credits, in each of the two kinds.
+pub(super) const CREDIT_RETURNS: u32 = 4;
+
+/// How many slots each pair of NICs has for standing receives; the same in all tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditPlan {
+    /// Packets that may be unconsumed at the target, at least 1.
+    pub credits: u32,
+    /// Requests that may be unanswered, at least 1.
+    pub answers: u32,
+}
+
+impl CreditPlan {
+    /// The plan cut to what a ring of `lines` holds.
+    #[must_use]
+    pub fn within(self, lines: u32) -> Self {
+        let slots = lines.saturating_sub(CREDIT_RETURNS).max(2);
+        let credits = self.credits.clamp(1, (slots - 1).min(RETURNED_MAX));
+        Self { credits, answers: self.answers.clamp(1, (slots - credits).min(RETURNED_MAX)) }
+    }
+}
+
+/// The accounts of one VI.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credits {
+    /// Packets this side may send now.
+    credits: u32,
+    /// Slots in this side's ring that are free for answers.
+    answer_slots: u32,
+    /// Requests of the peer that were consumed and may still be answered.
+    may_answer: u32,
+    /// What is owed to the peer, as the immediate word carries it: packets of the peer that were consumed, and requests of the peer
+    /// that will not be answered.
+    owed: u32,
+    /// From these values of the two fields on, what is owed goes back without waiting for a message to ride on.
+    credits_owed_max: u32,
+    answers_owed_max: u32,
+    /// The most that there can be of the first two; 0 unless the VI may send.
+    most: CreditPlan,
+    /// What they are while it may.
+    plan: CreditPlan,
+    packets: Packets,
+}
+
+impl Credits {
+    /// Accounts that allow nothing before [`open`](Self::open).
+    pub(super) fn new(plan: CreditPlan) -> Self {
+        Self {
+            credits: 0,
+            answer_slots: 0,
+            may_answer: 0,
+            owed: 0,
+            credits_owed_max: plan.credits.div_ceil(2) << CREDITS_SHIFT,
+            answers_owed_max: plan.answers.div_ceil(2) << ANSWERS_SHIFT,
+            most: CreditPlan { credits: 0, answers: 0 },
+            plan,
+            packets: Packets::default(),
+        }
+    }
+
+    /// What it is allowed while it may send.
+    pub(super) fn plan(&self) -> CreditPlan {
+        self.plan
+    }
+
+    /// The VI may send.
+    pub(super) fn open(&mut self) {
+        self.most = self.plan;
+        (self.credits, self.answer_slots) = (self.most.credits, self.most.answers);
+    }
+
+    /// The VI may not send. Answers that are due are still posted: they have their slots, and a peer that is gone reads none.
+    pub(super) fn stop(&mut self) {
+        self.most = CreditPlan { credits: 0, answers: 0 };
+        (self.credits, self.answer_slots) = (0, 0);
+    }
+
+    /// Packets so far.
+    pub(super) fn packets(&self) -> Packets {
+        self.packets
+    }
+
+    /// Whether a packet of this class may be posted.
+    #[inline(always)]
+    pub(super) fn may_send(&self, class: Class) -> bool {
+        match class {
+            Class::OneWay => self.credits > 0,
+            Class::Request => self.credits > 0 && self.answer_slots > 0,
+            Class::Answer => self.may_answer > 0,
+        }
+    }
+
+    /// The immediate word of the next packet, with what it gives back; [`sent`](Self::sent) books it.
+    #[inline(always)]
+    pub(super) fn immediate(&self, class: Class, label: u32) -> u32 {
+        label | class.bits() | self.owed
+    }
+
+    /// A packet of this class was posted, with the word that [`immediate`](Self::immediate) made.
+    #[inline(always)]
+    pub(super) fn sent(&mut self, class: Class) {
+        self.packets.sent += 1;
+        self.owed = 0;
+        match class {
+            Class::OneWay => self.credits -= 1,
+            Class::Request => {
+                self.credits -= 1;
+                self.answer_slots -= 1;
+            }
+            Class::Answer => self.may_answer -= 1,
+        }
+    }
+
+    /// The peer gave slots back. Claims: they never make more than there are.
+    #[inline(always)]
+    pub(super) fn returned(&mut self, word: Immediate) {
+        self.credits = (self.credits + word.credits()).min(self.most.credits);
+        let unused_answers = word.unused_answers();
+        if unused_answers > 0 {
+            self.answer_slots = (self.answer_slots + unused_answers).min(self.most.answers);
+        }
+    }
+
+    /// A packet of the peer was consumed.
+    #[inline(always)]
+    pub(super) fn consumed(&mut self, class: Class) {
+        self.packets.received += 1;
+        match class {
+            Class::OneWay => self.owed += 1 << CREDITS_SHIFT,
+            Class::Request => {
+                self.owed += 1 << CREDITS_SHIFT;
+                self.may_answer += 1;
+            }
+            Class::Answer => self.answer_slots = (self.answer_slots + 1).min(self.most.answers),
+        }
+    }
+
+    /// A request of the peer will not be answered.
+    #[inline(always)]
+    pub(super) fn waive(&mut self) {
+        if self.may_answer > 0 {
+            self.may_answer -= 1;
+            self.owed += 1 << ANSWERS_SHIFT;
+        }
+    }
+
+    /// Whether so much is owed that it must be given back without waiting for a message to ride on.
+    #[inline(always)]
+    pub(super) fn must_return(&self) -> bool {
+        self.owed & CREDITS_FIELD >= self.credits_owed_max || self.owed >= self.answers_owed_max
+    }
+
+    /// What is owed, to be given back now: an immediate word without a packet.
+    pub(super) fn take_owed(&mut self) -> Immediate {
+        Immediate(std::mem::take(&mut self.owed) | CREDITS_ONLY)
+    }
+
+    /// What could not be given back after all. A correct peer is never owed more than its plan; one that sends beyond its credits
+    /// gets back no more than fits, so that the fields stay apart.
+    pub(super) fn owe(&mut self, word: Immediate) {
+        let credits = word.credits().min(RETURNED_MAX - 1);
+        let answers = word.unused_answers().min(RETURNED_MAX - 1);
+        self.owed = credits << CREDITS_SHIFT | answers << ANSWERS_SHIFT;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_fits_its_ring() {
+        for lines in [8, 16, 128] {
+            for (credits, answers) in [(1, 1), (64, 60), (1000, 1000)] {
+                let plan = CreditPlan { credits, answers }.within(lines);
+                assert!(plan.credits >= 1 && plan.answers >= 1);
+                assert!(plan.credits + plan.answers + CREDIT_RETURNS <= lines);
+            }
+        }
+    }
+
+    fn open(plan: CreditPlan) -> Credits {
+        let mut credits = Credits::new(plan);
+        assert!(!credits.may_send(Class::OneWay), "nothing is allowed before");
+        credits.open();
+        credits
+    }
+
+    #[test]
+    fn an_answer_takes_the_slot_that_its_request_reserved() {
+        let plan = CreditPlan { credits: 2, answers: 1 };
+        let (mut origin, mut target) = (open(plan), open(plan));
+        assert!(!target.may_send(Class::Answer));
+        origin.sent(Class::Request);
+        assert!(!origin.may_send(Class::Request), "the only slot for an answer is taken");
+        assert!(origin.may_send(Class::OneWay));
+        target.consumed(Class::Request);
+        let word = Immediate(target.immediate(Class::Answer, 0));
+        target.sent(Class::Answer);
+        origin.returned(word);
+        origin.consumed(Class::Answer);
+        assert!(origin.may_send(Class::Request));
+        assert!(!target.may_send(Class::Answer));
+    }
+
+    #[test]
+    fn an_unused_slot_comes_back_with_the_credits() {
+        let plan = CreditPlan { credits: 1, answers: 1 };
+        let (mut origin, mut target) = (open(plan), open(plan));
+        origin.sent(Class::Request);
+        target.consumed(Class::Request);
+        target.waive();
+        assert!(target.must_return());
+        origin.returned(target.take_owed());
+        assert!(origin.may_send(Class::Request));
+    }
+
+    #[test]
+    fn a_stopped_vi_is_allowed_nothing_whatever_comes_back() {
+        let plan = CreditPlan { credits: 3, answers: 3 };
+        let mut credits = open(plan);
+        credits.sent(Class::Request);
+        credits.stop();
+        credits.returned(Immediate(u32::MAX));
+        credits.consumed(Class::Answer);
+        assert!(!credits.may_send(Class::OneWay) && !credits.may_send(Class::Request));
+    }
+
+    #[test]
+    fn every_field_survives() {
+        let plan = CreditPlan { credits: 2, answers: 2 };
+        for class in [Class::OneWay, Class::Request, Class::Answer] {
+            let mut credits = open(plan);
+            (0..2).for_each(|_| credits.consumed(Class::Request));
+            credits.waive();
+            let word = Immediate(credits.immediate(class, 0xabcd));
+            assert_eq!((word.class(), word.label()), (Some(class), 0xabcd));
+            assert_eq!((word.credits(), word.unused_answers()), (2, 1));
+        }
+        let word = Immediate(u32::MAX);
+        assert_eq!((word.class(), word.credits(), word.unused_answers()), (None, RETURNED_MAX, RETURNED_MAX));
+    }
+
+    /// A peer that ignores its credits while nothing can be given back to it.
+    #[test]
+    fn what_is_owed_never_leaves_its_field() {
+        let mut credits = open(CreditPlan { credits: RETURNED_MAX, answers: RETURNED_MAX });
+        for _ in 0..1000 {
+            credits.consumed(Class::Request);
+            credits.waive();
+            if credits.must_return() {
+                let word = credits.take_owed();
+                assert!(word.credits() <= RETURNED_MAX && word.unused_answers() <= RETURNED_MAX);
+                assert_eq!(word.class(), None);
+                credits.owe(word);
+            }
+        }
+        assert_eq!(
+            credits.take_owed(),
+            Immediate(
+                (RETURNED_MAX - 1) << CREDITS_SHIFT | (RETURNED_MAX - 1) << ANSWERS_SHIFT | CREDITS_ONLY
+            )
+        );
+    }
+}

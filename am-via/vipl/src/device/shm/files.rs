@@ -1,0 +1,337 @@
+//! The job's files as the device uses them: what is mapped, and how two tasks agree on a connection.
+//!
+//! A connection is made by one side alone: it claims the word of the pair in the control file of the lower-numbered end,
+//! takes a free VI slot at both ends, writes who is who into both, publishes the word, and raises the peer's attention. When
+//! both ask at once, the word decides who makes it, and both end up with the same one. So a first message needs no progress
+//! of its target.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use crate::device::{DeviceError, NodeAddress};
+use am_via_job::{Carrier, Job};
+use am_via_os::atomics::{AtomicU64, Ordering};
+use am_via_os::limits::{Resource, limit};
+use am_via_shm::connection::{Bell, Connection, ViSlot};
+use am_via_shm::copy::CheckedRange;
+use am_via_shm::layout::{
+    ATTENTION_OFFSET, Attention, CONTEXTS_MAX, ControlHeader, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
+    Hazard, PairWord,
+};
+use am_via_shm::regions::PeerMemory;
+use am_via_shm::segment::{Mapping, Shared, SharedAtomics};
+use am_via_shm::wait::{Doorbell, SleepBarrier};
+
+use super::peers::Peers;
+
+/// The job's files, opened as needed.
+#[derive(Debug)]
+pub(super) struct Files {
+    job: Arc<Job>,
+    layout: ControlLayout,
+}
+
+/// A connection that this side has made or found made.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) vi: u32,
+    pub(super) connection: Connection,
+}
+
+impl Files {
+    pub(super) fn new(job: Arc<Job>, layout: ControlLayout) -> Self {
+        Self { job, layout }
+    }
+
+    pub(super) fn task(&self) -> u32 {
+        self.job.task()
+    }
+
+    #[inline(always)]
+    pub(super) fn failure_epoch(&self) -> u32 {
+        self.job.failure_epoch()
+    }
+
+    pub(super) fn is_failed(&self, task: u32) -> bool {
+        self.job.is_failed(task)
+    }
+
+    pub(super) fn has_ended(&self, task: u32) -> bool {
+        self.job.has_ended(task)
+    }
+
+    pub(super) fn failure(&self, task: u32) -> Option<String> {
+        if !self.job.is_failed(task) {
+            return None;
+        }
+        let first = self.job.failure().filter(|failure| failure.task == task);
+        Some(first.map_or_else(String::new, |failure| failure.to_string()))
+    }
+
+    pub(super) fn fail(&self, why: &str) {
+        if std::thread::panicking() {
+            // The end of the process tells it, with its own cause and the panic's words.
+            self.job.set_last_words(why);
+        } else {
+            self.job.mark_failed(why);
+        }
+    }
+
+    /// The head of a task's control file, with its layout checked.
+    pub(super) fn open_head(&self, task: u32) -> Result<Arc<Mapping>, DeviceError> {
+        let file = self.job.control_file(task).map_err(|error| system("opening a control file", error))?;
+        let head = Mapping::new(file.as_fd(), 0, self.layout.head_bytes())
+            .map_err(|error| system("mapping a control file", error))?;
+        let header: Shared<ControlHeader> = within(head.atomics(0), task)?;
+        self.layout.check(&header).map_err(|what| DeviceError::Damaged { task, what })?;
+        Ok(head)
+    }
+
+    fn head<'a>(&self, peers: &'a mut Peers, task: u32) -> Result<&'a Arc<Mapping>, DeviceError> {
+        let num_tasks = self.layout.num_tasks;
+        let slot = peers.head_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })?;
+        match slot {
+            Some(head) => Ok(head),
+            None => Ok(slot.insert(self.open_head(task)?)),
+        }
+    }
+
+    /// Makes a peer's memory reachable, once.
+    #[inline]
+    pub(super) fn open_peer(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
+        match peers.memory(task) {
+            Ok(memory) if memory.pid != 0 => Ok(()),
+            _ => self.open_peer_first(peers, task),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_peer_first(&self, peers: &mut Peers, task: u32) -> Result<(), DeviceError> {
+        if let Some(Some(memory)) = peers.memory_slot(task) {
+            // Opened before its process had started.
+            memory.pid = self.job.pid(task);
+            return Ok(());
+        }
+        let head = Arc::clone(self.head(peers, task)?);
+        let memory = PeerMemory { task, pid: self.job.pid(task), head, heap: open_heap(&self.job, task)? };
+        let num_tasks = self.layout.num_tasks;
+        *peers.memory_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })? = Some(memory);
+        Ok(())
+    }
+
+    /// The hazard lines of every context of every task.
+    pub(super) fn hazards<'a>(&self, peers: &'a mut Peers) -> Result<&'a [Shared<Hazard>], DeviceError> {
+        if peers.hazards.is_empty() {
+            let mut hazards = Vec::new();
+            for task in 0..self.layout.num_tasks {
+                let head = self.head(peers, task)?;
+                for context in 0..CONTEXTS_MAX as usize {
+                    hazards.push(within(head.atomics(HAZARD_OFFSET + context * size_of::<Hazard>()), task)?);
+                }
+            }
+            peers.hazards = hazards;
+        }
+        Ok(&peers.hazards)
+    }
+
+    fn slot(&self, task: u32, vi: u32) -> Result<ViSlot, DeviceError> {
+        if vi >= self.layout.vis() {
+            return Err(DeviceError::Damaged { task, what: "a VI number beyond the last slot" });
+        }
+        let file = self.job.control_file(task).map_err(|error| system("opening a control file", error))?;
+        let mapping = Mapping::new(file.as_fd(), self.layout.vi_slot_offset(vi), self.layout.vi_slot_bytes())
+            .map_err(|error| system("mapping a VI", error))?;
+        ViSlot::new(mapping, self.layout)
+            .ok_or(DeviceError::Damaged { task, what: "a VI slot shorter than its parts" })
+    }
+
+    /// Connects `me` to `to`, or finds that the peer has done so; `None` while the peer is at it.
+    pub(super) fn connect(
+        &self,
+        peers: &mut Peers,
+        me: NodeAddress,
+        to: NodeAddress,
+        barrier: SleepBarrier,
+    ) -> Result<Option<Made>, DeviceError> {
+        let (low, high) = if me <= to { (me, to) } else { (to, me) };
+        let low_head = self.head(peers, low.task)?;
+        let offset = self.layout.pair_offset(low.context, high.task, high.context);
+        let pair: Shared<PairWord> = within(low_head.atomics(offset), low.task)?;
+        let Some((low_vi, high_vi)) = pair.agree(|| self.make(peers, low, high))? else { return Ok(None) };
+        let (own_vi, their_vi) = if me == low { (low_vi, high_vi) } else { (high_vi, low_vi) };
+        let connection = self.open(peers, me, own_vi, to, their_vi, barrier)?;
+        connection.raise_attention();
+        // After the attention: a peer that closes looks at its attention after it has set its bit, so that one of the two
+        // sees the other ("context closed").
+        barrier.before_look();
+        if me != to && self.is_closed(peers, to)? {
+            return Err(DeviceError::PeerClosed(to));
+        }
+        Ok(Some(Made { vi: own_vi, connection }))
+    }
+
+    /// Ends the wait of a context, or the next one that it begins.
+    pub(super) fn ring(
+        &self,
+        peers: &mut Peers,
+        to: NodeAddress,
+        barrier: SleepBarrier,
+    ) -> Result<(), DeviceError> {
+        if to.context >= CONTEXTS_MAX {
+            return Err(DeviceError::Damaged { task: to.task, what: "a context that there can't be" });
+        }
+        let head = self.head(peers, to.task)?;
+        attention(head, to.context)?.raise_ring();
+        barrier.after_store();
+        doorbell(head, to.context)?.ring();
+        Ok(())
+    }
+
+    /// Whether a task has closed one of its contexts.
+    pub(super) fn is_closed(&self, peers: &mut Peers, at: NodeAddress) -> Result<bool, DeviceError> {
+        let header: Shared<ControlHeader> = within(self.head(peers, at.task)?.atomics(0), at.task)?;
+        // Acquire: "context closed": what it has sent before is seen.
+        Ok(header.contexts_closed.load(Ordering::Acquire) & 1 << at.context != 0)
+    }
+
+    /// Says of a context of this task whether it is closed.
+    pub(super) fn set_closed(
+        &self,
+        peers: &mut Peers,
+        own: NodeAddress,
+        closed: bool,
+    ) -> Result<(), DeviceError> {
+        let header: Shared<ControlHeader> = within(self.head(peers, own.task)?.atomics(0), own.task)?;
+        let bit = 1 << own.context;
+        // Release: "context closed".
+        if closed {
+            header.contexts_closed.fetch_or(bit, Ordering::AcqRel);
+        } else {
+            header.contexts_closed.fetch_and(!bit, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Takes a VI slot at both ends and writes who is who. A task's connection to itself has one slot for both ends.
+    fn make(
+        &self,
+        peers: &mut Peers,
+        low: NodeAddress,
+        high: NodeAddress,
+    ) -> Result<(u32, u32), DeviceError> {
+        let low_vi = self.take_vi(peers, low.task)?;
+        let high_vi = if low == high { low_vi } else { self.take_vi(peers, high.task)? };
+        for (own, own_vi, peer, peer_vi) in [(low, low_vi, high, high_vi), (high, high_vi, low, low_vi)] {
+            let slot = self.slot(own.task, own_vi)?;
+            slot.header().identity.write([own.context, peer.task, peer.context, peer_vi]);
+        }
+        Ok((low_vi, high_vi))
+    }
+
+    fn take_vi(&self, peers: &mut Peers, task: u32) -> Result<u32, DeviceError> {
+        let header: Shared<ControlHeader> = within(self.head(peers, task)?.atomics(0), task)?;
+        let vi = header.vis_used.fetch_add(1, Ordering::Relaxed);
+        if vi < self.layout.vis() {
+            return Ok(vi);
+        }
+        header.vis_used.fetch_sub(1, Ordering::Relaxed);
+        Err(DeviceError::Exhausted {
+            resource: "VI slots",
+            needed: u64::from(vi) + 1,
+            available: u64::from(self.layout.vis()),
+            remedy: "let fewer contexts talk to each other",
+        })
+    }
+
+    fn open(
+        &self,
+        peers: &mut Peers,
+        me: NodeAddress,
+        own_vi: u32,
+        to: NodeAddress,
+        their_vi: u32,
+        barrier: SleepBarrier,
+    ) -> Result<Connection, DeviceError> {
+        let head = self.head(peers, to.task)?;
+        let bell = Bell { doorbell: doorbell(head, to.context)?, attention: attention(head, to.context)? };
+        let own = self.slot(me.task, own_vi)?;
+        let theirs = self.slot(to.task, their_vi)?;
+        Connection::new(own, theirs, their_vi, bell, barrier)
+            .ok_or(DeviceError::Damaged { task: to.task, what: "a ring outside of its VI slot" })
+    }
+
+    /// Opens VI `vi` of `me`, which a peer has made; `None` if it belongs to another context of this task.
+    pub(super) fn open_accepted(
+        &self,
+        peers: &mut Peers,
+        me: NodeAddress,
+        vi: u32,
+        barrier: SleepBarrier,
+    ) -> Result<Option<(Connection, NodeAddress)>, DeviceError> {
+        let slot = self.slot(me.task, vi)?;
+        let [own_context, task, context, their_vi] = slot.header().identity.read();
+        if own_context != me.context {
+            return Ok(None);
+        }
+        let peer = NodeAddress { task, context };
+        peer.check(self.layout.num_tasks)
+            .map_err(|_| DeviceError::Damaged { task: me.task, what: "a VI whose peer does not exist" })?;
+        let connection = self.open(peers, me, vi, peer, their_vi, barrier)?;
+        Ok(Some((connection, peer)))
+    }
+}
+
+/// The heap file of a task, mapped as far as this process maps heaps.
+pub(super) fn open_heap(job: &Job, task: u32) -> Result<Arc<Mapping>, DeviceError> {
+    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+    let bytes = job.heap_bytes_mapped().map_err(|error| system("looking at a heap file", error))?;
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Mapping::new(file.as_fd(), 0, bytes).map_err(|error| {
+        match (error.kind(), limit(Resource::AddressSpace).soft) {
+            (std::io::ErrorKind::OutOfMemory, Some(soft)) => DeviceError::Exhausted {
+                resource: "address space to map a heap file (RLIMIT_AS)",
+                needed: bytes as u64,
+                available: soft,
+                remedy: "raise the limit (ulimit -v), or ask for less with AM_HEAP_BYTES",
+            },
+            _ => system("mapping a heap file (AM_HEAP_BYTES makes them smaller)", error),
+        }
+    })
+}
+
+/// A handle of a task's heap file.
+pub(super) fn heap_file(job: &Job, task: u32) -> Result<File, DeviceError> {
+    let file = job.heap_file(task).map_err(|error| system("opening a heap file", error))?;
+    let owned = file.as_fd().try_clone_to_owned().map_err(|error| system("opening a heap file", error))?;
+    Ok(File::from(owned))
+}
+
+pub(super) fn doorbell(head: &Arc<Mapping>, context: u32) -> Result<Shared<Doorbell>, DeviceError> {
+    within(head.atomics(DOORBELL_OFFSET + context as usize * size_of::<Doorbell>()), 0)
+}
+
+pub(super) fn attention(head: &Arc<Mapping>, context: u32) -> Result<Shared<Attention>, DeviceError> {
+    within(head.atomics(ATTENTION_OFFSET + context as usize * size_of::<Attention>()), 0)
+}
+
+pub(super) fn within<T: SharedAtomics>(
+    found: Option<Shared<T>>,
+    task: u32,
+) -> Result<Shared<T>, DeviceError> {
+    found.ok_or(DeviceError::Damaged { task, what: "a structure outside of the control file" })
+}
+
+pub(super) fn nothing() -> CheckedRange<'static> {
+    CheckedRange::empty()
+}
+
+pub(super) fn system(
+    doing: &'static str,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> DeviceError {
+    DeviceError::System { doing, source: std::io::Error::other(error) }
+}
+
+const _: () = assert!(size_of::<PairWord>() == size_of::<AtomicU64>());

@@ -1,0 +1,147 @@
+//! This task's heap file: blocks for buffers that peers reach with plain copies.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::device::{DeviceError, HeapBlock, HeapOwner};
+use am_via_job::Job;
+use am_via_os::fork;
+use am_via_os::memory::{self, PAGE_BYTES};
+use am_via_shm::allocator::{self, LargeBlock, LargeBlocks};
+use am_via_shm::copy::CheckedRange;
+use am_via_shm::heap::{Block, Heap};
+use am_via_shm::layout::MEASURE_BYTES;
+use am_via_shm::segment::Mapping;
+
+use super::{files, left};
+
+/// Freed blocks from this size on give their pages back.
+const PUNCH_FROM_BYTES: usize = 1 << 20;
+
+/// The heap and what is free in it. Shared with the blocks, which come back from any thread.
+#[derive(Debug)]
+pub struct OwnHeap {
+    mapping: Arc<Mapping>,
+    file: File,
+    ranges: Mutex<Heap>,
+}
+
+impl OwnHeap {
+    /// Maps the heap file of this task. Once a task: its contexts share it.
+    ///
+    /// # Errors
+    /// The file cannot be mapped.
+    pub fn open(job: &Job) -> Result<Arc<Self>, DeviceError> {
+        let file = files::heap_file(job, job.task())?;
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever joins again shares the ranges that are in use.
+        if let Some(heap) = current.upgrade().filter(|heap| is_same(&heap.file, &file)) {
+            return Ok(heap);
+        }
+        left::close(job)?;
+        let mapping = files::open_heap(job, job.task())?;
+        if let Ok(file) = file.try_clone() {
+            mapping.keep_in_copies_from(file);
+        }
+        let whole = job.heap_bytes().map_err(|error| files::system("looking at a heap file", error))?;
+        let usable = whole.saturating_sub(MEASURE_BYTES as u64);
+        let ranges = Mutex::new(Self::without_contents(&file, usable.min(mapping.len() as u64)));
+        let heap = Arc::new(Self { mapping, file, ranges });
+        *current = Arc::downgrade(&heap);
+        let weak: Weak<dyn LargeBlocks> = Arc::downgrade(&heap) as Weak<dyn LargeBlocks>;
+        allocator::offer(weak);
+        Ok(heap)
+    }
+
+    /// A heap of `bytes` that reads as zero, whatever was in the file: whoever had it before may have filled it.
+    fn without_contents(file: &File, bytes: u64) -> Heap {
+        match memory::punch_hole(file.as_fd(), 0, bytes) {
+            Ok(()) => Heap::new(bytes),
+            Err(error) => {
+                tracing::warn!(%error, "job memory keeps the pages of an earlier use: each block is zeroed");
+                Heap::used(bytes)
+            }
+        }
+    }
+
+    fn take(&self, len: usize) -> Result<Block, u64> {
+        // A panic elsewhere while the lock was held leaves the ranges whole: every step of `Heap` is.
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.take(len as u64).ok_or_else(|| ranges.available())
+    }
+
+    /// The part of the mapping that a block is.
+    fn range(&self, block: Block, len: usize) -> CheckedRange<'_> {
+        let offset = usize::try_from(block.offset).expect("the block lies inside the mapping");
+        self.mapping.checked(offset, len).expect("the block lies inside the mapping")
+    }
+
+    pub(super) fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
+    pub(super) fn contains(&self, at: NonNull<u8>, len: usize) -> bool {
+        let from = at.addr().get().checked_sub(self.mapping.base().addr().get());
+        from.is_some_and(|offset| self.mapping.range(offset, len).is_some())
+    }
+
+    pub(super) fn alloc(self: &Arc<Self>, len: usize) -> Result<HeapBlock, DeviceError> {
+        let block = self.take(len).map_err(|available| DeviceError::Exhausted {
+            resource: "job memory",
+            needed: len as u64,
+            available,
+            remedy: "free buffers, or raise the setting heap_bytes (AM_HEAP_BYTES)",
+        })?;
+        let range = self.range(block, len);
+        if !block.fresh {
+            range.zero();
+        }
+        Ok(HeapBlock::new(range, Arc::clone(self) as Arc<dyn HeapOwner>))
+    }
+}
+
+impl HeapOwner for OwnHeap {
+    fn take_back(&self, at: NonNull<u8>, len: usize) {
+        // A forked copy gives nothing back: file and ranges are its parent's.
+        if fork::is_copy() {
+            return;
+        }
+        let Some(offset) = at.addr().get().checked_sub(self.mapping.base().addr().get()) else { return };
+        if len >= PUNCH_FROM_BYTES {
+            let whole = len as u64 / PAGE_BYTES * PAGE_BYTES;
+            if let Err(error) = memory::punch_hole(self.file.as_fd(), offset as u64, whole) {
+                tracing::warn!(%error, len, "a freed block keeps its pages");
+            }
+        }
+        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.give_back(offset as u64, len as u64);
+    }
+}
+
+impl LargeBlocks for OwnHeap {
+    fn take(&self, len: usize) -> Option<LargeBlock> {
+        let block = Self::take(self, len).ok()?;
+        Some(LargeBlock { at: self.range(block, len).at(), is_zero: block.fresh })
+    }
+
+    fn addresses(&self) -> Range<usize> {
+        let from = self.mapping.base().addr().get();
+        from..from + self.mapping.len()
+    }
+
+    fn give_back(&self, at: NonNull<u8>, len: usize) {
+        self.take_back(at, len);
+    }
+}
+
+fn is_same(one: &File, other: &File) -> bool {
+    let number = |file: &File| file.metadata().ok().map(|data| (data.dev(), data.ino()));
+    number(one).is_some() && number(one) == number(other)
+}
+
+/// The heap of this process, while anybody uses it.
+static CURRENT: Mutex<Weak<OwnHeap>> = Mutex::new(Weak::new());

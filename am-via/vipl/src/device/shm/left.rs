@@ -1,0 +1,50 @@
+//! What an earlier user has left in the files of this task: the program that this one has replaced (`exec`), or this process before
+//! it let its job go and joined it again. Peers may still hold its addresses, and may be copying by them now.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use crate::device::DeviceError;
+use am_via_job::{Carrier, Job};
+use am_via_os::sched;
+use am_via_shm::layout::{CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard};
+use am_via_shm::regions;
+use am_via_shm::segment::{Mapping, Shared};
+
+use super::files::{system, within};
+
+/// Closes every registration that is still open, and waits until no peer copies by one. From then on nobody but this task names its
+/// memory. Called while none of its contexts is open.
+///
+/// # Errors
+/// A control file cannot be mapped.
+pub(super) fn close(job: &Job) -> Result<(), DeviceError> {
+    let own = job.task();
+    // Nothing of this task copies: what did is gone, and can't say so any more.
+    hazards(job, own)?.iter().for_each(|hazard| regions::clear(hazard));
+    let file = job.control_file(own).map_err(|error| system("opening a control file", error))?;
+    let head = Mapping::new(file.as_fd(), 0, ControlLayout::regions_end())
+        .map_err(|error| system("mapping a control file", error))?;
+    if !regions::close_all(&head) {
+        return Ok(());
+    }
+    job.barrier().before_look();
+    for task in (0..job.num_tasks()).filter(|&task| task != own) {
+        for hazard in hazards(job, task)? {
+            // As in `deregister`: a copy that is never told as ended is over when its process is known to be.
+            while regions::names_memory_of(&hazard, own) && !job.has_ended(task) {
+                sched::yield_now();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The hazard lines of a task's contexts.
+fn hazards(job: &Job, task: u32) -> Result<Vec<Shared<Hazard>>, DeviceError> {
+    let file = job.control_file(task).map_err(|error| system("opening a control file", error))?;
+    let bytes = CONTEXTS_MAX as usize * size_of::<Hazard>();
+    let lines: Arc<Mapping> = Mapping::new(file.as_fd(), HAZARD_OFFSET as u64, bytes)
+        .map_err(|error| system("mapping a control file", error))?;
+    (0..CONTEXTS_MAX as usize).map(|at| within(lines.atomics(at * size_of::<Hazard>()), task)).collect()
+}

@@ -1,0 +1,679 @@
+//! The device of one machine: rings and areas in job memory, copies by the caller, the kernel or plain stores.
+//!
+//! The engine of this NIC runs in its caller: a posted entry has been carried out when `post` returns. Everything unsafe is
+//! below, in `am_via_shm`; this file only says who is connected to whom, and what is looked at when.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "an area slot is below 4 GiB, bounded by the setting packet_bytes"
+)]
+
+mod files;
+mod heap;
+mod left;
+mod peers;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::device::{
+    AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Mapping,
+    MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
+    Transfer, ViNumber, Waker, WordUpdate,
+};
+use am_via_job::{Carrier, Job, OpenContext};
+use am_via_os::atomics::spin_loop;
+use am_via_os::{private_memory, sched};
+use am_via_shm::connection::{Connection, TELL_AFTER, Written};
+use am_via_shm::copy::CheckedRange;
+use am_via_shm::layout::{
+    ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
+    REGIONS_PER_CONTEXT, RING_LINES,
+};
+use am_via_shm::regions::{
+    self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Registration, Ways, is_quiet,
+};
+use am_via_shm::segment::Shared;
+use am_via_shm::shared_files::SharedFiles;
+use am_via_shm::wait::{Doorbell, SleepBarrier, WaitPolicy};
+
+use files::Files;
+pub use heap::OwnHeap;
+use peers::Peers;
+
+/// How the device of a task is to behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShmOptions {
+    /// The context that uses the device.
+    pub context: u32,
+    /// Bytes of the largest packet; the same in all tasks.
+    pub packet_bytes: u32,
+    /// The ways into peers' memory; the same in all tasks.
+    pub ways: Ways,
+    /// Spinning and yielding before a sleep.
+    pub wait: WaitPolicy,
+}
+
+/// Polls in a row without news after which quiet rings leave the poll set, if there are several.
+const PARK_AFTER_POLLS: u32 = 4096;
+/// Entries after which a poll moves on to the next ring.
+const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
+/// Then now and then a yield: on a machine that others use too, the task waited for may need this core.
+const POLLS_BETWEEN_YIELDS: u32 = 64;
+/// Polls in a row without a pause between them.
+const EAGER_POLLS: u32 = 2000;
+/// A task that is about to end with an error often closes its contexts first. So long its peers wait for its failure, which
+/// says more than that it has closed.
+const TIME_TO_FAIL: Duration = Duration::from_millis(50);
+/// Rings that are looked at in every poll whatever happens.
+const NEVER_PARK_BELOW: usize = 4;
+
+/// The device.
+#[derive(Debug)]
+pub struct Shm {
+    address: NodeAddress,
+    layout: ControlLayout,
+    barrier: SleepBarrier,
+    ways: Ways,
+    wait: WaitPolicy,
+    doorbell: Shared<Doorbell>,
+    attention: Shared<Attention>,
+    hazard: Shared<Hazard>,
+    /// Connections by VI number; those of other contexts of this task are empty here.
+    vis: Vec<Option<Vi>>,
+    /// VIs whose rings are looked at in every poll.
+    polled: Vec<u32>,
+    next_polled: usize,
+    /// Entries taken so far (wraps): after some in a row from one ring the others have their turn.
+    entries_taken: u32,
+    quiet_polls: u32,
+    /// VIs that a peer made and that are to be reported.
+    connected: Vec<u32>,
+    failure_epoch: u32,
+    failures_told: Vec<bool>,
+    failures_due: Vec<u32>,
+    /// VIs whose peers have closed, and when that is to be reported.
+    closing: Vec<(u32, Instant)>,
+    regions: OwnRegions,
+    shared: SharedFiles,
+    heap: Arc<OwnHeap>,
+    files: Files,
+    peers: Peers,
+    /// Ends after all that the context has.
+    _open: OpenContext,
+}
+
+#[derive(Debug)]
+struct Vi {
+    connection: Connection,
+    peer: NodeAddress,
+    consumed_when_last_counted: u32,
+}
+
+impl Shm {
+    /// Opens the device of this task's context `options.context`; `heap` is shared by the contexts of the task.
+    ///
+    /// # Errors
+    /// The context is open in this process, or no task can have it. The job's files cannot be mapped, or they are of another layout.
+    pub fn open(job: Arc<Job>, heap: Arc<OwnHeap>, options: ShmOptions) -> Result<Self, DeviceError> {
+        let address = NodeAddress { task: job.task(), context: options.context };
+        address.check(job.num_tasks())?;
+        let context = address.context;
+        let open = job.open_context(context).ok_or(DeviceError::ContextOpen { context })?;
+        let barrier = job.barrier();
+        if let Some(launcher) = copier_by_kernel(options.ways, job.launcher_pid()) {
+            private_memory::allow_descendants_of(launcher);
+        }
+        let layout = ControlLayout { num_tasks: job.num_tasks(), packet_bytes: options.packet_bytes };
+        let files = Files::new(job, layout);
+        let task = files.task();
+        let own = files.open_head(task)?;
+        let context = options.context as usize;
+        let mut peers = Peers::new(layout.num_tasks);
+        files.set_closed(&mut peers, address, false)?;
+        Ok(Self {
+            address,
+            layout,
+            barrier,
+            ways: options.ways,
+            wait: options.wait,
+            doorbell: files::doorbell(&own, options.context)?,
+            attention: files::attention(&own, options.context)?,
+            hazard: files::within(own.atomics(HAZARD_OFFSET + context * size_of::<Hazard>()), task)?,
+            vis: Vec::new(),
+            polled: Vec::new(),
+            next_polled: 0,
+            entries_taken: 0,
+            quiet_polls: 0,
+            connected: Vec::new(),
+            failure_epoch: 0,
+            failures_told: vec![false; layout.num_tasks as usize],
+            failures_due: Vec::new(),
+            closing: Vec::new(),
+            regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
+            shared: SharedFiles::default(),
+            heap,
+            peers,
+            files,
+            _open: open,
+        })
+    }
+
+    #[inline(always)]
+    fn vi(&mut self, vi: ViNumber) -> Result<&mut Vi, DeviceError> {
+        match self.vis.get_mut(vi.0 as usize) {
+            Some(Some(found)) => Ok(found),
+            _ => Err(DeviceError::NotConnected(vi)),
+        }
+    }
+
+    fn insert(&mut self, vi: u32, connection: Connection, peer: NodeAddress) {
+        let index = vi as usize;
+        if self.vis.len() <= index {
+            self.vis.resize_with(index + 1, || None);
+        }
+        self.vis[index] = Some(Vi { connection, peer, consumed_when_last_counted: 0 });
+    }
+
+    /// Everything that a poll looks at besides the rings. Each check is one load of a line that seldom changes.
+    ///
+    /// What it finds is boxed, as is all that is rare on the way up from here: a call that may write its result to where
+    /// the frequent one is would make the frequent one travel through memory at every stair.
+    #[inline(always)]
+    fn poll_rest(&mut self) -> Option<Box<News>> {
+        if self.attention.is_raised() || self.files.failure_epoch() != self.failure_epoch {
+            return self.poll_rare();
+        }
+        if !self.connected.is_empty() || !self.failures_due.is_empty() || !self.closing.is_empty() {
+            return self.next_rare();
+        }
+        None
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_rare(&mut self) -> Option<Box<News>> {
+        let epoch = self.files.failure_epoch();
+        if epoch != self.failure_epoch {
+            self.failure_epoch = epoch;
+            for task in 0..self.layout.num_tasks {
+                if self.files.is_failed(task) && !self.failures_told[task as usize] {
+                    self.failures_told[task as usize] = true;
+                    self.failures_due.push(task);
+                }
+            }
+        }
+        let mut named = Vec::new();
+        self.attention.take(|vi| named.push(vi));
+        let is_rung = self.attention.take_ring();
+        for vi in named {
+            match self.vis.get(vi as usize) {
+                Some(Some(found)) => {
+                    found.connection.set_parked(false);
+                    if !self.polled.contains(&vi) && !self.connected.contains(&vi) {
+                        self.polled.push(vi);
+                    }
+                    let peer = found.peer;
+                    if self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed) {
+                        self.note_closing(vi);
+                    }
+                }
+                _ => self.accept(vi),
+            }
+        }
+        // First, since it is noted nowhere: the others are found by the next poll.
+        if is_rung { Some(Box::new(News::Rung)) } else { self.next_rare() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_rare(&mut self) -> Option<Box<News>> {
+        if let Some(vi) = self.connected.pop() {
+            let peer = self.vis.get(vi as usize)?.as_ref()?.peer;
+            // Only now: an entry must not come up before the news of its VI.
+            self.polled.push(vi);
+            return Some(Box::new(News::Connected(ViNumber(vi), peer)));
+        }
+        if let Some(task) = self.failures_due.pop() {
+            return Some(Box::new(News::TaskFailed(task)));
+        }
+        self.next_closed()
+    }
+
+    /// The peer of `vi` has closed.
+    fn note_closing(&mut self, vi: u32) {
+        if !self.closing.iter().any(|&(closing, _)| closing == vi) {
+            self.closing.push((vi, Instant::now() + TIME_TO_FAIL));
+        }
+    }
+
+    /// The next peer that has closed, when its ring is empty and its task had the time to be known as failed.
+    fn next_closed(&mut self) -> Option<Box<News>> {
+        let now = Instant::now();
+        let is_over = |&(vi, due): &(u32, Instant)| {
+            let ready =
+                self.vis.get(vi as usize).and_then(Option::as_ref).is_some_and(|vi| vi.connection.is_ready());
+            now >= due && !ready
+        };
+        let at = self.closing.iter().position(is_over)?;
+        let (vi, _) = self.closing.swap_remove(at);
+        let peer = self.vis.get(vi as usize)?.as_ref()?.peer;
+        (!self.files.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
+    }
+
+    /// Tells the peers that nothing comes from here any more.
+    fn close(&mut self) {
+        if self.files.set_closed(&mut self.peers, self.address, true).is_err() {
+            return;
+        }
+        self.barrier.before_look();
+        // Those who have connected, and whom nobody has looked at yet, are told too.
+        let _ = self.poll_rare();
+        for vi in self.vis.iter().flatten().filter(|vi| vi.peer != self.address) {
+            vi.connection.raise_attention();
+        }
+    }
+
+    /// A peer has made VI `vi` here. A slot that does not say so soundly is left alone: its maker is at fault, and learns
+    /// nothing.
+    fn accept(&mut self, vi: u32) {
+        match self.files.open_accepted(&mut self.peers, self.address, vi, self.barrier) {
+            Ok(Some((connection, peer))) => {
+                self.insert(vi, connection, peer);
+                self.connected.push(vi);
+                if self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed) {
+                    self.note_closing(vi);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(vi, %error, "a connection that a peer made cannot be opened"),
+        }
+    }
+
+    /// Takes rings that brought nothing lately out of the poll set.
+    #[cold]
+    #[inline(never)]
+    fn park_quiet(&mut self) {
+        self.quiet_polls = 0;
+        let mut parked = Vec::new();
+        let vis = &mut self.vis;
+        self.polled.retain(|&number| {
+            let Some(Some(vi)) = vis.get_mut(number as usize) else { return false };
+            let consumed = vi.connection.consumed();
+            let quiet = consumed == vi.consumed_when_last_counted;
+            vi.consumed_when_last_counted = consumed;
+            if quiet {
+                vi.connection.set_parked(true);
+                parked.push(number);
+            }
+            !quiet
+        });
+        if parked.is_empty() {
+            return;
+        }
+        self.barrier.before_look();
+        for number in parked {
+            if let Some(Some(vi)) = self.vis.get(number as usize)
+                && vi.connection.is_ready()
+            {
+                vi.connection.set_parked(false);
+                self.polled.push(number);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_longer(&mut self, polls: u32, limit: Duration) {
+        if polls - self.wait.spin_polls_max < self.wait.yield_polls_max {
+            sched::yield_now();
+            return;
+        }
+        // What closes is to be reported in time.
+        let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
+        let Self { doorbell, vis, polled, attention, files, failure_epoch, .. } = self;
+        doorbell.sleep(self.barrier, limit, || {
+            let ready = |number: &u32| {
+                vis.get(*number as usize).and_then(Option::as_ref).is_some_and(|vi| vi.connection.is_ready())
+            };
+            polled.iter().any(ready) || attention.is_raised() || files.failure_epoch() != *failure_epoch
+        });
+    }
+
+    fn claimer(&self) -> Claimer<'_> {
+        let Self { address, ref hazard, barrier, ways, ref shared, .. } = *self;
+        Claimer { task: address.task, hazard, barrier, ways, shared }
+    }
+}
+
+/// The process whose descendants may copy by the kernel from and to this one: the launcher, where that way is used, and none where a
+/// task has no peers that could.
+fn copier_by_kernel(ways: Ways, launcher: Option<u32>) -> Option<u32> {
+    launcher.filter(|_| ways.kernel)
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // A task that panics is about to fail, which is told by its end.
+        if !std::thread::panicking() {
+            self.close();
+        }
+    }
+}
+
+fn claim(at: RemoteMemory, len: usize) -> Claim {
+    let MemHandle { region, generation } = at.handle;
+    Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }
+}
+
+fn access_bits(attributes: MemAttributes) -> u32 {
+    let read = if attributes.rdma_read { ACCESS_READ } else { 0 };
+    let write = if attributes.rdma_write { ACCESS_WRITE } else { 0 };
+    read | write
+}
+
+fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError> {
+    match copied {
+        Ok(Copied::Done) => Ok(Transfer::Done),
+        Ok(Copied::NoWay) => Ok(Transfer::NoWay),
+        Err(fault) => Err(fault.into()),
+    }
+}
+
+impl Device for Shm {
+    fn address(&self) -> NodeAddress {
+        self.address
+    }
+
+    fn attributes(&self) -> DeviceAttributes {
+        DeviceAttributes {
+            num_tasks: self.layout.num_tasks,
+            contexts_max: CONTEXTS_MAX,
+            slot_bytes: self.layout.packet_bytes as usize,
+            // What was read is told late: so many lines may be free and not known to be.
+            ring_lines: RING_LINES - (TELL_AFTER - 1),
+            vis_max: self.layout.vis(),
+            regions_max: REGIONS_PER_CONTEXT,
+        }
+    }
+
+    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
+        to.check(self.layout.num_tasks)?;
+        let Some(made) = self.files.connect(&mut self.peers, self.address, to, self.barrier)? else {
+            return Ok(None);
+        };
+        let vi = made.vi;
+        if !matches!(self.vis.get(vi as usize), Some(Some(_))) {
+            self.insert(vi, made.connection, to);
+            self.polled.push(vi);
+        }
+        Ok(Some(ViNumber(vi)))
+    }
+
+    fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError> {
+        let found = self.vi(vi)?;
+        found.connection.close();
+        let goodbye = Entry { operation: Operation::Disconnect as u32, ..Entry::default() };
+        let _ = found.connection.post(goodbye, &Payload::default());
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError> {
+        match self.vi(vi)?.connection.post(entry, payload) {
+            Written::Done => Ok(Posted::Done),
+            Written::Full => Ok(Posted::Retry),
+            Written::Closed => Err(DeviceError::Closed(vi)),
+        }
+    }
+
+    #[inline(always)]
+    fn post_area(
+        &mut self,
+        vi: ViNumber,
+        entry: Entry,
+        len: usize,
+        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+    ) -> Result<Posted, DeviceError> {
+        let finish = |filled: usize| Entry { length: filled as u32, ..entry };
+        match self.vi(vi)?.connection.post_area(len, fill, finish) {
+            Written::Done => Ok(Posted::Done),
+            Written::Full => Ok(Posted::Retry),
+            Written::Closed => Err(DeviceError::Closed(vi)),
+        }
+    }
+
+    #[inline(always)]
+    fn poll(&mut self, payload: &mut Payload) -> Option<News> {
+        let count = self.polled.len();
+        for _ in 0..count {
+            let at = if self.next_polled < count { self.next_polled } else { 0 };
+            self.next_polled = at + 1;
+            let number = self.polled[at];
+            let Some(Some(vi)) = self.vis.get_mut(number as usize) else { continue };
+            if let Some((entry, slot)) = vi.connection.poll(payload) {
+                // Stay with a ring that brought something, as its next line is likely in the cache already, but not for
+                // ever: a task that keeps sending to itself would never look at its peers.
+                self.entries_taken = self.entries_taken.wrapping_add(1);
+                if !self.entries_taken.is_multiple_of(ENTRIES_BEFORE_MOVING_ON) {
+                    self.next_polled = at;
+                }
+                self.quiet_polls = 0;
+                return Some(News::Entry(Completion { vi: ViNumber(number), slot, entry }));
+            }
+        }
+        self.quiet_polls += 1;
+        if self.quiet_polls >= PARK_AFTER_POLLS && count > NEVER_PARK_BELOW {
+            self.park_quiet();
+        }
+        self.poll_rest().map(|news| *news)
+    }
+
+    #[inline(always)]
+    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
+        match self.vis.get(vi.0 as usize) {
+            Some(Some(found)) => found.connection.area(slot, len),
+            _ => files::nothing(),
+        }
+    }
+
+    #[inline(always)]
+    fn release(&mut self, vi: ViNumber) {
+        if let Some(Some(found)) = self.vis.get_mut(vi.0 as usize) {
+            found.connection.release();
+        }
+    }
+
+    fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError> {
+        self.heap.alloc(len)
+    }
+
+    fn is_job_memory(&self, at: NonNull<u8>, len: usize) -> bool {
+        self.heap.contains(at, len)
+    }
+
+    fn make_shared_file(
+        &mut self,
+        len: usize,
+    ) -> Result<Option<(SharedFileName, Arc<Mapping>)>, DeviceError> {
+        let made = self.shared.make(len);
+        made.map(Some).map_err(|source| DeviceError::System { doing: "making a shared memory file", source })
+    }
+
+    fn open_shared_file(&mut self, name: SharedFileName) -> Result<Arc<Mapping>, DeviceError> {
+        let opened = self.shared.open(name);
+        opened.map_err(|source| DeviceError::System { doing: "opening a shared memory file", source })
+    }
+
+    fn close_shared_file(&mut self, inode: u64) {
+        self.shared.close_descriptor(inode);
+    }
+
+    fn forget_shared_file(&mut self, inode: u64) {
+        self.shared.remove(inode);
+    }
+
+    fn is_in_shared_file(&self, at: NonNull<u8>, len: usize) -> bool {
+        self.shared.place_of(at, len).is_some()
+    }
+
+    fn register(
+        &mut self,
+        memory: CheckedRange<'_>,
+        attributes: MemAttributes,
+        only: Option<u32>,
+    ) -> Result<MemHandle, DeviceError> {
+        let registration = Registration { access: access_bits(attributes), ptag: attributes.ptag, only };
+        let Some((region, generation)) = self.regions.insert(memory, registration, &self.shared) else {
+            return Err(DeviceError::Exhausted {
+                resource: "registrations",
+                needed: u64::from(REGIONS_PER_CONTEXT) + 1,
+                available: u64::from(REGIONS_PER_CONTEXT),
+                remedy: "deregister memory that peers need no more, or register larger pieces",
+            });
+        };
+        Ok(MemHandle { region, generation })
+    }
+
+    fn set_mem_attributes(
+        &mut self,
+        handle: MemHandle,
+        attributes: MemAttributes,
+    ) -> Result<(), DeviceError> {
+        let registration =
+            Registration { access: access_bits(attributes), ptag: attributes.ptag, only: None };
+        if self.regions.set_registration(handle.region, handle.generation, registration) {
+            Ok(())
+        } else {
+            Err(ClaimFault::Stale.into())
+        }
+    }
+
+    fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError> {
+        if !self.regions.remove(handle.region, handle.generation) {
+            return Err(ClaimFault::Stale.into());
+        }
+        if !finished {
+            self.barrier.before_look();
+            let hazards = self.files.hazards(&mut self.peers)?;
+            for (at, hazard) in hazards.iter().enumerate() {
+                if is_quiet(std::iter::once(&**hazard), self.address.task, handle.region) {
+                    continue;
+                }
+                // Only the end of its process ends a copy that is never told as ended: a task that failed, or was stopped, may
+                // still write.
+                if !self.files.has_ended(at as u32 / CONTEXTS_MAX) {
+                    return Ok(Posted::Retry);
+                }
+                regions::clear(hazard);
+            }
+        }
+        self.regions.recycle(handle.region);
+        Ok(Posted::Done)
+    }
+
+    #[inline(always)]
+    fn registered(
+        &self,
+        handle: MemHandle,
+        offset: u64,
+        len: u64,
+        need: MemAttributes,
+    ) -> Result<CheckedRange<'_>, ClaimFault> {
+        let own =
+            Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
+        self.regions.memory(own, access_bits(need))
+    }
+
+    fn rdma_write(
+        &mut self,
+        to: RemoteMemory,
+        from: CheckedRange<'_>,
+        _id: u64,
+    ) -> Result<Transfer, DeviceError> {
+        self.files.open_peer(&mut self.peers, to.task)?;
+        let peer = self.peers.memory(to.task)?;
+        transfer(peer.write(&self.claimer(), claim(to, from.len()), from))
+    }
+
+    fn rdma_read(
+        &mut self,
+        from: RemoteMemory,
+        to: CheckedRange<'_>,
+        _id: u64,
+    ) -> Result<Transfer, DeviceError> {
+        self.files.open_peer(&mut self.peers, from.task)?;
+        let peer = self.peers.memory(from.task)?;
+        transfer(peer.read(&self.claimer(), claim(from, to.len()), to))
+    }
+
+    fn atomic(
+        &mut self,
+        at: RemoteMemory,
+        bytes: u64,
+        update: WordUpdate,
+        _id: u64,
+    ) -> Result<AtomicTransfer, DeviceError> {
+        self.files.open_peer(&mut self.peers, at.task)?;
+        let peer = self.peers.memory(at.task)?;
+        match peer.update(&self.claimer(), claim(at, usize::try_from(bytes).unwrap_or(8)), update)? {
+            Some(old) => Ok(AtomicTransfer::Done(old)),
+            None => Ok(AtomicTransfer::NoWay),
+        }
+    }
+
+    #[inline(always)]
+    fn wait(&mut self, polls: u32, limit: Duration) {
+        if polls < self.wait.spin_polls_max {
+            // A whole poll is long enough for the first while: a pause on top of it only delays the news (measured: 8 bytes
+            // one way take 25 ns less without). A long spin leaves the core to its neighbour.
+            if polls > EAGER_POLLS {
+                if polls.is_multiple_of(POLLS_BETWEEN_YIELDS) { sched::yield_now() } else { spin_loop() }
+            }
+        } else {
+            self.wait_longer(polls, limit);
+        }
+    }
+
+    fn failure(&self, task: u32) -> Option<String> {
+        self.files.failure(task)
+    }
+
+    fn has_ended(&self, task: u32) -> bool {
+        // The system is asked only about tasks that the launcher knows to have failed.
+        self.files.is_failed(task) && self.files.has_ended(task)
+    }
+
+    fn ring(&mut self, to: NodeAddress) -> Result<(), DeviceError> {
+        self.files.ring(&mut self.peers, to, self.barrier)
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.files.fail(why);
+    }
+
+    fn waker(&self) -> Waker {
+        let doorbell = self.doorbell.clone();
+        Arc::new(move || doorbell.ring_always())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_may_copy_by_the_kernel_where_that_way_is_not_used() {
+        for mapped in [true, false] {
+            let launcher = Some(4711);
+            assert_eq!(copier_by_kernel(Ways { mapped, kernel: true }, launcher), launcher);
+            assert_eq!(copier_by_kernel(Ways { mapped, kernel: false }, launcher), None);
+            assert_eq!(
+                copier_by_kernel(Ways { mapped, kernel: true }, None),
+                None,
+                "alone, or in another namespace"
+            );
+        }
+    }
+}

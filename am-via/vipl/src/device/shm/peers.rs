@@ -1,0 +1,46 @@
+//! What is mapped of each peer, opened on first use.
+
+#![expect(clippy::cast_possible_truncation, reason = "there are fewer tasks than 2^32")]
+
+use std::sync::Arc;
+
+use crate::device::DeviceError;
+use am_via_shm::layout::Hazard;
+use am_via_shm::regions::PeerMemory;
+use am_via_shm::segment::{Mapping, Shared};
+
+/// The tables by task.
+#[derive(Debug)]
+pub(super) struct Peers {
+    heads: Vec<Option<Arc<Mapping>>>,
+    memories: Vec<Option<PeerMemory>>,
+    /// Hazard lines of all tasks, once somebody ended a registration that peers may be using.
+    pub(super) hazards: Vec<Shared<Hazard>>,
+}
+
+impl Peers {
+    pub(super) fn new(num_tasks: u32) -> Self {
+        let empty = |_| None;
+        Self {
+            heads: (0..num_tasks).map(empty).collect(),
+            memories: (0..num_tasks).map(|_| None).collect(),
+            hazards: Vec::new(),
+        }
+    }
+
+    pub(super) fn head_slot(&mut self, task: u32) -> Option<&mut Option<Arc<Mapping>>> {
+        self.heads.get_mut(task as usize)
+    }
+
+    pub(super) fn memory_slot(&mut self, task: u32) -> Option<&mut Option<PeerMemory>> {
+        self.memories.get_mut(task as usize)
+    }
+
+    /// The memory of a task that was opened before.
+    #[inline]
+    pub(super) fn memory(&self, task: u32) -> Result<&PeerMemory, DeviceError> {
+        let num_tasks = self.memories.len() as u32;
+        let found = self.memories.get(task as usize).and_then(Option::as_ref);
+        found.ok_or(DeviceError::UnknownTask { task, num_tasks })
+    }
+}

@@ -1,0 +1,316 @@
+//! One direction of a connection: the sender's and the receiver's half of the protocol that makes a faulty wire reliable.
+//!
+//! Reliable frames carry sequence numbers. The receiver takes them in order, keeps those that came early, throws away those
+//! that came before, and acknowledges what it has; the sender keeps what was not acknowledged and sends its oldest frame
+//! again when it has waited too long. Frames of an unreliable VI have numbers too, but only so that none comes twice.
+//!
+//! Pure: it knows no clock but the polls it is told, and does nothing but answer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::device::{Entry, NodeAddress, Payload};
+use am_via_shm::private_region::PrivateBytes;
+
+/// Polls after which a frame that nobody acknowledged is sent again.
+const RETRANSMIT_AFTER_POLLS: u64 = 100;
+
+/// What travels: an entry with what it carries.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) entry: Entry,
+    pub(super) payload: Payload,
+    /// The bytes of an area entry.
+    pub(super) area: Option<PrivateBytes>,
+    /// Frames of an unreliable VI are numbered apart.
+    pub(super) lossy: bool,
+    pub(super) sequence: u64,
+}
+
+/// What a frame meant to its receiver.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// These came in order: to be handed on, and acknowledged.
+    Frames(Vec<Arc<Frame>>),
+    /// It had come before.
+    Duplicate,
+    /// The ring is full: as if it had never come.
+    Overrun,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Whose receive ring it fills.
+    pub(super) to: NodeAddress,
+    /// The VI there.
+    pub(super) to_vi: u32,
+    pub(super) from: NodeAddress,
+    /// Posts are refused; what was posted before still arrives.
+    pub(super) closed: bool,
+    /// What is posted from now on may be lost.
+    pub(super) lossy: bool,
+    /// The poll before which nothing more arrives, because something before it is late.
+    pub(super) held_up_until: u64,
+    ring_lines: u64,
+    next: u64,
+    next_lossy: u64,
+    unacknowledged: VecDeque<Unacknowledged>,
+    expected: u64,
+    early: BTreeMap<u64, Arc<Frame>>,
+    seen: SeenWindow,
+    /// Frames that lie in the receiver's ring, lossy ones.
+    lossy_held: u64,
+    /// Reliable frames whose slots the receiver has given back.
+    released: u64,
+}
+
+#[derive(Debug)]
+struct Unacknowledged {
+    frame: Arc<Frame>,
+    sent_at: u64,
+}
+
+impl Link {
+    pub(super) fn new(from: NodeAddress, to: NodeAddress, to_vi: u32, ring_lines: u32) -> Self {
+        Self {
+            to,
+            to_vi,
+            from,
+            closed: false,
+            lossy: false,
+            held_up_until: 0,
+            ring_lines: u64::from(ring_lines),
+            next: 0,
+            next_lossy: 0,
+            unacknowledged: VecDeque::new(),
+            expected: 0,
+            early: BTreeMap::new(),
+            seen: SeenWindow::default(),
+            lossy_held: 0,
+            released: 0,
+        }
+    }
+
+    /// Whether the receiver's ring has a line for one more reliable frame. A lossy frame is never held back: it is lost.
+    pub(super) fn has_room(&self) -> bool {
+        self.lossy || self.next - self.released < self.ring_lines
+    }
+
+    /// Numbers a frame and keeps it until it is acknowledged.
+    pub(super) fn send(
+        &mut self,
+        entry: Entry,
+        payload: Payload,
+        area: Option<PrivateBytes>,
+        lossy: bool,
+        now: u64,
+    ) -> Arc<Frame> {
+        let counter = if lossy { &mut self.next_lossy } else { &mut self.next };
+        let sequence = *counter;
+        *counter += 1;
+        let frame = Arc::new(Frame { entry, payload, area, lossy, sequence });
+        if !lossy {
+            self.unacknowledged.push_back(Unacknowledged { frame: Arc::clone(&frame), sent_at: now });
+        }
+        frame
+    }
+
+    /// A frame has come.
+    pub(super) fn receive(&mut self, frame: &Arc<Frame>) -> Taken {
+        if frame.lossy {
+            return self.receive_lossy(frame);
+        }
+        if frame.sequence < self.expected || self.early.contains_key(&frame.sequence) {
+            return Taken::Duplicate;
+        }
+        if frame.sequence != self.expected {
+            self.early.insert(frame.sequence, Arc::clone(frame));
+            return Taken::Frames(Vec::new());
+        }
+        self.expected += 1;
+        let mut frames = vec![Arc::clone(frame)];
+        while let Some(next) = self.early.remove(&self.expected) {
+            self.expected += 1;
+            frames.push(next);
+        }
+        Taken::Frames(frames)
+    }
+
+    fn receive_lossy(&mut self, frame: &Arc<Frame>) -> Taken {
+        if self.lossy_held >= self.ring_lines {
+            return Taken::Overrun;
+        }
+        if !self.seen.first_time(frame.sequence) {
+            return Taken::Duplicate;
+        }
+        self.lossy_held += 1;
+        Taken::Frames(vec![Arc::clone(frame)])
+    }
+
+    /// Up to where (excluded) everything has come: what an acknowledgement says.
+    pub(super) fn received_up_to(&self) -> u64 {
+        self.expected
+    }
+
+    /// An acknowledgement has come.
+    pub(super) fn acknowledged(&mut self, up_to: u64) {
+        while self.unacknowledged.front().is_some_and(|oldest| oldest.frame.sequence < up_to) {
+            self.unacknowledged.pop_front();
+        }
+    }
+
+    /// Whether a frame waits for its acknowledgement.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.unacknowledged.is_empty()
+    }
+
+    /// The oldest frame, if it is to be sent again now.
+    pub(super) fn due_again(&mut self, now: u64) -> Option<Arc<Frame>> {
+        let oldest = self.unacknowledged.front_mut()?;
+        if now < oldest.sent_at + RETRANSMIT_AFTER_POLLS {
+            return None;
+        }
+        oldest.sent_at = now;
+        Some(Arc::clone(&oldest.frame))
+    }
+
+    /// When [`due_again`](Self::due_again) will say yes.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.unacknowledged.front().map(|oldest| oldest.sent_at + RETRANSMIT_AFTER_POLLS)
+    }
+
+    /// The receiver has given the slot of a frame back.
+    pub(super) fn release(&mut self, lossy: bool) {
+        if lossy {
+            self.lossy_held = self.lossy_held.saturating_sub(1);
+        } else {
+            self.released += 1;
+        }
+    }
+
+    /// The peer is dead: nothing will be acknowledged any more.
+    pub(super) fn give_up(&mut self) {
+        self.closed = true;
+        self.unacknowledged.clear();
+        self.early.clear();
+    }
+}
+
+/// Which of the last 64 numbers have come. Older ones count as seen: too late is lost, which is allowed; twice is not.
+#[derive(Debug, Default)]
+struct SeenWindow {
+    /// One more than the highest number that has come.
+    end: u64,
+    /// Bit `i`: number `end - 1 - i` has come.
+    seen: u64,
+}
+
+impl SeenWindow {
+    fn first_time(&mut self, number: u64) -> bool {
+        if number >= self.end {
+            let ahead = number + 1 - self.end;
+            self.seen = if ahead >= 64 { 0 } else { self.seen << ahead };
+            self.seen |= 1;
+            self.end = number + 1;
+            return true;
+        }
+        let back = self.end - 1 - number;
+        if back >= 64 || self.seen & 1 << back != 0 {
+            return false;
+        }
+        self.seen |= 1 << back;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link() -> Link {
+        let node = |task| NodeAddress { task, context: 0 };
+        Link::new(node(0), node(1), 3, 8)
+    }
+
+    fn send(link: &mut Link, immediate: u32, lossy: bool) -> Arc<Frame> {
+        link.send(Entry { immediate, ..Entry::default() }, Payload::default(), None, lossy, 0)
+    }
+
+    fn numbers(taken: Taken) -> Option<Vec<u32>> {
+        match taken {
+            Taken::Frames(frames) => Some(frames.iter().map(|frame| frame.entry.immediate).collect()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn any_order_with_doubles_comes_out_in_order_and_once() {
+        for seed in 0..200_u64 {
+            let mut link = link();
+            let frames: Vec<_> = (0..6).map(|number| send(&mut link, number, false)).collect();
+            let mut order: Vec<usize> = (0..6).chain(0..6).collect();
+            let mut state = seed;
+            for at in (1..order.len()).rev() {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                order.swap(at, (state >> 33) as usize % (at + 1));
+            }
+            let out: Vec<u32> =
+                order.iter().filter_map(|&at| numbers(link.receive(&frames[at]))).flatten().collect();
+            assert_eq!(out, [0, 1, 2, 3, 4, 5], "seed {seed}, order {order:?}");
+            assert_eq!(link.received_up_to(), 6);
+        }
+    }
+
+    #[test]
+    fn the_oldest_unacknowledged_frame_is_sent_again_and_no_other() {
+        let mut link = link();
+        for number in 0..3 {
+            send(&mut link, number, false);
+        }
+        assert!(link.due_again(RETRANSMIT_AFTER_POLLS - 1).is_none());
+        let again = link.due_again(RETRANSMIT_AFTER_POLLS).unwrap();
+        assert_eq!(again.entry.immediate, 0);
+        link.acknowledged(2);
+        assert_eq!(link.due_again(RETRANSMIT_AFTER_POLLS).unwrap().entry.immediate, 2);
+        link.acknowledged(3);
+        assert!(!link.is_waiting() && link.next_due().is_none());
+    }
+
+    #[test]
+    fn the_ring_is_full_until_slots_come_back() {
+        let mut link = link();
+        for number in 0..8 {
+            assert!(link.has_room());
+            let frame = send(&mut link, number, false);
+            assert!(numbers(link.receive(&frame)).is_some());
+        }
+        link.acknowledged(8);
+        assert!(!link.has_room(), "acknowledged is not released");
+        link.release(false);
+        assert!(link.has_room());
+    }
+
+    #[test]
+    fn a_lossy_frame_comes_at_most_once_and_finds_a_full_ring() {
+        let mut link = link();
+        let frames: Vec<_> = (0..9).map(|number| send(&mut link, number, true)).collect();
+        assert!(!link.is_waiting());
+        assert_eq!(numbers(link.receive(&frames[2])), Some(vec![2]));
+        assert!(matches!(link.receive(&frames[2]), Taken::Duplicate));
+        for at in [0, 1, 3, 4, 5, 6, 7] {
+            assert!(numbers(link.receive(&frames[at])).is_some());
+        }
+        assert!(matches!(link.receive(&frames[8]), Taken::Overrun));
+        link.release(true);
+        assert_eq!(numbers(link.receive(&frames[8])), Some(vec![8]));
+    }
+
+    #[test]
+    fn the_window_forgets_only_by_calling_old_numbers_seen() {
+        let mut window = SeenWindow::default();
+        assert!(window.first_time(100) && window.first_time(99) && !window.first_time(99));
+        assert!(!window.first_time(36), "older than the window");
+        assert!(window.first_time(37) && window.first_time(1000) && !window.first_time(100));
+    }
+}

@@ -1,0 +1,425 @@
+//! A wire in one process: NICs of several tasks, each usually a thread, joined by a network object that copies through
+//! queues, delays connections, takes seeded faults, and offers none of the short cuts of shared memory.
+//!
+//! It shows that the layers above need nothing that a network can't do, and it is where their behaviour under loss, disorder,
+//! refusal and death is tested: reliable VIs, which are all until [`Device::allow_loss`], repair the faults by sequence
+//! numbers and retransmission; an unreliable VI lets them show.
+
+mod faults;
+mod link;
+mod network;
+mod rdma;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::device::{
+    AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock,
+    MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Transfer, ViNumber, Waker,
+    WordUpdate,
+};
+use am_via_os::sched;
+use am_via_shm::copy::CheckedRange;
+use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
+use am_via_shm::private_region::{HeldRange, PrivateBytes};
+use am_via_shm::regions::{Claim, Registration};
+
+pub use faults::{Kill, WireFaults, WireStatistics};
+
+use link::Frame;
+use network::{Mail, Network};
+use rdma::Kind;
+
+/// What a wire is like. The same for all its NICs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireOptions {
+    /// Tasks on the wire.
+    pub num_tasks: u32,
+    /// Bytes of one slot of a receive area.
+    pub slot_bytes: u32,
+    /// Entries that may lie in the receive ring of a VI.
+    pub ring_lines: u32,
+    /// Registrations a task may have.
+    pub regions_max: u32,
+    /// Polls until a connection is made.
+    pub connect_polls: u64,
+    /// Whether the NICs write and read memory of peers; without, everything goes through the receive areas.
+    pub rdma: bool,
+    /// The faults.
+    pub faults: WireFaults,
+}
+
+impl WireOptions {
+    /// A faultless wire for `num_tasks` tasks.
+    #[must_use]
+    pub fn new(num_tasks: u32) -> Self {
+        Self {
+            num_tasks,
+            slot_bytes: 4096,
+            ring_lines: 128,
+            regions_max: 4096,
+            connect_polls: 3,
+            rdma: true,
+            faults: WireFaults::default(),
+        }
+    }
+}
+
+/// The network. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct WireNetwork(Arc<Network>);
+
+impl WireNetwork {
+    /// A network without NICs.
+    #[must_use]
+    pub fn new(options: WireOptions) -> Self {
+        Self(Arc::new(Network::new(options)))
+    }
+
+    /// Opens the NIC of a context of a task.
+    ///
+    /// # Errors
+    /// The wire can't have this address, or the NIC is open.
+    pub fn open(&self, address: NodeAddress) -> Result<Wire, DeviceError> {
+        address.check(self.0.options.num_tasks)?;
+        let mut state = self.0.lock();
+        let nic = state.nic(address);
+        if std::mem::replace(&mut nic.open, true) {
+            return Err(DeviceError::Exhausted {
+                resource: "NICs with this address",
+                needed: 2,
+                available: 1,
+                remedy: "open each context of a task once",
+            });
+        }
+        drop(state);
+        Ok(Wire { address, network: Arc::clone(&self.0), vis: Vec::new() })
+    }
+
+    /// What the wire did so far.
+    #[must_use]
+    pub fn statistics(&self) -> WireStatistics {
+        self.0.lock().statistics
+    }
+
+    /// Marks a task as dead, as the watcher of a job would.
+    pub fn fail_task(&self, task: u32, why: &str) {
+        self.0.lock().fail(task, why);
+    }
+}
+
+/// Polls in a wait that only give the processor away.
+const YIELD_POLLS: u32 = 20;
+
+/// A NIC on a wire.
+#[derive(Debug)]
+pub struct Wire {
+    address: NodeAddress,
+    network: Arc<Network>,
+    /// What was polled and not released, by VI.
+    vis: Vec<Taken>,
+}
+
+/// The slots of a VI that the owner has taken, oldest first.
+#[derive(Debug, Default)]
+struct Taken {
+    frames: VecDeque<Arc<Frame>>,
+    first_slot: u32,
+    next_slot: u32,
+}
+
+impl Wire {
+    fn taken(&mut self, vi: u32) -> &mut Taken {
+        let index = vi as usize;
+        if self.vis.len() <= index {
+            self.vis.resize_with(index + 1, Taken::default);
+        }
+        &mut self.vis[index]
+    }
+
+    fn start(&self, at: RemoteMemory, id: u64, kind: Kind) -> Result<bool, DeviceError> {
+        let num_tasks = self.network.options.num_tasks;
+        if at.task >= num_tasks {
+            return Err(DeviceError::UnknownTask { task: at.task, num_tasks });
+        }
+        let mut state = self.network.lock();
+        if state.failure(at.task).is_some() {
+            return Err(ClaimFault::PeerDead.into());
+        }
+        Ok(state.start_transfer(rdma::Transfer { by: self.address, at, id, kind }))
+    }
+}
+
+fn posted(taken: bool) -> Transfer {
+    if taken { Transfer::Posted } else { Transfer::Retry }
+}
+
+fn bounce(len: usize) -> Result<PrivateBytes, DeviceError> {
+    PrivateBytes::new(len).ok_or(DeviceError::Exhausted {
+        resource: "memory",
+        needed: len as u64,
+        available: 0,
+        remedy: "send smaller pieces, or let fewer transfers be under way",
+    })
+}
+
+fn registration(attributes: MemAttributes, only: Option<u32>) -> Registration {
+    let read = if attributes.rdma_read { ACCESS_READ } else { 0 };
+    let write = if attributes.rdma_write { ACCESS_WRITE } else { 0 };
+    Registration { access: read | write, ptag: attributes.ptag, only }
+}
+
+impl Device for Wire {
+    fn address(&self) -> NodeAddress {
+        self.address
+    }
+
+    fn attributes(&self) -> DeviceAttributes {
+        let options = &self.network.options;
+        DeviceAttributes {
+            num_tasks: options.num_tasks,
+            contexts_max: CONTEXTS_MAX,
+            slot_bytes: options.slot_bytes as usize,
+            ring_lines: options.ring_lines,
+            vis_max: u32::MAX,
+            regions_max: options.regions_max,
+        }
+    }
+
+    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
+        Ok(self.network.lock().connect(self.address, to)?.map(ViNumber))
+    }
+
+    fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError> {
+        self.network.lock().disconnect(self.address, vi.0);
+        Ok(())
+    }
+
+    fn allow_loss(&mut self, vi: ViNumber, allowed: bool) {
+        self.network.lock().allow_loss(self.address, vi.0, allowed);
+    }
+
+    fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError> {
+        let mut state = self.network.lock();
+        let admitted = state.admit(self.address, vi.0)?;
+        if admitted == Posted::Done {
+            state.post(self.address, vi.0, entry, *payload, None);
+        }
+        Ok(admitted)
+    }
+
+    fn post_area(
+        &mut self,
+        vi: ViNumber,
+        entry: Entry,
+        len: usize,
+        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+    ) -> Result<Posted, DeviceError> {
+        if self.network.lock().admit(self.address, vi.0)? == Posted::Retry {
+            return Ok(Posted::Retry);
+        }
+        // Filled without the lock: only this NIC posts here, so the room stays.
+        let slot_bytes = self.network.options.slot_bytes;
+        let area = bounce(len.min(slot_bytes as usize))?;
+        let filled = u32::try_from(fill(area.range())).unwrap_or(slot_bytes);
+        let entry = Entry { length: filled, ..entry };
+        self.network.lock().post(self.address, vi.0, entry, Payload::default(), Some(area));
+        Ok(Posted::Done)
+    }
+
+    fn poll(&mut self, payload: &mut Payload) -> Option<News> {
+        let mut state = self.network.lock();
+        state.tick();
+        let mail = state.nic(self.address).mail.pop_front()?;
+        drop(state);
+        Some(match mail {
+            Mail::Frame { vi, frame } => {
+                *payload = frame.payload;
+                let entry = frame.entry;
+                let taken = self.taken(vi);
+                let slot = taken.next_slot;
+                taken.next_slot = slot.wrapping_add(1);
+                taken.frames.push_back(frame);
+                News::Entry(Completion { vi: ViNumber(vi), slot, entry })
+            }
+            Mail::Connected { vi, peer } => News::Connected(ViNumber(vi), peer),
+            Mail::Ended { id, result, read } => {
+                if let Some((bytes, to)) = read {
+                    let fitted = to.range().copy_from(bytes.range());
+                    debug_assert!(fitted, "as many bytes were read as were asked for");
+                }
+                News::Ended { id, result }
+            }
+            Mail::TaskFailed(task) => News::TaskFailed(task),
+        })
+    }
+
+    fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
+        let found = self.vis.get(vi.0 as usize).and_then(|taken| {
+            let frame = taken.frames.get(slot.wrapping_sub(taken.first_slot) as usize)?;
+            let range = frame.area.as_ref()?.range();
+            range.part(0, (len as usize).min(range.len()))
+        });
+        found.unwrap_or_else(CheckedRange::empty)
+    }
+
+    fn release(&mut self, vi: ViNumber) {
+        let Some(taken) = self.vis.get_mut(vi.0 as usize) else { return };
+        if let Some(frame) = taken.frames.pop_front() {
+            taken.first_slot = taken.first_slot.wrapping_add(1);
+            self.network.lock().release(self.address, vi.0, frame.lossy);
+        }
+    }
+
+    fn alloc(&mut self, len: usize) -> Result<HeapBlock, DeviceError> {
+        HeapBlock::private(len).ok_or(DeviceError::Exhausted {
+            resource: "memory",
+            needed: len as u64,
+            available: 0,
+            remedy: "free buffers",
+        })
+    }
+
+    fn register(
+        &mut self,
+        memory: CheckedRange<'_>,
+        attributes: MemAttributes,
+        only: Option<u32>,
+    ) -> Result<MemHandle, DeviceError> {
+        let mut state = self.network.lock();
+        let table = &mut state.regions[self.address.task as usize];
+        let inserted = table.insert(memory, registration(attributes, only), self.address.context);
+        let regions_max = u64::from(self.network.options.regions_max);
+        let (region, generation) = inserted.ok_or(DeviceError::Exhausted {
+            resource: "registrations",
+            needed: regions_max + 1,
+            available: regions_max,
+            remedy: "deregister memory that peers need no more, or register larger pieces",
+        })?;
+        Ok(MemHandle { region, generation })
+    }
+
+    fn set_mem_attributes(
+        &mut self,
+        handle: MemHandle,
+        attributes: MemAttributes,
+    ) -> Result<(), DeviceError> {
+        let mut state = self.network.lock();
+        let table = &mut state.regions[self.address.task as usize];
+        if table.set_registration(handle.region, handle.generation, registration(attributes, None)) {
+            Ok(())
+        } else {
+            Err(ClaimFault::Stale.into())
+        }
+    }
+
+    fn deregister(&mut self, handle: MemHandle, _finished: bool) -> Result<Posted, DeviceError> {
+        // Copies run under the lock, so none is under way now.
+        let mut state = self.network.lock();
+        if state.regions[self.address.task as usize].remove(handle.region, handle.generation) {
+            Ok(Posted::Done)
+        } else {
+            Err(ClaimFault::Stale.into())
+        }
+    }
+
+    fn registered(
+        &self,
+        handle: MemHandle,
+        offset: u64,
+        len: u64,
+        need: MemAttributes,
+    ) -> Result<CheckedRange<'_>, ClaimFault> {
+        let state = self.network.lock();
+        let own =
+            Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
+        state.regions[self.address.task as usize].claim(own, registration(need, None).access, None)
+    }
+
+    fn rdma_write(
+        &mut self,
+        to: RemoteMemory,
+        from: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<Transfer, DeviceError> {
+        if !self.network.options.rdma {
+            return Ok(Transfer::NoWay);
+        }
+        let bytes = bounce(from.len())?;
+        let fitted = bytes.range().copy_from(from);
+        debug_assert!(fitted, "the bounce buffer has the length of the source");
+        self.start(to, id, Kind::Write(bytes)).map(posted)
+    }
+
+    fn rdma_read(
+        &mut self,
+        from: RemoteMemory,
+        to: CheckedRange<'_>,
+        id: u64,
+    ) -> Result<Transfer, DeviceError> {
+        if !self.network.options.rdma {
+            return Ok(Transfer::NoWay);
+        }
+        self.start(from, id, Kind::Read(HeldRange::hold(to))).map(posted)
+    }
+
+    fn atomic(
+        &mut self,
+        at: RemoteMemory,
+        bytes: u64,
+        update: WordUpdate,
+        id: u64,
+    ) -> Result<AtomicTransfer, DeviceError> {
+        if !self.network.options.rdma {
+            return Ok(AtomicTransfer::NoWay);
+        }
+        let started = self.start(at, id, Kind::Atomic { bytes, update })?;
+        Ok(if started { AtomicTransfer::Posted } else { AtomicTransfer::Retry })
+    }
+
+    fn wait(&mut self, polls: u32, limit: Duration) {
+        if polls < YIELD_POLLS {
+            sched::yield_now();
+            return;
+        }
+        let mut state = self.network.lock();
+        let nic = state.nic(self.address);
+        if std::mem::take(&mut nic.rung) || !nic.mail.is_empty() || state.skip_to_next() {
+            return;
+        }
+        let bell = Arc::clone(&state.nic(self.address).bell);
+        // Woken, timed out or poisoned: the caller looks again in every case.
+        drop(bell.wait_timeout(state, limit));
+    }
+
+    fn failure(&self, task: u32) -> Option<String> {
+        self.network.lock().failure(task).map(str::to_owned)
+    }
+
+    fn has_ended(&self, task: u32) -> bool {
+        self.failure(task).is_some()
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.network.lock().fail(self.address.task, why);
+    }
+
+    fn waker(&self) -> Waker {
+        let (network, address) = (Arc::clone(&self.network), self.address);
+        Arc::new(move || {
+            let mut state = network.lock();
+            let nic = state.nic(address);
+            nic.rung = true;
+            nic.bell.notify_all();
+        })
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.network.lock().close(self.address);
+    }
+}

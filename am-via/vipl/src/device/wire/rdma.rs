@@ -1,0 +1,70 @@
+//! Writes, reads and atomics of registered memory, carried out by the network as the NIC of the memory's owner would: the
+//! owner need not poll.
+
+use crate::device::{ClaimFault, NodeAddress, RemoteMemory, WordUpdate};
+use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
+use am_via_shm::private_region::{HeldRange, PrivateBytes, PrivateRegions};
+use am_via_shm::regions::{Claim, update_word};
+
+/// A transfer on its way.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    /// Who asked for it.
+    pub(super) by: NodeAddress,
+    pub(super) at: RemoteMemory,
+    /// The asker's number.
+    pub(super) id: u64,
+    pub(super) kind: Kind,
+}
+
+/// What it does.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// The bytes were taken from their owner at the post: the asker's memory is free at once.
+    Write(PrivateBytes),
+    /// Where the asker's next poll will put the bytes.
+    Read(HeldRange),
+    Atomic {
+        bytes: u64,
+        update: WordUpdate,
+    },
+}
+
+/// How it ended: the old value of an atomic, and the bytes of a read with their place.
+pub(super) type End = (Result<u64, ClaimFault>, Option<(PrivateBytes, HeldRange)>);
+
+impl Transfer {
+    /// Does it; `regions` is the table of the memory's owner, `None` if that is dead.
+    pub(super) fn carry_out(self, regions: Option<&PrivateRegions>) -> End {
+        let Some(regions) = regions else { return (Err(ClaimFault::PeerDead), None) };
+        let claimer = Some(self.by.task);
+        match self.kind {
+            Kind::Write(bytes) => {
+                let claim = claim(self.at, bytes.range().len() as u64);
+                let to = regions.claim(claim, ACCESS_WRITE, claimer);
+                (to.map(|to| u64::from(!to.copy_from(bytes.range()))), None)
+            }
+            Kind::Read(to) => {
+                let claim = claim(self.at, to.range().len() as u64);
+                match regions
+                    .claim(claim, ACCESS_READ, claimer)
+                    .map(|from| (from, PrivateBytes::new(from.len())))
+                {
+                    Ok((from, Some(bytes))) if bytes.range().copy_from(from) => (Ok(0), Some((bytes, to))),
+                    // No memory to carry it in: as if the registration could not be reached.
+                    Ok(_) => (Err(ClaimFault::Stale), None),
+                    Err(fault) => (Err(fault), None),
+                }
+            }
+            Kind::Atomic { bytes, update } => {
+                let word = regions.claim(claim(self.at, bytes), ACCESS_READ | ACCESS_WRITE, claimer);
+                (word.and_then(|word| update_word(word, update)), None)
+            }
+        }
+    }
+}
+
+fn claim(at: RemoteMemory, len: u64) -> Claim {
+    let (region, generation) = (at.handle.region, at.handle.generation);
+    Claim { region, generation, offset: at.offset, len, ptag: at.ptag }
+}

@@ -1,0 +1,319 @@
+use std::thread;
+
+use super::*;
+use crate::device::Operation;
+use am_via_os::test_aids::guarded;
+
+const ALL_FAULTS: WireFaults = WireFaults {
+    seed: 0,
+    drop: 80,
+    duplicate: 80,
+    reorder: 120,
+    delay: 60,
+    refuse: 50,
+    overrun: 40,
+    cut: 0,
+    kill: None,
+};
+
+fn at(task: u32) -> NodeAddress {
+    NodeAddress { task, context: 0 }
+}
+
+fn pair(options: WireOptions) -> (WireNetwork, Wire, Wire, ViNumber, ViNumber) {
+    let network = WireNetwork::new(options);
+    let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
+    let mut payload = Payload::default();
+    let there = loop {
+        if let Some(vi) = a.connect(at(1)).unwrap() {
+            break vi;
+        }
+        assert!(!matches!(a.poll(&mut payload), Some(News::Entry(_))));
+    };
+    let here = b.connect(at(0)).unwrap().expect("one side's connection is the other's too");
+    (network, a, b, there, here)
+}
+
+fn entry(immediate: u32) -> Entry {
+    Entry { immediate, operation: Operation::Inline as u32, ..Entry::default() }
+}
+
+/// The next entry, without giving its slot back.
+fn next(nic: &mut Wire, polls: u32) -> Option<(Completion, Payload)> {
+    let mut payload = Payload::default();
+    for _ in 0..polls {
+        if let Some(News::Entry(completion)) = nic.poll(&mut payload) {
+            return Some((completion, payload));
+        }
+    }
+    None
+}
+
+fn ended(nic: &mut Wire) -> (u64, Result<u64, ClaimFault>) {
+    let mut payload = Payload::default();
+    for _ in 0..10_000 {
+        if let Some(News::Ended { id, result }) = nic.poll(&mut payload) {
+            return (id, result);
+        }
+    }
+    panic!("the transfer never ended");
+}
+
+fn word(range: CheckedRange<'_>) -> u64 {
+    let mut bytes = [0; 8];
+    range.copy_to_slice(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+#[test]
+fn every_fault_together_loses_doubles_and_swaps_nothing() {
+    let mut total = WireStatistics::default();
+    for seed in 0..40 {
+        let options = WireOptions {
+            slot_bytes: 64,
+            ring_lines: 16,
+            faults: WireFaults { seed, ..ALL_FAULTS },
+            ..WireOptions::new(2)
+        };
+        let (network, mut a, mut b, there, _) = pair(options);
+        let (mut sent, mut received) = (0_u32, 0_u32);
+        for _ in 0..400_000 {
+            if received == 300 {
+                break;
+            }
+            if sent < 300 {
+                let posted = if sent % 3 == 0 {
+                    let fill = |room: CheckedRange<'_>| {
+                        room.copy_from_slice(&sent.to_le_bytes());
+                        4
+                    };
+                    a.post_area(there, Entry { operation: Operation::Area as u32, ..entry(sent) }, 64, fill)
+                } else {
+                    a.post(there, entry(sent), &[u64::from(sent); 5])
+                };
+                sent += u32::from(posted.unwrap() == Posted::Done);
+            }
+            assert!(next(&mut a, 1).is_none());
+            if let Some((completion, payload)) = next(&mut b, 1) {
+                assert_eq!(completion.entry.immediate, received, "seed {seed}");
+                if received % 3 == 0 {
+                    let mut bytes = [0; 4];
+                    b.area(completion.vi, completion.slot, 4).copy_to_slice(&mut bytes);
+                    assert_eq!(u32::from_le_bytes(bytes), received, "seed {seed}");
+                } else {
+                    assert_eq!(payload, [u64::from(received); 5], "seed {seed}");
+                }
+                received += 1;
+                b.release(completion.vi);
+            }
+        }
+        assert_eq!((sent, received), (300, 300), "seed {seed}");
+        let counts = network.statistics();
+        total.dropped += counts.dropped;
+        total.duplicates_suppressed += counts.duplicates_suppressed;
+        total.retransmitted += counts.retransmitted;
+        total.reordered += counts.reordered;
+        total.delayed += counts.delayed;
+        total.refused += counts.refused;
+        total.overruns += counts.overruns;
+    }
+    let WireStatistics { dropped, duplicates_suppressed, retransmitted, reordered, delayed, .. } = total;
+    for count in
+        [dropped, duplicates_suppressed, retransmitted, reordered, delayed, total.refused, total.overruns]
+    {
+        assert!(count > 0, "a fault never happened: {total:?}");
+    }
+}
+
+#[test]
+fn a_full_ring_takes_nothing_until_a_slot_comes_back() {
+    let options = WireOptions { ring_lines: 4, ..WireOptions::new(2) };
+    let (_network, mut a, mut b, there, _) = pair(options);
+    for number in 0..4 {
+        assert_eq!(a.post(there, entry(number), &[0; 5]).unwrap(), Posted::Done);
+    }
+    assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Retry);
+    let (first, _) = next(&mut b, 10).unwrap();
+    assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Retry, "polled is not released");
+    b.release(first.vi);
+    assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Done);
+}
+
+#[test]
+fn memory_is_served_whether_its_owner_polls_or_not() {
+    for drop in [0, 300] {
+        let faults = WireFaults { seed: 5, drop, ..WireFaults::default() };
+        let network = WireNetwork::new(WireOptions { faults, ..WireOptions::new(2) });
+        let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
+        let (local, remote) = (a.alloc(64).unwrap(), b.alloc(64).unwrap());
+        let attributes = MemAttributes { ptag: 3, rdma_write: true, rdma_read: true };
+        let handle = b.register(remote.range(), attributes, None).unwrap();
+        let place = RemoteMemory { task: 1, handle, offset: 8, ptag: 3 };
+        local.range().copy_from_slice(&77_u64.to_le_bytes());
+        let first = local.range().part(0, 8).unwrap();
+        assert_eq!(a.rdma_write(place, first, 1).unwrap(), Transfer::Posted);
+        local.range().zero();
+        assert_eq!(ended(&mut a), (1, Ok(0)));
+        let word_there = remote.range().part(8, 8).unwrap();
+        assert_eq!(word(word_there), 77, "the bytes were taken at the post");
+        assert_eq!(a.atomic(place, 8, WordUpdate::Add(5), 2).unwrap(), AtomicTransfer::Posted);
+        assert_eq!(ended(&mut a), (2, Ok(77)));
+        assert_eq!(a.rdma_read(place, first, 3).unwrap(), Transfer::Posted);
+        assert_eq!(ended(&mut a), (3, Ok(0)));
+        assert_eq!(word(first), 82);
+        for (wrong, fault) in [
+            (RemoteMemory { ptag: 4, ..place }, ClaimFault::Tag),
+            (RemoteMemory { offset: 57, ..place }, ClaimFault::Bounds { len: 64 }),
+            (RemoteMemory { handle: MemHandle { generation: 9, ..handle }, ..place }, ClaimFault::Stale),
+        ] {
+            assert_eq!(a.rdma_write(wrong, first, 4).unwrap(), Transfer::Posted);
+            assert_eq!(ended(&mut a), (4, Err(fault)));
+        }
+        b.set_mem_attributes(handle, MemAttributes { rdma_write: false, ..attributes }).unwrap();
+        assert_eq!(a.rdma_write(place, first, 5).unwrap(), Transfer::Posted);
+        assert_eq!(ended(&mut a), (5, Err(ClaimFault::NotWritable)));
+        assert_eq!(b.deregister(handle, false).unwrap(), Posted::Done);
+        assert_eq!(a.rdma_read(place, first, 6).unwrap(), Transfer::Posted);
+        assert_eq!(ended(&mut a), (6, Err(ClaimFault::Stale)));
+    }
+}
+
+#[test]
+fn memory_of_a_closed_nic_is_out_of_reach() {
+    let network = WireNetwork::new(WireOptions::new(2));
+    let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
+    let (local, remote) = (a.alloc(8).unwrap(), b.alloc(8).unwrap());
+    let attributes = MemAttributes { rdma_read: true, ..MemAttributes::default() };
+    let handle = b.register(remote.range(), attributes, None).unwrap();
+    drop(b);
+    drop(remote);
+    let place = RemoteMemory { task: 1, handle, offset: 0, ptag: 0 };
+    assert_eq!(a.rdma_read(place, local.range(), 1).unwrap(), Transfer::Posted);
+    assert_eq!(ended(&mut a), (1, Err(ClaimFault::Stale)));
+}
+
+#[test]
+fn an_unreliable_vi_loses_some_and_doubles_none() {
+    let mut lost = 0;
+    for seed in 0..20 {
+        let faults = WireFaults { seed, refuse: 0, ..ALL_FAULTS };
+        let options = WireOptions { faults, ..WireOptions::new(2) };
+        let (_network, mut a, mut b, there, _) = pair(options);
+        a.allow_loss(there, true);
+        let mut seen = [false; 200];
+        for number in 0..200 {
+            assert_eq!(a.post(there, entry(number), &[0; 5]).unwrap(), Posted::Done);
+            while let Some((completion, _)) = next(&mut b, 1) {
+                let number = completion.entry.immediate as usize;
+                assert!(!std::mem::replace(&mut seen[number], true), "seed {seed}: {number} came twice");
+                b.release(completion.vi);
+            }
+        }
+        lost += seen.iter().filter(|seen| !**seen).count();
+    }
+    assert!(lost > 0);
+}
+
+#[test]
+fn a_killed_task_is_reported_once_to_everybody_and_takes_no_posts() {
+    let faults = WireFaults { kill: Some(Kill { task: 1, at_poll: 20 }), ..WireFaults::default() };
+    let (_network, mut a, mut b, there, here) = pair(WireOptions { faults, ..WireOptions::new(2) });
+    assert_eq!(a.post(there, entry(0), &[0; 5]).unwrap(), Posted::Done);
+    let mut payload = Payload::default();
+    let mut deaths = 0;
+    for _ in 0..100 {
+        deaths += u32::from(matches!(a.poll(&mut payload), Some(News::TaskFailed(1))));
+    }
+    assert_eq!(deaths, 1);
+    assert!(matches!(a.post(there, entry(1), &[0; 5]), Err(DeviceError::Closed(_))));
+    assert!(matches!(b.post(here, entry(1), &[0; 5]), Err(DeviceError::Closed(_))));
+    assert!(matches!(b.poll(&mut payload), Some(News::TaskFailed(1))), "the dead task's own thread ends");
+    assert!(a.failure(1).is_some() && a.failure(0).is_none());
+    let local = a.alloc(8).unwrap();
+    let handle = MemHandle { region: 0, generation: 1 };
+    let place = RemoteMemory { task: 1, handle, offset: 0, ptag: 0 };
+    let refused = a.rdma_read(place, local.range(), 1);
+    assert!(matches!(refused, Err(DeviceError::Refused(ClaimFault::PeerDead))));
+}
+
+#[test]
+fn a_disconnect_comes_behind_what_was_posted_and_a_new_connection_may_follow() {
+    let faults = WireFaults { seed: 3, refuse: 0, ..ALL_FAULTS };
+    let (_network, mut a, mut b, there, here) = pair(WireOptions { faults, ..WireOptions::new(2) });
+    assert_eq!(a.post(there, entry(1), &[0; 5]).unwrap(), Posted::Done);
+    a.disconnect(there).unwrap();
+    assert!(matches!(a.post(there, entry(2), &[0; 5]), Err(DeviceError::Closed(_))));
+    assert!(matches!(b.post(here, entry(2), &[0; 5]), Err(DeviceError::Closed(_))));
+    let operations: Vec<_> = (0..2)
+        .map(|_| Operation::of(next(&mut b, 10_000).expect("both entries come").0.entry.operation))
+        .collect();
+    assert_eq!(operations, [Some(Operation::Inline), Some(Operation::Disconnect)]);
+    let again = (0..100).find_map(|_| {
+        next(&mut a, 1);
+        a.connect(at(1)).unwrap()
+    });
+    assert!(again.is_some_and(|vi| vi != there));
+}
+
+#[test]
+fn a_sleeper_wakes_for_an_entry_and_for_its_waker() {
+    guarded(wake_a_sleeper);
+}
+
+fn wake_a_sleeper() {
+    for faults in [WireFaults::default(), WireFaults { seed: 9, ..ALL_FAULTS }] {
+        let (_network, mut a, mut b, there, _) = pair(WireOptions { faults, ..WireOptions::new(2) });
+        let waker = b.waker();
+        let sleeper = thread::spawn(move || {
+            let (mut payload, mut polls, mut entries) = (Payload::default(), 0, 0);
+            while entries < 50 {
+                match b.poll(&mut payload) {
+                    Some(News::Entry(completion)) => {
+                        b.release(completion.vi);
+                        entries += 1;
+                        polls = 0;
+                    }
+                    _ => polls += 1,
+                }
+                b.wait(polls, Duration::from_secs(600));
+            }
+            b.wait(1000, Duration::from_secs(600));
+        });
+        let mut sent = 0;
+        while sent < 50 {
+            sent += u32::from(a.post(there, entry(sent), &[0; 5]).unwrap() == Posted::Done);
+            a.poll(&mut Payload::default());
+        }
+        while !sleeper.is_finished() {
+            waker();
+            a.poll(&mut Payload::default());
+            thread::yield_now();
+        }
+        sleeper.join().unwrap();
+    }
+}
+
+#[test]
+fn a_task_talks_to_itself() {
+    let network = WireNetwork::new(WireOptions::new(1));
+    let mut nic = network.open(at(0)).unwrap();
+    let vi = (0..100)
+        .find_map(|_| {
+            next(&mut nic, 1);
+            nic.connect(at(0)).unwrap()
+        })
+        .unwrap();
+    assert_eq!(nic.post(vi, entry(6), &[1; 5]).unwrap(), Posted::Done);
+    let (completion, payload) = next(&mut nic, 10).unwrap();
+    assert_eq!((completion.vi, completion.entry.immediate, payload), (vi, 6, [1; 5]));
+}
+
+#[test]
+fn a_nic_opens_once_and_only_for_tasks_that_exist() {
+    let network = WireNetwork::new(WireOptions::new(2));
+    let first = network.open(at(1)).unwrap();
+    assert!(matches!(network.open(at(1)), Err(DeviceError::Exhausted { .. })));
+    assert!(matches!(network.open(at(2)), Err(DeviceError::UnknownTask { task: 2, num_tasks: 2 })));
+    drop(first);
+    assert!(network.open(at(1)).is_ok());
+}

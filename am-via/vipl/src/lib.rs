@@ -1,0 +1,84 @@
+//! VIA's user agent (VIPL): NICs, VIs, descriptors, queues and connections, in VIA's words, over an emulated device.
+//!
+//! A NIC is a device and a table of VIs. A fabric uses it as it is: its VIs have *standing receives*, so that a message costs
+//! one entry and no descriptor. A program written to VIA opens a [`UserAgent`], which adds what programs use: descriptors in work
+//! queues, completion queues, protection tags, connections by name. Both send by one post, under one check of the VI's state,
+//! reliability level and credits.
+//!
+//! Where VIPL differs from the C interface, it is because of Rust: descriptors are given and given back, so that nobody changes one
+//! that is posted; memory is named by handle and offset, and shared with its registration; handles know their NIC and their
+//! age; `VIP_NOT_DONE` is `None`; a timeout of `VIP_INFINITE` is `None`, too. Handlers run in the calls that make progress.
+//!
+//! Two NICs, here on a wire in one process; in a program of several tasks, `am_via::Task::open_nic` opens the task's own:
+//!
+//! ```
+//! use am_via_vipl::device::NodeAddress;
+//! use am_via_vipl::device::wire::{WireNetwork, WireOptions};
+//! use am_via_vipl::{DataSegment, Descriptor, Discriminator, MemAttributes, UserAgent, ViAttributes};
+//!
+//! let network = WireNetwork::new(WireOptions::new(2));
+//! let address = |task| NodeAddress { task, context: 0 };
+//! let mut ends = Vec::new();
+//! for task in [0, 1] {
+//!     let mut nic = UserAgent::open(network.open(address(task))?);
+//!     let tag = nic.create_ptag()?;
+//!     let vi = nic.create_vi(ViAttributes::new(tag), None, None)?;
+//!     let memory = nic.alloc(16)?;
+//!     let handle = nic.register_mem(&memory, (0, 16), tag, MemAttributes::default())?;
+//!     // A receive may be posted before the connection.
+//!     let segment = DataSegment { handle, offset: 0, length: 16 };
+//!     nic.post_recv(vi, Descriptor::receive().with_segment(segment))?;
+//!     nic.connect_peer_request(vi, Discriminator::default(), address(1 - task), None)?;
+//!     ends.push((nic, vi, memory, segment));
+//! }
+//! let [(mut a, vi_a, from, segment), (mut b, vi_b, to, _)]: [_; 2] = ends.try_into().expect("two ends");
+//! // Not `||`: both have to make progress.
+//! while a.connect_peer_done(vi_a)?.is_none() | b.connect_peer_done(vi_b)?.is_none() {}
+//!
+//! from.write(0, b"hello, VI").expect("it fits");
+//! a.post_send(vi_a, Descriptor::send().with_segment(segment).with_immediate(9))?;
+//! let received = b.recv_wait(vi_b, None)?;
+//! let mut bytes = [0; 9];
+//! to.read(0, &mut bytes).expect("it is there");
+//! assert_eq!((received.immediate(), &bytes), (Some(9), b"hello, VI"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod address;
+mod credits;
+mod descriptor;
+pub mod device;
+mod error;
+mod nic;
+mod provider;
+mod table;
+#[cfg(test)]
+mod tests;
+mod user_agent;
+mod vi;
+
+pub use address::{Discriminator, NetAddress};
+pub use credits::CreditPlan;
+pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
+pub use device::{ClaimFault, DeviceAttributes, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted};
+pub use error::{AsyncCode, AsyncError, Fault, PostError, Resource, VipError, VipReturn};
+pub use provider::{Memory, NicLimits, PTag};
+pub use user_agent::{
+    ConnectionRequest, CqEntry, CqHandle, CqHandler, DescriptorHandler, ErrorHandler, NicAttributes,
+    PeerAttributes, Queue, UserAgent,
+};
+pub use vi::{Reliability, ViAttributes, ViHandle, ViInfo, ViState};
+
+/// What a fabric uses of a NIC and of its device. The calls take and hand out memory without a lifetime, and promise nothing to a caller
+/// that breaks what their documentation asks. For am-via's own crates; am-via offers none of it to programs.
+#[doc(hidden)]
+pub mod below {
+    pub use crate::credits::{Class, Immediate, Packets};
+    pub use crate::device::contract::Device;
+    pub use crate::device::{
+        AtomicTransfer, Completion, Entry, HeapBlock, INLINE_BYTES_MAX, Mapping, News, Operation, Payload,
+        RemoteMemory, SharedFileName, Transfer, ViNumber, Waker, WordUpdate,
+    };
+    pub use crate::nic::Nic;
+    pub use crate::vi::{Carry, InArea, InEntry, Vi, insist};
+}

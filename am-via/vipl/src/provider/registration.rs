@@ -1,0 +1,358 @@
+//! Protection tags and registered memory of one NIC (`VipCreatePtag`, `VipRegisterMem` and their like).
+//!
+//! A registration shares its memory with whoever allocated it, so that the bytes stay where they are until the registration
+//! and every transfer by it has ended, whatever the program drops. That is what makes safe code over raw copies sound.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
+use am_via_shm::copy::CheckedRange;
+
+/// Tags made by this process so far. All NICs draw from it: a peer's claim names a task, a registration and a tag, so a tag
+/// that two NICs of the task had would let a VI of the one reach memory of the other.
+static TAGS_MADE: AtomicU32 = AtomicU32::new(0);
+
+/// A protection tag: memory is reached only by VIs of the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PTag {
+    /// The NIC that made it: tags of another one are refused.
+    nic: u32,
+    number: u32,
+}
+
+impl PTag {
+    /// The tag of memory and VIs that no program made.
+    pub(crate) const NONE: Self = Self { nic: u32::MAX, number: 0 };
+
+    /// The number that a registration is marked with.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.number
+    }
+}
+
+/// Memory that can be registered. Peers may write it while it is, so its bytes are reached by copies only: by those of one thread.
+#[derive(Debug)]
+pub struct Memory(HeapBlock, PhantomData<Cell<()>>);
+
+impl Memory {
+    /// The memory of `block`, given back when the last user is gone.
+    #[must_use]
+    pub fn new(block: HeapBlock) -> Rc<Self> {
+        Rc::new(Self(block, PhantomData))
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Copies `bytes` to `offset`; `None` if they do not lie inside.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Option<()> {
+        self.0.range().part(offset, bytes.len()).map(|range| range.copy_from_slice(bytes))
+    }
+
+    /// Copies from `offset` to `bytes`; `None` if there are not so many.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
+        self.0.range().part(offset, bytes.len()).map(|range| range.copy_to_slice(bytes))
+    }
+}
+
+/// Why something about tags and registrations was refused. The caller's fault, but for the last three.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationFault {
+    /// A tag that was never made, or was destroyed.
+    #[error("protection tag {0} does not exist (any more)")]
+    UnknownTag(u32),
+    /// A tag that a registration or a VI still has.
+    #[error("protection tag {tag} is in use by {users} registrations and VIs: end those first")]
+    TagInUse {
+        /// The tag.
+        tag: u32,
+        /// By how many.
+        users: u32,
+    },
+    /// A registration that was never made, or has ended.
+    #[error("memory handle {:#x}:{:#x} names nothing that is registered now", .0.region, .0.generation)]
+    UnknownHandle(MemHandle),
+    /// A range that is empty, or does not lie inside its memory.
+    #[error("{len} bytes at offset {offset} of memory of {memory_len} bytes can't be registered")]
+    Range {
+        /// Where it was to start.
+        offset: usize,
+        /// How long it was to be.
+        len: usize,
+        /// How long the memory is.
+        memory_len: usize,
+    },
+    /// All tags are in use.
+    #[error("all {0} protection tags are in use: destroy one first")]
+    NoTagLeft(u32),
+    /// More bytes than the NIC registers at once.
+    #[error("{len} bytes can't be registered: {registered} of {bytes_max} are, deregister some first")]
+    NoBytesLeft {
+        /// How many were to be registered.
+        len: u64,
+        /// How many are.
+        registered: u64,
+        /// How many may be.
+        bytes_max: u64,
+    },
+    /// The device's word.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+#[derive(Debug)]
+struct Registered {
+    memory: Rc<Memory>,
+    offset: usize,
+    len: usize,
+    attributes: MemAttributes,
+    /// Transfers under way that use it as their local end.
+    transfers: u32,
+}
+
+/// The tags and registrations of one NIC.
+#[derive(Debug)]
+pub(crate) struct Registrations {
+    nic: u32,
+    /// Users of each live tag.
+    tags: HashMap<u32, u32>,
+    tags_max: u32,
+    regions: HashMap<MemHandle, Registered>,
+    /// Bytes in all registrations together: what is registered twice counts twice.
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Registrations {
+    /// No tags yet, and at most `tags_max` at once, with at most `bytes_max` registered; `nic` is a number that no other NIC of
+    /// this process has.
+    #[must_use]
+    pub(crate) fn new(nic: u32, tags_max: u32, bytes_max: u64) -> Self {
+        Self { nic, tags: HashMap::new(), tags_max, regions: HashMap::new(), bytes: 0, bytes_max }
+    }
+
+    /// From now on at most `bytes_max` are registered at once; what is registered stays.
+    pub(crate) fn limit_bytes(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// Makes a tag.
+    ///
+    /// # Errors
+    /// All are in use.
+    pub(crate) fn create_ptag(&mut self) -> Result<PTag, RegistrationFault> {
+        if self.tags.len() >= self.tags_max as usize {
+            return Err(RegistrationFault::NoTagLeft(self.tags_max));
+        }
+        let tag = loop {
+            // Relaxed: only the number has to be this tag's alone. Tag 0 is that of memory registered without one.
+            let tag = TAGS_MADE.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            if tag != 0 && !self.tags.contains_key(&tag) {
+                break tag;
+            }
+        };
+        self.tags.insert(tag, 0);
+        Ok(PTag { nic: self.nic, number: tag })
+    }
+
+    /// Ends a tag.
+    ///
+    /// # Errors
+    /// It does not exist, or something still has it.
+    pub(crate) fn destroy_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
+        match self.tags.get(&tag.number).filter(|_| tag.nic == self.nic) {
+            None => Err(RegistrationFault::UnknownTag(tag.number)),
+            Some(&users) if users > 0 => Err(RegistrationFault::TagInUse { tag: tag.number, users }),
+            Some(_) => {
+                self.tags.remove(&tag.number);
+                Ok(())
+            }
+        }
+    }
+
+    /// One more registration or VI has the tag.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub(crate) fn use_ptag(&mut self, tag: PTag) -> Result<(), RegistrationFault> {
+        let users = self.tags.get_mut(&tag.number).filter(|_| tag.nic == self.nic);
+        let users = users.ok_or(RegistrationFault::UnknownTag(tag.number))?;
+        *users += 1;
+        Ok(())
+    }
+
+    /// One user less.
+    pub(crate) fn leave_ptag(&mut self, tag: PTag) {
+        self.leave(tag.number);
+    }
+
+    fn leave(&mut self, tag: u32) {
+        if let Some(users) = self.tags.get_mut(&tag) {
+            *users -= 1;
+        }
+    }
+
+    /// Registers `offset..offset + len` of `memory`.
+    ///
+    /// # Errors
+    /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
+    pub(crate) fn register(
+        &mut self,
+        device: &mut impl Device,
+        memory: &Rc<Memory>,
+        offset: usize,
+        len: usize,
+        (tag, attributes): (PTag, MemAttributes),
+    ) -> Result<MemHandle, RegistrationFault> {
+        let refused = RegistrationFault::Range { offset, len, memory_len: memory.len() };
+        let Some(range) = memory.0.range().part(offset, len).filter(|_| len > 0) else {
+            return Err(refused);
+        };
+        let registered = self.bytes.checked_add(len as u64).filter(|&bytes| bytes <= self.bytes_max);
+        let Some(registered) = registered else {
+            let (registered, bytes_max) = (self.bytes, self.bytes_max);
+            return Err(RegistrationFault::NoBytesLeft { len: len as u64, registered, bytes_max });
+        };
+        self.use_ptag(tag)?;
+        let attributes = MemAttributes { ptag: tag.number, ..attributes };
+        match device.register(range, attributes, None) {
+            Ok(handle) => {
+                let memory = Rc::clone(memory);
+                self.bytes = registered;
+                self.regions.insert(handle, Registered { memory, offset, len, attributes, transfers: 0 });
+                Ok(handle)
+            }
+            Err(error) => {
+                self.leave_ptag(tag);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends a registration. [`Posted::Retry`]: a transfer by it is under way; ask again.
+    ///
+    /// # Errors
+    /// No such registration.
+    pub(crate) fn deregister(
+        &mut self,
+        device: &mut impl Device,
+        handle: MemHandle,
+    ) -> Result<Posted, RegistrationFault> {
+        let found = self.regions.get(&handle).ok_or(RegistrationFault::UnknownHandle(handle))?;
+        if found.transfers > 0 || device.deregister(handle, false)? == Posted::Retry {
+            return Ok(Posted::Retry);
+        }
+        let tag = found.attributes.ptag;
+        self.bytes -= found.len as u64;
+        self.regions.remove(&handle);
+        self.leave(tag);
+        Ok(Posted::Done)
+    }
+
+    /// Changes tag and rights.
+    ///
+    /// # Errors
+    /// No such registration, or no such tag.
+    pub(crate) fn set_attributes(
+        &mut self,
+        device: &mut impl Device,
+        handle: MemHandle,
+        (tag, attributes): (PTag, MemAttributes),
+    ) -> Result<(), RegistrationFault> {
+        let old = self.query(handle).ok_or(RegistrationFault::UnknownHandle(handle))?.0.ptag;
+        let attributes = MemAttributes { ptag: tag.number, ..attributes };
+        self.use_ptag(tag)?;
+        if let Err(error) = device.set_mem_attributes(handle, attributes) {
+            self.leave_ptag(tag);
+            return Err(error.into());
+        }
+        self.leave(old);
+        if let Some(found) = self.regions.get_mut(&handle) {
+            found.attributes = attributes;
+        }
+        Ok(())
+    }
+
+    /// Attributes and length of a registration.
+    #[must_use]
+    pub(crate) fn query(&self, handle: MemHandle) -> Option<(MemAttributes, usize)> {
+        self.regions.get(&handle).map(|found| (found.attributes, found.len))
+    }
+
+    /// The bytes that a descriptor's data segment, or a peer's staged claim, names. `need` are the rights that it needs; of
+    /// the tag in it all must be right.
+    ///
+    /// # Errors
+    /// What is wrong with the claim.
+    pub(crate) fn translate(
+        &self,
+        handle: MemHandle,
+        offset: u64,
+        len: u64,
+        need: MemAttributes,
+    ) -> Result<CheckedRange<'_>, ClaimFault> {
+        let found = self.regions.get(&handle).ok_or(ClaimFault::Stale)?;
+        let MemAttributes { ptag, rdma_write, rdma_read } = found.attributes;
+        if ptag != need.ptag {
+            return Err(ClaimFault::Tag);
+        }
+        if need.rdma_write && !rdma_write {
+            return Err(ClaimFault::NotWritable);
+        }
+        if need.rdma_read && !rdma_read {
+            return Err(ClaimFault::NotReadable);
+        }
+        let bounds = ClaimFault::Bounds { len: found.len as u64 };
+        let (Ok(offset), Ok(len)) = (usize::try_from(offset), usize::try_from(len)) else {
+            return Err(bounds);
+        };
+        let whole = found.memory.0.range().part(found.offset, found.len);
+        whole.and_then(|whole| whole.part(offset, len)).ok_or(bounds)
+    }
+
+    /// A transfer that uses the registration locally has begun: it can't end before the transfer has.
+    pub(crate) fn begin_transfer(&mut self, handle: MemHandle) {
+        if let Some(found) = self.regions.get_mut(&handle) {
+            found.transfers += 1;
+        }
+    }
+
+    /// It has ended.
+    pub(crate) fn end_transfer(&mut self, handle: MemHandle) {
+        if let Some(found) = self.regions.get_mut(&handle) {
+            found.transfers = found.transfers.saturating_sub(1);
+        }
+    }
+
+    /// Ends all registrations, because the NIC closes. Memory that a peer is still copying, or that a transfer may still be
+    /// put into, is leaked: nobody can say when it is free.
+    pub(crate) fn close(&mut self, device: &mut impl Device) {
+        for (handle, found) in self.regions.drain() {
+            let quiet =
+                (0..CLOSE_TRIES).any(|_| !matches!(device.deregister(handle, false), Ok(Posted::Retry)));
+            if !quiet || found.transfers > 0 {
+                tracing::warn!(region = handle.region, "memory in use by a peer is leaked");
+                std::mem::forget(found.memory);
+            }
+        }
+        self.tags.clear();
+        self.bytes = 0;
+    }
+}
+
+/// How often a closing NIC asks whether a peer has done with a registration.
+const CLOSE_TRIES: u32 = 1000;

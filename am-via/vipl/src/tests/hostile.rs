@@ -1,0 +1,131 @@
+//! A peer that posts whatever it likes: it may spoil its own connection, and nothing else.
+
+use super::*;
+use crate::device::{Entry, News, Payload, ViNumber};
+use crate::user_agent::channel::TO_NIC;
+use crate::user_agent::connection::{low_word, request};
+use crate::{AddressSegment, AsyncCode};
+use am_via_os::test_aids::Random;
+
+/// What the attacker calls its connection.
+const CONNECTION: u32 = 7;
+
+/// Posts random entries, most of them nearly right.
+fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle: MemHandle) {
+    let operation = match random.below(8) {
+        0 => low_word(random.edgy()),
+        _ => low_word(random.below(4)) | [0, 1, 2, TO_NIC][low_word(random.below(4)) as usize] << 8,
+    };
+    let entry = Entry {
+        immediate: low_word(random.edgy()),
+        length: low_word(random.edgy()),
+        operation,
+        extra: match random.below(3) {
+            0 => random.edgy(),
+            _ => random.below(16) | random.below(3) << 8 | random.below(13) << 56,
+        },
+    };
+    let named = u64::from(handle.region) | u64::from(handle.generation) << 32;
+    let words: Payload = std::array::from_fn(|_| if random.below(3) == 0 { named } else { random.edgy() });
+    // A full ring, or a connection that has ended: both are what may happen to an attacker.
+    if random.below(2) == 0 {
+        let _ = attacker.post(vi, entry, &words);
+    } else {
+        let _ = attacker.post_area(vi, entry, 256, |room| {
+            let bytes: Vec<u8> =
+                words.iter().cycle().flat_map(|word| word.to_le_bytes()).take(room.len()).collect();
+            room.copy_from_slice(&bytes);
+            usize::try_from(random.below(room.len() as u64 + 1)).unwrap()
+        });
+    }
+}
+
+/// Lets a raw device attack `victim` over one VI while `honest` works with it over another.
+fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>, seed: u64) {
+    let mut random = Random(seed);
+    let (here, there) = (attacker.address(), victim.agent.address());
+    let attacked = victim.agent.create_vi(attributes_of(victim, seed), None, None).unwrap();
+    victim.ask(attacked, here).unwrap();
+    let (open, secret) = (victim.region(64), victim.agent.alloc(64).unwrap());
+    let none = MemAttributes::default();
+    let secret_handle = victim.agent.register_mem(&secret, (0, 64), victim.tag, none).unwrap();
+    let (from, to) = (honest.region(64), victim.region(64));
+    let mut payload = Payload::default();
+    let mut vi = None;
+    for round in 0..400_u32 {
+        for _ in 0..4 {
+            if let Some(News::Entry(completion)) = attacker.poll(&mut payload) {
+                attacker.release(completion.vi);
+            }
+        }
+        vi = vi.or_else(|| attacker.connect(there).unwrap());
+        if let Some(vi) = vi {
+            if round == 40 {
+                let (polite, words) = request(&attributes_of(victim, seed), CONNECTION);
+                let _ = attacker.post(vi, polite, &words);
+            }
+            if round > 40 || seed.is_multiple_of(5) {
+                let handle = if round.is_multiple_of(2) { open.handle } else { secret_handle };
+                attack(&mut attacker, vi, &mut random, handle);
+            }
+        }
+        let own = DataSegment { handle: open.handle, offset: 0, length: 32 };
+        // A queue that is full, or a VI that is broken by now, is as good.
+        let _ = victim.agent.post_recv(attacked, Descriptor::receive().with_segment(own));
+        let place = AddressSegment { handle: open.handle, offset: 0 };
+        let _ = match round % 3 {
+            0 => victim.agent.post_send(attacked, Descriptor::rdma_read(place).with_segment(own)),
+            1 => victim.agent.post_send(attacked, Descriptor::send().with_segment(own)),
+            _ => Ok(()),
+        };
+        while victim.agent.recv_done(attacked).unwrap().is_some() {}
+        while victim.agent.send_done(attacked).unwrap().is_some() {}
+        if round.is_multiple_of(20) {
+            let bytes = from.fill(u8::try_from(round % 251).unwrap());
+            victim.post_recv(Descriptor::receive().with_segment(to.segment(0, 64)));
+            honest.post_send(Descriptor::send().with_segment(from.segment(0, 64)).with_immediate(round));
+            let done = received(honest, victim);
+            assert_eq!((done.immediate(), to.bytes(0, 64)), (Some(round), bytes), "seed {seed}");
+            assert!(sent(honest, victim).status().is_success(), "seed {seed}");
+        }
+    }
+    let mut bytes = [0; 64];
+    secret.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 64], "seed {seed}: memory that was not opened to peers");
+    while let Some(error) = victim.agent.next_error() {
+        assert!(error.vi == attacked || error.code == AsyncCode::ReceiveQueueEmpty, "seed {seed}: {error:?}");
+    }
+    assert_eq!((victim.state(), honest.state()), (ViState::Connected, ViState::Connected), "seed {seed}");
+}
+
+fn attributes_of<D: Device>(victim: &End<D>, seed: u64) -> ViAttributes {
+    match seed % 3 {
+        0 => unreliable(victim.tag),
+        1 => delivery(victim.tag),
+        _ => reception(victim.tag),
+    }
+}
+
+#[test]
+fn over_a_wire() {
+    for seed in 0..60_u64 {
+        let options = WireOptions {
+            slot_bytes: 256,
+            ring_lines: 8,
+            rdma: seed.is_multiple_of(2),
+            ..WireOptions::new(3)
+        };
+        let (network, mut honest, mut victim) = on_wire(options, delivery);
+        connect(&mut honest, &mut victim);
+        survive(network.open(task(2)).unwrap(), &mut victim, &mut honest, seed);
+    }
+}
+
+#[test]
+fn over_shared_memory() {
+    for (seed, mapped) in [(1, true), (2, false)] {
+        let (mut honest, mut victim) = on_shm(Ways { mapped, kernel: false }, delivery);
+        connect(&mut honest, &mut victim);
+        survive(shm_device(Ways { mapped, kernel: false }), &mut victim, &mut honest, seed);
+    }
+}

@@ -1,0 +1,203 @@
+//! What VIs ask for until they are connected: the attempts of a NIC, in the order in which they began.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use crate::address::{Discriminator, NetAddress};
+use crate::device::{Device, NodeAddress};
+use crate::error::VipError;
+use crate::user_agent::UserAgent;
+use crate::user_agent::channel::{Kind, TO_NIC};
+use crate::user_agent::connection::{PEER_TO_PEER, introduce, put_discriminators};
+use crate::vi::{ViHandle, ViState};
+
+/// Which of the two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    Client,
+    Peer,
+}
+
+/// What a VI has asked for.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) way: Way,
+    pub(crate) local: Discriminator,
+    pub(crate) to: NetAddress,
+    /// When it was asked for, and how long that holds; for ever if there is no time.
+    asked: Instant,
+    timeout: Option<Duration>,
+    /// The request is on its way.
+    sent: bool,
+    /// Why nothing comes of it.
+    failed: Option<VipError>,
+}
+
+/// The longest sleep of a program that waits for a connection: its request may end by time.
+pub(crate) const CONNECT_STEP: Duration = Duration::from_millis(5);
+
+/// Where an attempt stands after a step.
+enum Stand {
+    /// What it needs next is not there yet, and those that asked for the same endpoints later wait behind it.
+    Blocked,
+    /// Connected, or all that it can do is done.
+    Through,
+}
+
+impl<D: Device> UserAgent<D> {
+    /// Begins an attempt.
+    pub(crate) fn begin_attempt(
+        &mut self,
+        vi: ViHandle,
+        (call, way): (&'static str, Way),
+        local: Discriminator,
+        to: NetAddress,
+        timeout: Option<Duration>,
+    ) -> Result<(), VipError> {
+        let num_tasks = self.nic.device.attributes().num_tasks;
+        let found = self.vi(vi)?;
+        if found.state() != ViState::Idle {
+            let needed = "idle: disconnect it first";
+            return Err(VipError::InvalidState { call, needed, state: found.state() });
+        }
+        to.host.check(num_tasks)?;
+        found.set_state(ViState::ConnectPending);
+        found.peer = to.host;
+        found.work.attempt =
+            Some(Attempt { way, local, to, asked: Instant::now(), timeout, sent: false, failed: None });
+        let connection = self.new_connection(vi);
+        self.vi(vi)?.work.connection = connection;
+        self.attempts.retain(|&other| other != vi);
+        self.attempts.push(vi);
+        self.go_on_with_attempts();
+        self.carry_on(vi);
+        Ok(())
+    }
+
+    /// Takes a step for each attempt. VIs that ask for the same endpoints are joined in the order in which they ask: what has
+    /// become possible (a channel, room in it, a caller) is the first one's, and none that asked later gets past one that is
+    /// blocked.
+    pub(crate) fn go_on_with_attempts(&mut self) {
+        if self.attempts.is_empty() {
+            return;
+        }
+        let mut blocked = HashSet::new();
+        for vi in std::mem::take(&mut self.attempts) {
+            let attempt = self.nic.vis.get(vi.0).filter(|_| self.is_asking(vi));
+            let Some(attempt) = attempt.and_then(|found| found.work.attempt.as_ref()) else { continue };
+            let asked_for = (attempt.way, attempt.local, attempt.to);
+            let stand = match self.still_holds(attempt) {
+                Ok(()) if blocked.contains(&asked_for) => Ok(Stand::Blocked),
+                Ok(()) => self.step_to_connection(vi, asked_for),
+                Err(error) => Err(error),
+            };
+            match stand {
+                Ok(Stand::Through) => {}
+                Ok(Stand::Blocked) => drop(blocked.insert(asked_for)),
+                Err(error) => self.fail_attempt(vi, error),
+            }
+            if self.is_asking(vi) {
+                self.attempts.push(vi);
+            }
+        }
+    }
+
+    /// Whether what was asked for is there.
+    pub(crate) fn connect_outcome(&mut self, vi: ViHandle) -> Result<bool, VipError> {
+        let found = self.vi(vi)?;
+        let outcome = match found.state() {
+            ViState::Connected => return Ok(true),
+            // Connected and lost again meanwhile.
+            ViState::Error => Err(self.why_lost(vi)?),
+            ViState::ConnectPending => {
+                self.go_on_with_attempts();
+                let found = self.vi(vi)?;
+                let state = found.state();
+                let failed = found.work.attempt.as_mut().and_then(|attempt| attempt.failed.take());
+                failed.map_or(Ok(state == ViState::Connected), Err)
+            }
+            ViState::Idle => {
+                let (call, needed) = ("asking for the outcome", "connecting: ask for a connection first");
+                return Err(VipError::InvalidState { call, needed, state: ViState::Idle });
+            }
+        };
+        if outcome.is_err() {
+            self.become_idle(vi);
+        }
+        outcome
+    }
+
+    fn why_lost(&mut self, vi: ViHandle) -> Result<VipError, VipError> {
+        let peer = self.vi(vi)?.peer;
+        Ok(match self.nic.device.failure(peer.task) {
+            Some(how) => VipError::PeerFailed { task: peer.task, how },
+            None => VipError::Reject { peer },
+        })
+    }
+
+    /// Nothing comes of an attempt; the program hears of it when it asks.
+    pub(crate) fn fail_attempt(&mut self, vi: ViHandle, why: VipError) {
+        if let Some(attempt) = self.nic.vis.get_mut(vi.0).and_then(|found| found.work.attempt.as_mut()) {
+            attempt.failed.get_or_insert(why);
+        }
+    }
+
+    /// An attempt ends by time, and with its peer.
+    fn still_holds(&self, attempt: &Attempt) -> Result<(), VipError> {
+        if let Some(timeout) = attempt.timeout.filter(|&timeout| attempt.asked.elapsed() > timeout) {
+            return Err(VipError::Timeout(timeout));
+        }
+        let task = attempt.to.host.task;
+        self.nic.device.failure(task).map_or(Ok(()), |how| Err(VipError::PeerFailed { task, how }))
+    }
+
+    /// One step of the attempt that is the first of those that are not through.
+    fn step_to_connection(
+        &mut self,
+        vi: ViHandle,
+        (way, local, to): (Way, Discriminator, NetAddress),
+    ) -> Result<Stand, VipError> {
+        let own = self.nic.device.address();
+        let answers = way == Way::Peer && own <= to.host;
+        if answers && self.answer_waiting_caller(vi, local, to) {
+            return Ok(Stand::Through);
+        }
+        // Of two peers at one NIC, whoever is heard first is answered.
+        let asks = way == Way::Client || own >= to.host;
+        if !asks {
+            return Ok(Stand::Blocked);
+        }
+        if self.vi(vi)?.work.attempt.as_ref().is_none_or(|attempt| attempt.sent) {
+            return Ok(Stand::Through);
+        }
+        let Some(number) = self.channel_to(to.host)? else { return Ok(Stand::Blocked) };
+        if !self.takes_request(number) {
+            return Ok(Stand::Blocked);
+        }
+        let found = self.vi(vi)?;
+        found.link = number;
+        let mut entry = introduce(Kind::Request.entry(TO_NIC), &found.attributes, found.work.connection);
+        entry.extra |= if way == Way::Peer { PEER_TO_PEER } else { 0 };
+        if let Some(attempt) = &mut found.work.attempt {
+            attempt.sent = true;
+        }
+        self.owe(number, entry, put_discriminators(local, to.discriminator));
+        Ok(Stand::Through)
+    }
+
+    /// Whether a VI waits for a connection that may still come.
+    pub(crate) fn is_asking(&self, vi: ViHandle) -> bool {
+        let found = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::ConnectPending);
+        let attempt = found.and_then(|found| found.work.attempt.as_ref());
+        attempt.is_some_and(|attempt| attempt.failed.is_none())
+    }
+
+    /// The peer of an attempt is gone.
+    pub(crate) fn lose_attempt(&mut self, vi: ViHandle, peer: NodeAddress) {
+        let error = match self.nic.device.failure(peer.task) {
+            Some(how) => VipError::PeerFailed { task: peer.task, how },
+            None => VipError::Reject { peer },
+        };
+        self.fail_attempt(vi, error);
+    }
+}

@@ -1,0 +1,238 @@
+//! The device joins two NICs once; all VIs between the two share that connection, which we call their channel.
+//!
+//! All entries are the device's two kinds, inline and area. The upper bits of an entry's operation word name the connection at its
+//! receiver: 0 is the VI with standing receives, as the fabric's have it, and [`TO_NIC`] the NIC itself, of which a connection is
+//! asked. The extra word says what a VI of a program means by it:
+//!
+//! ```text
+//! bits 0..4    of a message: its last piece, has immediate data, wants an acknowledgement, tells of an RDMA write
+//! bits 8..40   of a message: number of the piece
+//! bits 0..56   of a request, an acceptance or a rejection: attributes of the VI, and the sender's connection
+//! bits 56..64  the kind: 0 is a message
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::device::{Device, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
+use crate::error::VipError;
+use crate::user_agent::UserAgent;
+use crate::vi::{Vi, ViHandle};
+
+/// Where the number of a connection begins in an operation word.
+const CONNECTION_SHIFT: u32 = 8;
+/// The NIC itself, in place of a connection.
+pub(crate) const TO_NIC: u32 = u32::MAX >> CONNECTION_SHIFT;
+/// Where the kind begins in an extra word.
+const KIND_SHIFT: u32 = 56;
+
+/// What an entry between VIs of programs is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A send, a piece of one, or the immediate data of an RDMA write.
+    Message = 0,
+    /// A VI asks for a connection.
+    Request,
+    /// A VI takes the connection that was asked for.
+    Accept,
+    /// Nobody takes it.
+    Reject,
+    /// It is asked for no more.
+    Withdraw,
+    /// The VI at the other end has ended the connection.
+    Disconnect,
+    /// What the peer waited for has ended, and how.
+    Acknowledge,
+    /// The VI at the other end is in error.
+    Broken,
+    /// An access to the peer's memory was refused there, and the connection stays.
+    Refused,
+    /// A piece of an RDMA write, in the receive area, where there is no way into the memory itself.
+    StagedWrite,
+    /// An RDMA read that the other end has to serve, where there is no way into the memory itself.
+    ReadRequest,
+    /// A piece of its answer, in the receive area.
+    ReadPiece,
+}
+
+impl Kind {
+    const ALL: [Self; 12] = [
+        Self::Message,
+        Self::Request,
+        Self::Accept,
+        Self::Reject,
+        Self::Withdraw,
+        Self::Disconnect,
+        Self::Acknowledge,
+        Self::Broken,
+        Self::Refused,
+        Self::StagedWrite,
+        Self::ReadRequest,
+        Self::ReadPiece,
+    ];
+
+    /// The kind that an entry claims.
+    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+        Self::ALL.get((entry.extra >> KIND_SHIFT) as usize).copied()
+    }
+
+    /// Its bits in the extra word.
+    pub(crate) fn bits(self) -> u64 {
+        (self as u64) << KIND_SHIFT
+    }
+
+    /// An inline entry of this kind for `connection`.
+    pub(crate) fn entry(self, connection: u32) -> Entry {
+        Entry { operation: word(Operation::Inline, connection), extra: self.bits(), ..Entry::default() }
+    }
+}
+
+/// The operation word of an entry for `connection` at its receiver.
+pub(crate) fn word(operation: Operation, connection: u32) -> u32 {
+    operation as u32 | connection << CONNECTION_SHIFT
+}
+
+/// The operation of an entry, and the connection at its receiver that it is for. Claims.
+pub(crate) fn split(word: u32) -> (Option<Operation>, u32) {
+    (Operation::of(word & ((1 << CONNECTION_SHIFT) - 1)), word >> CONNECTION_SHIFT)
+}
+
+/// Entries that only answer the peer and wait for room. A correct peer never makes us owe it more: each VI waits for one
+/// answer at a time.
+const OWED_MAX: usize = 4096;
+
+/// The device's connection to one other NIC.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) peer: NodeAddress,
+    owed: VecDeque<(Entry, Payload)>,
+}
+
+impl<D: Device> UserAgent<D> {
+    /// The channel to a NIC, made if need be; `None`: not yet.
+    pub(crate) fn channel_to(&mut self, peer: NodeAddress) -> Result<Option<ViNumber>, VipError> {
+        let known = self.channels.iter().find(|(_, channel)| channel.peer == peer);
+        if let Some((&number, _)) = known {
+            return Ok(Some(number));
+        }
+        let Some(number) = self.nic.device.connect(peer)? else { return Ok(None) };
+        if self.spent.contains(&number) {
+            return Err(VipError::ErrorResource {
+                resource: "connections of the device between two NICs",
+                available: 1,
+                remedy: "its NIC was closed, or broke the rules: open another context of the task",
+            });
+        }
+        self.open_channel(number, peer);
+        Ok(Some(number))
+    }
+
+    pub(crate) fn open_channel(&mut self, number: ViNumber, peer: NodeAddress) {
+        if !self.spent.contains(&number) {
+            self.channels.entry(number).or_insert_with(|| Channel { peer, owed: VecDeque::new() });
+        }
+    }
+
+    /// A connection number that is free at this NIC.
+    pub(crate) fn new_connection(&mut self, vi: ViHandle) -> u32 {
+        loop {
+            self.last_connection = self.last_connection % (TO_NIC - 1) + 1;
+            let number = self.last_connection;
+            if let std::collections::hash_map::Entry::Vacant(free) = self.by_connection.entry(number) {
+                free.insert(vi);
+                return number;
+            }
+        }
+    }
+
+    /// Owes the NIC at the other end an entry, and posts it if there is room. Whoever lets us owe more than any correct peer
+    /// would gets no more.
+    pub(crate) fn owe(&mut self, number: ViNumber, entry: Entry, payload: Payload) {
+        let Some(channel) = self.channels.get_mut(&number) else { return };
+        if channel.owed.len() < OWED_MAX {
+            channel.owed.push_back((entry, payload));
+        }
+        self.pay(number);
+    }
+
+    /// Whether a channel may be owed a request for a connection, whose withdrawal must find room too.
+    pub(crate) fn takes_request(&self, number: ViNumber) -> bool {
+        self.channels.get(&number).is_some_and(|channel| channel.owed.len() < OWED_MAX / 2)
+    }
+
+    /// Owes the VI at the other end an entry without data.
+    pub(crate) fn owe_peer(&mut self, vi: ViHandle, kind: Kind, immediate: u32) {
+        let Some(found) = self.nic.vis.get(vi.0) else { return };
+        let Some(number) = found.linked() else { return };
+        let entry = Entry { immediate, ..kind.entry(found.work.their_connection) };
+        self.owe(number, entry, Payload::default());
+    }
+
+    /// Posts what is owed, as far as there is room; whether nothing is owed any more.
+    pub(crate) fn pay(&mut self, number: ViNumber) -> bool {
+        let Some(channel) = self.channels.get_mut(&number) else { return true };
+        while let Some((entry, payload)) = channel.owed.front() {
+            match self.nic.device.post(number, *entry, payload) {
+                Ok(Posted::Retry) => {
+                    self.held_up = true;
+                    return false;
+                }
+                // A peer that is gone needs no answer.
+                Ok(Posted::Done) | Err(_) => channel.owed.pop_front(),
+            };
+        }
+        true
+    }
+
+    pub(crate) fn pay_all(&mut self) {
+        if self.channels.values().all(|channel| channel.owed.is_empty()) {
+            return;
+        }
+        let numbers: Vec<_> = self.channels.keys().copied().collect();
+        for number in numbers {
+            self.pay(number);
+        }
+    }
+
+    /// The device's connection has ended, and with it all that went over it.
+    pub(crate) fn lose_channel(&mut self, number: ViNumber) {
+        if self.channels.remove(&number).is_none() {
+            return;
+        }
+        self.spent.insert(number);
+        // It is over for us in any case.
+        let _ = self.nic.device.disconnect(number);
+        self.callers.retain(|caller| caller.number != number);
+        for slot in self.requests.all() {
+            if self.requests.get(slot).is_some_and(|caller| caller.number == number) {
+                self.requests.remove(slot);
+            }
+        }
+        for slot in self.nic.vis.all() {
+            if self.nic.vis.get(slot).is_some_and(|vi: &Vi| vi.linked() == Some(number)) {
+                self.lose(ViHandle(slot));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The NIC may be a context's: what a program sends must not look like a packet of the fabric.
+    #[test]
+    fn what_goes_to_a_nic_or_a_connection_is_no_packet_of_a_standing_receive() {
+        for kind in Kind::ALL {
+            for connection in [1, 7, TO_NIC] {
+                let entry = kind.entry(connection);
+                assert!([Operation::Inline, Operation::Area].iter().all(|&of| entry.operation != of as u32));
+                assert_eq!(
+                    (Kind::of(&entry), split(entry.operation)),
+                    (Some(kind), (Some(Operation::Inline), connection))
+                );
+            }
+        }
+        assert_eq!(Kind::of(&Entry { extra: 12 << KIND_SHIFT, ..Entry::default() }), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Completion queues: one place to look for the completions of many work queues. An entry names VI and queue only; the
+//! descriptor is then dequeued from there (`VipCQDone`).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::device::Device;
+use crate::error::VipError;
+use crate::table::Slot;
+use crate::user_agent::UserAgent;
+use crate::user_agent::work_queue::Queue;
+use crate::vi::ViHandle;
+
+/// A completion queue of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CqHandle(pub(crate) Slot);
+
+/// What a completion queue says: a descriptor is done on this queue of this VI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CqEntry {
+    /// The VI.
+    pub vi: ViHandle,
+    /// Its queue.
+    pub queue: Queue,
+}
+
+/// The queue itself.
+#[derive(Debug)]
+pub(crate) struct CompletionQueue {
+    entries: VecDeque<CqEntry>,
+    entries_max: usize,
+    /// Work queues that complete here.
+    pub(crate) work_queues: u32,
+}
+
+impl CompletionQueue {
+    /// Notes a completion; `false`: the queue is full, and the entry is lost (not the descriptor).
+    pub(crate) fn push(&mut self, entry: CqEntry) -> bool {
+        let has_room = self.entries.len() < self.entries_max;
+        if has_room {
+            self.entries.push_back(entry);
+        }
+        has_room
+    }
+
+    /// The oldest entry.
+    pub(crate) fn pop(&mut self) -> Option<CqEntry> {
+        self.entries.pop_front()
+    }
+
+    /// Forgets what a VI that goes away has left here.
+    pub(crate) fn forget(&mut self, vi: ViHandle) {
+        self.entries.retain(|entry| entry.vi != vi);
+    }
+}
+
+impl<D: Device> UserAgent<D> {
+    /// Makes a completion queue of `entries_max` entries (`VipCreateCQ`).
+    ///
+    /// # Errors
+    /// No entries, more than the NIC allows, or no queue left.
+    pub fn create_cq(&mut self, entries_max: u32) -> Result<CqHandle, VipError> {
+        let limits = self.limits();
+        check_entries(entries_max, limits.cq_entries_max)?;
+        if self.cqs.count() >= limits.cqs_max {
+            return Err(VipError::ErrorResource {
+                resource: "completion queues",
+                available: u64::from(limits.cqs_max),
+                remedy: "destroy one first",
+            });
+        }
+        let queue =
+            CompletionQueue { entries: VecDeque::new(), entries_max: entries_max as usize, work_queues: 0 };
+        Ok(CqHandle(self.cqs.insert(queue)))
+    }
+
+    /// Changes how many entries a completion queue has (`VipResizeCQ`). Those that wait in it stay.
+    ///
+    /// # Errors
+    /// No such queue, no entries, more than the NIC allows, or fewer than wait in it; it stays as it was.
+    pub fn resize_cq(&mut self, cq: CqHandle, entries_max: u32) -> Result<(), VipError> {
+        let limit = self.limits().cq_entries_max;
+        let found = self.cq(cq)?;
+        check_entries(entries_max, limit)?;
+        if found.entries.len() > entries_max as usize {
+            return Err(VipError::ErrorResource {
+                resource: "entries of the resized completion queue",
+                available: u64::from(entries_max),
+                remedy: "take those that wait first",
+            });
+        }
+        found.entries_max = entries_max as usize;
+        Ok(())
+    }
+
+    /// Ends a completion queue (`VipDestroyCQ`).
+    ///
+    /// # Errors
+    /// A work queue still completes there.
+    pub fn destroy_cq(&mut self, cq: CqHandle) -> Result<(), VipError> {
+        let work_queues = self.cq(cq)?.work_queues;
+        if work_queues > 0 {
+            return Err(VipError::InUse { what: "completion queue", users: work_queues });
+        }
+        self.cqs.remove(cq.0);
+        self.forget_cq_notice(cq);
+        Ok(())
+    }
+
+    /// The next completion (`VipCQDone`); `None`: not yet. Makes progress, never blocks.
+    ///
+    /// # Errors
+    /// No such queue.
+    pub fn cq_done(&mut self, cq: CqHandle) -> Result<Option<CqEntry>, VipError> {
+        if let Some(entry) = self.cq(cq)?.pop() {
+            return Ok(Some(entry));
+        }
+        self.progress();
+        Ok(self.cq(cq)?.pop())
+    }
+
+    /// Waits for the next completion (`VipCQWait`), for ever if `timeout` is `None`.
+    ///
+    /// # Errors
+    /// No such queue, or the time is over.
+    pub fn cq_wait(&mut self, cq: CqHandle, timeout: Option<Duration>) -> Result<CqEntry, VipError> {
+        self.wait_for(timeout, |agent| Ok(agent.cq(cq)?.pop()))
+    }
+
+    pub(crate) fn cq(&mut self, cq: CqHandle) -> Result<&mut CompletionQueue, VipError> {
+        self.cqs.get_mut(cq.0).ok_or(VipError::UnknownHandle { what: "completion queue" })
+    }
+}
+
+fn check_entries(entries_max: u32, limit: u32) -> Result<(), VipError> {
+    if entries_max == 0 || entries_max > limit {
+        return Err(VipError::InvalidParameter {
+            what: "the number of entries of a completion queue",
+            given: u64::from(entries_max),
+            least: 1,
+            most: u64::from(limit),
+        });
+    }
+    Ok(())
+}

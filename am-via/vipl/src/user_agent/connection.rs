@@ -1,0 +1,363 @@
+//! Connections: what the two ways of making one have in common, and their end (`VipDisconnect`).
+//!
+//! One side's VI sends a *request*: who asks, for which endpoint, with which attributes. The other side *accepts* it with a VI
+//! of its own, whose attributes match, or *rejects* it. Client and server ask and answer as their programs say
+//! (`client_server`). Of two peers, both of which ask, the one with the lower address answers (`peer_to_peer`): if both
+//! answered, two pairs of VIs could be joined crosswise.
+
+use crate::address::{DISCRIMINATOR_BYTES_MAX, Discriminator, NetAddress};
+use crate::device::{Device, Entry, Payload, ViNumber};
+use crate::error::VipError;
+use crate::user_agent::UserAgent;
+use crate::user_agent::channel::{Kind, TO_NIC};
+use crate::vi::{NO_LINK, Reliability, ViAttributes, ViHandle, ViState};
+
+/// What a VI knows of the VI at the other end. Claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAttributes {
+    /// Its reliability level; `None`: it claims one that does not exist.
+    pub reliability: Option<Reliability>,
+    /// Bytes of its largest transfer.
+    pub transfer_bytes_max: u32,
+    /// Its quality of service.
+    pub qos: u16,
+    /// The tag that a registration must have to be reached through it.
+    pub(crate) ptag: u32,
+    /// Whether memory may be written through it.
+    pub rdma_write: bool,
+    /// Whether memory may be read through it.
+    pub rdma_read: bool,
+}
+
+// The extra word of an entry that asks for or accepts a connection:
+// bits 0..8 reliability level, 8..16 flags, 16..32 quality of service, 32..56 the sender's connection; 56..64 are the kind.
+const RDMA_WRITE: u64 = 1 << 8;
+const RDMA_READ: u64 = 1 << 9;
+pub(crate) const PEER_TO_PEER: u64 = 1 << 10;
+const QOS_SHIFT: u32 = 16;
+const SENDER_SHIFT: u32 = 32;
+
+impl PeerAttributes {
+    fn parse(entry: &Entry) -> Self {
+        let reliability = match entry.extra & 0xff {
+            1 => Some(Reliability::Unreliable),
+            2 => Some(Reliability::ReliableDelivery),
+            4 => Some(Reliability::ReliableReception),
+            _ => None,
+        };
+        Self {
+            reliability,
+            transfer_bytes_max: entry.immediate,
+            qos: (entry.extra >> QOS_SHIFT & 0xffff) as u16,
+            ptag: entry.length,
+            rdma_write: entry.extra & RDMA_WRITE != 0,
+            rdma_read: entry.extra & RDMA_READ != 0,
+        }
+    }
+
+    pub(crate) fn check(&self, ours: &ViAttributes) -> Result<(), VipError> {
+        if self.reliability != Some(ours.reliability) {
+            return Err(VipError::InvalidReliabilityLevel {
+                ours: ours.reliability,
+                theirs: self.reliability,
+            });
+        }
+        if self.transfer_bytes_max != ours.transfer_bytes_max {
+            let (ours, theirs) = (ours.transfer_bytes_max, self.transfer_bytes_max);
+            return Err(VipError::InvalidMtu { ours, theirs });
+        }
+        if self.qos != ours.qos {
+            return Err(VipError::InvalidQos { ours: ours.qos, theirs: self.qos });
+        }
+        Ok(())
+    }
+}
+
+/// `entry` with the attributes of `ours`, from connection `sender`.
+pub(crate) fn introduce(entry: Entry, ours: &ViAttributes, sender: u32) -> Entry {
+    let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+    let extra = u64::from(ours.reliability as u8)
+        | flag(ours.rdma_write, RDMA_WRITE)
+        | flag(ours.rdma_read, RDMA_READ)
+        | u64::from(ours.qos) << QOS_SHIFT
+        | u64::from(sender) << SENDER_SHIFT;
+    let extra = entry.extra | extra;
+    Entry { immediate: ours.transfer_bytes_max, length: ours.ptag.number(), extra, ..entry }
+}
+
+/// The connection at its sender that an entry names.
+fn sender(entry: &Entry) -> u32 {
+    (entry.extra >> SENDER_SHIFT & 0xff_ffff) as u32
+}
+
+/// The lower half of a payload word.
+#[expect(clippy::cast_possible_truncation, reason = "the upper half is not asked for")]
+pub(crate) fn low_word(word: u64) -> u32 {
+    word as u32
+}
+
+const fn discriminators_at(number: usize) -> usize {
+    number * (DISCRIMINATOR_BYTES_MAX + 1)
+}
+
+/// The two discriminators of a request: each a length and 16 bytes.
+#[expect(clippy::cast_possible_truncation, reason = "a discriminator has at most 16 bytes")]
+pub(crate) fn put_discriminators(local: Discriminator, remote: Discriminator) -> Payload {
+    let mut bytes = [0; size_of::<Payload>()];
+    for (number, discriminator) in [local, remote].into_iter().enumerate() {
+        let at = discriminators_at(number);
+        let len = discriminator.bytes().len();
+        bytes[at] = len as u8;
+        bytes[at + 1..=at + len].copy_from_slice(discriminator.bytes());
+    }
+    let mut payload = Payload::default();
+    for (word, bytes) in payload.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("a chunk of exactly eight bytes"));
+    }
+    payload
+}
+
+fn get_discriminators(payload: &Payload) -> Option<[Discriminator; 2]> {
+    let mut bytes = [0; size_of::<Payload>()];
+    for (bytes, word) in bytes.chunks_exact_mut(8).zip(payload) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    let get = |number| {
+        let at = discriminators_at(number);
+        let len = usize::from(bytes[at]);
+        let within = len <= DISCRIMINATOR_BYTES_MAX;
+        within.then(|| Discriminator::new(&bytes[at + 1..=at + len]).ok()).flatten()
+    };
+    Some([get(0)?, get(1)?])
+}
+
+/// A request of a VI elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) number: ViNumber,
+    pub(crate) from: NetAddress,
+    /// The endpoint here that it is for.
+    pub(crate) to: Discriminator,
+    pub(crate) connection: u32,
+    pub(crate) attributes: PeerAttributes,
+}
+
+/// Requests of peers that wait for a VI here. More are rejected.
+const CALLERS_MAX: usize = 1024;
+
+/// Why a request is rejected, in the immediate word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Rejection {
+    /// The program said so.
+    Refused = 1,
+    /// No program waits at that endpoint.
+    NoMatch = 2,
+    /// The attributes do not match: they come with it.
+    Attributes = 3,
+}
+
+impl<D: Device> UserAgent<D> {
+    /// Joins the VI with a peer that has asked for it already; whether there was one.
+    pub(crate) fn answer_waiting_caller(
+        &mut self,
+        vi: ViHandle,
+        local: Discriminator,
+        to: NetAddress,
+    ) -> bool {
+        let fits = |caller: &Caller| caller.from == to && caller.to == local && self.is_another(vi, caller);
+        let Some(at) = self.callers.iter().position(fits) else { return false };
+        let caller = self.callers.remove(at);
+        self.answer_peer(vi, &caller);
+        true
+    }
+
+    fn answer_peer(&mut self, vi: ViHandle, caller: &Caller) {
+        let checked =
+            self.nic.vis.get(vi.0).map_or(Ok(()), |found| caller.attributes.check(&found.attributes));
+        match checked {
+            Ok(()) => self.accept(vi, caller),
+            Err(error) => {
+                self.reject(caller, Rejection::Attributes, Some(vi));
+                self.fail_attempt(vi, error);
+            }
+        }
+    }
+
+    /// Connects a VI to a caller whose attributes match, and tells it.
+    pub(crate) fn accept(&mut self, vi: ViHandle, caller: &Caller) {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let mut connection = found.work.connection;
+        if connection == 0 {
+            connection = self.new_connection(vi);
+        }
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.work.connection = connection;
+        found.set_state(ViState::Connected);
+        found.peer = caller.from.host;
+        found.link = caller.number;
+        found.work.their_connection = caller.connection;
+        found.work.theirs = Some(caller.attributes);
+        found.work.attempt = None;
+        let entry = introduce(Kind::Accept.entry(caller.connection), &found.attributes, connection);
+        // If it has asked itself, as it does at its own NIC, it asks no more.
+        let own = self.nic.device.address();
+        self.callers.retain(|other| other.from.host != own || other.connection != connection);
+        self.owe(caller.number, entry, Payload::default());
+    }
+
+    /// Tells a caller that nothing comes of it; with the attributes of `with`, if they are the reason.
+    pub(crate) fn reject(&mut self, caller: &Caller, why: Rejection, with: Option<ViHandle>) {
+        let attributes = with.and_then(|vi| self.nic.vis.get(vi.0)).map(|found| found.attributes);
+        let entry = Kind::Reject.entry(caller.connection);
+        let mut entry = attributes.map_or(entry, |attributes| introduce(entry, &attributes, 0));
+        // The place of the sender's connection is free: a rejection has none.
+        entry.extra |= u64::from(why as u32) << SENDER_SHIFT;
+        self.owe(caller.number, entry, Payload::default());
+    }
+
+    /// A VI elsewhere asks for a connection.
+    pub(crate) fn handle_request(&mut self, number: ViNumber, entry: &Entry, payload: &Payload) {
+        let Some(host) = self.channels.get(&number).map(|channel| channel.peer) else { return };
+        let Some([from, to]) = get_discriminators(payload) else { return };
+        let caller = Caller {
+            number,
+            from: NetAddress::new(host, from),
+            to,
+            connection: sender(entry),
+            attributes: PeerAttributes::parse(entry),
+        };
+        if caller.connection == 0 {
+            return;
+        }
+        if entry.extra & PEER_TO_PEER == 0 {
+            self.handle_client(&caller);
+        } else {
+            self.handle_peer(&caller);
+        }
+    }
+
+    /// It is answered when all that has come was looked at: it may be withdrawn already.
+    fn handle_peer(&mut self, caller: &Caller) {
+        if self.callers.len() < CALLERS_MAX {
+            self.callers.push(*caller);
+        } else {
+            self.reject(caller, Rejection::NoMatch, None);
+        }
+    }
+
+    /// Whether a request comes from a VI of this NIC that may be joined with `vi`; those of other NICs may.
+    fn is_another(&self, vi: ViHandle, caller: &Caller) -> bool {
+        caller.from.host != self.nic.device.address()
+            || self.by_connection.get(&caller.connection).is_some_and(|&own| own != vi && self.is_asking(own))
+    }
+
+    /// The connection that a VI has asked for is there. `None`: it asks no more, and says so.
+    pub(crate) fn handle_accept(&mut self, number: ViNumber, vi: Option<ViHandle>, entry: &Entry) {
+        let theirs = PeerAttributes::parse(entry);
+        let asking = vi.filter(|&vi| {
+            let of_channel = self.nic.vis.get(vi.0).is_some_and(|found| found.linked() == Some(number));
+            of_channel && self.is_asking(vi)
+        });
+        let Some(vi) = asking else {
+            let target = sender(entry);
+            if target != 0 {
+                self.owe(number, Kind::Disconnect.entry(target), Payload::default());
+            }
+            return;
+        };
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.work.their_connection = sender(entry);
+        found.work.theirs = Some(theirs);
+        match theirs.check(&found.attributes) {
+            Ok(()) => {
+                found.set_state(ViState::Connected);
+                found.work.attempt = None;
+            }
+            // No correct peer accepts what does not match.
+            Err(error) => self.fail_attempt(vi, error),
+        }
+    }
+
+    /// Nothing comes of what a VI has asked for.
+    pub(crate) fn handle_reject(&mut self, vi: ViHandle, entry: &Entry) {
+        let Some(found) = self.nic.vis.get(vi.0).filter(|_| self.is_asking(vi)) else { return };
+        let peer = found.peer;
+        let error = match sender(entry) {
+            code if code == Rejection::NoMatch as u32 => VipError::NoMatch { peer },
+            code if code == Rejection::Attributes as u32 => {
+                let mismatch = PeerAttributes::parse(entry).check(&found.attributes).err();
+                mismatch.unwrap_or(VipError::Reject { peer })
+            }
+            _ => VipError::Reject { peer },
+        };
+        self.fail_attempt(vi, error);
+    }
+
+    /// A VI elsewhere asks no more.
+    pub(crate) fn handle_withdraw(&mut self, number: ViNumber, entry: &Entry) {
+        let connection = sender(entry);
+        let is_it = |caller: &Caller| caller.number == number && caller.connection == connection;
+        self.callers.retain(|caller| !is_it(caller));
+        if let Some(listener) = &mut self.listener {
+            listener.forget(is_it);
+        }
+        for slot in self.requests.all() {
+            if self.requests.get(slot).is_some_and(is_it) {
+                self.requests.remove(slot);
+            }
+        }
+        // It may have been accepted just now.
+        for slot in self.nic.vis.all() {
+            let found = self.nic.vis.get(slot).filter(|found| found.linked() == Some(number));
+            if found.is_some_and(|found| found.work.their_connection == connection) {
+                self.lose(ViHandle(slot));
+            }
+        }
+    }
+
+    /// Ends the connection (`VipDisconnect`): what is queued is flushed in order, and the VI is idle again.
+    ///
+    /// # Errors
+    /// No such VI, or it is idle already.
+    pub fn disconnect(&mut self, vi: ViHandle) -> Result<(), VipError> {
+        let found = self.vi(vi)?;
+        if found.state() == ViState::Idle {
+            let (call, needed) = ("disconnect", "connected, connecting or broken");
+            return Err(VipError::InvalidState { call, needed, state: ViState::Idle });
+        }
+        self.become_idle(vi);
+        Ok(())
+    }
+
+    pub(crate) fn become_idle(&mut self, vi: ViHandle) {
+        let Some(found) = self.nic.vis.get(vi.0) else { return };
+        if let Some(number) = found.linked() {
+            let entry = if found.work.their_connection != 0 {
+                Kind::Disconnect.entry(found.work.their_connection)
+            } else {
+                let entry = Kind::Withdraw.entry(TO_NIC);
+                Entry { extra: entry.extra | u64::from(found.work.connection) << SENDER_SHIFT, ..entry }
+            };
+            self.owe(number, entry, Payload::default());
+        }
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let connection = std::mem::take(&mut found.work.connection);
+        self.by_connection.remove(&connection);
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.set_state(ViState::Error);
+        self.flush(vi);
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.set_state(ViState::Idle);
+        found.work.their_connection = 0;
+        (found.link, found.work.theirs, found.work.attempt) = (NO_LINK, None, None);
+    }
+}
+
+/// A request as its sender would post it, for tests of what a peer may send.
+#[cfg(test)]
+pub(crate) fn request(attributes: &ViAttributes, connection: u32) -> (Entry, Payload) {
+    let mut entry = introduce(Kind::Request.entry(TO_NIC), attributes, connection);
+    entry.extra |= PEER_TO_PEER;
+    (entry, put_discriminators(Discriminator::default(), Discriminator::default()))
+}

@@ -1,0 +1,105 @@
+//! Name service (`VipNSInit` and its like) and system management (`VipQuerySystemManagementInfo`).
+
+use crate::device::{Device, NodeAddress};
+use crate::error::VipError;
+use crate::provider::{NameService, NicLimits};
+use crate::user_agent::UserAgent;
+use crate::vi::Reliability;
+
+/// What a NIC is and can do (`VIP_NIC_ATTRIBUTES`). Does not change while it is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NicAttributes {
+    /// The name of its host in the name service.
+    pub name: String,
+    /// The version of the emulated hardware.
+    pub hardware_version: u32,
+    /// The version of this provider: that of the crate, for people.
+    pub provider_version: &'static str,
+    /// Its own address; all addresses are of this type, so their length (VIA's NicAddressLen) is no number of its own.
+    pub address: NodeAddress,
+    /// Whether several threads may use it at once. Never: the borrow checker says so.
+    pub thread_safe: bool,
+    /// How much of everything it has.
+    pub limits: NicLimits,
+    /// The reliability levels that its VIs may have.
+    pub reliability_levels: &'static [Reliability],
+    /// Those at which RDMA reads work.
+    pub rdma_read_levels: &'static [Reliability],
+}
+
+impl<D: Device> UserAgent<D> {
+    /// What this NIC is and can do (`VipQueryNic`).
+    #[must_use]
+    pub fn query_nic(&self) -> NicAttributes {
+        let address = self.address();
+        let names = NameService::new(self.nic.device.attributes().num_tasks);
+        NicAttributes {
+            name: names.host_by_addr(address).unwrap_or_default(),
+            hardware_version: 1,
+            provider_version: env!("CARGO_PKG_VERSION"),
+            address,
+            thread_safe: false,
+            limits: self.limits(),
+            reliability_levels: &[
+                Reliability::Unreliable,
+                Reliability::ReliableDelivery,
+                Reliability::ReliableReception,
+            ],
+            rdma_read_levels: &[Reliability::ReliableDelivery, Reliability::ReliableReception],
+        }
+    }
+
+    /// Starts the name service for this NIC (`VipNSInit`).
+    ///
+    /// # Errors
+    /// It is started already.
+    pub fn ns_init(&mut self) -> Result<(), VipError> {
+        if self.names.is_some() {
+            return Err(VipError::NameServiceState { is_started: true });
+        }
+        self.names = Some(NameService::new(self.nic.device.attributes().num_tasks));
+        Ok(())
+    }
+
+    /// Ends it (`VipNSShutdown`).
+    ///
+    /// # Errors
+    /// It was not started.
+    pub fn ns_shutdown(&mut self) -> Result<(), VipError> {
+        self.names.take().map(drop).ok_or(VipError::NameServiceState { is_started: false })
+    }
+
+    /// The address of NIC `index` of the host of this name (`VipNSGetHostByName`): the name of a task and the number of a
+    /// context, or the name of a context and 0.
+    ///
+    /// # Errors
+    /// The service is not started, or no NIC of the job has that name.
+    pub fn host_by_name(&self, name: &str, index: u32) -> Result<NodeAddress, VipError> {
+        let names = self.names.ok_or(VipError::NameServiceState { is_started: false })?;
+        let found = names.host_by_name(name, index);
+        found.ok_or_else(|| VipError::NameService { name: name.to_owned(), index, last: names.last() })
+    }
+
+    /// The name of an address (`VipNSGetHostByAddr`).
+    ///
+    /// # Errors
+    /// The service is not started, or no NIC of the job has that address.
+    pub fn host_by_addr(&self, address: NodeAddress) -> Result<String, VipError> {
+        let names = self.names.ok_or(VipError::NameServiceState { is_started: false })?;
+        names.host_by_addr(address).ok_or(VipError::NameService {
+            name: format!("task {} (context {})", address.task, address.context),
+            index: 0,
+            last: names.last(),
+        })
+    }
+
+    /// The NICs that can be reached in at most `hops` hops (`VipQuerySystemManagementInfo` with `VIP_SMI_AUTODISCOVERY`): in 0
+    /// hops this one, in one all first contexts of the job.
+    #[must_use]
+    pub fn autodiscover(&self, hops: u32) -> Vec<NodeAddress> {
+        let own = self.address();
+        let tasks = if hops == 0 { 0 } else { self.nic.device.attributes().num_tasks };
+        let others = (0..tasks).map(|task| NodeAddress { task, context: 0 }).filter(|&at| at != own);
+        std::iter::once(own).chain(others).collect()
+    }
+}

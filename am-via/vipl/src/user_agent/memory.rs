@@ -1,0 +1,187 @@
+//! Protection tags and memory registration (`VipCreatePtag`, `VipRegisterMem` and their like), and the ranges that data
+//! segments name.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use crate::descriptor::DataSegment;
+use crate::device::{ClaimFault, Device, HeapBlock, MemAttributes, MemHandle, Posted};
+use crate::error::VipError;
+use crate::nic::Nic;
+use crate::provider::{Memory, PTag, RegistrationFault, Registrations};
+use crate::user_agent::UserAgent;
+use am_via_shm::copy::CheckedRange;
+
+impl<D: Device> UserAgent<D> {
+    /// Makes a protection tag (`VipCreatePtag`).
+    ///
+    /// # Errors
+    /// No tag left.
+    pub fn create_ptag(&mut self) -> Result<PTag, VipError> {
+        Ok(self.kernel.registrations.create_ptag()?)
+    }
+
+    /// Ends a protection tag (`VipDestroyPtag`).
+    ///
+    /// # Errors
+    /// No such tag, or a VI or a registration still has it.
+    pub fn destroy_ptag(&mut self, tag: PTag) -> Result<(), VipError> {
+        Ok(self.kernel.registrations.destroy_ptag(tag)?)
+    }
+
+    /// Allocates `len` zeroed bytes where peers reach them the fastest way; to be registered before anybody may.
+    ///
+    /// # Errors
+    /// No memory left.
+    pub fn alloc(&mut self, len: usize) -> Result<Rc<Memory>, VipError> {
+        Ok(Memory::new(self.nic.device.alloc(len)?))
+    }
+
+    /// Allocates `len` zeroed bytes of this process's own memory, as a program's other buffers are.
+    ///
+    /// # Errors
+    /// No memory left.
+    pub fn alloc_private(&mut self, len: usize) -> Result<Rc<Memory>, VipError> {
+        HeapBlock::private(len).map(Memory::new).ok_or(VipError::ErrorResource {
+            resource: "bytes of memory",
+            available: 0,
+            remedy: "free some",
+        })
+    }
+
+    /// Registers `offset..offset + len` of `memory` (`VipRegisterMem`). The memory lives on until it is deregistered.
+    /// `rights.ptag` is not looked at: `tag` counts.
+    ///
+    /// # Errors
+    /// An empty range or one outside of the memory, an unknown tag, or no registration or no bytes left.
+    pub fn register_mem(
+        &mut self,
+        memory: &Rc<Memory>,
+        (offset, len): (usize, usize),
+        tag: PTag,
+        rights: MemAttributes,
+    ) -> Result<MemHandle, VipError> {
+        let Self { nic: Nic { device, .. }, kernel, .. } = self;
+        Ok(kernel.registrations.register(device, memory, offset, len, (tag, rights))?)
+    }
+
+    /// Ends a registration (`VipDeregisterMem`); [`Posted::Retry`] while a transfer by it is under way.
+    ///
+    /// # Errors
+    /// No such registration.
+    pub fn deregister_mem(&mut self, handle: MemHandle) -> Result<Posted, VipError> {
+        let Self { nic: Nic { device, .. }, kernel, .. } = self;
+        Ok(kernel.registrations.deregister(device, handle)?)
+    }
+
+    /// What a registration allows, and its length (`VipQueryMem`).
+    ///
+    /// # Errors
+    /// No such registration.
+    pub fn query_mem(&self, handle: MemHandle) -> Result<(MemAttributes, usize), VipError> {
+        let found = self.kernel.registrations.query(handle);
+        found.ok_or(VipError::Registration(RegistrationFault::UnknownHandle(handle)))
+    }
+
+    /// Changes what a registration allows (`VipSetMemAttributes`).
+    ///
+    /// # Errors
+    /// No such registration or tag.
+    pub fn set_mem_attributes(
+        &mut self,
+        handle: MemHandle,
+        tag: PTag,
+        rights: MemAttributes,
+    ) -> Result<(), VipError> {
+        let Self { nic: Nic { device, .. }, kernel, .. } = self;
+        Ok(kernel.registrations.set_attributes(device, handle, (tag, rights))?)
+    }
+}
+
+/// A number of bytes of one transfer, which VIA counts in 32 bits.
+pub(crate) fn bytes_count(len: usize) -> u32 {
+    u32::try_from(len).expect("the segments of a descriptor add up to its 32-bit length")
+}
+
+/// The ranges of a descriptor's data segments, one after the other.
+#[derive(Debug)]
+pub(crate) struct Segments<'a>(SmallVec<[CheckedRange<'a>; 4]>);
+
+impl<'a> Segments<'a> {
+    /// Translates each segment.
+    ///
+    /// # Errors
+    /// What is wrong with the first bad one.
+    pub(crate) fn translate(
+        registrations: &'a Registrations,
+        segments: &[DataSegment],
+        tag: PTag,
+    ) -> Result<Self, ClaimFault> {
+        let need = MemAttributes { ptag: tag.number(), ..MemAttributes::default() };
+        let ranges = segments.iter().map(|&DataSegment { handle, offset, length }| {
+            registrations.translate(handle, offset, u64::from(length), need)
+        });
+        ranges.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The longest contiguous range that starts at byte `from` of all, and the number of its segment; `None` at the end.
+    pub(crate) fn run(&self, from: u32) -> Option<(usize, CheckedRange<'a>)> {
+        let mut skip = from as usize;
+        for (number, range) in self.0.iter().enumerate() {
+            if skip < range.len() {
+                return range.part(skip, range.len() - skip).map(|run| (number, run));
+            }
+            skip -= range.len();
+        }
+        None
+    }
+
+    /// Copies the bytes from `from` on to `room`, as many as fit or are there; how many.
+    pub(crate) fn gather(&self, from: u32, room: CheckedRange<'_>) -> usize {
+        self.each_run(from, room.len(), |at, run| {
+            room.part(at, run.len()).is_some_and(|to| to.copy_from(run))
+        })
+    }
+
+    /// Copies `bytes` to the places from `from` on; how many fitted.
+    pub(crate) fn scatter(&self, from: u32, bytes: CheckedRange<'_>) -> usize {
+        self.each_run(from, bytes.len(), |at, run| {
+            bytes.part(at, run.len()).is_some_and(|part| run.copy_from(part))
+        })
+    }
+
+    /// Copies the first `bytes.len()` bytes out, as many as there are; how many.
+    pub(crate) fn gather_slice(&self, bytes: &mut [u8]) -> usize {
+        self.each_run(0, bytes.len(), |at, run| {
+            run.copy_to_slice(&mut bytes[at..at + run.len()]);
+            true
+        })
+    }
+
+    /// Copies `bytes` to the places from `from` on; how many fitted.
+    pub(crate) fn scatter_slice(&self, from: u32, bytes: &[u8]) -> usize {
+        self.each_run(from, bytes.len(), |at, run| {
+            run.copy_from_slice(&bytes[at..at + run.len()]);
+            true
+        })
+    }
+
+    fn each_run(
+        &self,
+        from: u32,
+        len: usize,
+        mut copy: impl FnMut(usize, CheckedRange<'_>) -> bool,
+    ) -> usize {
+        let mut done = 0;
+        while done < len {
+            let Some((_, run)) = self.run(from + bytes_count(done)) else { break };
+            let Some(run) = run.part(0, run.len().min(len - done)) else { break };
+            if !copy(done, run) {
+                break;
+            }
+            done += run.len();
+        }
+        done
+    }
+}

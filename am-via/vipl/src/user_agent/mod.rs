@@ -1,0 +1,369 @@
+//! A NIC as a program written to VIA sees it: the user agent. VIs with explicit descriptors, completion queues, protection
+//! tags and registered memory.
+//!
+//! One thread at a time. The emulated NIC's engine runs in its caller: whatever is asked of a user agent, it first hands out
+//! what is done already, then looks at the device, carries on with the send queues, and looks again.
+
+pub(crate) mod attempt;
+pub(crate) mod channel;
+mod client_server;
+pub(crate) mod completion_queue;
+pub(crate) mod connection;
+mod management;
+mod memory;
+mod notify;
+mod peer_to_peer;
+pub(crate) mod receiving;
+pub(crate) mod sending;
+pub(crate) mod staged;
+mod vi_calls;
+pub(crate) mod work_queue;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use crate::descriptor::{Descriptor, Status};
+use crate::device::{
+    ClaimFault, Completion, Device, MemHandle, News, NodeAddress, Operation, Payload, ViNumber, Waker,
+};
+use crate::error::{AsyncCode, AsyncError, Resource, VipError};
+use crate::nic::Nic;
+use crate::provider::{KernelAgent, NameService, NicLimits};
+use crate::table::Table;
+use crate::user_agent::channel::{Channel, Kind};
+use crate::user_agent::client_server::Listener;
+use crate::user_agent::completion_queue::CompletionQueue;
+use crate::user_agent::connection::Caller;
+use crate::user_agent::notify::Notices;
+use crate::vi::{Vi, ViHandle, ViState};
+
+pub use client_server::ConnectionRequest;
+pub use completion_queue::{CqEntry, CqHandle};
+pub use connection::PeerAttributes;
+pub use management::NicAttributes;
+pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
+pub use work_queue::Queue;
+
+/// News that one round of progress takes, at most.
+const NEWS_PER_ROUND: u32 = 64;
+/// Asynchronous errors that are kept for the program; older ones are forgotten.
+const ERRORS_KEPT: usize = 64;
+/// The longest sleep of a sender without room: that the receiver has made some rings no bell.
+const HELD_UP_SLEEP_MAX: Duration = Duration::from_micros(20);
+/// The longest sleep between two looks.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// An open NIC.
+#[derive(Debug)]
+pub struct UserAgent<D: Device> {
+    pub(super) nic: Nic<D>,
+    pub(super) kernel: KernelAgent,
+    pub(super) cqs: Table<CompletionQueue>,
+    /// The device's connections to other NICs.
+    pub(super) channels: HashMap<ViNumber, Channel>,
+    /// Those that are closed and stay so.
+    pub(super) spent: HashSet<ViNumber>,
+    /// The VI of each connection, by its number here.
+    pub(super) by_connection: HashMap<u32, ViHandle>,
+    pub(super) last_connection: u32,
+    /// The VIs that ask for a connection, in the order in which they began. Those that are through are taken out at the next look.
+    pub(super) attempts: Vec<ViHandle>,
+    /// Requests of peers that no VI here has asked for yet.
+    pub(super) callers: Vec<Caller>,
+    /// Requests of clients that the program knows and has not answered.
+    pub(super) requests: Table<Caller>,
+    /// Where the program waits for clients.
+    pub(super) listener: Option<Listener>,
+    pub(super) names: Option<NameService>,
+    pub(super) notices: Notices<D>,
+    /// Something could not be posted in the last round of progress, because there was no room.
+    pub(super) held_up: bool,
+    /// Transfers under way: whose, and what local memory they use.
+    pub(super) transfers: HashMap<u64, (ViHandle, MemHandle)>,
+    pub(super) next_transfer: u64,
+    errors: VecDeque<AsyncError>,
+}
+
+impl<D: Device> UserAgent<D> {
+    /// Opens the NIC over `device` (`VipOpenNic`). It closes when the value is dropped.
+    #[must_use]
+    pub fn open(device: D) -> Self {
+        let kernel = KernelAgent::new(&device);
+        let nic = kernel.nic();
+        Self {
+            kernel,
+            nic: Nic::numbered(device, nic),
+            cqs: Table::new(nic),
+            channels: HashMap::new(),
+            spent: HashSet::new(),
+            by_connection: HashMap::new(),
+            last_connection: 0,
+            attempts: Vec::new(),
+            callers: Vec::new(),
+            requests: Table::new(nic),
+            listener: None,
+            names: None,
+            notices: Notices::default(),
+            held_up: false,
+            transfers: HashMap::new(),
+            next_transfer: 0,
+            errors: VecDeque::new(),
+        }
+    }
+
+    /// With at most `bytes` registered at once; before, only what can be had is the limit.
+    #[must_use]
+    pub fn with_registered_bytes_max(mut self, bytes: u64) -> Self {
+        self.kernel.limit_registered_bytes(bytes);
+        self
+    }
+
+    /// The limits (`VipQueryNic`).
+    #[must_use]
+    pub fn limits(&self) -> NicLimits {
+        *self.kernel.limits()
+    }
+
+    /// The NIC's own address.
+    #[must_use]
+    pub fn address(&self) -> NodeAddress {
+        self.nic.device.address()
+    }
+
+    /// Closes the NIC (`VipCloseNic`), as dropping it does: connections end, registrations too, and handles are worth nothing.
+    pub fn close(self) {}
+
+    /// What went wrong without a call, oldest first, unless a handler is told of it
+    /// ([`error_callback`](Self::error_callback)).
+    pub fn next_error(&mut self) -> Option<AsyncError> {
+        self.errors.pop_front()
+    }
+
+    /// Wakes a wait of this NIC from another thread.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.nic.device.waker()
+    }
+
+    /// One round of progress: looks at the device, carries on with all queues; whether anything came. Never blocks. Every
+    /// call that asks for a completion makes progress by itself.
+    pub fn progress(&mut self) -> bool {
+        let mut payload = Payload::default();
+        let mut came = false;
+        self.held_up = false;
+        for _ in 0..NEWS_PER_ROUND {
+            let Some(news) = self.nic.device.poll(&mut payload) else { break };
+            came = true;
+            self.handle(&news, &payload);
+        }
+        self.pay_all();
+        self.go_on_with_attempts();
+        for place in 0..self.nic.vis.places() {
+            if let Some(slot) = self.nic.vis.handle(place) {
+                self.carry_on(ViHandle(slot));
+            }
+        }
+        self.run_notices();
+        came
+    }
+
+    fn handle(&mut self, news: &News, payload: &Payload) {
+        match *news {
+            News::Entry(completion) => {
+                self.handle_entry(&completion, payload);
+                self.nic.device.release(completion.vi);
+            }
+            News::Connected(number, peer) => self.open_channel(number, peer),
+            News::Ended { id, result } => self.handle_ended(id, result),
+            News::TaskFailed(task) => self.handle_failure(task),
+            News::Rung => {}
+            // Its user agent has said goodbye on each VI.
+            News::PeerClosed(_) => {}
+        }
+    }
+
+    fn handle_entry(&mut self, completion: &Completion, payload: &Payload) {
+        let Completion { vi: number, slot, entry } = *completion;
+        if !self.channels.contains_key(&number) {
+            return;
+        }
+        if entry.operation == Operation::Disconnect as u32 {
+            return self.lose_channel(number);
+        }
+        let kind = Kind::of(&entry);
+        match kind {
+            Some(Kind::Request) => return self.handle_request(number, &entry, payload),
+            Some(Kind::Withdraw) => return self.handle_withdraw(number, &entry),
+            _ => {}
+        }
+        // Of another channel, a connection is none of the sender's business.
+        let (operation, connection) = channel::split(entry.operation);
+        let vi = self
+            .by_connection
+            .get(&connection)
+            .copied()
+            .filter(|vi| self.nic.vis.get(vi.0).is_some_and(|found| found.linked() == Some(number)));
+        if kind == Some(Kind::Accept) {
+            return self.handle_accept(number, vi, &entry);
+        }
+        // What was on its way when its connection ended.
+        let Some(vi) = vi else { return };
+        match (kind, operation) {
+            (Some(Kind::Message), Some(Operation::Inline)) => {
+                self.handle_message(vi, number, None, &entry, payload)
+            }
+            (Some(Kind::Message), Some(Operation::Area)) => {
+                self.handle_message(vi, number, Some(slot), &entry, payload);
+            }
+            (Some(Kind::Acknowledge), _) => self.handle_acknowledge(vi),
+            (Some(Kind::Broken), _) => self.handle_broken(vi, Status(entry.immediate)),
+            (Some(Kind::Refused), _) => self.handle_refused(vi, Status(entry.immediate)),
+            (Some(Kind::StagedWrite), _) => self.handle_staged_write(vi, number, slot, &entry),
+            (Some(Kind::ReadRequest), _) => self.handle_read_request(vi, payload),
+            (Some(Kind::ReadPiece), _) => self.handle_read_piece(vi, number, slot, &entry),
+            (Some(Kind::Disconnect), _) => self.lose(vi),
+            (Some(Kind::Reject), _) => self.handle_reject(vi, &entry),
+            // What no user agent sends: the peer is none, or damaged.
+            _ => self.break_connection(vi, Status::TRANSPORT_ERROR),
+        }
+    }
+
+    fn handle_ended(&mut self, id: u64, result: Result<u64, ClaimFault>) {
+        let Some((vi, local)) = self.transfers.remove(&id) else { return };
+        self.kernel.registrations.end_transfer(local);
+        if let Some(found) = self.nic.vis.get_mut(vi.0) {
+            found.transfer_ended(id, result);
+        }
+    }
+
+    fn handle_failure(&mut self, task: u32) {
+        let of_task = self.channels.iter().filter(|(_, channel)| channel.peer.task == task);
+        for number in of_task.map(|(&number, _)| number).collect::<Vec<_>>() {
+            self.lose_channel(number);
+        }
+        // Those that ask for a connection have no channel yet.
+        for slot in self.nic.vis.all() {
+            let of_task = |vi: &Vi| vi.peer.task == task;
+            if self.nic.vis.get(slot).is_some_and(of_task) {
+                self.lose(ViHandle(slot));
+            }
+        }
+    }
+
+    /// The connection is gone, and it was not asked for here: what is queued is flushed, and the program is told.
+    pub(super) fn lose(&mut self, vi: ViHandle) {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        match (found.state(), found.peer) {
+            (ViState::Connected, _) => {
+                found.set_state(ViState::Error);
+                self.flush(vi);
+                self.note_error(vi, AsyncCode::ConnectionLost);
+            }
+            (ViState::ConnectPending, peer) => self.lose_attempt(vi, peer),
+            _ => {}
+        }
+    }
+
+    /// Something on this VI broke the rules of its reliability level: the connection ends for both.
+    pub(super) fn break_connection(&mut self, vi: ViHandle, for_peer: Status) {
+        self.owe_peer(vi, Kind::Broken, for_peer.0);
+        self.lose(vi);
+    }
+
+    /// Every descriptor that waits ends as flushed, in order.
+    pub(super) fn flush(&mut self, vi: ViHandle) {
+        self.flush_queue(vi, Queue::Send);
+        self.flush_queue(vi, Queue::Receive);
+        if let Some(found) = self.nic.vis.get_mut(vi.0) {
+            found.forget_progress();
+        }
+    }
+
+    pub(super) fn flush_queue(&mut self, vi: ViHandle, queue: Queue) {
+        while self.nic.vis.get(vi.0).is_some_and(|found| !found.queue(queue).is_idle()) {
+            self.complete(vi, queue, |descriptor| {
+                let operation = match queue {
+                    Queue::Send => descriptor.send_operation(),
+                    Queue::Receive => Status::OP_RECEIVE,
+                };
+                descriptor.status = operation | Status::DESC_FLUSHED_ERROR;
+                descriptor.length = 0;
+            });
+        }
+    }
+
+    /// Ends the head of a work queue and tells its completion queue.
+    pub(super) fn complete(&mut self, vi: ViHandle, queue: Queue, change: impl FnOnce(&mut Descriptor)) {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        found.queue_mut(queue).complete(change);
+        let Some(cq) = found.cq(queue) else { return };
+        let noted = self.cqs.get_mut(cq.0).is_none_or(|cq| cq.push(CqEntry { vi, queue }));
+        if !noted {
+            self.note(AsyncError {
+                resource: Resource::CompletionQueue(cq),
+                vi,
+                code: AsyncCode::CompletionOverrun,
+            });
+        }
+    }
+
+    pub(super) fn note_error(&mut self, vi: ViHandle, code: AsyncCode) {
+        self.note(AsyncError { resource: Resource::Vi, vi, code });
+    }
+
+    fn note(&mut self, error: AsyncError) {
+        if self.errors.len() == ERRORS_KEPT {
+            self.errors.pop_front();
+        }
+        self.errors.push_back(error);
+    }
+
+    /// Makes progress until `look` finds something, for ever if `timeout` is `None`.
+    pub(super) fn wait_for<T>(
+        &mut self,
+        timeout: Option<Duration>,
+        look: impl FnMut(&mut Self) -> Result<Option<T>, VipError>,
+    ) -> Result<T, VipError> {
+        self.wait_in_steps(timeout, SLEEP_MAX, look)
+    }
+
+    /// The same, with no sleep longer than `step`.
+    pub(super) fn wait_in_steps<T>(
+        &mut self,
+        timeout: Option<Duration>,
+        step: Duration,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>, VipError>,
+    ) -> Result<T, VipError> {
+        let start = Instant::now();
+        let mut polls = 0;
+        loop {
+            if let Some(found) = look(self)? {
+                return Ok(found);
+            }
+            polls = if self.progress() { 0 } else { polls + 1 };
+            if let Some(found) = look(self)? {
+                return Ok(found);
+            }
+            let left = match timeout {
+                Some(timeout) => {
+                    timeout.checked_sub(start.elapsed()).ok_or(VipError::Timeout(timeout))?.min(step)
+                }
+                None => step,
+            };
+            let left = if self.held_up { left.min(HELD_UP_SLEEP_MAX) } else { left };
+            if polls > 0 {
+                self.nic.device.wait(polls, left);
+            }
+        }
+    }
+}
+
+impl<D: Device> Drop for UserAgent<D> {
+    fn drop(&mut self) {
+        for &number in self.channels.keys() {
+            // The peer hears of it if there is room; a NIC that closes can do no more.
+            let _ = self.nic.device.disconnect(number);
+        }
+        self.kernel.registrations.close(&mut self.nic.device);
+    }
+}

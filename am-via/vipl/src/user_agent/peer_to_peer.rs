@@ -1,0 +1,57 @@
+//! Connections between peers: both programs ask, and both get one connection (`VipConnectPeerRequest`, `VipConnectPeerDone`,
+//! `VipConnectPeerWait`).
+
+use std::time::Duration;
+
+use crate::address::{Discriminator, NetAddress};
+use crate::device::Device;
+use crate::error::VipError;
+use crate::user_agent::UserAgent;
+use crate::user_agent::attempt::{CONNECT_STEP, Way};
+use crate::user_agent::connection::PeerAttributes;
+use crate::vi::ViHandle;
+
+impl<D: Device> UserAgent<D> {
+    /// Asks for a connection to an endpoint of a peer, which must ask for one to endpoint `local` of this NIC. Does not block.
+    /// VIs that ask with the same two endpoints are joined in the order in which they asked. The request holds for `timeout`,
+    /// for ever if there is none.
+    ///
+    /// # Errors
+    /// The VI is not idle, or the peer does not exist.
+    pub fn connect_peer_request(
+        &mut self,
+        vi: ViHandle,
+        local: Discriminator,
+        to: impl Into<NetAddress>,
+        timeout: Option<Duration>,
+    ) -> Result<(), VipError> {
+        // A request that waits here may be withdrawn already.
+        self.progress();
+        self.begin_attempt(vi, ("connect_peer_request", Way::Peer), local, to.into(), timeout)
+    }
+
+    /// Whether the connection that was asked for is made. Makes progress, never blocks.
+    ///
+    /// # Errors
+    /// None was asked for; or the time is over, the peer's VI has other attributes, the peer has gone or is dead: then the VI is
+    /// idle again.
+    pub fn connect_peer_done(&mut self, vi: ViHandle) -> Result<Option<PeerAttributes>, VipError> {
+        self.progress();
+        self.peer_outcome(vi)
+    }
+
+    /// Waits for the connection that was asked for, as long as the request holds.
+    ///
+    /// # Errors
+    /// As for [`connect_peer_done`](Self::connect_peer_done).
+    pub fn connect_peer_wait(&mut self, vi: ViHandle) -> Result<PeerAttributes, VipError> {
+        self.wait_in_steps(None, CONNECT_STEP, |agent| agent.peer_outcome(vi))
+    }
+
+    pub(crate) fn peer_outcome(&mut self, vi: ViHandle) -> Result<Option<PeerAttributes>, VipError> {
+        if !self.connect_outcome(vi)? {
+            return Ok(None);
+        }
+        Ok(self.vi(vi)?.work.theirs)
+    }
+}

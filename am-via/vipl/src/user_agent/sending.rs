@@ -1,0 +1,467 @@
+//! The engine of the send queues: one descriptor after the other, each as far as the device takes it now.
+//!
+//! The queue is carried out strictly in order, an RDMA read is done before the next descriptor is begun, and at the level of
+//! reliable reception so is everything: a queue fence has nothing left to do.
+
+use crate::credits::Class;
+use crate::descriptor::{AddressSegment, Control, Descriptor, Status};
+use crate::device::{
+    ClaimFault, Device, DeviceError, Entry, INLINE_BYTES_MAX, Operation, Payload, Posted, RemoteMemory,
+    Transfer,
+};
+use crate::error::{AsyncCode, VipError};
+use crate::nic::Nic;
+use crate::user_agent::UserAgent;
+use crate::user_agent::channel::Kind;
+use crate::user_agent::memory::{Segments, bytes_count};
+use crate::user_agent::work_queue::Queue;
+use crate::vi::{Carry, InArea, InEntry, Reliability, Vi, ViHandle, ViState};
+use am_via_shm::copy::CheckedRange;
+
+/// How far the head of a send queue is.
+#[derive(Debug, Default)]
+pub(crate) struct Sending {
+    /// Bytes moved.
+    pub(crate) moved: u32,
+    /// Pieces posted.
+    pieces: u32,
+    pub(crate) phase: Phase,
+}
+
+/// What it is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Bytes are to be moved.
+    #[default]
+    Moving,
+    /// The device moves `len` of them.
+    Transferring { id: u64, len: u32, end: Option<Result<(), ClaimFault>> },
+    /// There is no way into the memory itself: the peer places the pieces.
+    Staging,
+    /// All pieces are sent: the peer will say that they are in place.
+    Staged,
+    /// All bytes are in place: the immediate data are to follow.
+    Announcing,
+    /// The peer will say that all has been received.
+    AwaitingAcknowledgement,
+    /// The peer sends the bytes of a read.
+    Reading,
+}
+
+impl Phase {
+    /// Whether the peer owes us a word about the head.
+    pub(crate) fn awaits_peer(self) -> bool {
+        matches!(self, Self::Staged | Self::AwaitingAcknowledgement | Self::Reading)
+    }
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing more can be done before something comes.
+    Blocked,
+    /// Nothing more can be done before there is room; nobody tells of it.
+    HeldUp,
+    /// On to the next step.
+    Again,
+    /// The head is done, with these errors.
+    Ended(Status),
+}
+
+const SUCCESS: Status = Status(0);
+
+/// Flags in the extra word of a message.
+pub(crate) const LAST_PIECE: u64 = 1;
+pub(crate) const HAS_IMMEDIATE: u64 = 2;
+pub(crate) const WANTS_ACKNOWLEDGEMENT: u64 = 4;
+/// It tells of an RDMA write, and has no bytes.
+pub(crate) const WRITTEN: u64 = 8;
+/// Where the number of the piece begins: 32 bits.
+pub(crate) const PIECE_SHIFT: u32 = 8;
+
+impl Vi {
+    /// The device has ended a transfer of the head.
+    pub(crate) fn transfer_ended(&mut self, id: u64, result: Result<u64, ClaimFault>) {
+        match &mut self.work.sending.phase {
+            Phase::Transferring { id: current, end, .. } if *current == id => *end = Some(result.map(drop)),
+            _ => {}
+        }
+    }
+
+    /// Sends an entry to the peer's VI, with its bytes in it. The operation word is filled in.
+    pub(crate) fn send_inline<D: Device>(
+        &mut self,
+        device: &mut D,
+        entry: Entry,
+        payload: &Payload,
+    ) -> Result<Posted, DeviceError> {
+        self.send(device, Operation::Inline, entry, InEntry(payload))
+    }
+
+    /// The same, with at most `len` bytes, which `fill` writes into the peer's receive area.
+    pub(crate) fn send_area<D: Device>(
+        &mut self,
+        device: &mut D,
+        entry: Entry,
+        len: usize,
+        fill: impl FnMut(CheckedRange<'_>) -> usize,
+    ) -> Result<Posted, DeviceError> {
+        self.send(device, Operation::Area, entry, InArea(len, fill))
+    }
+
+    fn send<D: Device>(
+        &mut self,
+        device: &mut D,
+        operation: Operation,
+        entry: Entry,
+        mut bytes: impl Carry<D>,
+    ) -> Result<Posted, DeviceError> {
+        let entry = Entry { operation: self.operation(operation), ..entry };
+        if self.post(device, Class::OneWay, entry, &mut bytes) {
+            return Ok(Posted::Done);
+        }
+        self.post_slowly(device, Class::OneWay, entry, &mut bytes)
+    }
+
+    fn last_flags(&self, descriptor: &Descriptor) -> u64 {
+        let immediate = if descriptor.control.contains(Control::IMMEDIATE) { HAS_IMMEDIATE } else { 0 };
+        let acknowledged = self.attributes.reliability == Reliability::ReliableReception;
+        LAST_PIECE | immediate | if acknowledged { WANTS_ACKNOWLEDGEMENT } else { 0 }
+    }
+}
+
+impl<D: Device> UserAgent<D> {
+    /// Does whatever can be done now for a VI.
+    pub(crate) fn carry_on(&mut self, vi: ViHandle) {
+        self.serve(vi);
+        loop {
+            match self.step(vi) {
+                Step::Blocked => return,
+                Step::HeldUp => {
+                    self.held_up = true;
+                    return;
+                }
+                Step::Again => {}
+                Step::Ended(errors) => self.end_send(vi, errors),
+            }
+        }
+    }
+
+    /// Sends an immediate word and up to 40 bytes without a descriptor: gone when the call returns [`Posted::Done`]. It
+    /// keeps its order with what was posted: [`Posted::Retry`] while the send queue is not idle, or when there is no room.
+    ///
+    /// # Errors
+    /// No such VI, too many bytes, not connected, or the connection is gone.
+    pub fn post_inline(
+        &mut self,
+        vi: ViHandle,
+        immediate: Option<u32>,
+        bytes: &[u8],
+    ) -> Result<Posted, VipError> {
+        self.carry_on(vi);
+        let found = self.vi(vi)?;
+        if bytes.len() > INLINE_BYTES_MAX {
+            return Err(VipError::InvalidParameter {
+                what: "the number of bytes of an inline post",
+                given: bytes.len() as u64,
+                least: 0,
+                most: INLINE_BYTES_MAX as u64,
+            });
+        }
+        let Some(number) = found.linked().filter(|_| found.is_open()) else {
+            let (call, needed) = ("post_inline", "connected");
+            return Err(VipError::InvalidState { call, needed, state: found.state() });
+        };
+        let is_free = found.work.sends.is_idle();
+        if !is_free || !self.pay(number) {
+            return Ok(Posted::Retry);
+        }
+        let entry = Entry {
+            immediate: immediate.unwrap_or(0),
+            length: bytes_count(bytes.len()),
+            operation: 0,
+            extra: LAST_PIECE | if immediate.is_some() { HAS_IMMEDIATE } else { 0 },
+        };
+        let mut padded = [0; INLINE_BYTES_MAX];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        let Self { nic: Nic { device, vis, .. }, .. } = self;
+        let found = vis.get_mut(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })?;
+        Ok(found.send_inline(device, entry, &words(&padded))?)
+    }
+
+    fn step(&mut self, vi: ViHandle) -> Step {
+        let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.is_open()) else {
+            return Step::Blocked;
+        };
+        let (Some(number), Some(head)) = (found.linked(), found.work.sends.head()) else {
+            return Step::Blocked;
+        };
+        if let Some(flaw) = head.flaw {
+            return Step::Ended(flaw);
+        }
+        let operation = head.descriptor.control.operation();
+        let phase = found.work.sending.phase;
+        // What is owed goes first: an acceptance before the first data.
+        if !self.pay(number) {
+            return Step::HeldUp;
+        }
+        match phase {
+            Phase::Staged | Phase::AwaitingAcknowledgement | Phase::Reading => Step::Blocked,
+            Phase::Transferring { len, end, .. } => self.after_transfer(vi, len, end),
+            Phase::Staging => self.stage_write(vi),
+            Phase::Announcing => self.announce(vi),
+            Phase::Moving if operation == Control::SEND_RECEIVE => self.send_piece(vi),
+            Phase::Moving => self.transfer(vi, operation),
+        }
+    }
+
+    /// The next piece of a send.
+    fn send_piece(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
+        let descriptor = &head.descriptor;
+        let Ok(segments) =
+            Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
+        else {
+            return Step::Ended(Status::PROTECTION_ERROR);
+        };
+        let moved = found.work.sending.moved;
+        let (is_short, left) = (descriptor.length as usize <= INLINE_BYTES_MAX, descriptor.length - moved);
+        let piece = left.min(kernel.limits().native_mtu_bytes);
+        let last = piece == left;
+        let flags = if last { found.last_flags(descriptor) } else { 0 };
+        let entry = Entry {
+            immediate: descriptor.immediate,
+            length: piece,
+            operation: 0,
+            extra: flags | u64::from(found.work.sending.pieces) << PIECE_SHIFT,
+        };
+        let posted = if is_short {
+            let mut bytes = [0; INLINE_BYTES_MAX];
+            segments.gather_slice(&mut bytes[..piece as usize]);
+            found.send_inline(device, entry, &words(&bytes))
+        } else {
+            found.send_area(device, entry, piece as usize, |room| segments.gather(moved, room))
+        };
+        drop(segments);
+        let wants_acknowledgement = flags & WANTS_ACKNOWLEDGEMENT != 0;
+        self.after_post(vi, posted, |sending| {
+            sending.moved += piece;
+            sending.pieces += 1;
+            sending.after_last(last, wants_acknowledgement)
+        })
+    }
+
+    fn after_post(
+        &mut self,
+        vi: ViHandle,
+        posted: Result<Posted, DeviceError>,
+        done: impl FnOnce(&mut Sending) -> Step,
+    ) -> Step {
+        match posted {
+            Ok(Posted::Done) => {
+                self.nic.vis.get_mut(vi.0).map_or(Step::Blocked, |found| done(&mut found.work.sending))
+            }
+            Ok(Posted::Retry) => Step::HeldUp,
+            Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
+        }
+    }
+
+    /// The next contiguous part of an RDMA write or read.
+    fn transfer(&mut self, vi: ViHandle, operation: Control) -> Step {
+        let Self { nic: Nic { device, vis, .. }, kernel, transfers, next_transfer, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let peer = found.peer;
+        let (Some(head), Some(theirs)) = (found.work.sends.head(), found.work.theirs) else {
+            return Step::Blocked;
+        };
+        let is_write = operation == Control::RDMA_WRITE;
+        let allowed = if is_write { theirs.rdma_write } else { theirs.rdma_read && found.is_reliable() };
+        if !allowed {
+            return Step::Ended(Status::RDMA_PROT_ERROR);
+        }
+        let descriptor = &head.descriptor;
+        let Ok(segments) =
+            Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
+        else {
+            return Step::Ended(Status::PROTECTION_ERROR);
+        };
+        let Some((segment, run)) = segments.run(found.work.sending.moved) else {
+            return found.work.sending.after_data(is_write, descriptor);
+        };
+        let Some(at) = remote(descriptor.address, found.work.sending.moved) else {
+            return Step::Ended(Status::RDMA_PROT_ERROR);
+        };
+        let at = RemoteMemory { task: peer.task, handle: at.handle, offset: at.offset, ptag: theirs.ptag };
+        let (id, len) = (*next_transfer, bytes_count(run.len()));
+        let local = descriptor.segments[segment].handle;
+        let outcome = if is_write { device.rdma_write(at, run, id) } else { device.rdma_read(at, run, id) };
+        drop(segments);
+        match outcome {
+            Ok(Transfer::Done) => {
+                found.work.sending.moved += len;
+                Step::Again
+            }
+            Ok(Transfer::Posted) => {
+                *next_transfer += 1;
+                found.work.sending.phase = Phase::Transferring { id, len, end: None };
+                transfers.insert(id, (vi, local));
+                kernel.registrations.begin_transfer(local);
+                Step::Blocked
+            }
+            Ok(Transfer::Retry) => Step::HeldUp,
+            Ok(Transfer::NoWay) if is_write => {
+                found.work.sending.phase = Phase::Staging;
+                Step::Again
+            }
+            Ok(Transfer::NoWay) => self.request_read(vi),
+            Err(DeviceError::Refused(fault)) => Step::Ended(refusal(fault)),
+            Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
+        }
+    }
+
+    fn after_transfer(&mut self, vi: ViHandle, len: u32, end: Option<Result<(), ClaimFault>>) -> Step {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return Step::Blocked };
+        match end {
+            None => Step::Blocked,
+            Some(Err(fault)) => Step::Ended(refusal(fault)),
+            Some(Ok(())) => {
+                found.work.sending.moved += len;
+                found.work.sending.phase = Phase::Moving;
+                Step::Again
+            }
+        }
+    }
+
+    /// The immediate data of an RDMA write, after its bytes.
+    fn announce(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
+        let flags = found.last_flags(&head.descriptor) | WRITTEN;
+        let (immediate, length) = (head.descriptor.immediate, head.descriptor.length);
+        let entry = Entry { immediate, length, operation: 0, extra: flags };
+        let posted = found.send_inline(device, entry, &Payload::default());
+        self.after_post(vi, posted, |sending| sending.after_last(true, flags & WANTS_ACKNOWLEDGEMENT != 0))
+    }
+
+    /// A staged write, or all of a message, is in place at the peer.
+    pub(crate) fn handle_acknowledge(&mut self, vi: ViHandle) {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        match found.work.sending.phase {
+            Phase::AwaitingAcknowledgement => self.end_send(vi, SUCCESS),
+            Phase::Staged => {
+                let announces = found
+                    .work
+                    .sends
+                    .head()
+                    .is_some_and(|head| head.descriptor.control.contains(Control::IMMEDIATE));
+                if announces {
+                    found.work.sending.phase = Phase::Announcing;
+                } else {
+                    self.end_send(vi, SUCCESS);
+                }
+            }
+            // Nobody waits for one: the peer is damaged.
+            _ => self.break_connection(vi, SUCCESS),
+        }
+    }
+
+    /// All bytes of a read are here.
+    pub(crate) fn end_read(&mut self, vi: ViHandle) {
+        self.end_send(vi, SUCCESS);
+    }
+
+    /// The peer's VI is in error: because of our head, if it owes us a word about it, or because of our access to its memory.
+    pub(crate) fn handle_broken(&mut self, vi: ViHandle, why: Status) {
+        let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::Connected) else {
+            self.lose(vi);
+            return;
+        };
+        if found.work.sending.phase.awaits_peer() {
+            let errors = if why.errors() == SUCCESS { Status::TRANSPORT_ERROR } else { why.errors() };
+            self.complete_send(vi, errors);
+        } else {
+            self.handle_refused(vi, why);
+        }
+        self.lose(vi);
+    }
+
+    /// The peer's access to our memory was refused, where it was translated.
+    pub(crate) fn handle_refused(&mut self, vi: ViHandle, why: Status) {
+        if why.contains(Status::RDMA_PROT_ERROR) {
+            let is_read = why.operation() == Status::OP_RDMA_READ;
+            let code = if is_read { AsyncCode::RdmaReadProtection } else { AsyncCode::RdmaWriteProtection };
+            self.note_error(vi, code);
+        }
+    }
+
+    fn end_send(&mut self, vi: ViHandle, errors: Status) {
+        let Some(found) = self.nic.vis.get(vi.0) else { return };
+        let is_reliable = found.is_reliable();
+        let operation = found.work.sends.head().map_or(SUCCESS, |head| head.descriptor.send_operation());
+        self.complete_send(vi, errors);
+        let for_peer = Status(errors.0 & Status::RDMA_PROT_ERROR.0) | operation;
+        if errors.contains(Status::TRANSPORT_ERROR) || errors != SUCCESS && is_reliable {
+            self.break_connection(vi, for_peer);
+        } else if errors.contains(Status::RDMA_PROT_ERROR) {
+            self.owe_peer(vi, Kind::Refused, for_peer.0);
+        }
+    }
+
+    fn complete_send(&mut self, vi: ViHandle, errors: Status) {
+        let Some(found) = self.nic.vis.get_mut(vi.0) else { return };
+        let moved = std::mem::take(&mut found.work.sending).moved;
+        self.complete(vi, Queue::Send, |descriptor| {
+            let partial = if errors != SUCCESS && moved > 0 { Status::PARTIAL_ERROR } else { SUCCESS };
+            descriptor.status = descriptor.send_operation() | errors | partial;
+            if errors != SUCCESS {
+                descriptor.length = moved;
+            }
+        });
+    }
+}
+
+impl Sending {
+    fn after_last(&mut self, last: bool, wants_acknowledgement: bool) -> Step {
+        match (last, wants_acknowledgement) {
+            (false, _) => Step::Again,
+            (true, false) => Step::Ended(SUCCESS),
+            (true, true) => {
+                self.phase = Phase::AwaitingAcknowledgement;
+                Step::Blocked
+            }
+        }
+    }
+
+    fn after_data(&mut self, is_write: bool, descriptor: &Descriptor) -> Step {
+        if is_write && descriptor.control.contains(Control::IMMEDIATE) {
+            self.phase = Phase::Announcing;
+            Step::Again
+        } else {
+            Step::Ended(SUCCESS)
+        }
+    }
+}
+
+/// `moved` bytes into the place that an address segment names; `None` beyond the end of all offsets.
+pub(crate) fn remote(address: Option<AddressSegment>, moved: u32) -> Option<AddressSegment> {
+    let AddressSegment { handle, offset } = address?;
+    Some(AddressSegment { handle, offset: offset.checked_add(u64::from(moved))? })
+}
+
+fn refusal(fault: ClaimFault) -> Status {
+    match fault {
+        ClaimFault::PeerDead => Status::TRANSPORT_ERROR,
+        _ => Status::RDMA_PROT_ERROR,
+    }
+}
+
+fn words(bytes: &[u8; INLINE_BYTES_MAX]) -> Payload {
+    let mut words = Payload::default();
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("a chunk of exactly eight bytes"));
+    }
+    words
+}

@@ -1,0 +1,239 @@
+//! RDMA where no device has a way into the memory itself: the bytes go through the receive areas, and the VI at the other end
+//! places or fetches them. The only RDMA that needs the target's progress.
+//!
+//! A piece of a write begins with where it goes:
+//!
+//! ```text
+//! 0   region        8   offset in the registration, in bytes
+//! 4   generation    16  the bytes
+//! ```
+
+use crate::descriptor::{AddressSegment, Status};
+use crate::device::{Device, Entry, MemAttributes, MemHandle, Payload, Posted, ViNumber};
+use crate::error::AsyncCode;
+use crate::nic::Nic;
+use crate::user_agent::UserAgent;
+use crate::user_agent::channel::Kind;
+use crate::user_agent::connection::low_word;
+use crate::user_agent::memory::{Segments, bytes_count};
+use crate::user_agent::sending::{LAST_PIECE, Phase, Step, WANTS_ACKNOWLEDGEMENT, remote};
+use crate::vi::{Vi, ViHandle, ViState, Work};
+use am_via_shm::copy::CheckedRange;
+
+const HEAD_BYTES: usize = 16;
+
+/// A read that this side serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serving {
+    handle: MemHandle,
+    offset: u64,
+    left: u64,
+}
+
+impl<D: Device> UserAgent<D> {
+    /// The next piece of a staged write.
+    pub(crate) fn stage_write(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let reliable = found.is_reliable();
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
+        let descriptor = &head.descriptor;
+        let Ok(segments) =
+            Segments::translate(&kernel.registrations, &descriptor.segments, found.attributes.ptag)
+        else {
+            return Step::Ended(Status::PROTECTION_ERROR);
+        };
+        let moved = found.work.sending.moved;
+        let Some(at) = remote(descriptor.address, moved) else {
+            return Step::Ended(Status::RDMA_PROT_ERROR);
+        };
+        let left = descriptor.length - moved;
+        let piece = left.min(kernel.limits().native_mtu_bytes.saturating_sub(bytes_count(HEAD_BYTES)));
+        let last = piece == left;
+        let flags = if last { LAST_PIECE | WANTS_ACKNOWLEDGEMENT } else { 0 };
+        let entry = Entry { extra: flags | Kind::StagedWrite.bits(), ..Entry::default() };
+        let posted = found.send_area(device, entry, HEAD_BYTES + piece as usize, |room| {
+            write_head(room, at).map_or(0, |room| HEAD_BYTES + segments.gather(moved, room))
+        });
+        drop(segments);
+        match posted {
+            Ok(Posted::Retry) => Step::HeldUp,
+            Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
+            Ok(Posted::Done) => {
+                found.work.sending.moved += piece;
+                // An unreliable VI hears of nothing: what is sent is done.
+                found.work.sending.phase = match (last, reliable) {
+                    (false, _) => Phase::Staging,
+                    (true, true) => Phase::Staged,
+                    (true, false) => Phase::Moving,
+                };
+                Step::Again
+            }
+        }
+    }
+
+    /// A piece of a peer's staged write.
+    pub(crate) fn handle_staged_write(&mut self, vi: ViHandle, number: ViNumber, slot: u32, entry: &Entry) {
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Some(found) = vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected) else {
+            return;
+        };
+        let bytes = device.area(number, slot, entry.length);
+        let Some((at, data)) = read_head(bytes) else {
+            self.break_connection(vi, Status::TRANSPORT_ERROR);
+            return;
+        };
+        let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: true, rdma_read: false };
+        let to = kernel.registrations.translate(at.handle, at.offset, data.len() as u64, need);
+        let placed = found.attributes.rdma_write && to.is_ok_and(|to| to.copy_from(data));
+        if !placed {
+            self.refuse_access(vi, AsyncCode::RdmaWriteProtection);
+        } else if entry.extra & LAST_PIECE != 0 && found.is_reliable() {
+            self.owe_peer(vi, Kind::Acknowledge, 0);
+        }
+    }
+
+    /// Asks the peer to send what is left of a read.
+    pub(crate) fn request_read(&mut self, vi: ViHandle) -> Step {
+        let Self { nic: Nic { device, vis, .. }, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return Step::Blocked };
+        let Some(head) = found.work.sends.head() else { return Step::Blocked };
+        let Some(at) = remote(head.descriptor.address, found.work.sending.moved) else {
+            return Step::Ended(Status::RDMA_PROT_ERROR);
+        };
+        let left = u64::from(head.descriptor.length - found.work.sending.moved);
+        let entry = Entry { extra: Kind::ReadRequest.bits(), ..Entry::default() };
+        let handle = u64::from(at.handle.region) | u64::from(at.handle.generation) << 32;
+        match found.send_inline(device, entry, &[handle, at.offset, left, 0, 0]) {
+            Ok(Posted::Retry) => Step::HeldUp,
+            Err(_) => Step::Ended(Status::TRANSPORT_ERROR),
+            Ok(Posted::Done) => {
+                found.work.sending.phase = Phase::Reading;
+                Step::Blocked
+            }
+        }
+    }
+
+    /// A peer reads through us. It has one read under way at a time.
+    pub(crate) fn handle_read_request(&mut self, vi: ViHandle, payload: &Payload) {
+        let Some(found) = self.nic.vis.get_mut(vi.0).filter(|found| found.state() == ViState::Connected)
+        else {
+            return;
+        };
+        if found.work.serving.is_some() {
+            self.break_connection(vi, Status::TRANSPORT_ERROR);
+            return;
+        }
+        let [handle, offset, left, ..] = *payload;
+        let handle = MemHandle { region: low_word(handle), generation: (handle >> 32) as u32 };
+        found.work.serving = Some(Serving { handle, offset, left });
+        self.serve(vi);
+    }
+
+    /// Sends the next pieces of the read that this side serves, as far as there is room.
+    pub(crate) fn serve(&mut self, vi: ViHandle) {
+        while self.serve_piece(vi) {}
+    }
+
+    fn serve_piece(&mut self, vi: ViHandle) -> bool {
+        let Some(found) = self.nic.vis.get(vi.0).filter(|found| found.state() == ViState::Connected) else {
+            return false;
+        };
+        let (Some(Serving { handle, offset, left }), Some(number)) = (found.work.serving, found.linked())
+        else {
+            return false;
+        };
+        if !self.pay(number) {
+            return false;
+        }
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Some(found) = vis.get_mut(vi.0) else { return false };
+        let need = MemAttributes { ptag: found.attributes.ptag.number(), rdma_write: false, rdma_read: true };
+        // Looked up for each piece: the registration may end meanwhile.
+        let from = kernel.registrations.translate(handle, offset, left, need);
+        let Some(from) = from.ok().filter(|_| found.attributes.rdma_read) else {
+            self.refuse_access(vi, AsyncCode::RdmaReadProtection);
+            return false;
+        };
+        let piece = from.len().min(device.attributes().slot_bytes);
+        let last = piece == from.len();
+        let last_flag = if last { LAST_PIECE } else { 0 };
+        let entry = Entry { extra: Kind::ReadPiece.bits() | last_flag, ..Entry::default() };
+        let posted = found.send_area(device, entry, piece, |room| {
+            let part = from.part(0, piece.min(room.len())).unwrap_or_else(CheckedRange::empty);
+            if room.copy_from(part) { part.len() } else { 0 }
+        });
+        match posted {
+            Ok(Posted::Retry) => {
+                self.held_up = true;
+                false
+            }
+            Err(_) => {
+                self.lose(vi);
+                false
+            }
+            Ok(Posted::Done) => {
+                let (offset, left) = (offset + piece as u64, left - piece as u64);
+                found.work.serving = (!last).then_some(Serving { handle, offset, left });
+                !last
+            }
+        }
+    }
+
+    /// A piece of what we read.
+    pub(crate) fn handle_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, entry: &Entry) {
+        if self.nic.vis.get(vi.0).is_none_or(|found| found.state() != ViState::Connected) {
+            return;
+        }
+        let last = entry.extra & LAST_PIECE != 0;
+        match self.place_read_piece(vi, number, slot, entry.length) {
+            // Nothing is being read, or more came than was asked for, or the program has deregistered the memory meanwhile.
+            None => self.break_connection(vi, Status::TRANSPORT_ERROR),
+            Some(left) if last && left > 0 => self.break_connection(vi, Status::TRANSPORT_ERROR),
+            Some(_) if last => self.end_read(vi),
+            Some(_) => {}
+        }
+    }
+
+    /// Places a piece; how many bytes are still to come.
+    fn place_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, length: u32) -> Option<u32> {
+        let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
+        let Vi { work, attributes, .. } = vis.get_mut(vi.0)?;
+        let Work { sends, sending, .. } = &mut **work;
+        let head = sends.head().filter(|_| sending.phase == Phase::Reading)?;
+        let descriptor = &head.descriptor;
+        let segments =
+            Segments::translate(&kernel.registrations, &descriptor.segments, attributes.ptag).ok()?;
+        let bytes = device.area(number, slot, length);
+        let placed = segments.scatter(sending.moved, bytes);
+        sending.moved += bytes_count(placed);
+        (placed == bytes.len()).then(|| descriptor.length - sending.moved)
+    }
+
+    fn refuse_access(&mut self, vi: ViHandle, code: AsyncCode) {
+        self.note_error(vi, code);
+        let reliable = self.nic.vis.get(vi.0).is_some_and(Vi::is_reliable);
+        if reliable {
+            self.break_connection(vi, Status::RDMA_PROT_ERROR);
+        }
+    }
+}
+
+/// Writes where a piece goes; the room for its bytes.
+fn write_head(room: CheckedRange<'_>, at: AddressSegment) -> Option<CheckedRange<'_>> {
+    let mut head = [0; HEAD_BYTES];
+    head[..4].copy_from_slice(&at.handle.region.to_le_bytes());
+    head[4..8].copy_from_slice(&at.handle.generation.to_le_bytes());
+    head[8..].copy_from_slice(&at.offset.to_le_bytes());
+    room.part(0, HEAD_BYTES)?.copy_from_slice(&head);
+    room.part(HEAD_BYTES, room.len() - HEAD_BYTES)
+}
+
+fn read_head(bytes: CheckedRange<'_>) -> Option<(AddressSegment, CheckedRange<'_>)> {
+    let mut head = [0; HEAD_BYTES];
+    bytes.part(0, HEAD_BYTES)?.copy_to_slice(&mut head);
+    let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes of the head"));
+    let handle = MemHandle { region: word(0), generation: word(4) };
+    let offset = u64::from(word(8)) | u64::from(word(12)) << 32;
+    Some((AddressSegment { handle, offset }, bytes.part(HEAD_BYTES, bytes.len() - HEAD_BYTES)?))
+}

@@ -1,0 +1,100 @@
+//! The VIs of a program: made, asked about, changed and ended.
+
+use crate::device::Device;
+use crate::error::VipError;
+use crate::user_agent::UserAgent;
+use crate::user_agent::completion_queue::CqHandle;
+use crate::vi::{Vi, ViAttributes, ViHandle, ViInfo, ViState};
+
+impl<D: Device> UserAgent<D> {
+    /// Makes a VI (`VipCreateVi`), idle. Completions of a queue with a completion queue are named there.
+    ///
+    /// # Errors
+    /// An unknown tag or completion queue, RDMA reads on an unreliable VI, or no VI left.
+    pub fn create_vi(
+        &mut self,
+        attributes: ViAttributes,
+        send_cq: Option<CqHandle>,
+        receive_cq: Option<CqHandle>,
+    ) -> Result<ViHandle, VipError> {
+        let limits = self.limits();
+        if self.nic.vis.count() >= limits.vis_max {
+            return Err(VipError::ErrorResource {
+                resource: "VIs",
+                available: u64::from(limits.vis_max),
+                remedy: "destroy one first",
+            });
+        }
+        attributes.check()?;
+        for cq in [send_cq, receive_cq].into_iter().flatten() {
+            self.cqs.get(cq.0).ok_or(VipError::UnknownHandle { what: "completion queue" })?;
+        }
+        self.kernel.registrations.use_ptag(attributes.ptag)?;
+        for cq in [send_cq, receive_cq].into_iter().flatten() {
+            if let Some(cq) = self.cqs.get_mut(cq.0) {
+                cq.work_queues += 1;
+            }
+        }
+        let mut vi = Vi::with_queues(self.address(), attributes);
+        (vi.work.send_cq, vi.work.receive_cq) = (send_cq, receive_cq);
+        Ok(ViHandle(self.nic.vis.insert(vi)))
+    }
+
+    /// Ends a VI (`VipDestroyVi`).
+    ///
+    /// # Errors
+    /// It is not idle, or a queue still holds descriptors.
+    pub fn destroy_vi(&mut self, vi: ViHandle) -> Result<(), VipError> {
+        let found = self.vi(vi)?;
+        if found.state() != ViState::Idle || !found.work.sends.is_empty() || !found.work.receives.is_empty() {
+            let needed = "idle, with both queues empty: disconnect it and dequeue what is done";
+            return Err(VipError::InvalidState { call: "destroy_vi", needed, state: found.state() });
+        }
+        let Some(gone) = self.nic.vis.remove(vi.0) else { return Ok(()) };
+        self.forget_notices(vi);
+        self.kernel.registrations.leave_ptag(gone.attributes.ptag);
+        for cq in [gone.work.send_cq, gone.work.receive_cq].into_iter().flatten() {
+            if let Some(cq) = self.cqs.get_mut(cq.0) {
+                cq.work_queues -= 1;
+                cq.forget(vi);
+            }
+        }
+        Ok(())
+    }
+
+    /// State and attributes (`VipQueryVi`).
+    ///
+    /// # Errors
+    /// No such VI.
+    pub fn query_vi(&self, vi: ViHandle) -> Result<ViInfo, VipError> {
+        let found = self.nic.vis.get(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })?;
+        Ok(ViInfo {
+            state: found.state(),
+            attributes: found.attributes,
+            send_queue_empty: found.work.sends.is_empty(),
+            receive_queue_empty: found.work.receives.is_empty(),
+        })
+    }
+
+    /// Changes the attributes of a VI (`VipSetViAttributes`).
+    ///
+    /// # Errors
+    /// It is not idle, the tag does not exist, or RDMA reads on an unreliable VI. Nothing is changed then.
+    pub fn set_vi_attributes(&mut self, vi: ViHandle, attributes: ViAttributes) -> Result<(), VipError> {
+        let found = self.vi(vi)?;
+        let (state, old) = (found.state(), found.attributes.ptag);
+        if state != ViState::Idle {
+            let (call, needed) = ("set_vi_attributes", "idle: disconnect it first");
+            return Err(VipError::InvalidState { call, needed, state });
+        }
+        attributes.check()?;
+        self.kernel.registrations.use_ptag(attributes.ptag)?;
+        self.kernel.registrations.leave_ptag(old);
+        self.vi(vi)?.attributes = attributes;
+        Ok(())
+    }
+
+    pub(crate) fn vi(&mut self, vi: ViHandle) -> Result<&mut Vi, VipError> {
+        self.nic.vis.get_mut(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })
+    }
+}

@@ -1,0 +1,410 @@
+//! Virtual interfaces: the two ends of a connection, and the state machine of VIA 1.0 chapter 2.
+
+use crate::credits::{Class, CreditPlan, Credits, Immediate, Packets};
+use crate::device::{Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
+use crate::error::VipError;
+use crate::provider::PTag;
+use crate::table::Slot;
+use crate::user_agent::attempt::Attempt;
+use crate::user_agent::channel::word;
+use crate::user_agent::completion_queue::CqHandle;
+use crate::user_agent::connection::PeerAttributes;
+use crate::user_agent::receiving::Receiving;
+use crate::user_agent::sending::Sending;
+use crate::user_agent::staged::Serving;
+use crate::user_agent::work_queue::{Queue, WorkQueue};
+use am_via_shm::copy::CheckedRange;
+
+/// The states of a VI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViState {
+    /// Not connected.
+    Idle,
+    /// A connection was asked for.
+    ConnectPending,
+    /// Connected: descriptors are carried out.
+    Connected,
+    /// Broken: descriptors are flushed; only a disconnect leads out of it.
+    Error,
+}
+
+/// A VI of a user agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViHandle(pub(super) Slot);
+
+/// VIA's reliability levels (`VIP_SERVICE_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reliability {
+    /// Data may be lost, never doubled. An error costs one descriptor, and the connection stays.
+    Unreliable = 1,
+    /// Data arrive once and in order, or the connection is broken. A descriptor is done when its data have left.
+    ReliableDelivery = 2,
+    /// The same, and a descriptor is done when its data are in place at the peer.
+    ReliableReception = 4,
+}
+
+/// How a VI is to behave (`VIP_VI_ATTRIBUTES`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViAttributes {
+    /// The reliability level; both ends need the same.
+    pub reliability: Reliability,
+    /// Bytes of the largest transfer; both ends need the same.
+    pub transfer_bytes_max: u32,
+    /// Quality of service: a number that means what the programs agree on; both ends need the same.
+    pub qos: u16,
+    /// The tag of the memory that this VI may touch.
+    pub ptag: PTag,
+    /// The peer may write memory of this tag.
+    pub rdma_write: bool,
+    /// The peer may read memory of this tag.
+    pub rdma_read: bool,
+}
+
+impl ViAttributes {
+    /// Reliable delivery of transfers of any size, and RDMA both ways, for memory of this tag.
+    #[must_use]
+    pub fn new(ptag: PTag) -> Self {
+        Self {
+            reliability: Reliability::ReliableDelivery,
+            transfer_bytes_max: u32::MAX,
+            qos: 0,
+            ptag,
+            rdma_write: true,
+            rdma_read: true,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), VipError> {
+        if self.transfer_bytes_max == 0 {
+            return Err(VipError::InvalidParameter {
+                what: "the largest transfer of a VI, in bytes,",
+                given: 0,
+                least: 1,
+                most: u64::from(u32::MAX),
+            });
+        }
+        if self.reliability == Reliability::Unreliable && self.rdma_read {
+            return Err(VipError::InvalidRdmaRead);
+        }
+        Ok(())
+    }
+}
+
+/// What `VipQueryVi` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViInfo {
+    /// The state.
+    pub state: ViState,
+    /// The attributes.
+    pub attributes: ViAttributes,
+    /// Whether the send queue holds no descriptor.
+    pub send_queue_empty: bool,
+    /// Whether the receive queue holds no descriptor.
+    pub receive_queue_empty: bool,
+}
+
+/// A VI: one end of a connection.
+#[derive(Debug)]
+pub struct Vi {
+    /// How much may be posted: nothing, unless the state and the reliability level allow it.
+    credits: Credits,
+    /// The device's connection, [`NO_LINK`] if there is none. Other VIs of the two NICs may share it.
+    pub(super) link: ViNumber,
+    state: ViState,
+    pub(super) attributes: ViAttributes,
+    /// Its peer, or the one that it asks. Without a meaning while it is idle.
+    pub peer: NodeAddress,
+    /// The peer lives, and has closed its NIC.
+    pub is_peer_closed: bool,
+    /// What only the VIs of programs use. Apart, so that the VIs of the fabric lie close together.
+    pub(super) work: Box<Work>,
+}
+
+/// The part of a VI that a program written to VIA uses.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// The number of this VI's connection at this NIC and at the peer's; 0: none.
+    pub(super) connection: u32,
+    pub(super) their_connection: u32,
+    pub(super) theirs: Option<PeerAttributes>,
+    /// What it has asked for, until the outcome was heard.
+    pub(super) attempt: Option<Attempt>,
+    pub(super) sends: WorkQueue,
+    pub(super) receives: WorkQueue,
+    pub(super) send_cq: Option<CqHandle>,
+    pub(super) receive_cq: Option<CqHandle>,
+    pub(super) sending: Sending,
+    pub(super) receiving: Receiving,
+    pub(super) serving: Option<Serving>,
+}
+
+/// The device has no connection of this number.
+pub(super) const NO_LINK: ViNumber = ViNumber(u32::MAX);
+
+/// What the receives of a program's VI allow the peer: they are not counted, so that the ring of the device is the only limit.
+const UNCOUNTED: CreditPlan = CreditPlan { credits: u32::MAX, answers: 0 };
+
+/// Number of times that a post which has a reserved slot is repeated before its refusal is taken to be the peer's fault.
+const INSIST_TRIES: u32 = 100;
+
+impl Vi {
+    /// A VI with standing receives, which need reliable delivery, idle.
+    pub(super) fn standing(peer: NodeAddress, plan: CreditPlan) -> Self {
+        Self::new(peer, ViAttributes::new(PTag::NONE), plan)
+    }
+
+    /// A VI with work queues, idle.
+    pub(super) fn with_queues(own: NodeAddress, attributes: ViAttributes) -> Self {
+        Self::new(own, attributes, UNCOUNTED)
+    }
+
+    fn new(peer: NodeAddress, attributes: ViAttributes, plan: CreditPlan) -> Self {
+        let mut vi = Self {
+            credits: Credits::new(plan),
+            link: NO_LINK,
+            state: ViState::Idle,
+            attributes,
+            peer,
+            is_peer_closed: false,
+            work: Box::default(),
+        };
+        vi.set_state(ViState::Idle);
+        vi
+    }
+
+    /// The connection of the device that carries it.
+    #[inline(always)]
+    #[must_use]
+    pub fn link(&self) -> ViNumber {
+        self.link
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> ViState {
+        self.state
+    }
+
+    /// Packets so far.
+    pub(super) fn packets(&self) -> Packets {
+        self.credits.packets()
+    }
+
+    pub(super) fn connected(&mut self, link: ViNumber) {
+        self.link = link;
+        self.set_state(ViState::Connected);
+    }
+
+    /// The one place in which a state changes, and with it what may be posted.
+    pub(super) fn set_state(&mut self, state: ViState) {
+        self.state = state;
+        if self.is_open() && self.is_reliable() {
+            self.credits.open();
+        } else {
+            self.credits.stop();
+        }
+    }
+
+    /// The check of the state: whether descriptors and packets may be sent. A build with `broken_state_check` leaves it out, to show which
+    /// tests notice.
+    pub fn is_open(&self) -> bool {
+        self.state == ViState::Connected || cfg!(broken_state_check)
+    }
+
+    pub(super) fn is_reliable(&self) -> bool {
+        self.attributes.reliability != Reliability::Unreliable
+    }
+
+    /// The device's connection, if there is one.
+    pub(super) fn linked(&self) -> Option<ViNumber> {
+        Some(self.link).filter(|&link| link != NO_LINK)
+    }
+
+    /// Posts an entry, and tells whether that was done. All bytes that leave a VI leave here, the fabric's packets and the pieces of a
+    /// program's descriptors, and one comparison of the allowance says whether they may: it is 0 unless the VI may send. If it was
+    /// not done, [`post_slowly`](Self::post_slowly) finds out why.
+    #[inline(always)]
+    pub fn post<D: Device>(
+        &mut self,
+        device: &mut D,
+        class: Class,
+        entry: Entry,
+        bytes: &mut impl Carry<D>,
+    ) -> bool {
+        let done =
+            self.credits.may_send(class) && matches!(bytes.carry(device, self.link, entry), Ok(Posted::Done));
+        if done {
+            self.credits.sent(class);
+        }
+        done
+    }
+
+    /// Posts an entry that [`post`](Self::post) could not, if it may be posted. An unreliable VI always comes here.
+    ///
+    /// # Errors
+    /// The VI is not connected, or its connection is closed.
+    #[cold]
+    #[inline(never)]
+    pub fn post_slowly<D: Device>(
+        &mut self,
+        device: &mut D,
+        class: Class,
+        entry: Entry,
+        bytes: &mut impl Carry<D>,
+    ) -> Result<Posted, DeviceError> {
+        if !self.is_open() {
+            return Err(DeviceError::NotConnected(self.link));
+        }
+        if !self.is_reliable() {
+            device.allow_loss(self.link, true);
+            let posted = bytes.carry(device, self.link, entry);
+            device.allow_loss(self.link, false);
+            return posted;
+        }
+        if !self.credits.may_send(class) {
+            if self.credits.plan() != UNCOUNTED {
+                return Ok(Posted::Retry);
+            }
+            self.credits.open();
+        }
+        let posted = bytes.carry(device, self.link, entry);
+        if let Ok(Posted::Done) = posted {
+            self.credits.sent(class);
+        }
+        posted
+    }
+
+    /// Whether a packet of this class may be posted now.
+    pub fn may_send(&self, class: Class) -> bool {
+        self.credits.may_send(class)
+    }
+
+    /// The immediate word of the next packet: with standing receives, the accounts travel in it.
+    #[inline(always)]
+    pub fn immediate(&self, class: Class, label: u32) -> u32 {
+        self.credits.immediate(class, label)
+    }
+
+    /// Takes what a standing receive brought: the accounts of its immediate word, and of an inline packet, whose bytes are copied,
+    /// the slot. `None`: it only gave credits back.
+    #[inline(always)]
+    pub fn take<D: Device>(&mut self, device: &mut D, word: Immediate, is_inline: bool) -> Option<Class> {
+        self.credits.returned(word);
+        let Some(class) = word.class() else {
+            device.release(self.link);
+            return None;
+        };
+        if is_inline {
+            self.release(device, class);
+        }
+        Some(class)
+    }
+
+    /// Posts the standing receive of the oldest packet again: its slot belongs to the peer from now on.
+    #[inline(always)]
+    pub fn release<D: Device>(&mut self, device: &mut D, class: Class) {
+        device.release(self.link);
+        self.credits.consumed(class);
+        if self.credits.must_return() {
+            self.return_credits(device);
+        }
+    }
+
+    /// A request of the peer will not be answered.
+    #[inline(always)]
+    pub fn waive<D: Device>(&mut self, device: &mut D) {
+        self.credits.waive();
+        if self.credits.must_return() {
+            self.return_credits(device);
+        }
+    }
+
+    /// Sends back credits that no packet carried, when the peer is owed many. The slots for this are apart. If the peer fills them with
+    /// something else, or is gone, it is told with the next packet, or never.
+    #[cold]
+    #[inline(never)]
+    fn return_credits<D: Device>(&mut self, device: &mut D) {
+        let word = self.credits.take_owed();
+        let entry = Entry { immediate: word.0, operation: Operation::Inline as u32, ..Entry::default() };
+        if !matches!(insist(|| device.post(self.link, entry, &Payload::default())), Ok(Posted::Done)) {
+            self.credits.owe(word);
+        }
+    }
+
+    pub(super) fn queue(&self, queue: Queue) -> &WorkQueue {
+        match queue {
+            Queue::Send => &self.work.sends,
+            Queue::Receive => &self.work.receives,
+        }
+    }
+
+    pub(super) fn queue_mut(&mut self, queue: Queue) -> &mut WorkQueue {
+        match queue {
+            Queue::Send => &mut self.work.sends,
+            Queue::Receive => &mut self.work.receives,
+        }
+    }
+
+    pub(super) fn cq(&self, queue: Queue) -> Option<CqHandle> {
+        match queue {
+            Queue::Send => self.work.send_cq,
+            Queue::Receive => self.work.receive_cq,
+        }
+    }
+
+    /// Forgets how far its descriptors were, after they were flushed.
+    pub(super) fn forget_progress(&mut self) {
+        self.work.sending = Sending::default();
+        self.work.receiving = Receiving::default();
+        self.work.serving = None;
+    }
+
+    /// The operation word of an entry for the peer's VI.
+    pub(super) fn operation(&self, operation: Operation) -> u32 {
+        word(operation, self.work.their_connection)
+    }
+}
+
+/// How the bytes of an entry are given to the device.
+pub trait Carry<D: Device> {
+    /// Posts the entry with them.
+    fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError>;
+}
+
+/// In the entry.
+#[derive(Debug)]
+pub struct InEntry<'a>(pub &'a Payload);
+
+impl<D: Device> Carry<D> for InEntry<'_> {
+    #[inline(always)]
+    fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError> {
+        device.post(link, entry, self.0)
+    }
+}
+
+/// In the peer's receive area: so many at most, written by the function, which tells how many it wrote.
+#[derive(Debug)]
+pub struct InArea<F>(pub usize, pub F);
+
+impl<D: Device, F: FnMut(CheckedRange<'_>) -> usize> Carry<D> for InArea<F> {
+    #[inline(always)]
+    fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError> {
+        device.post_area(link, entry, self.0, |room| (self.1)(room))
+    }
+}
+
+/// Posts what has a reserved slot, an answer or returned credits. It is taken at once but by a device that refuses at random;
+/// only a peer that takes more than its share can keep its ring full, and then it is the one to suffer.
+#[cold]
+#[inline(never)]
+pub fn insist(mut post: impl FnMut() -> Result<Posted, DeviceError>) -> Result<Posted, DeviceError> {
+    (0..INSIST_TRIES).map(|_| post()).find(|posted| !matches!(posted, Ok(Posted::Retry))).unwrap_or({
+        Err(DeviceError::Exhausted {
+            resource: "reserved slots in a peer's receive queue",
+            needed: 1,
+            available: 0,
+            remedy: "the peer breaks the protocol: it asks for more answers than it has slots for",
+        })
+    })
+}
