@@ -91,6 +91,29 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         lend(self, udata, start, |context| context.wait_begun(&op))
     }
 
+    /// As [`amsend`](Self::amsend), but never waits: [`Outcome::Done`], or [`Outcome::Retry`] if there is no room now or the data do not
+    /// fit into one packet. Nothing was sent then.
+    ///
+    /// # Errors
+    /// As for [`amsend`](Self::amsend).
+    #[inline(always)]
+    pub fn try_amsend(
+        &mut self,
+        target: impl Target,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: &[u8],
+        options: AmOptions,
+    ) -> Result<Outcome> {
+        in_handler::check("try_amsend")?;
+        let outgoing = options.outgoing(target.seen_from(self.fabric.endpoint().context), handler, uhdr);
+        if self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? != Posted::Sent {
+            return Ok(Outcome::Retry);
+        }
+        self.engine.bump_own(options.origin);
+        Ok(Outcome::Done)
+    }
+
     /// Sends a message without waiting for anything. [`Outcome::Done`]: the memory is free again, and nothing more is
     /// reported. [`Outcome::Posted`]: the message goes as soon as there is room (behind earlier ones to the same target), or
     /// its target fetches it; then `request` is reported to

@@ -3,7 +3,7 @@
 //! One instance of the engine serves both kinds of programs: whether there are several threads is a flag, set when MPI starts and
 //! tested where a call of that layer begins ([`Call::enter`]).
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::fmt::Debug;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -35,9 +35,15 @@ static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
 static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
 
 thread_local! {
-    /// This thread's turn, and how many of its calls are in it: a callback of the program may make calls. Without a destructor, which
-    /// each access would have to look after: the end of the outermost call ends the turn.
-    static MINE: RefCell<(Option<ManuallyDrop<Turn<'static, ()>>>, u32)> = const { RefCell::new((None, 0)) };
+    /// Without a destructor, which each access would have to look after: the end of the outermost call ends the turn.
+    static MINE: Mine = const { Mine { turn: Cell::new(None), calls: Cell::new(0) } };
+}
+
+/// What a thread knows of its turn.
+struct Mine {
+    turn: Cell<Option<ManuallyDrop<Turn<'static, ()>>>>,
+    /// The thread's calls in this turn: a callback of the program may make calls.
+    calls: Cell<u32>,
 }
 
 /// A call of the layer above: the right to reach what one thread at a time may reach. It ends when this is dropped.
@@ -74,11 +80,12 @@ fn begin(extras: u8) {
     if extras & LOCKS == 0 {
         return;
     }
-    MINE.with_borrow_mut(|(turn, depth)| {
-        if *depth == 0 {
-            *turn = Some(ManuallyDrop::new(LOCK.enter(ring)));
+    MINE.with(|mine| {
+        let calls = mine.calls.get();
+        if calls == 0 {
+            mine.turn.set(Some(ManuallyDrop::new(LOCK.enter(ring))));
         }
-        *depth += 1;
+        mine.calls.set(calls + 1);
     });
 }
 
@@ -95,12 +102,13 @@ fn end(extras: u8) {
 
 /// Ends a call that has the lock; whether it was inside another one.
 fn end_locked() -> bool {
-    MINE.with_borrow_mut(|(turn, depth)| {
-        *depth -= 1;
-        if *depth == 0 {
-            drop(turn.take().map(ManuallyDrop::into_inner));
+    MINE.with(|mine| {
+        let calls = mine.calls.get() - 1;
+        mine.calls.set(calls);
+        if calls == 0 {
+            drop(mine.turn.take().map(ManuallyDrop::into_inner));
         }
-        *depth > 0
+        calls > 0
     })
 }
 
@@ -191,13 +199,15 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
     #[cold]
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
         held.0 = None;
-        let turn = MINE.with_borrow_mut(|(turn, depth)| if *depth == 1 { turn.take() } else { None });
-        if let Some(turn) = turn {
-            drop(ManuallyDrop::into_inner(turn));
-            LOCK.give_way();
-            let turn = ManuallyDrop::new(LOCK.enter(ring));
-            MINE.with_borrow_mut(|mine| mine.0 = Some(turn));
-        }
+        MINE.with(|mine| {
+            if mine.calls.get() == 1
+                && let Some(turn) = mine.turn.take()
+            {
+                drop(ManuallyDrop::into_inner(turn));
+                LOCK.give_way();
+                mine.turn.set(Some(ManuallyDrop::new(LOCK.enter(ring))));
+            }
+        });
         // Other calls have ended what they had borrowed when they give the lock up.
         held.0 = Some(self.0.borrow_mut());
     }

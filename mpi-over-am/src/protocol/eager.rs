@@ -5,6 +5,7 @@ use am_core::AmOptions;
 use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
 
 use super::{Load, Route, rendezvous};
 use crate::buffer;
@@ -21,13 +22,27 @@ use crate::state::State;
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
     let verdict = state.handlers().budget.charge(route.task.0, footprint(load.len()));
     if verdict.ask {
-        ask_for_report(state, route)?;
+        ask_for_report(state, route.task)?;
     }
     if !verdict.eager {
-        return rendezvous::send(state, route, load);
+        return rendezvous::send(state, *route, load);
     }
     let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
-    load.send(state, route, EAGER, options)
+    match load.try_send(state, route, EAGER, options)? {
+        Outcome::Done => Ok(Outcome::Done),
+        _ => send_later(state, *route, load, options),
+    }
+}
+
+/// There is no room now, or more than one packet is needed. Apart, and with the route by value: the short way keeps it in registers.
+#[inline(never)]
+fn send_later<F: Fabric>(
+    state: &mut State<F>,
+    route: Route,
+    load: impl Load,
+    options: AmOptions,
+) -> Result<Outcome> {
+    load.send(state, &route, EAGER, options)
 }
 
 /// Whether a message in standard mode goes now without waiting for its receive.
@@ -43,10 +58,10 @@ pub(crate) fn goes_now<F: Fabric>(state: &mut State<F>, route: &Route, len: u64)
 /// What am-core reports.
 #[cold]
 #[inline(never)]
-fn ask_for_report<F: Fabric>(state: &mut State<F>, route: &Route) -> Result<()> {
+fn ask_for_report<F: Fabric>(state: &mut State<F>, task: TaskId) -> Result<()> {
     let (question, nothing) = ((ASK_REPORT, &[][..]), RawBytes::EMPTY);
     let options = AmOptions { answerable: true, ..AmOptions::default() };
-    let sent = buffer::amsend(&mut state.context, route.task, question, nothing, options, None)?;
+    let sent = buffer::amsend(&mut state.context, task, question, nothing, options, None)?;
     // Done or Posted: it goes when there is room, and nobody waits for it.
     let _ = sent;
     Ok(())

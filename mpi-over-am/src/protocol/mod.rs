@@ -70,6 +70,21 @@ pub(crate) trait Load {
         options: AmOptions,
     ) -> Result<Outcome>;
 
+    /// Sends the message if it can go at once, as one packet: `Done`, or `Retry`, and then nothing was sent.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    #[inline(always)]
+    fn try_send<F: Fabric>(
+        &self,
+        _state: &mut State<F>,
+        _route: &Route,
+        _handler: HandlerId,
+        _options: AmOptions,
+    ) -> Result<Outcome> {
+        Ok(Outcome::Retry)
+    }
+
     /// The same while collectives are under way, which the receiver may be waiting for: if the send waits, they go on.
     ///
     /// # Errors
@@ -99,6 +114,17 @@ impl Load for Borrowed<'_> {
     }
 
     #[inline(always)]
+    fn try_send<F: Fabric>(
+        &self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<Outcome> {
+        let header = envelope::to_bytes(&route.envelope, route.destination);
+        Ok(state.context.try_amsend(route.task, handler, &header, self.0, options)?)
+    }
+
     fn send<F: Fabric>(
         self,
         state: &mut State<F>,
@@ -158,6 +184,45 @@ impl Load for Held {
     }
 }
 
+/// Data of a send that has a request only if it does not end in its call. What it has then is stored at `request`.
+#[derive(Debug)]
+struct Starting<'a> {
+    bytes: RawBytes,
+    request: &'a mut RequestId,
+}
+
+impl Load for Starting<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline(always)]
+    fn try_send<F: Fabric>(
+        &self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<Outcome> {
+        buffer::with_slice(self.bytes, |bytes| Borrowed(bytes).try_send(state, route, handler, options))
+    }
+
+    fn send<F: Fabric>(
+        self,
+        state: &mut State<F>,
+        route: &Route,
+        handler: HandlerId,
+        options: AmOptions,
+    ) -> Result<Outcome> {
+        state.check_sends(self.bytes.len() as u64)?;
+        let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+        let sent = (Held { bytes: self.bytes, request }).send(state, route, handler, options);
+        *self.request = ended_or_under_way(state, request, sent)?;
+        Ok(Outcome::Done)
+    }
+}
+
 /// Data that are not in one piece, and that a request holds.
 #[derive(Debug)]
 struct Scattered {
@@ -197,8 +262,9 @@ pub(crate) fn send<F: Fabric>(
 ) -> Result<Outcome> {
     match selection::select(mode, load.len(), state.eager_limit_bytes) {
         selection::Protocol::Eager => eager::send(state, route, load),
-        selection::Protocol::Rendezvous => rendezvous::send(state, route, load),
-        selection::Protocol::Ready => ready::send(state, route, load),
+        // Apart, and with the route by value: the short way keeps it in registers.
+        selection::Protocol::Rendezvous => rendezvous::send(state, *route, load),
+        selection::Protocol::Ready => ready::send(state, *route, load),
     }
 }
 
@@ -267,9 +333,12 @@ pub(crate) fn send_or_start<F: Fabric>(
 ) -> Result<RequestId> {
     match data.as_bytes() {
         Some(bytes) => send_bytes_or_start(state, mode, route, bytes),
-        None => start_by(state, route, data.packed_len(), |state, request| {
-            send_scattered(state, mode, route, Scattered { gather: data.gather(), request })
-        }),
+        None => {
+            state.check_sends(data.packed_len())?;
+            let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+            let sent = send_scattered(state, mode, route, Scattered { gather: data.gather(), request });
+            ended_or_under_way(state, request, sent)
+        }
     }
 }
 
@@ -284,43 +353,25 @@ pub(crate) fn send_bytes_or_start<F: Fabric>(
     route: &Route,
     bytes: RawBytes,
 ) -> Result<RequestId> {
-    start_by(state, route, bytes.len() as u64, |state, request| {
-        send(state, mode, route, Held { bytes, request })
-    })
+    let mut request = RequestId::ENDED_SEND;
+    send(state, mode, route, Starting { bytes, request: &mut request }).map(|_| request)
 }
 
-#[inline(always)]
-fn start_by<F: Fabric>(
+/// The request of a send that goes on after its call. What has ended in its call, well or not, has none.
+///
+/// # Errors
+/// What the send has failed with.
+fn ended_or_under_way<F: Fabric>(
     state: &mut State<F>,
-    route: &Route,
-    len: u64,
-    start: impl FnOnce(&mut State<F>, RequestId) -> Result<Outcome>,
-) -> Result<RequestId> {
-    state.check_sends(len)?;
-    let request = state.handlers().requests.begin_send();
-    let sent = start(state, request);
-    if let Ok(Outcome::Done) = sent {
-        state.handlers().requests.sent(request);
-        return Ok(RequestId::ENDED_SEND);
-    }
-    go_on(state, route, request, sent)
-}
-
-/// A send has not ended in its call, or has failed.
-#[inline(never)]
-fn go_on<F: Fabric>(
-    state: &mut State<F>,
-    route: &Route,
     request: RequestId,
     sent: Result<Outcome>,
 ) -> Result<RequestId> {
+    note_sent(state, request, sent)?;
     let requests = &mut state.handlers().requests;
-    match sent {
-        Ok(_) => requests.goes_on(request, 0, route.envelope.context_id()),
-        Err(error) => {
-            requests.sent(request);
-            Err(error)
-        }
+    if requests.is_over(request) {
+        requests.take(request).map(|_| RequestId::ENDED_SEND)
+    } else {
+        Ok(request)
     }
 }
 
@@ -377,7 +428,7 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     data: &SendData,
 ) -> Result<()> {
     match data.as_bytes() {
-        Some(bytes) if L::takes_turns() => send_raw_and_wait(state, mode, route, bytes),
+        Some(bytes) if L::takes_turns() => send_raw_and_wait(state, mode, *route, bytes),
         Some(bytes) => {
             buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
         }
@@ -401,7 +452,7 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     bytes: &[u8],
 ) -> Result<()> {
     if L::takes_turns() {
-        return buffer::lend_raw(bytes, |bytes| send_raw_and_wait(state, mode, route, bytes));
+        return buffer::lend_raw(bytes, |bytes| send_raw_and_wait(state, mode, *route, bytes));
     }
     send(state, mode, route, Borrowed(bytes)).map(|_| ())
 }
@@ -411,9 +462,9 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
 fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
     state: &mut Turn<'_, F, L>,
     mode: Mode,
-    route: &Route,
+    route: Route,
     bytes: RawBytes,
 ) -> Result<()> {
-    let request = send_bytes_or_start(state, mode, route, bytes)?;
+    let request = send_bytes_or_start(state, mode, &route, bytes)?;
     receive::wait_for_send(state, request)
 }

@@ -17,6 +17,7 @@ use crate::state::State;
 ///
 /// # Errors
 /// What am-core reports: a dead receiver, for instance.
-pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
-    load.send(state, route, READY, AmOptions { answerable: true, ..AmOptions::default() })
+#[inline(never)]
+pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
+    load.send(state, &route, READY, AmOptions { answerable: true, ..AmOptions::default() })
 }

@@ -199,7 +199,11 @@ pub(super) fn wait_here_by<F: Fabric, S: DerefMut<Target = State<F>>>(
     let mut abandon = Abandon { state, request: Some(request) };
     wait(abandon.state, request)?;
     abandon.request = None;
-    abandon.state.handlers().requests.take(request)
+    let requests = &mut abandon.state.handlers().requests;
+    match requests.take_plain(request) {
+        Some(status) => Ok(status),
+        None => requests.take(request),
+    }
 }
 
 /// Ends an operation when it is dropped, if a call has not got so far.

@@ -25,14 +25,14 @@ pub(super) const ANNOUNCED: AmOptions =
 /// # Errors
 /// What am-core reports: a dead receiver, for instance.
 #[inline(never)]
-pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
+pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
     events::record(EventKind::RendezvousBegun, || {
         let [_, tag, context, bytes] = words_of(&route.envelope, load.len() as u64);
         [route.destination.into(), tag, context, bytes]
     });
     if state.schedules.is_empty() {
-        load.send(state, route, REQUEST_TO_SEND, ANNOUNCED)
+        load.send(state, &route, REQUEST_TO_SEND, ANNOUNCED)
     } else {
-        load.send_and_drive(state, route, REQUEST_TO_SEND, ANNOUNCED)
+        load.send_and_drive(state, &route, REQUEST_TO_SEND, ANNOUNCED)
     }
 }

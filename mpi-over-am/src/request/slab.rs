@@ -170,14 +170,9 @@ pub(crate) struct Requests {
     posted: PostedList,
     /// The free slot that is given out next, or [`NO_SLOT`].
     free: u32,
-    /// For the next send that may end in its call: its number can be given to am-core, and its record is as it must be if the send
-    /// does not end. [`NO_SPARE`] while it is in use.
-    spare: u32,
     /// Operations that ended while a call watched them.
     watched_ended: u64,
 }
-
-const NO_SPARE: u32 = 0;
 
 impl Default for Requests {
     fn default() -> Self {
@@ -196,7 +191,6 @@ impl Default for Requests {
             cold: vec![None, None, None, None],
             posted: PostedList::new(),
             free: NO_SLOT,
-            spare: NO_SPARE,
             watched_ended: 0,
         }
     }
@@ -271,31 +265,6 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.free != NO_SLOT || self.records.len() < SLOTS_MAX - SLOTS_KEPT
-    }
-
-    /// A request for a send that may end in its call. To be given to [`sent`](Self::sent).
-    #[inline(always)]
-    pub(crate) fn begin_send(&mut self) -> RequestId {
-        let spare = std::mem::replace(&mut self.spare, NO_SPARE);
-        if spare == NO_SPARE { self.insert(false, 0) } else { RequestId(spare) }
-    }
-
-    /// The send has ended, in the call that has begun it: its request is for the next one.
-    #[inline(always)]
-    pub(crate) fn sent(&mut self, id: RequestId) {
-        if self.spare == NO_SPARE { self.spare = id.0 } else { self.forget(id) }
-    }
-
-    /// The send goes on after its call, or has ended in a way that its record knows.
-    ///
-    /// # Errors
-    /// What it has failed with: the call reports it.
-    #[inline(never)]
-    pub(crate) fn goes_on(&mut self, id: RequestId, scope: u32, context: ContextId) -> Result<RequestId> {
-        let Some(record) = self.get_mut(id) else { return Ok(RequestId::ENDED_SEND) };
-        record.scope = scope;
-        record.entry.pattern = pattern_of(context.0, record.status());
-        if record.phase == Phase::Done { self.take(id).map(|_| RequestId::ENDED_SEND) } else { Ok(id) }
     }
 
     /// A record for an operation that ended in its call, where memory is to be kept under its number.
@@ -741,7 +710,6 @@ impl Requests {
         let live = self.records.iter().zip(0..).skip(RequestId::RESERVED as usize);
         live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))
             .map(|(record, slot)| RequestId::of_slot(slot, record.generation))
-            .filter(|id| id.0 != self.spare)
             .collect()
     }
 

@@ -48,38 +48,6 @@ fn an_operation_that_ended_in_its_call_can_be_waited_for_any_number_of_times() {
 }
 
 #[test]
-fn a_send_that_ends_in_its_call_leaves_its_number_to_the_next_one() {
-    let mut requests = Requests::default();
-    let first = requests.begin_send();
-    requests.sent(first);
-    assert_eq!(requests.begin_send(), first);
-    assert!(requests.unfinished().contains(&first), "it is in use");
-    let meanwhile = requests.begin_send();
-    requests.sent(meanwhile);
-    requests.sent(first);
-    assert!(requests.check(first).is_err(), "one is kept");
-    assert!(requests.unfinished().is_empty());
-}
-
-#[test]
-fn a_send_that_goes_on_has_a_record_and_one_that_has_failed_an_error() {
-    let mut requests = Requests::default();
-    let id = requests.begin_send();
-    assert_eq!(requests.goes_on(id, 3, ContextId(8)).unwrap(), id);
-    assert_eq!(requests.of_scope(3), [id]);
-    assert_eq!(requests.facts(id).unwrap().context_id, Some(8));
-    let second = requests.begin_send();
-    assert_ne!(second, id);
-    requests.end(second, None);
-    assert_eq!(requests.goes_on(second, 0, ContextId(8)).unwrap(), RequestId::ENDED_SEND);
-    let third = requests.begin_send();
-    requests.end(third, Some(Error::Cancelled));
-    assert!(matches!(requests.goes_on(third, 0, ContextId(8)), Err(Error::Cancelled)));
-    requests.end(id, Some(Error::Cancelled));
-    assert!(matches!(requests.take(id), Err(Error::Cancelled)));
-}
-
-#[test]
 fn a_number_is_a_handle_above_the_predefined_ones_and_other_numbers_find_nothing() {
     let mut requests = Requests::default();
     for _ in 0..200 {
