@@ -20,7 +20,7 @@ use am_examples::{Failure, arguments, random};
 use am_via::Task;
 use clap::Parser;
 use mpi_over_am::datatype::{Datatype, Predefined};
-use mpi_over_am::{Communicator, Environment, Mode, Settings, Source, Tag, op};
+use mpi_over_am::{Communicator, Environment, Settings, Source, Tag, View, ViewMut, op};
 
 /// A million mixed messages, each of them checked, and the memory that it took.
 #[derive(Parser)]
@@ -219,6 +219,10 @@ impl<'a> Soak<'a> {
             plan.into_iter().filter(|planned| planned.dest == own).partition(is_posted);
         let mut posted: Vec<(Planned, Vec<u64>)> =
             posted.into_iter().map(|planned| (planned, vec![0; planned.words])).collect();
+        let scattered = leaving.iter().filter(|(planned, _)| planned.sent == Sent::Scattered);
+        let scattered: Vec<(&Planned, View<'_, u64>)> = scattered
+            .map(|(planned, words)| Ok((planned, View::new(words, planned.words as u64, every_third)?)))
+            .collect::<mpi_over_am::Result<_>>()?;
         world.scope(|scope| {
             let mut open = Vec::new();
             for (planned, words) in &mut posted {
@@ -229,6 +233,9 @@ impl<'a> Soak<'a> {
                 open.push(scope.irecv(words, source, planned.tag)?);
             }
             world.barrier()?;
+            for (planned, view) in &scattered {
+                open.push(scope.isend(view, planned.dest, planned.tag)?);
+            }
             for (planned, words) in &leaving {
                 let Planned { dest, tag, .. } = *planned;
                 match planned.sent {
@@ -236,10 +243,7 @@ impl<'a> Soak<'a> {
                     Sent::Synchronous => open.push(scope.issend(words, dest, tag)?),
                     Sent::Ready => open.push(scope.irsend(words, dest, tag)?),
                     Sent::Buffered => world.bsend(words, dest, tag)?,
-                    Sent::Scattered => {
-                        let elements = (planned.words as u64, &*every_third);
-                        open.push(scope.isend_layout(Mode::Standard, words, elements, dest, tag)?);
-                    }
+                    Sent::Scattered => {}
                 }
             }
             let mut pick = random::stream(self.mixture.seed, round);
@@ -260,8 +264,7 @@ impl<'a> Soak<'a> {
                 };
                 let planned = late.swap_remove(at);
                 let is_right = if planned.received == Received::ProbedScattered {
-                    let elements = (planned.words as u64, &*every_third);
-                    world.recv_layout(spread, elements, source, tag)?;
+                    world.recv(&mut ViewMut::new(spread, planned.words as u64, every_third)?, source, tag)?;
                     (0..planned.words).all(|index| spread[SPREAD * index] == planned.word(index))
                 } else {
                     world.recv(&mut flat[..planned.words], source, tag)?;

@@ -284,7 +284,7 @@ impl Way {
             }
             Self::Mpi(world, coming) => {
                 coming.resize(len, 0.0);
-                world.sendrecv((&block[..], to as u32, 0), (&mut coming[..], from as u32, 0))?;
+                world.sendrecv(&block[..], to as u32, 0, &mut coming[..], from as u32, 0)?;
                 Ok(coming)
             }
         }

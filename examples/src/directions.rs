@@ -6,7 +6,7 @@
 //! from task to task, both ways. Lines go by planes, so that all tasks have work before the first plane is done.
 
 use bytemuck::Zeroable;
-use mpi_over_am::{Datum, OwnedRequest, PROC_NULL};
+use mpi_over_am::{Equivalence, OwnedRequest};
 
 use crate::Failure;
 use crate::application::Method;
@@ -42,7 +42,7 @@ pub trait Elimination {
     /// How many points on each side of a point have to do with its equation.
     const REACH: usize;
     /// What is left of the equation of a point: it gives its unknown when those behind it are known. Zero if the unknown is.
-    type Row: Datum + Send + Zeroable;
+    type Row: Equivalence + Copy + Send + Zeroable + 'static;
 
     /// Makes the rows of a piece's points. Before these, `rows` has those of as many points as the reach.
     fn eliminate(&mut self, piece: &Piece<'_>, rows: &mut [Self::Row]);
@@ -109,8 +109,8 @@ impl<E: Elimination> Directions<E> {
                 going_back.extend(self.go_back(flow, direction, plane, number)?);
             }
         }
-        going_forward.into_iter().try_for_each(|sent| sent.wait()?.1.map(drop))?;
-        going_back.into_iter().try_for_each(|sent| sent.wait()?.1.map(drop))?;
+        going_forward.into_iter().try_for_each(|sent| sent.wait().map(drop))?;
+        going_back.into_iter().try_for_each(|sent| sent.wait().map(drop))?;
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<E: Elimination> Method for Directions<E> {
 }
 
 /// `count` values from the neighbour on a side, or zeros if nobody is there: changes are zero on the faces.
-fn receive<T: Datum + Zeroable>(
+fn receive<T: Equivalence + Copy + Zeroable>(
     tile: &Tile<'_>,
     direction: usize,
     side: Side,
@@ -202,23 +202,22 @@ fn receive<T: Datum + Zeroable>(
     count: usize,
 ) -> Result<Vec<T>, Failure> {
     let mut values = vec![T::zeroed(); count];
-    let source = tile.neighbour(direction, side);
-    if source != PROC_NULL {
-        tile.grid().recv(&mut values, source, tag)?;
-    }
+    tile.grid().recv(&mut values, tile.neighbour(direction, side), tag)?;
     Ok(values)
 }
 
 /// Starts to send values to the neighbour on a side, if somebody is there.
-fn send<T: Datum + Send>(
+fn send<T: Equivalence + Send + 'static>(
     tile: &Tile<'_>,
     direction: usize,
     side: Side,
     tag: i32,
     values: Vec<T>,
 ) -> Result<Option<OwnedRequest<T>>, Failure> {
-    let dest = tile.neighbour(direction, side);
-    Ok(if dest == PROC_NULL { None } else { Some(tile.grid().isend_owned(values, dest, tag)?) })
+    Ok(match tile.neighbour(direction, side) {
+        None => None,
+        dest => Some(tile.grid().isend_owned(values, dest, tag)?),
+    })
 }
 
 #[cfg(test)]

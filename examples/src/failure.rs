@@ -61,6 +61,12 @@ impl From<am_core::error::Error> for Failure {
     }
 }
 
+impl<T> From<mpi_over_am::Returned<T>> for Failure {
+    fn from(returned: mpi_over_am::Returned<T>) -> Self {
+        returned.error.into()
+    }
+}
+
 impl From<mpi_over_am::Error> for Failure {
     fn from(error: mpi_over_am::Error) -> Self {
         Self::Library { fault: blamed(error.fault()), error: Box::new(error) }

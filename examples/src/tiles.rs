@@ -1,12 +1,12 @@
 //! A cube of points whose columns along z lie over a grid of tasks, with two layers of copies around what a task has.
 //!
-//! The grid is an MPI Cartesian topology without ends that meet: at the faces of the cube there is nobody, and a message to or
-//! from nobody is none. Tasks that would have too few points are not in the grid.
+//! The grid is an MPI Cartesian topology without ends that meet: at the faces of the cube there is no neighbour, and a message to or
+//! from `None` is none. Tasks that would have too few points are not in the grid.
 
 use std::ops::Range;
 
 use bytemuck::Zeroable;
-use mpi_over_am::{Communicator, Datum, PROC_NULL};
+use mpi_over_am::{Communicator, Equivalence};
 
 use crate::Failure;
 use crate::nas::first_of;
@@ -62,7 +62,7 @@ pub struct Tile<'a> {
     size: usize,
     own: [Range<usize>; 3],
     /// By direction: who is at smaller places, and who at larger ones.
-    neighbours: [[u32; 2]; 3],
+    neighbours: [[Option<u32>; 2]; 3],
 }
 
 impl<'a> Tile<'a> {
@@ -79,9 +79,9 @@ impl<'a> Tile<'a> {
         };
         let neighbours = |dimension| {
             let shift = topology.shift(grid.rank(), dimension, 1)?;
-            Ok::<_, Failure>([shift.source, shift.destination].map(|task| task.unwrap_or(PROC_NULL)))
+            Ok::<_, Failure>([shift.source, shift.dest])
         };
-        let neighbours = [neighbours(1)?, neighbours(0)?, [PROC_NULL; 2]];
+        let neighbours = [neighbours(1)?, neighbours(0)?, [None; 2]];
         Ok(Self { grid, size, own: [own(1), own(0), 0..size], neighbours })
     }
 
@@ -126,9 +126,9 @@ impl<'a> Tile<'a> {
         (0..self.inside(of_lines).len()).map(move |line| first + line * apart)
     }
 
-    /// Who has the places beside the own ones: nobody ([`PROC_NULL`]) beyond the faces of the cube.
+    /// Which task has the places beside the own ones: none beyond the faces of the cube.
     #[must_use]
-    pub fn neighbour(&self, direction: usize, side: Side) -> u32 {
+    pub fn neighbour(&self, direction: usize, side: Side) -> Option<u32> {
         self.neighbours[direction][side as usize]
     }
 
@@ -152,7 +152,7 @@ impl<'a> Tile<'a> {
 
     /// A field of what `value` gives for each place, copies too; beyond the faces of the cube it is zero.
     #[must_use]
-    pub fn field<T: Datum + Zeroable>(&self, value: impl Fn([usize; 3]) -> T) -> Vec<T> {
+    pub fn field<T: Equivalence + Copy + Zeroable>(&self, value: impl Fn([usize; 3]) -> T) -> Vec<T> {
         let strides = self.strides();
         let mut field = vec![T::zeroed(); strides[2] * (self.size + 2 * LAYERS)];
         let known = |direction: usize| {
@@ -174,7 +174,7 @@ impl<'a> Tile<'a> {
     ///
     /// # Errors
     /// What MPI reports.
-    pub fn refresh<T: Datum + Zeroable>(&self, field: &mut [T]) -> Result<(), Failure> {
+    pub fn refresh<T: Equivalence + Copy + Zeroable>(&self, field: &mut [T]) -> Result<(), Failure> {
         let (mut send, mut receive) = (Vec::new(), Vec::new());
         for direction in 0..2 {
             let own = self.own(direction);
@@ -185,15 +185,15 @@ impl<'a> Tile<'a> {
                 let (dest, source) =
                     (self.neighbour(direction, side), self.neighbour(direction, side.other()));
                 send.clear();
-                if dest != PROC_NULL {
+                if dest.is_some() {
                     for layer in leaving {
                         send.extend(self.layer(direction, layer, self.own(2)).map(|at| field[at]));
                     }
                 }
-                let count = if source == PROC_NULL { 0 } else { LAYERS * self.across(direction) * self.size };
+                let count = source.map_or(0, |_| LAYERS * self.across(direction) * self.size);
                 receive.resize(count, T::zeroed());
-                self.grid.sendrecv((&send, dest, side as i32), (&mut receive, source, side as i32))?;
-                if source != PROC_NULL {
+                self.grid.sendrecv(&send, dest, side as i32, &mut receive, source, side as i32)?;
+                if source.is_some() {
                     let places = coming.flat_map(|layer| self.layer(direction, layer, self.own(2)));
                     places.zip(&receive).for_each(|(at, value)| field[at] = *value);
                 }
@@ -206,7 +206,7 @@ impl<'a> Tile<'a> {
     ///
     /// # Errors
     /// What MPI reports.
-    pub fn receive_edges<T: Datum + Zeroable>(
+    pub fn receive_edges<T: Equivalence + Copy + Zeroable>(
         &self,
         field: &mut [T],
         z: usize,
@@ -214,10 +214,7 @@ impl<'a> Tile<'a> {
         line: &mut Vec<T>,
     ) -> Result<(), Failure> {
         for (direction, tag) in EDGE_TAGS.into_iter().enumerate() {
-            let source = self.neighbour(direction, side);
-            if source == PROC_NULL {
-                continue;
-            }
+            let Some(source) = self.neighbour(direction, side) else { continue };
             let own = self.own(direction);
             let layer = if side == Side::Low { own.start - 1 } else { own.end };
             line.resize(self.across(direction), T::zeroed());
@@ -231,7 +228,7 @@ impl<'a> Tile<'a> {
     ///
     /// # Errors
     /// What MPI reports.
-    pub fn send_edges<T: Datum>(
+    pub fn send_edges<T: Equivalence + Copy>(
         &self,
         field: &[T],
         z: usize,
@@ -239,10 +236,7 @@ impl<'a> Tile<'a> {
         line: &mut Vec<T>,
     ) -> Result<(), Failure> {
         for (direction, tag) in EDGE_TAGS.into_iter().enumerate() {
-            let dest = self.neighbour(direction, side);
-            if dest == PROC_NULL {
-                continue;
-            }
+            let Some(dest) = self.neighbour(direction, side) else { continue };
             let own = self.own(direction);
             let layer = if side == Side::Low { own.start } else { own.end - 1 };
             line.clear();

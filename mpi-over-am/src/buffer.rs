@@ -6,8 +6,11 @@
 mod data;
 mod fields;
 mod kept;
+mod message;
 mod parts;
+mod plain;
 mod scratch;
+mod view;
 mod window;
 
 use std::ptr::NonNull;
@@ -23,21 +26,20 @@ use bytemuck::{AnyBitPattern, NoUninit};
 pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
 pub use fields::{Equivalence, FieldList, FieldListMut};
-pub(crate) use fields::{
-    field_room_to_keep, fields_to_keep, lend_fields, lend_fields_mut, lend_fields_mut_to_scope,
-    lend_fields_to_scope,
-};
+pub(crate) use fields::{field_room_to_keep, fields_to_keep};
 pub(crate) use kept::KeptVec;
+pub use message::{Buffer, BufferMut, Incoming, Outgoing};
+pub(crate) use message::{Receiving, Sending, incoming_to_keep, outgoing_to_keep};
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
+pub use plain::Plain;
 pub(crate) use scratch::{
     Scratch, elements_to_keep, layout_room_to_keep, layout_to_keep, room_to_keep, with_elements, with_packed,
 };
+pub use view::{View, ViewMut};
 pub use window::{LentMemory, WindowMemory};
 pub(crate) use window::{get, put};
 
 use crate::error::{Error, Result};
-use crate::policy::LockPolicy;
-use crate::request::Scope;
 use mpi_datatype::Datatype;
 
 /// What can be sent and received: its bytes are all initialised, and any bytes make a value. Nobody has to implement it.
@@ -102,35 +104,6 @@ pub(crate) fn lend_elements_mut<T: AnyBitPattern, R>(
     receive(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
 }
 
-/// As [`lend_elements`], for an operation of a scope. The scope keeps the promise: see [`lend_bytes`].
-///
-/// # Errors
-/// [`Error::Outside`].
-pub(crate) fn lend_elements_to_scope<'scope, T: NoUninit, F: Fabric, L: LockPolicy>(
-    _scope: &'scope Scope<'scope, '_, F, L>,
-    memory: &'scope [T],
-    (count, datatype): (u64, &Datatype),
-) -> Result<SendData> {
-    check_inside(size_of_val(memory), count, datatype)?;
-    // SAFETY: all bytes of the elements lie inside of `memory` (just checked), which is borrowed shared for `'scope`, and that
-    // ends only after the operations of the scope; `NoUninit` says that they are initialised.
-    Ok(unsafe { SendData::new(memory.as_ptr().cast(), count, datatype) })
-}
-
-/// As [`lend_elements_to_scope`], to be received.
-///
-/// # Errors
-/// [`Error::Outside`].
-pub(crate) fn lend_elements_mut_to_scope<'scope, T: AnyBitPattern, F: Fabric, L: LockPolicy>(
-    _scope: &'scope Scope<'scope, '_, F, L>,
-    memory: &'scope mut [T],
-    (count, datatype): (u64, &Datatype),
-) -> Result<RecvData> {
-    check_inside(size_of_val(memory), count, datatype)?;
-    // SAFETY: as for `lend_elements_to_scope`, and the borrow is exclusive; any bytes make valid values (`AnyBitPattern`).
-    Ok(unsafe { RecvData::new(memory.as_mut_ptr().cast(), count, datatype) })
-}
-
 /// Lends bytes to a send that has ended when `send` returns or unwinds: `send` keeps the promise.
 pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) -> R {
     lend_raw(bytes, |raw| send(SendData::from_bytes(raw)))
@@ -141,26 +114,6 @@ pub(crate) fn lend_to_send<R>(bytes: &[u8], send: impl FnOnce(SendData) -> R) ->
 pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
     // SAFETY: the bytes are borrowed until this function returns or unwinds, and `send` ends the operation before.
     send(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
-}
-
-/// Lends a slice to a send of a scope. The scope keeps the promise: its end comes before the end of `'scope`, and waits for
-/// every operation that was started through it.
-pub(crate) fn lend_bytes<'scope, T: NoUninit, F: Fabric, L: LockPolicy>(
-    _scope: &'scope Scope<'scope, '_, F, L>,
-    data: &'scope [T],
-) -> RawBytes {
-    let bytes = bytes_of(data);
-    // SAFETY: the bytes are borrowed shared for `'scope`, which ends only after the operations of the scope (see `Scope`).
-    unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
-}
-
-/// As [`lend_bytes`], for a receive.
-pub(crate) fn lend_buffer<'scope, T: AnyBitPattern, F: Fabric, L: LockPolicy>(
-    _scope: &'scope Scope<'scope, '_, F, L>,
-    to: &'scope mut [T],
-) -> RawBuffer {
-    // SAFETY: `to` is borrowed exclusively for `'scope`, which ends only after the operations of the scope (see `Scope`).
-    unsafe { raw_buffer(to) }
 }
 
 /// The elements of a vector that the request takes with it. The table of requests keeps the promise: it gives a vector back when

@@ -37,6 +37,8 @@ pub use state_of::{ANY_RANK, NAME_BYTES_MAX};
 /// from 0 to [`TAG_UB`](crate::TAG_UB).
 #[derive(Debug)]
 pub struct Communicator<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
+    /// The first field, since the compiler complains of the first.
+    _mark: L::Mark,
     shared: Arc<L::Cell<State<F>>>,
     /// The context id of point-to-point messages; those of the other spaces follow.
     context_id: u32,
@@ -188,7 +190,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             attributes: L::Field::new(attributes),
             lanes: L::Field::new(LanesOf::default()),
         });
-        Self { shared: Arc::clone(shared), context_id, rank, size, direct, peers, common }
+        Self {
+            shared: Arc::clone(shared),
+            context_id,
+            rank,
+            size,
+            direct,
+            peers,
+            common,
+            _mark: L::Mark::default(),
+        }
     }
 
     /// This task's rank (of an inter-communicator: in its own group).
@@ -224,6 +235,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A handle on the state, for what outlives this one.
     pub(crate) fn handle_on_state(&self) -> Arc<L::Cell<State<F>>> {
         Arc::clone(&self.shared)
+    }
+
+    /// Which environment it belongs to.
+    pub(crate) fn state_address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
     }
 
     /// By which its collectives go where puts are faster.

@@ -96,6 +96,8 @@ pub type JobFabric = am_via::ShmFabric;
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for the threads of the task that `L` says.
 #[derive(Debug)]
 pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
+    /// The first field, since the compiler complains of the first.
+    _mark: L::Mark,
     pub(crate) shared: Arc<L::Cell<State<F>>>,
     pub(crate) progress: ProgressThread,
     is_talkative: bool,
@@ -157,7 +159,8 @@ impl Environment<JobFabric, Threads> {
     ///             let mut got = [0; 1000];
     ///             world.recv(&mut got, left, tag)?;
     ///             assert_eq!(got[999], tag);
-    ///             sending.wait().map(|_| ())
+    ///             sending.wait()?;
+    ///             Ok(())
     ///         });
     ///     }
     /// });
@@ -219,7 +222,14 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
         let waker = state.context.waker();
         let shared = Arc::new(L::Cell::new(state, waker));
         let (world, alone) = (Communicator::world(&shared), Communicator::alone(&shared));
-        Ok(Self { shared, progress: ProgressThread::default(), is_talkative: settings.debug, world, alone })
+        Ok(Self {
+            shared,
+            progress: ProgressThread::default(),
+            is_talkative: settings.debug,
+            world,
+            alone,
+            _mark: L::Mark::default(),
+        })
     }
 
     /// What waits in this task's queues: posted receives, messages without a receive, operations under way. For a person.

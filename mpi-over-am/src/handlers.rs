@@ -20,7 +20,7 @@ use crate::events::{self, EventKind};
 use crate::matching::{ContextId, EarlyArrivalQueue, Envelope};
 use crate::notes::Notes;
 use crate::protocol::Room;
-use crate::request::{Partitioned, RequestId, Requests};
+use crate::request::{Partitioned, RequestId, Requests, Wakers};
 use crate::settings::Settings;
 use crate::status::Status;
 
@@ -48,6 +48,7 @@ pub(crate) struct MpiHandlers {
     /// leaves lying does not slow that down.
     pub(crate) early_collective: EarlyArrivalQueue<EarlyMessage>,
     pub(crate) requests: Requests,
+    pub(crate) wakers: Wakers,
     pub(crate) budget: Budget,
     pub(crate) buffers: EarlyBuffers,
     pub(crate) completions: Completions,
@@ -75,6 +76,7 @@ impl MpiHandlers {
             early: EarlyArrivalQueue::new(),
             early_collective: EarlyArrivalQueue::new(),
             requests: Requests::default(),
+            wakers: Wakers::default(),
             budget: Budget::new(num_tasks, bytes_max, by_number.max(ENTRY_BYTES)),
             buffers: EarlyBuffers::default(),
             completions: Completions::default(),

@@ -39,8 +39,8 @@
 //! - Errors are values, and say whose fault they are. A call that fails has ended its operation.
 //! - Buffers are safe whatever safe code does: borrowed ones are lent for a call or a scope that waits, owned ones come back
 //!   by a wait, and forgetting a request does no harm. Memory without a lifetime ([`SendData`], [`RecvData`], a
-//!   [`WindowMemory`] or [`LentMemory`] of a pointer) takes an `unsafe` promise when it is made. A type can be sent if it is `NoUninit` and received if it is
-//!   `AnyBitPattern` (both of the crate `bytemuck`), or if it derives [`Equivalence`].
+//!   [`WindowMemory`] or [`LentMemory`] of a pointer) takes an `unsafe` promise when it is made. What can be sent and received is numbers,
+//!   and what is made of them ([`Buffer`], [`BufferMut`], [`Equivalence`]).
 //! - No safe call corrupts the memory of another task. The limits are those that [`am_core`] lists under "What is not promised": a task
 //!   that writes past the library (C, `unsafe`) is not contained, and local accesses to a window can race with transfers if both are in
 //!   one process.
@@ -64,7 +64,6 @@ pub mod events;
 mod group;
 mod handlers;
 mod info;
-mod layouts;
 pub mod matching;
 mod notes;
 pub mod op;
@@ -91,7 +90,11 @@ mod turn;
 pub mod window;
 
 pub use am_core::buffer::{RawBuffer, RawBytes};
-pub use buffer::{Equivalence, FieldList, FieldListMut, LentMemory, RecvData, SendData, WindowMemory};
+pub use am_core::pgas::join_all;
+pub use buffer::{
+    Buffer, BufferMut, Equivalence, FieldList, FieldListMut, Incoming, LentMemory, Outgoing, Plain, RecvData,
+    SendData, View, ViewMut, WindowMemory,
+};
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
 pub use environment::{
@@ -110,7 +113,7 @@ pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
     AnyOver, ArrivedPart, MessageId, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent,
-    Request, RequestFacts, RequestId, Scope, Tested, WaitList,
+    Request, RequestFacts, RequestId, Returned, Scope, Tested, WaitList,
 };
 pub use session::{SELF_SET, Session, WORLD_SET};
 pub use settings::{CompletionVariant, Selection, Settings};

@@ -27,6 +27,9 @@ pub trait LockPolicy: Debug + Sized + 'static {
     /// Holds what an object keeps for itself.
     #[doc(hidden)]
     type Field<T: Debug>: Field<T>;
+    /// What an object has directly, so that the compiler's first complaint about a second thread names the policy.
+    #[doc(hidden)]
+    type Mark: Debug + Default + Copy;
 
     /// Whether several threads take turns, so that a call must not wait during its own.
     #[doc(hidden)]

@@ -12,7 +12,8 @@ pub enum Source {
 /// The source in a status that belongs to no message.
 pub const ANY_SOURCE: u32 = u32::MAX - 1;
 
-/// Nobody (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to this rank goes nowhere, one from it is empty and there at once.
+/// No rank (`MPI_PROC_NULL`, MPI 5.0 section 3.10): a message to it goes nowhere, one from it is empty and there at once. Typed calls
+/// take `None` for it, as [`Shift`](crate::topology::Shift) says at the edge of a grid; a [`Status`](crate::Status) has this number.
 pub const PROC_NULL: u32 = u32::MAX;
 
 /// In collectives of an inter-communicator: this task is the root (`MPI_ROOT`). The others of its side say [`PROC_NULL`].
@@ -23,4 +24,19 @@ impl From<u32> for Source {
     fn from(rank: u32) -> Self {
         Self::Rank(rank)
     }
+}
+
+/// `None` is [`PROC_NULL`], never [`Source::Any`]: so the two sides of a [`Shift`](crate::topology::Shift) go to a send and to a receive
+/// as they are.
+impl From<Option<u32>> for Source {
+    #[inline(always)]
+    fn from(rank: Option<u32>) -> Self {
+        Self::Rank(rank_or_null(rank))
+    }
+}
+
+/// The rank that a message goes to; `None` is [`PROC_NULL`].
+#[inline(always)]
+pub(crate) fn rank_or_null(rank: impl Into<Option<u32>>) -> u32 {
+    rank.into().unwrap_or(PROC_NULL)
 }

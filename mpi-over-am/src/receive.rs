@@ -1,39 +1,91 @@
-//! The blocking receive.
+//! Receives that wait: into memory of the caller, and into memory of their own.
 
 use am_core::fabric::Fabric;
-use bytemuck::AnyBitPattern;
 
-use crate::buffer::lend_to_receive;
+use crate::buffer::{Buffer, BufferMut, Equivalence, Receiving};
 use crate::communicator::{Communicator, Space};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
 use crate::protocol::{self, Receive, Room};
-use crate::rank::Source;
+use crate::rank::{PROC_NULL, Source};
 use crate::request::from_nobody;
 use crate::status::Status;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Receives a message from `source` with `tag` into `buffer` (`MPI_Recv`). The message may be shorter than the buffer; the
-    /// status tells its length.
+    /// status tells its length. `None` as `source` is [`PROC_NULL`], whose message is empty.
     ///
     /// # Errors
     /// A message longer than the buffer, which then holds its beginning; an unknown rank, a tag out of range, a dead sender.
     #[inline]
-    pub fn recv<T: AnyBitPattern>(
+    pub fn recv<B: BufferMut + ?Sized>(
         &self,
-        buffer: &mut [T],
+        buffer: &mut B,
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
-        let pattern = match self.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error),
-        };
-        let mut state = self.state()?;
-        lend_to_receive(buffer, |buffer| {
+        buffer.incoming()?.lend(|buffer| {
+            let buffer = match buffer {
+                Receiving::Bytes(buffer) => buffer,
+                Receiving::Elements(data) => return self.recv_data(&data, source, tag),
+            };
+            let pattern = match self.pattern(Space::PointToPoint, source, tag) {
+                Ok(pattern) => pattern,
+                Err(error) => return from_nobody(source, tag, error),
+            };
+            let mut state = self.state()?;
             protocol::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
         })
+    }
+
+    /// Receives a message of any number of values, which it allocates (`MPI_Mprobe` and `MPI_Mrecv`).
+    ///
+    /// ```
+    /// # use mpi_over_am::{Environment, Source};
+    /// # let environment = Environment::init()?;
+    /// # let world = environment.world();
+    /// let sending = world.isend_owned(vec![1.5, 2.5, 3.5], world.rank(), 0)?;
+    /// let (values, status) = world.recv_vec::<f64>(Source::Any, 0)?;
+    /// assert_eq!((values, status.source()), (vec![1.5, 2.5, 3.5], world.rank()));
+    /// # sending.wait()?;
+    /// # environment.finalize()
+    /// # ; Ok::<(), mpi_over_am::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`recv`](Self::recv); a message that does not end with a value is [`Error::Truncated`].
+    pub fn recv_vec<T: Equivalence + Default>(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<(Vec<T>, Status)> {
+        let (message, status) = self.mprobe(source, tag)?;
+        let each = T::default().outgoing()?.packed_len();
+        let count = usize::try_from(status.len().checked_div(each).unwrap_or(0))
+            .map_err(|_| Error::TooLarge { call: "recv_vec" })?;
+        let mut values = Vec::new();
+        values.resize_with(count, T::default);
+        let status = self.mrecv(&mut values, message)?;
+        Ok((values, status))
+    }
+
+    /// Receives a message of one value.
+    ///
+    /// # Errors
+    /// Those of [`recv`](Self::recv); [`Error::Count`]: a message that is shorter than a value. From [`PROC_NULL`] the value is the
+    /// default.
+    pub fn recv_value<T: Equivalence + Default>(
+        &self,
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<(T, Status)> {
+        let mut value = T::default();
+        let status = self.recv(&mut value, source, tag)?;
+        if status.source() != PROC_NULL && status.len() != value.outgoing()?.packed_len() {
+            return Err(Error::Count { call: "recv_value", given: 0, expected: 1 });
+        }
+        Ok((value, status))
     }
 }

@@ -1,25 +1,34 @@
 //! Blocking sends, one for each mode (MPI 4.1 section 3.4).
 
 use am_core::fabric::Fabric;
-use bytemuck::NoUninit;
 
-use crate::buffer::bytes_of;
+use crate::buffer::{Buffer, Sending};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::policy::LockPolicy;
 use crate::protocol::{self, BufferOwner, Mode, SendBuffer};
-use crate::rank::Source;
+use crate::rank::{Source, rank_or_null};
 use crate::request::to_nobody;
 use crate::tag::Tag;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Sends `data` to rank `dest` in standard mode (`MPI_Send`). Returns when `data` may be changed again, which for long
-    /// messages means that the receive has started.
+    /// messages means that the receive has started. `None` as `dest` is [`PROC_NULL`](crate::PROC_NULL).
+    ///
+    /// ```
+    /// # fn f(world: &mpi_over_am::Communicator) -> mpi_over_am::Result<()> {
+    /// let values = vec![1.0, 2.0];
+    /// world.send(&values, 1, 0)?;
+    /// world.send(&7u32, 1, 0)?;
+    /// world.send("text", 1, 0)?;
+    /// world.send(&(3u8, [0.5f32; 3]), None, 0)
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// An unknown rank, a tag out of range, a dead receiver.
     #[inline]
-    pub fn send<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
+    pub fn send<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Standard, data, dest, tag)
     }
 
@@ -27,7 +36,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn ssend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
+    pub fn ssend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Synchronous, data, dest, tag)
     }
 
@@ -36,7 +45,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn rsend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
+    pub fn rsend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Ready, data, dest, tag)
     }
 
@@ -46,7 +55,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// No buffer, or none with room for the message and [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES); as for
     /// [`send`](Self::send).
-    pub fn bsend<T: NoUninit>(&self, data: &[T], dest: u32, tag: i32) -> Result<()> {
+    pub fn bsend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Option<u32>>, tag: i32) -> Result<()> {
         self.send_in_mode(Mode::Buffered, data, dest, tag)
     }
 
@@ -93,16 +102,28 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As the send of that mode.
     #[inline(always)]
-    pub fn send_in_mode<T: NoUninit>(&self, mode: Mode, data: &[T], dest: u32, tag: i32) -> Result<()> {
-        let bytes = bytes_of(data);
-        let route = match self.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => route,
-            Err(error) => return to_nobody(dest, tag, error),
-        };
-        let mut state = self.state()?;
-        match mode {
-            Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),
-            _ => protocol::send_bytes(&mut state, mode, &route, bytes),
-        }
+    pub fn send_in_mode<B: Buffer + ?Sized>(
+        &self,
+        mode: Mode,
+        data: &B,
+        dest: impl Into<Option<u32>>,
+        tag: i32,
+    ) -> Result<()> {
+        let dest = rank_or_null(dest);
+        data.outgoing()?.lend(|data| {
+            let bytes = match data {
+                Sending::Bytes(bytes) => bytes,
+                Sending::Elements(data, _) => return self.send_data(mode, &data, dest, tag),
+            };
+            let route = match self.route(Space::PointToPoint, dest, tag) {
+                Ok(route) => route,
+                Err(error) => return to_nobody(dest, tag, error),
+            };
+            let mut state = self.state()?;
+            match mode {
+                Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),
+                _ => protocol::send_bytes(&mut state, mode, &route, bytes),
+            }
+        })
     }
 }

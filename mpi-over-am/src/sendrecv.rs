@@ -1,15 +1,12 @@
-//! Sending one message and receiving another at the same time (MPI 4.1 section 3.10).
+//! Sending one message and receiving another at the same time (MPI 5.0 section 3.11).
 
 use am_core::fabric::Fabric;
-use bytemuck::{AnyBitPattern, NoUninit};
 
-use crate::buffer::{bytes_of, lend_to_receive};
-use crate::communicator::{Communicator, Space};
+use crate::buffer::{Buffer, BufferMut};
+use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Receive, Room};
-use crate::rank::Source;
-use crate::request::{from_nobody, to_nobody};
+use crate::rank::{Source, rank_or_null};
 use crate::status::Status;
 use crate::tag::Tag;
 
@@ -18,35 +15,38 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// whatever order they go (`MPI_Sendrecv`): tasks that do this around a ring do not wait for each other in a circle.
     ///
     /// # Errors
-    /// As for [`send`](Self::send) and [`recv`](Self::recv).
-    pub fn sendrecv<S: NoUninit, R: AnyBitPattern>(
+    /// Those of [`send`](Self::send) and [`recv`](Self::recv).
+    pub fn sendrecv<S: Buffer + ?Sized, R: BufferMut + ?Sized>(
         &self,
-        (data, dest, send_tag): (&[S], u32, i32),
-        (buffer, source, recv_tag): (&mut [R], impl Into<Source>, impl Into<Tag>),
+        data: &S,
+        dest: impl Into<Option<u32>>,
+        send_tag: i32,
+        buffer: &mut R,
+        source: impl Into<Source>,
+        recv_tag: impl Into<Tag>,
     ) -> Result<Status> {
-        let (source, recv_tag) = (source.into(), recv_tag.into());
-        let route = match self.route(Space::PointToPoint, dest, send_tag) {
-            Ok(route) => route,
-            Err(error) => {
-                to_nobody(dest, send_tag, error)?;
-                return self.recv(buffer, source, recv_tag);
-            }
-        };
-        let pattern = match self.pattern(Space::PointToPoint, source, recv_tag) {
-            Ok(pattern) => pattern,
-            Err(error) => {
-                let status = from_nobody(source, recv_tag, error)?;
-                return self.send(data, dest, send_tag).map(|()| status);
-            }
-        };
-        let mut state = self.state()?;
-        lend_to_receive(buffer, |buffer| {
-            protocol::send_receive(
-                &mut state,
-                &route,
-                bytes_of(data),
-                Receive { pattern, room: Room::Bytes(buffer) },
-            )
+        let (dest, source, recv_tag) = (rank_or_null(dest), source.into(), recv_tag.into());
+        let (data, buffer) = (data.outgoing()?, buffer.incoming()?);
+        data.lend_data(|data| {
+            buffer
+                .lend_data(|buffer| self.sendrecv_data((&data, dest, send_tag), (&buffer, source, recv_tag)))
         })
+    }
+
+    /// Sends elements to `dest`, and receives others from `source` in their place (`MPI_Sendrecv_replace`).
+    ///
+    /// # Errors
+    /// Those of [`sendrecv`](Self::sendrecv).
+    pub fn sendrecv_replace<B: BufferMut + ?Sized>(
+        &self,
+        buffer: &mut B,
+        dest: impl Into<Option<u32>>,
+        send_tag: i32,
+        source: impl Into<Source>,
+        recv_tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        let to = (rank_or_null(dest), send_tag);
+        let from = (source.into(), recv_tag.into());
+        buffer.incoming()?.lend_data(|data| self.sendrecv_replace_data(&data, to, from))
     }
 }

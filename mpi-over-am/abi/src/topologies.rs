@@ -162,7 +162,7 @@ pub(crate) unsafe fn mpi_cart_shift(
         let direction = natural(direction, ErrorClass::Dimensions, "the dimension")? as usize;
         let shift = grid.shift(object.communicator.rank(), direction, disp)?;
         let rank = |rank: Option<u32>| rank.map_or(MPI_PROC_NULL, |rank| rank as c_int);
-        unsafe { (*source, *dest) = (rank(shift.source), rank(shift.destination)) };
+        unsafe { (*source, *dest) = (rank(shift.source), rank(shift.dest)) };
         Ok(())
     })
 }

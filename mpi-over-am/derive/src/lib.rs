@@ -78,23 +78,19 @@ const ENUM: &str = "an enum cannot derive `Equivalence`: what it has depends on 
                     by hand, which is safe";
 const UNION: &str =
     "a union cannot derive `Equivalence`: nobody knows which of its fields is there. Send a struct";
-const REPR: &str = "`Equivalence` needs `#[repr(C)]` (or `transparent`) on the struct: the layout that Rust chooses by itself may differ \
-                    between two programs of one job, and from C's";
 const PACKED: &str = "a packed struct cannot derive `Equivalence`: its fields may lie where no reference may point. Leave out `packed`: \
                       padding is not sent anyway";
 const REFERENCE: &str = "references and pointers cannot be sent: an address says nothing to another task. Send what is there, or leave the \
                          field at home with `#[equivalence(skip)]`";
 const UNKNOWN: &str = "the only word here is `skip`: the field is neither sent nor received";
 
-/// Refuses a layout that others may have otherwise, or that references cannot name.
+/// Refuses a layout whose fields references cannot name. Any other will do: fields go in the order of their declaration.
 fn check_layout(input: &DeriveInput) -> Result<()> {
-    let mut is_known = false;
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("packed") {
                 return Err(Error::new_spanned(&meta.path, PACKED));
             }
-            is_known |= meta.path.is_ident("C") || meta.path.is_ident("transparent");
             // The number of `align(16)`.
             if meta.input.peek(syn::token::Paren) {
                 meta.input.parse::<proc_macro2::TokenTree>()?;
@@ -102,7 +98,7 @@ fn check_layout(input: &DeriveInput) -> Result<()> {
             Ok(())
         })?;
     }
-    if is_known { Ok(()) } else { Err(Error::new_spanned(&input.ident, REPR)) }
+    Ok(())
 }
 
 /// Where the type of a field stands, if the field is sent.
@@ -159,9 +155,7 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_refused_in_words() {
         for (source, texts) in [
-            ("struct A { a: u8 }", &[REPR][..]),
-            ("#[repr(align(16))] struct A { a: u8 }", &[REPR]),
-            ("#[repr(C, packed)] struct A { a: u8 }", &[PACKED]),
+            ("#[repr(C, packed)] struct A { a: u8 }", &[PACKED][..]),
             ("#[repr(C)] #[repr(packed(2))] struct A(u32);", &[PACKED]),
             ("#[repr(C)] enum A { B(u8), C }", &[ENUM]),
             ("#[repr(u8)] enum A { B, C }", &[ENUM]),
@@ -178,9 +172,9 @@ mod tests {
     #[test]
     fn all_fields_but_those_left_out_are_listed_in_their_order() {
         for (source, fields) in [
-            ("#[repr(C)] struct A;", &[][..]),
+            ("struct A;", &[][..]),
             ("#[repr(C)] struct A { b: u8, a: [Other; 2] }", &["b", "a"]),
-            ("#[repr(C, align(16))] struct A(u8, #[equivalence(skip)] String, f64);", &["0", "2"]),
+            ("#[repr(align(16))] struct A(u8, #[equivalence(skip)] String, f64);", &["0", "2"]),
             ("#[repr(transparent)] struct A<T: Copy, const N: usize>([T; N]) where T: Send;", &["0"]),
             ("#[repr(C)] struct A { #[equivalence(skip)] a: &'static str, r#type: u8 }", &["r#type"]),
         ] {

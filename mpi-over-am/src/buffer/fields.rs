@@ -11,22 +11,23 @@
 )]
 
 use std::marker::PhantomData;
+use std::num::Wrapping;
+use std::ptr::NonNull;
 
-use am_core::fabric::Fabric;
+use am_core::buffer::{RawBuffer, RawBytes};
+use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::{RecvData, SendData};
+use super::{Incoming, Outgoing, RecvData, SendData};
 use crate::error::Result;
-use crate::policy::LockPolicy;
-use crate::request::Scope;
 use mpi_datatype::{Datatype, Predefined};
 
-/// A type whose fields can be sent and received: an MPI datatype of its own.
+/// A type whose values are elements of messages: an MPI datatype of its own. Numbers have it, arrays and tuples of what has it, and
+/// structs that derive it.
 ///
 /// ```
 /// use mpi_over_am::{Environment, Equivalence};
 ///
 /// #[derive(Equivalence, Clone, Default, Debug, PartialEq)]
-/// #[repr(C)]
 /// struct Particle {
 ///     kind: u8,
 ///     position: [f64; 3],
@@ -39,38 +40,26 @@ use mpi_datatype::{Datatype, Predefined};
 /// # let world = environment.world();
 /// let out = [Particle { kind: 2, position: [1.0, 2.0, 3.0], neighbours: vec![7] }];
 /// let mut got = [Particle::default()];
-/// world.scope(|s| {
-///     let arriving = s.irecv_fields(&mut got, world.rank(), 0)?;
-///     world.send_fields(&out, world.rank(), 0)?;
-///     s.wait(arriving)
-/// })?;
+/// world.sendrecv(&out, world.rank(), 0, &mut got, world.rank(), 0)?;
 /// assert_eq!(got[0].position, [1.0, 2.0, 3.0]);
 /// assert!(got[0].neighbours.is_empty());
 /// # environment.finalize()
 /// # ; Ok::<(), mpi_over_am::Error>(())
 /// ```
 ///
-/// The derive takes structs of any form with `#[repr(C)]` or `#[repr(transparent)]`, also generic ones, whose fields are numbers,
-/// arrays, and structs that derive it too. The fields go in the order of their declaration, and the padding between them is not
-/// sent. It refuses, with the reason, enums and unions, references and pointers, packed structs, and those whose layout Rust
-/// chooses. Types that not all bytes are good for do not have the trait:
+/// The derive takes structs of any form, also generic ones, whose fields are numbers, arrays, tuples, and structs that derive it too.
+/// The fields go in the order of their declaration, however Rust or C (`#[repr(C)]`) lays them out, and the padding between them is
+/// not sent; a struct without padding goes in one piece. The derive refuses, with the reason, enums and unions, references and
+/// pointers, and packed structs. Types that not all bytes are good for do not have the trait:
 ///
 /// ```compile_fail,E0277
 /// #[derive(mpi_over_am::Equivalence)]
-/// #[repr(C)]
 /// struct Light {
 ///     is_on: bool,
 /// }
 /// ```
 /// ```compile_fail
 /// #[derive(mpi_over_am::Equivalence)]
-/// struct LaidOutByRust {
-///     number: u8,
-/// }
-/// ```
-/// ```compile_fail
-/// #[derive(mpi_over_am::Equivalence)]
-/// #[repr(C)]
 /// struct Borrowing {
 ///     address: *const u8,
 /// }
@@ -97,7 +86,8 @@ use mpi_datatype::{Datatype, Predefined};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no MPI datatype",
     label = "neither a number, nor an array or struct of numbers",
-    note = "numbers have `Equivalence`, arrays of what has it, and structs with `#[repr(C)] #[derive(Equivalence)]`",
+    note = "numbers have `Equivalence`, arrays and tuples of what has it, and structs with `#[derive(Equivalence)]`",
+    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` goes as `mpi_over_am::Plain<T>`",
     note = "not every byte makes a `bool`, a `char` or an enum: send a number; a field can stay at home with `#[equivalence(skip)]`"
 )]
 pub trait Equivalence {
@@ -118,6 +108,32 @@ pub trait Equivalence {
     {
         // A single value is like the first.
         Ok(fields_to_keep(std::slice::from_ref(self))?.datatype().clone())
+    }
+
+    /// The fields of all values, to be sent.
+    ///
+    /// # Errors
+    /// More bytes than there are addresses.
+    #[doc(hidden)]
+    #[inline]
+    fn outgoing_of(values: &[Self]) -> Result<Outgoing<'_>>
+    where
+        Self: Sized,
+    {
+        outgoing_fields(values)
+    }
+
+    /// The fields of all values, to be received into.
+    ///
+    /// # Errors
+    /// More bytes than there are addresses.
+    #[doc(hidden)]
+    #[inline]
+    fn incoming_of(values: &mut [Self]) -> Result<Incoming<'_>>
+    where
+        Self: Sized,
+    {
+        incoming_fields(values)
     }
 }
 
@@ -141,6 +157,12 @@ impl<'a> FieldList<'a> {
     pub fn add<T: Equivalence + ?Sized>(&mut self, field: &'a T) {
         field.list(self);
     }
+
+    /// Adds values as their bytes.
+    pub(super) fn add_bytes<T: NoUninit>(&mut self, values: &'a [T]) {
+        let len = size_of_val(values) as u64;
+        self.places.add(values.as_ptr().expose_provenance(), Predefined::Uint8, len);
+    }
 }
 
 impl<'a> FieldListMut<'a> {
@@ -149,41 +171,131 @@ impl<'a> FieldListMut<'a> {
     pub fn add<T: Equivalence + ?Sized>(&mut self, field: &'a mut T) {
         field.list_mut(self);
     }
+
+    /// Adds values as their bytes.
+    pub(super) fn add_bytes<T: AnyBitPattern>(&mut self, values: &'a mut [T]) {
+        let len = size_of_val(values) as u64;
+        self.places.add(values.as_mut_ptr().expose_provenance(), Predefined::Uint8, len);
+    }
 }
 
-/// Runs of numbers: where they begin, what they are, how many.
-#[derive(Debug, Default)]
-struct Places(Vec<(usize, Predefined, u64)>);
+/// What was listed.
+#[derive(Debug)]
+enum Places {
+    /// Runs of numbers: where they begin, what they are, how many.
+    Runs(Vec<Run>),
+    /// All that was listed is the bytes from here to there, each field behind the one before; `None` if it is not. Nothing is
+    /// allocated to find that out, and of a derived type the compiler knows it. The beginning is kept because a list can be taken
+    /// from one value and given to another: what is said of the bytes stays true.
+    OnePiece(Option<(usize, usize)>),
+}
+
+type Run = (usize, Predefined, u64);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self::Runs(Vec::new())
+    }
+}
 
 impl Places {
     #[inline]
-    fn add(&mut self, at: usize, basic: Predefined) {
-        match self.0.last_mut() {
-            Some((start, last, count))
-                if *last == basic && *start + (*count * basic.size()) as usize == at =>
-            {
-                *count += 1;
+    fn add(&mut self, at: usize, basic: Predefined, count: u64) {
+        match self {
+            Self::OnePiece(piece) => {
+                let len = (count * basic.size()) as usize;
+                *piece = piece.filter(|(_, end)| *end == at).map(|(start, end)| (start, end + len));
             }
-            _ => self.0.push((at, basic, 1)),
+            Self::Runs(runs) => match runs.last_mut() {
+                Some((start, last, so_far))
+                    if *last == basic && *start + (*so_far * basic.size()) as usize == at =>
+                {
+                    *so_far += count;
+                }
+                _ => runs.push((at, basic, count)),
+            },
         }
     }
 
-    /// The type of everything from `from` on, with displacements counted from `base`.
-    fn datatype(&self, base: usize, from: usize) -> Result<Datatype> {
-        let places = &self.0[from..];
-        let lens: Vec<u64> = places.iter().map(|(_, _, count)| *count).collect();
-        let displacements: Vec<i64> =
-            places.iter().map(|(at, _, _)| at.wrapping_sub(base).cast_signed() as i64).collect();
-        let types: Vec<Datatype> = places.iter().map(|(_, basic, _)| Datatype::predefined(*basic)).collect();
-        Ok(Datatype::structure(&lens, &displacements, &types)?)
+    fn into_runs(self) -> Vec<Run> {
+        match self {
+            Self::Runs(runs) => runs,
+            Self::OnePiece(_) => Vec::new(),
+        }
     }
+}
+
+/// The type of runs, with displacements counted from `base`.
+fn datatype_of(runs: &[Run], base: usize) -> Result<Datatype> {
+    let lens: Vec<u64> = runs.iter().map(|(_, _, count)| *count).collect();
+    let displacements: Vec<i64> =
+        runs.iter().map(|(at, _, _)| at.wrapping_sub(base).cast_signed() as i64).collect();
+    let types: Vec<Datatype> = runs.iter().map(|(_, basic, _)| Datatype::predefined(*basic)).collect();
+    Ok(Datatype::structure(&lens, &displacements, &types)?)
+}
+
+/// Whether the fields of all values are, in their order, exactly the `len` bytes from `base` on.
+#[inline]
+fn are_one_piece<E>(
+    values: impl Iterator<Item = E>,
+    (base, len): (usize, usize),
+    mut list: impl FnMut(E, Places) -> Places,
+) -> bool {
+    let mut places = Places::OnePiece(Some((base, base)));
+    for value in values {
+        places = list(value, places);
+        if !matches!(places, Places::OnePiece(Some(_))) {
+            return false;
+        }
+    }
+    matches!(places, Places::OnePiece(Some(piece)) if piece == (base, base + len))
+}
+
+/// The fields of values: in one piece if they lie so.
+#[inline]
+fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
+    let (at, len) = (NonNull::from(values).cast::<u8>(), size_of_val(values));
+    let one_piece = are_one_piece(values.iter(), (at.addr().get(), len), |value, places| {
+        let mut list = FieldList { places, _fields: PhantomData };
+        value.list(&mut list);
+        list.places
+    });
+    if one_piece {
+        // SAFETY: each byte from `at` to `at + len`, the memory of `values`, belongs to a number to which `list` was given a shared
+        // reference (just asked), so it is initialised, and nobody writes it as long as the borrow of `values` lasts: the life of
+        // the result.
+        return Ok(unsafe { Outgoing::of_data(SendData::from_bytes(RawBytes::new(at, len))) });
+    }
+    // SAFETY: the promise that `fields_to_keep` leaves to its caller is kept for the borrow of `values`, the life of the result.
+    Ok(unsafe { Outgoing::of_data(fields_to_keep(values)?) })
+}
+
+/// As [`outgoing_fields`], to be received into.
+#[inline]
+fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
+    let (at, len) = (NonNull::from(&mut *values).cast::<u8>(), size_of_val(values));
+    let one_piece = are_one_piece(values.iter_mut(), (at.addr().get(), len), |value, places| {
+        let mut list = FieldListMut { places, _fields: PhantomData };
+        value.list_mut(&mut list);
+        list.places
+    });
+    if one_piece {
+        let at: *mut u8 = std::ptr::with_exposed_provenance_mut(at.addr().get());
+        // SAFETY: as in `outgoing_fields`; `list_mut` was given exclusive references, whose provenance was exposed when they were
+        // listed, and whatever bytes come make valid numbers. `at` is that of a slice, so it is not null.
+        return Ok(unsafe {
+            Incoming::of_data(RecvData::from_buffer(RawBuffer::new(NonNull::new_unchecked(at), len)))
+        });
+    }
+    // SAFETY: the promise that `field_room_to_keep` leaves to its caller is kept for the borrow of `values`, the life of the result.
+    Ok(unsafe { Incoming::of_data(field_room_to_keep(values)?) })
 }
 
 /// The elements of a slice, one after the other.
 struct Collected {
     /// The type of the first element's fields, if the others lie alike.
     each: Option<Datatype>,
-    all: Places,
+    all: Vec<Run>,
     count: u64,
 }
 
@@ -194,34 +306,32 @@ impl Collected {
         (base, size): (usize, usize),
         mut list: impl FnMut(E) -> Places,
     ) -> Result<Self> {
-        let (mut all, mut count, mut alike, mut first) = (Places::default(), 0, true, Places::default());
+        let (mut all, mut count, mut alike, mut first) = (Vec::new(), 0, true, Vec::new());
         for element in elements {
-            let places = list(element);
+            let runs = list(element).into_runs();
             let by = (count as usize).wrapping_mul(size);
             if count == 0 {
-                first = places;
+                first = runs;
             } else {
-                alike &= places.0.len() == first.0.len()
-                    && places.0.iter().zip(&first.0).all(|(own, of_first)| {
+                alike &= runs.len() == first.len()
+                    && runs.iter().zip(&first).all(|(own, of_first): (&Run, &Run)| {
                         own.0 == of_first.0.wrapping_add(by) && (own.1, own.2) == (of_first.1, of_first.2)
                     });
                 if !alike {
-                    if all.0.is_empty() {
+                    if all.is_empty() {
                         // Those before were like the first.
                         for before in 0..count as usize {
                             let by = before.wrapping_mul(size);
-                            all.0.extend(
-                                first.0.iter().map(|&(at, basic, n)| (at.wrapping_add(by), basic, n)),
-                            );
+                            all.extend(first.iter().map(|&(at, basic, n)| (at.wrapping_add(by), basic, n)));
                         }
                     }
-                    all.0.extend(places.0);
+                    all.extend(runs);
                 }
             }
             count += 1;
         }
         let each =
-            if alike { Some(Datatype::resized(&first.datatype(base, 0)?, 0, size as i64)?) } else { None };
+            if alike { Some(Datatype::resized(&datatype_of(&first, base)?, 0, size as i64)?) } else { None };
         Ok(Self { each, all, count })
     }
 
@@ -229,7 +339,7 @@ impl Collected {
     fn elements(&self, base: usize) -> Result<(u64, Datatype)> {
         match &self.each {
             Some(each) => Ok((self.count, each.clone())),
-            None => Ok((1, self.all.datatype(base, 0)?)),
+            None => Ok((1, datatype_of(&self.all, base)?)),
         }
     }
 }
@@ -271,82 +381,134 @@ pub(crate) fn field_room_to_keep<T: Equivalence>(values: &mut [T]) -> Result<Rec
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
-/// The fields of a slice's elements, to be sent by an operation that has ended when `send` returns or unwinds: `send` keeps the
-/// promise.
-///
-/// # Errors
-/// What `send` returns.
-pub(crate) fn lend_fields<T: Equivalence, R>(
-    values: &[T],
-    send: impl FnOnce(SendData) -> Result<R>,
-) -> Result<R> {
-    // `values` is borrowed until this function returns or unwinds, and `send` ends the operation before.
-    send(fields_to_keep(values)?)
-}
-
-/// As [`lend_fields`], to be received.
-///
-/// # Errors
-/// What `receive` returns.
-pub(crate) fn lend_fields_mut<T: Equivalence, R>(
-    values: &mut [T],
-    receive: impl FnOnce(RecvData) -> Result<R>,
-) -> Result<R> {
-    // As for `lend_fields`, and the borrow is exclusive.
-    receive(field_room_to_keep(values)?)
-}
-
-/// As [`lend_fields`], for an operation of a scope. The scope keeps the promise: see [`lend_bytes`](super::lend_bytes).
-///
-/// # Errors
-/// As for [`fields_to_keep`].
-pub(crate) fn lend_fields_to_scope<'scope, T: Equivalence, F: Fabric, L: LockPolicy>(
-    _scope: &'scope Scope<'scope, '_, F, L>,
-    values: &'scope [T],
-) -> Result<SendData> {
-    fields_to_keep(values)
-}
-
-/// As [`lend_fields_to_scope`], to be received.
-///
-/// # Errors
-/// As there.
-pub(crate) fn lend_fields_mut_to_scope<'scope, T: Equivalence, F: Fabric, L: LockPolicy>(
-    _scope: &'scope Scope<'scope, '_, F, L>,
-    values: &'scope mut [T],
-) -> Result<RecvData> {
-    field_room_to_keep(values)
-}
-
 /// Numbers, whose bytes are all initialised, and for which all bytes are valid.
 macro_rules! numbers {
     ($($type:ty => $basic:ident),+ $(,)?) => {$(
         impl Equivalence for $type {
             #[inline]
             fn list<'a>(&'a self, list: &mut FieldList<'a>) {
-                list.places.add(std::ptr::from_ref(self).expose_provenance(), Predefined::$basic);
+                list.places.add(std::ptr::from_ref(self).expose_provenance(), Predefined::$basic, 1);
             }
 
             #[inline]
             fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
-                list.places.add(std::ptr::from_mut(self).expose_provenance(), Predefined::$basic);
+                list.places.add(std::ptr::from_mut(self).expose_provenance(), Predefined::$basic, 1);
+            }
+
+            #[inline(always)]
+            fn outgoing_of(values: &[Self]) -> Result<Outgoing<'_>> {
+                Ok(Outgoing::of_slice(values))
+            }
+
+            #[inline(always)]
+            fn incoming_of(values: &mut [Self]) -> Result<Incoming<'_>> {
+                Ok(Incoming::of_slice(values))
             }
         }
     )+};
 }
 
 numbers! {
-    i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64, isize => Aint,
-    u8 => Uint8, u16 => Uint16, u32 => Uint32, u64 => Uint64, usize => UnsignedLong,
+    i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64, isize => Aint, i128 => Integer16,
+    u8 => Uint8, u16 => Uint16, u32 => Uint32, u64 => Uint64, usize => UnsignedLong, u128 => Integer16,
     f32 => Float, f64 => Double,
 }
 
 impl<T: Equivalence, const N: usize> Equivalence for [T; N] {
+    #[inline]
     fn list<'a>(&'a self, list: &mut FieldList<'a>) {
         self.iter().for_each(|field| list.add(field));
     }
 
+    #[inline]
     fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
         self.iter_mut().for_each(|field| list.add(field));
+    }
+
+    #[inline(always)]
+    fn outgoing_of(values: &[Self]) -> Result<Outgoing<'_>> {
+        T::outgoing_of(values.as_flattened())
+    }
+
+    #[inline(always)]
+    fn incoming_of(values: &mut [Self]) -> Result<Incoming<'_>> {
+        T::incoming_of(values.as_flattened_mut())
+    }
+}
+
+impl<T: Equivalence> Equivalence for Wrapping<T> {
+    #[inline]
+    fn list<'a>(&'a self, list: &mut FieldList<'a>) {
+        list.add(&self.0);
+    }
+
+    #[inline]
+    fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
+        list.add(&mut self.0);
+    }
+}
+
+/// Tuples go in the order of their fields. That of none is a message without a byte.
+macro_rules! tuples {
+    ($(($($type:ident . $field:tt),*))+) => {$(
+        impl<$($type: Equivalence),*> Equivalence for ($($type,)*) {
+            #[inline]
+            #[allow(unused_variables, reason = "a tuple may have no field")]
+            fn list<'a>(&'a self, list: &mut FieldList<'a>) {
+                $(list.add(&self.$field);)*
+            }
+
+            #[inline]
+            #[allow(unused_variables, reason = "a tuple may have no field")]
+            fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
+                $(list.add(&mut self.$field);)*
+            }
+        }
+    )+};
+}
+
+tuples! {
+    ()
+    (A.0)
+    (A.0, B.1)
+    (A.0, B.1, C.2)
+    (A.0, B.1, C.2, D.3)
+    (A.0, B.1, C.2, D.3, E.4)
+    (A.0, B.1, C.2, D.3, E.4, F.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{Buffer, BufferMut, Receiving, Sending};
+
+    #[test]
+    fn only_values_without_gaps_are_one_piece() {
+        let is_one_piece = |outgoing: Outgoing<'_>| {
+            outgoing.lend(|sending| match sending {
+                Sending::Bytes(_) => true,
+                Sending::Elements(data, _) => data.as_bytes().is_some(),
+            })
+        };
+        assert!(is_one_piece([(1u32, [2u16; 2]); 3].outgoing().unwrap()));
+        assert!(is_one_piece([(); 3].outgoing().unwrap()));
+        assert!(!is_one_piece([(1u32, 2u8); 3].outgoing().unwrap()));
+        let mut dense = [(1u32, 2i32); 3];
+        let room = dense.incoming().unwrap().lend(|receiving| match receiving {
+            Receiving::Bytes(room) => Some(room),
+            Receiving::Elements(data) => data.as_buffer(),
+        });
+        assert_eq!(room.map(|room| room.len()), Some(24));
+    }
+
+    /// A list may be replaced by another one, which is true of other memory.
+    #[test]
+    fn a_piece_counts_for_its_own_bytes_only() {
+        let said = |piece| are_one_piece([()].into_iter(), (96, 16), |(), _| Places::OnePiece(piece));
+        assert!(said(Some((96, 112))));
+        for piece in [None, Some((104, 112)), Some((112, 112)), Some((96, 104))] {
+            assert!(!said(piece), "{piece:?}");
+        }
+        assert!(!are_one_piece([()].into_iter(), (96, 16), |(), _| Places::default()));
     }
 }

@@ -5,13 +5,13 @@ use am_core::fabric::{AtomicOp, Fabric, Width};
 use am_core::{Context, RmwHandle};
 
 use super::{Communicator, Space};
-use crate::buffer::{lend_buffer, lend_bytes};
+use crate::buffer::{Buffer, BufferMut};
 use crate::collective;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::op;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Mode, Receive, Room};
+use crate::protocol::{self, Mode};
 use crate::request::RequestId;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -94,10 +94,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let room = size_of_val(into) as u64;
         let status = self.scope(|s| {
             let mut state = self.state()?;
-            let receive = Receive { pattern, room: Room::Bytes(lend_buffer(s, into)) };
-            let arriving = s.opened(protocol::start_receive(&mut state, receive, s.number()));
-            let bytes = lend_bytes(s, out);
-            let leaving = protocol::start_send(&mut state, Mode::Standard, &route, bytes, s.number())?;
+            let into = into.incoming()?.lend_to_scope(s);
+            let arriving = s.opened(protocol::start_receive_data(&mut state, pattern, &into, s.number()));
+            let out = out.outgoing()?.lend_to_scope(s);
+            let leaving = protocol::start_send_data(&mut state, Mode::Standard, &route, &out, s.number())?;
             let leaving = s.opened(leaving);
             drop(state);
             s.wait(leaving)?;

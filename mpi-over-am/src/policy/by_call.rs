@@ -143,6 +143,7 @@ impl ByCall {
 impl LockPolicy for ByCall {
     type Cell<T: Debug> = CallCell<T>;
     type Field<T: Debug> = RefCell<T>;
+    type Mark = ();
 
     #[inline(always)]
     fn takes_turns() -> bool {

@@ -2,6 +2,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use am_core::fabric::Waker;
 
@@ -11,9 +12,15 @@ use super::{Field, LockPolicy, StateCell};
 #[derive(Debug)]
 pub struct OneThread;
 
+/// The compiler names this type, and so the way out, where a program gives another thread what belongs to an environment for one thread.
+#[derive(Clone, Copy, Debug)]
+#[expect(non_camel_case_types, reason = "it names a function, in a message of the compiler")]
+pub struct OneThread_see_Environment_init_threads;
+
 impl LockPolicy for OneThread {
     type Cell<T: Debug> = RefCell<T>;
     type Field<T: Debug> = RefCell<T>;
+    type Mark = PhantomData<*const OneThread_see_Environment_init_threads>;
 
     #[inline(always)]
     fn takes_turns() -> bool {

@@ -18,6 +18,7 @@ pub struct Threads;
 impl LockPolicy for Threads {
     type Cell<T: Debug> = InTurns<T>;
     type Field<T: Debug> = Mutex<T>;
+    type Mark = ();
 
     #[inline(always)]
     fn takes_turns() -> bool {

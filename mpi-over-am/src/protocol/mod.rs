@@ -39,8 +39,7 @@ pub(crate) use buffered::{Buffers, detach, flush, messages_in, send_buffered, se
 pub(crate) use eager::goes_now;
 pub(crate) use receive::{
     Receive, Room, end, receive, receive_data, receive_data_as, receive_data_by, receive_window_as,
-    send_receive, send_receive_data, send_receive_data_by, start_matched, start_receive, start_receive_data,
-    wait_here,
+    send_receive_data, send_receive_data_by, start_matched, start_receive, start_receive_data, wait_here,
 };
 pub use selection::Mode;
 

@@ -11,7 +11,7 @@ use am_core::fabric::Fabric;
 use am_core::handler::Place;
 use am_core::task::TaskId;
 
-use super::{Mode, Route, send_bytes, send_data};
+use super::{Mode, Route, send_data};
 use crate::buffer::{RecvData, SendData, Window};
 use crate::communicator::Space;
 use crate::early_message::{EarlyMessage, deliver, footprint};
@@ -72,29 +72,6 @@ fn receive_by<'a, F: Fabric, L: LockPolicy>(
     }
     let ending = Ending::start(state, receive);
     wait(ending.state, RequestId::BLOCKING_RECEIVE)?;
-    ending.end()
-}
-
-/// Sends bytes and receives, in whatever order the two messages go.
-///
-/// # Errors
-/// As for both.
-pub(crate) fn send_receive<F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'_, F, L>,
-    route: &Route,
-    bytes: &[u8],
-    receive: Receive,
-) -> Result<Status> {
-    if L::takes_turns() {
-        let mut abandon = Abandon { request: Some(start_receive(state, receive, 0)), state };
-        send_bytes(abandon.state, Mode::Standard, route, bytes)?;
-        let request = abandon.request.take();
-        let request = request.expect("it was started above");
-        return wait_here(abandon.state, request);
-    }
-    let ending = Ending::start(state, receive);
-    send_bytes(ending.state, Mode::Standard, route, bytes)?;
-    ending.state.wait_receive_over()?;
     ending.end()
 }
 

@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 
 use am_core::fabric::Fabric;
-use bytemuck::AnyBitPattern;
 
 use super::data::from_nobody;
 use super::id::RequestId;
-use crate::buffer::{RecvData, lend_to_receive};
+use crate::buffer::{BufferMut, RecvData};
 use crate::communicator::{Communicator, Space};
 use crate::early_message::EarlyMessage;
 use crate::error::{Error, Result};
@@ -90,8 +89,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As [`recv`](Self::recv); [`Error::UnknownMessage`].
-    pub fn mrecv<T: AnyBitPattern>(&self, buffer: &mut [T], message: MessageId) -> Result<Status> {
-        lend_to_receive(buffer, |buffer| self.mrecv_data(&RecvData::from_buffer(buffer), message))
+    pub fn mrecv<B: BufferMut + ?Sized>(&self, buffer: &mut B, message: MessageId) -> Result<Status> {
+        buffer.incoming()?.lend_data(|data| self.mrecv_data(&data, message))
     }
 
     /// As [`mrecv`](Self::mrecv), for elements of a datatype.

@@ -2,6 +2,7 @@
 
 mod data;
 mod exchange;
+mod future;
 mod generalized;
 mod id;
 mod kept;
@@ -17,11 +18,12 @@ mod several;
 mod slab;
 
 pub(crate) use data::{from_nobody, to_nobody};
+pub(crate) use future::Wakers;
 pub use id::{RequestFacts, RequestId};
 pub use kept::Persistent;
 pub(crate) use matched::MatchedMessages;
 pub use matched::MessageId;
-pub use owned::OwnedRequest;
+pub use owned::{OwnedRequest, Returned};
 pub use parted::{ArrivedPart, OwnPart, PartitionedReceive, PartitionedSend};
 pub(crate) use partitioned::{Partitioned, abandon, drive};
 pub(crate) use persistent::Recipe;

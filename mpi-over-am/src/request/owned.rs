@@ -4,28 +4,50 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use am_core::fabric::Fabric;
-use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::id::RequestId;
-use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
+use crate::buffer::{Equivalence, KeptVec, incoming_to_keep, outgoing_to_keep};
 use crate::communicator::Communicator;
 use crate::environment::JobFabric;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::policy::{LockPolicy, OneThread};
 use crate::protocol::Mode;
-use crate::rank::Source;
+use crate::rank::{Source, rank_or_null};
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
 use crate::turn::Turn;
 
-/// An operation that owns its buffer. Dropped without a wait, it goes on by itself, and the buffer is freed when it is over.
+/// An operation that owns its buffer: to be waited for, or awaited ([`Communicator::block_on`]). Dropped without that, it goes on, and the
+/// buffer is freed when it is over.
 #[must_use = "the buffer comes back by a wait"]
 #[derive(Debug)]
 pub struct OwnedRequest<T: Send + 'static, F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     shared: Arc<L::Cell<State<F>>>,
-    id: RequestId,
+    pub(super) id: RequestId,
     _buffer: PhantomData<fn() -> Vec<T>>,
+}
+
+/// The error of an operation that owned its buffer, and the buffer. `?` makes it an [`Error`] where that is what a function returns.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Returned<T> {
+    /// How the operation or the wait for it failed.
+    pub error: Error,
+    /// The buffer, with what has arrived, if the operation is over; `None` if it is still under way.
+    pub buffer: Option<Vec<T>>,
+}
+
+impl<T> From<Error> for Returned<T> {
+    fn from(error: Error) -> Self {
+        Self { error, buffer: None }
+    }
+}
+
+impl<T> From<Returned<T>> for Error {
+    fn from(returned: Returned<T>) -> Self {
+        returned.error
+    }
 }
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
@@ -33,10 +55,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// An unknown rank, a tag out of range, a dead receiver.
-    pub fn isend_owned<T: NoUninit + Send>(
+    pub fn isend_owned<T: Equivalence + Send + 'static>(
         &self,
         data: Vec<T>,
-        dest: u32,
+        dest: impl Into<Option<u32>>,
         tag: i32,
     ) -> Result<OwnedRequest<T, F, L>> {
         self.isend_owned_in_mode(Mode::Standard, data, dest, tag)
@@ -47,15 +69,15 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`isend_owned`](Self::isend_owned), and as for the send of that mode.
-    pub fn isend_owned_in_mode<T: NoUninit + Send>(
+    pub fn isend_owned_in_mode<T: Equivalence + Send + 'static>(
         &self,
         mode: Mode,
         data: Vec<T>,
-        dest: u32,
+        dest: impl Into<Option<u32>>,
         tag: i32,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let bytes = SendData::from_bytes(bytes_to_keep(&data));
-        let id = self.isend_data(mode, &bytes, dest, tag)?;
+        let elements = outgoing_to_keep(&data)?;
+        let id = self.isend_data(mode, &elements, rank_or_null(dest), tag)?;
         self.keep(id, data)
     }
 
@@ -63,14 +85,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// An unknown rank, a tag out of range.
-    pub fn irecv_owned<T: AnyBitPattern + Send>(
+    pub fn irecv_owned<T: Equivalence + Send + 'static>(
         &self,
         mut buffer: Vec<T>,
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let room = RecvData::from_buffer(buffer_to_keep(&mut buffer));
-        let id = self.irecv_data(&room, source, tag)?;
+        let elements = incoming_to_keep(&mut buffer)?;
+        let id = self.irecv_data(&elements, source, tag)?;
         self.keep(id, buffer)
     }
 
@@ -98,30 +120,52 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 }
 
 impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
-    fn turn(&self) -> Result<Turn<'_, F, L>> {
+    pub(super) fn turn(&self) -> Result<Turn<'_, F, L>> {
         let mut turn = Turn::enter(&*self.shared)?;
         turn.attend()?;
         Ok(turn)
     }
 
-    /// Waits until the operation is over: its buffer, and how it ended.
+    /// Which environment it belongs to.
+    pub(super) fn state_address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
+    /// Takes the result of the operation, which is over.
     ///
     /// # Errors
-    /// What progress reports. The operation then goes on as if this value had been dropped.
-    pub fn wait(self) -> Result<(Vec<T>, Result<Status>)> {
+    /// The operation's own, with the buffer.
+    pub(super) fn take(
+        turn: &mut Turn<'_, F, L>,
+        id: RequestId,
+    ) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
+        let (result, kept) = turn.handlers().requests.take_kept(id)?;
+        let buffer = kept.and_then(KeptVec::into_vec).expect("the request was given a vector of this type");
+        match result {
+            Ok(status) => Ok((buffer, status)),
+            Err(error) => Err(Returned { error, buffer: Some(buffer) }),
+        }
+    }
+
+    /// Waits until the operation is over: its buffer and its status.
+    ///
+    /// # Errors
+    /// The operation's own, with the buffer; what progress reports, and the operation then goes on as if this value had been dropped.
+    pub fn wait(self) -> std::result::Result<(Vec<T>, Status), Returned<T>> {
         let mut turn = self.turn()?;
         turn.wait_over(self.id)?;
-        let (result, kept) = turn.handlers().requests.take_kept(self.id)?;
-        let buffer = kept.and_then(KeptVec::into_vec);
-        Ok((buffer.expect("the request was given a vector of this type"), result))
+        Self::take(&mut turn, self.id)
     }
 
     /// Waits until all are over (`MPI_Waitall`): what each [`wait`](Self::wait) gives, in their order.
     ///
     /// # Errors
-    /// What progress reports; those that were not waited for go on as if they had been dropped.
-    pub fn wait_all(requests: impl IntoIterator<Item = Self>) -> Result<Vec<(Vec<T>, Result<Status>)>> {
-        requests.into_iter().map(Self::wait).collect()
+    /// The first one's, after all are over.
+    pub fn wait_all(
+        requests: impl IntoIterator<Item = Self>,
+    ) -> std::result::Result<Vec<(Vec<T>, Status)>, Returned<T>> {
+        let ended: Vec<_> = requests.into_iter().map(Self::wait).collect();
+        ended.into_iter().collect()
     }
 
     /// Waits until one of the operations is over, all of one [`Environment`](crate::Environment) (`MPI_Waitany`): its place in the
@@ -156,7 +200,9 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
 impl<T: Send + 'static, F: Fabric, L: LockPolicy> Drop for OwnedRequest<T, F, L> {
     fn drop(&mut self) {
         if let Ok(mut turn) = Turn::<F, L>::enter(&*self.shared) {
-            turn.handlers().requests.detach(self.id);
+            let handlers = turn.handlers();
+            handlers.wakers.forget(self.id);
+            handlers.requests.detach(self.id);
         }
     }
 }

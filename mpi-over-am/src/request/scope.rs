@@ -2,23 +2,17 @@
 
 use std::marker::PhantomData;
 
-use am_core::fabric::Fabric;
-use bytemuck::{AnyBitPattern, NoUninit};
-
 use super::data::{from_nobody, to_nobody};
 use super::id::RequestId;
-use crate::buffer::{
-    Equivalence, RecvData, SendData, lend_buffer, lend_bytes, lend_elements_mut_to_scope,
-    lend_elements_to_scope, lend_fields_mut_to_scope, lend_fields_to_scope,
-};
+use crate::buffer::{Buffer, BufferMut};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::policy::{Field, LockPolicy};
-use crate::protocol::{self, Mode, Receive, Room};
-use crate::rank::Source;
+use crate::protocol::{self, Mode};
+use crate::rank::{Source, rank_or_null};
 use crate::status::Status;
 use crate::tag::Tag;
-use mpi_datatype::Datatype;
+use am_core::fabric::Fabric;
 
 /// Where non-blocking operations live. Made by [`Communicator::scope`].
 ///
@@ -197,10 +191,10 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     ///
     /// # Errors
     /// An unknown rank, a tag out of range, a dead receiver.
-    pub fn isend<T: NoUninit>(
+    pub fn isend<B: Buffer + ?Sized>(
         &'scope self,
-        data: &'scope [T],
-        dest: u32,
+        data: &'scope B,
+        dest: impl Into<Option<u32>>,
         tag: i32,
     ) -> Result<Request<'scope>> {
         self.isend_in_mode(Mode::Standard, data, dest, tag)
@@ -210,10 +204,10 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     ///
     /// # Errors
     /// As for [`isend`](Self::isend).
-    pub fn issend<T: NoUninit>(
+    pub fn issend<B: Buffer + ?Sized>(
         &'scope self,
-        data: &'scope [T],
-        dest: u32,
+        data: &'scope B,
+        dest: impl Into<Option<u32>>,
         tag: i32,
     ) -> Result<Request<'scope>> {
         self.isend_in_mode(Mode::Synchronous, data, dest, tag)
@@ -223,10 +217,10 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     ///
     /// # Errors
     /// As for [`isend`](Self::isend).
-    pub fn irsend<T: NoUninit>(
+    pub fn irsend<B: Buffer + ?Sized>(
         &'scope self,
-        data: &'scope [T],
-        dest: u32,
+        data: &'scope B,
+        dest: impl Into<Option<u32>>,
         tag: i32,
     ) -> Result<Request<'scope>> {
         self.isend_in_mode(Mode::Ready, data, dest, tag)
@@ -236,23 +230,25 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     ///
     /// # Errors
     /// As for [`isend`](Self::isend), and as for the send of that mode.
-    pub fn isend_in_mode<T: NoUninit>(
+    pub fn isend_in_mode<B: Buffer + ?Sized>(
         &'scope self,
         mode: Mode,
-        data: &'scope [T],
-        dest: u32,
+        data: &'scope B,
+        dest: impl Into<Option<u32>>,
         tag: i32,
     ) -> Result<Request<'scope>> {
+        let (data, dest) = (data.outgoing()?.lend_to_scope(self), rank_or_null(dest));
         let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
             Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
         };
-        let bytes = lend_bytes(self, data);
-        if mode == Mode::Buffered {
-            return self.isend_lent(mode, &SendData::from_bytes(bytes), dest, tag);
-        }
         let mut state = self.communicator.state()?;
-        let id = protocol::start_send(&mut state, mode, &route, bytes, self.number)?;
+        if mode == Mode::Buffered {
+            protocol::send_buffered_data(&mut state, &route, &data)?;
+            drop(state);
+            return self.over(Status::EMPTY);
+        }
+        let id = protocol::start_send_data(&mut state, mode, &route, &data, self.number)?;
         Ok(self.opened(id))
     }
 
@@ -260,110 +256,21 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     ///
     /// # Errors
     /// An unknown rank, a tag out of range.
-    pub fn irecv<T: AnyBitPattern>(
+    pub fn irecv<B: BufferMut + ?Sized>(
         &'scope self,
-        buffer: &'scope mut [T],
+        buffer: &'scope mut B,
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Request<'scope>> {
         let (source, tag) = (source.into(), tag.into());
+        let data = buffer.incoming()?.lend_to_scope(self);
         let pattern = match self.communicator.pattern(Space::PointToPoint, source, tag) {
             Ok(pattern) => pattern,
             Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
         };
         let mut state = self.communicator.state()?;
         state.check_receives()?;
-        let buffer = lend_buffer(self, buffer);
-        let id =
-            protocol::start_receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) }, self.number);
-        Ok(self.opened(id))
-    }
-
-    /// Starts a send, in any mode, of elements that a datatype picks from `memory`; see
-    /// [`Communicator::send_layout`].
-    ///
-    /// # Errors
-    /// As for [`isend`](Self::isend); elements outside of `memory`.
-    pub fn isend_layout<T: NoUninit>(
-        &'scope self,
-        mode: Mode,
-        memory: &'scope [T],
-        elements: (u64, &Datatype),
-        dest: u32,
-        tag: i32,
-    ) -> Result<Request<'scope>> {
-        let data = lend_elements_to_scope(self, memory, elements)?;
-        self.isend_lent(mode, &data, dest, tag)
-    }
-
-    /// Starts a receive to the places that a datatype names; see [`Communicator::recv_layout`].
-    ///
-    /// # Errors
-    /// As for [`irecv`](Self::irecv); elements outside of `memory`.
-    pub fn irecv_layout<T: AnyBitPattern>(
-        &'scope self,
-        memory: &'scope mut [T],
-        elements: (u64, &Datatype),
-        source: impl Into<Source>,
-        tag: impl Into<Tag>,
-    ) -> Result<Request<'scope>> {
-        let data = lend_elements_mut_to_scope(self, memory, elements)?;
-        self.irecv_lent(&data, source.into(), tag.into())
-    }
-
-    /// Starts a send of the fields of `values` in standard mode; see [`Communicator::send_fields`].
-    ///
-    /// # Errors
-    /// As for [`isend`](Self::isend).
-    pub fn isend_fields<T: Equivalence>(
-        &'scope self,
-        values: &'scope [T],
-        dest: u32,
-        tag: i32,
-    ) -> Result<Request<'scope>> {
-        let data = lend_fields_to_scope(self, values)?;
-        self.isend_lent(Mode::Standard, &data, dest, tag)
-    }
-
-    /// Starts a receive of the fields of `values`; see [`Communicator::recv_fields`].
-    ///
-    /// # Errors
-    /// As for [`irecv`](Self::irecv).
-    pub fn irecv_fields<T: Equivalence>(
-        &'scope self,
-        values: &'scope mut [T],
-        source: impl Into<Source>,
-        tag: impl Into<Tag>,
-    ) -> Result<Request<'scope>> {
-        let data = lend_fields_mut_to_scope(self, values)?;
-        self.irecv_lent(&data, source.into(), tag.into())
-    }
-
-    /// Starts a send of memory that was lent to this scope.
-    fn isend_lent(&'scope self, mode: Mode, data: &SendData, dest: u32, tag: i32) -> Result<Request<'scope>> {
-        let route = match self.communicator.route(Space::PointToPoint, dest, tag) {
-            Ok(route) => route,
-            Err(error) => return to_nobody(dest, tag, error).and_then(|()| self.over(Status::EMPTY)),
-        };
-        let mut state = self.communicator.state()?;
-        if mode == Mode::Buffered {
-            protocol::send_buffered_data(&mut state, &route, data)?;
-            drop(state);
-            return self.over(Status::EMPTY);
-        }
-        let id = protocol::start_send_data(&mut state, mode, &route, data, self.number)?;
-        Ok(self.opened(id))
-    }
-
-    /// Starts a receive into memory that was lent to this scope.
-    fn irecv_lent(&'scope self, data: &RecvData, source: Source, tag: Tag) -> Result<Request<'scope>> {
-        let pattern = match self.communicator.pattern(Space::PointToPoint, source, tag) {
-            Ok(pattern) => pattern,
-            Err(error) => return from_nobody(source, tag, error).and_then(|status| self.over(status)),
-        };
-        let mut state = self.communicator.state()?;
-        state.check_receives()?;
-        let id = protocol::start_receive_data(&mut state, pattern, data, self.number);
+        let id = protocol::start_receive_data(&mut state, pattern, &data, self.number);
         Ok(self.opened(id))
     }
 

@@ -23,7 +23,7 @@ pub struct Shift {
     /// From whom a task gets what is shifted.
     pub source: Option<u32>,
     /// To whom it gives it.
-    pub destination: Option<u32>,
+    pub dest: Option<u32>,
 }
 
 impl Cartesian {
@@ -124,7 +124,7 @@ impl Cartesian {
             let there = place(i64::from(here) + distance, size, is_round)?;
             Some(rank - here * stride + there * stride)
         };
-        Ok(Shift { source: at(-i64::from(distance)), destination: at(i64::from(distance)) })
+        Ok(Shift { source: at(-i64::from(distance)), dest: at(i64::from(distance)) })
     }
 }
 
@@ -263,11 +263,11 @@ mod tests {
     #[test]
     fn shifts_stop_at_edges_and_go_round() {
         let grid = Cartesian::new(&[3, 4], &[true, false]).unwrap();
-        assert_eq!(grid.shift(1, 0, 1).unwrap(), Shift { source: Some(9), destination: Some(5) });
-        assert_eq!(grid.shift(4, 1, 1).unwrap(), Shift { source: None, destination: Some(5) });
-        assert_eq!(grid.shift(7, 1, 1).unwrap(), Shift { source: Some(6), destination: None });
-        assert_eq!(grid.shift(5, 1, -2).unwrap(), Shift { source: Some(7), destination: None });
-        assert_eq!(grid.shift(5, 0, 7).unwrap(), Shift { source: Some(1), destination: Some(9) });
+        assert_eq!(grid.shift(1, 0, 1).unwrap(), Shift { source: Some(9), dest: Some(5) });
+        assert_eq!(grid.shift(4, 1, 1).unwrap(), Shift { source: None, dest: Some(5) });
+        assert_eq!(grid.shift(7, 1, 1).unwrap(), Shift { source: Some(6), dest: None });
+        assert_eq!(grid.shift(5, 1, -2).unwrap(), Shift { source: Some(7), dest: None });
+        assert_eq!(grid.shift(5, 0, 7).unwrap(), Shift { source: Some(1), dest: Some(9) });
         assert_eq!(grid.shift(0, 2, 1).unwrap_err().class(), ErrorClass::Dimensions);
     }
 

@@ -32,10 +32,9 @@ impl Topology {
             Self::Cartesian(grid) => {
                 let both: Vec<_> = (0..grid.dimensions().len())
                     .flat_map(|dimension| {
-                        let Shift { source, destination } = grid
-                            .shift(rank, dimension, 1)
-                            .unwrap_or(Shift { source: None, destination: None });
-                        [source, destination]
+                        let Shift { source, dest } =
+                            grid.shift(rank, dimension, 1).unwrap_or(Shift { source: None, dest: None });
+                        [source, dest]
                     })
                     .collect();
                 (both.clone(), both)

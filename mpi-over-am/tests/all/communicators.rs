@@ -27,7 +27,7 @@ fn talk(communicator: &Communicator, world_ranks: &[u32]) {
     for peer in 0..size {
         let mut got = [u32::MAX];
         let status = communicator
-            .sendrecv((&[world_ranks[own as usize]], peer, 5), (&mut got, Source::Rank(peer), 5))
+            .sendrecv(&[world_ranks[own as usize]], peer, 5, &mut got, Source::Rank(peer), 5)
             .unwrap();
         assert_eq!((got[0], status.source()), (world_ranks[peer as usize], peer));
     }

@@ -8,7 +8,9 @@ use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, pack_external32, unpack, unpack_external32};
-use mpi_over_am::{Equivalence, Error, ErrorClass, FieldList, FieldListMut, Mode, Settings, Source, Tag};
+use mpi_over_am::{
+    Equivalence, Error, ErrorClass, FieldList, FieldListMut, Mode, Settings, Source, Tag, View, ViewMut,
+};
 
 const BASICS: [Predefined; 6] = [
     Predefined::Byte,
@@ -84,27 +86,29 @@ fn run(seed: u64, config: Config, settings: Settings) {
             assert_eq!(packed.len() as u64, datatype.packed_len(count).unwrap());
             let mut expected = vec![0xee; memory.len()];
             unpack(&packed, &mut expected, (count, &datatype)).unwrap();
-            let elements = (count, &datatype);
             if world.rank() == 0 {
                 if mode == Mode::Ready {
-                    world.recv::<u8>(&mut [], 1, 9).unwrap();
+                    world.recv(&mut (), 1, 9).unwrap();
                 }
-                world.send_layout(mode, &memory, elements, 1, 1).unwrap();
-                world.send_layout(Mode::Standard, &memory, elements, 1, 2).unwrap();
+                let view = View::new(&memory, count, &datatype).unwrap();
+                world.send_in_mode(mode, &view, 1, 1).unwrap();
+                world.send(&view, 1, 2).unwrap();
                 world.send(&packed, 1, 3).unwrap();
             } else {
                 let mut got = vec![0xee; memory.len()];
                 let mut bytes = vec![0; packed.len()];
                 let mut again = vec![0xee; memory.len()];
+                let mut view = ViewMut::new(&mut got, count, &datatype).unwrap();
+                let mut view_again = ViewMut::new(&mut again, count, &datatype).unwrap();
                 if random.one_in(2) {
                     // All of them early, in the order in which they were not sent.
                     world
                         .scope(|s| {
-                            let first = s.irecv_layout(&mut got, elements, 0, 1)?;
+                            let first = s.irecv(&mut view, 0, 1)?;
                             if mode == Mode::Ready {
-                                world.send::<u8>(&[], 0, 9)?;
+                                world.send(&(), 0, 9)?;
                             }
-                            let last = s.irecv_layout(&mut again, elements, 0, 3)?;
+                            let last = s.irecv(&mut view_again, 0, 3)?;
                             world.recv(&mut bytes, 0, 2)?;
                             let status = s.wait(last)?;
                             assert_eq!(status.len(), packed.len() as u64);
@@ -114,15 +118,15 @@ fn run(seed: u64, config: Config, settings: Settings) {
                 } else {
                     world
                         .scope(|s| {
-                            let first = s.irecv_layout(&mut got, elements, Source::Any, 1)?;
+                            let first = s.irecv(&mut view, Source::Any, 1)?;
                             if mode == Mode::Ready {
-                                world.send::<u8>(&[], 0, 9)?;
+                                world.send(&(), 0, 9)?;
                             }
                             s.wait(first)
                         })
                         .unwrap();
                     world.recv(&mut bytes, 0, 2).unwrap();
-                    let status = world.recv_layout(&mut again, elements, 0, Tag::Any).unwrap();
+                    let status = world.recv(&mut view_again, 0, Tag::Any).unwrap();
                     assert_eq!((status.tag(), status.count_of(&datatype)), (3, Some(count)));
                     assert_eq!(status.elements_of(&datatype), Some(count * datatype.elements()));
                 }
@@ -156,9 +160,10 @@ fn a_message_longer_than_its_elements_is_cut_and_said_so() {
                 } else {
                     let mut got = vec![0u32; 3 * 1000];
                     let short = Datatype::vector(10, 1, 3, &Datatype::predefined(Predefined::Int)).unwrap();
-                    let elements = if tag == 0 { (1, &short) } else { (1, &column) };
+                    let layout = if tag == 0 { &short } else { &column };
+                    let mut view = ViewMut::new(&mut got, 1, layout).unwrap();
                     let room = if tag == 0 { 40 } else { 4000 };
-                    let error = world.recv_layout(&mut got, elements, 0, tag).unwrap_err();
+                    let error = world.recv(&mut view, 0, tag).unwrap_err();
                     assert_eq!(error.class(), ErrorClass::Truncate);
                     let sent = 4 * count as u64;
                     assert!(
@@ -177,7 +182,7 @@ fn a_message_longer_than_its_elements_is_cut_and_said_so() {
 
 #[test]
 fn elements_outside_of_the_memory_are_refused() {
-    job(Config::new(1), Settings::default(), |_, world| {
+    job(Config::new(1), Settings::default(), |_, _| {
         let int = Datatype::predefined(Predefined::Int);
         let column = Datatype::vector(3, 1, 3, &int).unwrap();
         let mut memory = [0u32; 7];
@@ -187,8 +192,8 @@ fn elements_outside_of_the_memory_are_refused() {
             for error in [
                 pack(&memory, elements).map(|_| ()).unwrap_err(),
                 unpack(&[0; 100], &mut memory, elements).map(|_| ()).unwrap_err(),
-                world.send_layout(Mode::Standard, &memory, elements, 0, 0).unwrap_err(),
-                world.recv_layout(&mut memory, elements, 0, 0).map(|_| ()).unwrap_err(),
+                View::new(&memory, elements.0, elements.1).unwrap_err(),
+                ViewMut::new(&mut memory, elements.0, elements.1).unwrap_err(),
             ] {
                 assert!(matches!(error, Error::Outside { len: 28, .. }), "{error}");
                 assert_eq!(error.class(), ErrorClass::Argument);
@@ -311,11 +316,11 @@ fn the_fields_of_structs_and_enums_arrive_without_their_padding() {
             let mut got =
                 vec![Outer { at_home: "here".to_owned(), ..Outer::default() }; usize::from(count) + 1];
             let status = if world.rank() == 0 {
-                world.send_fields(&out, other, 0).unwrap();
-                world.recv_fields(&mut got, other, 0).unwrap()
+                world.send(&out, other, 0).unwrap();
+                world.recv(&mut got, other, 0).unwrap()
             } else {
-                let status = world.recv_fields(&mut got, other, 0).unwrap();
-                world.send_fields(&out, other, 0).unwrap();
+                let status = world.recv(&mut got, other, 0).unwrap();
+                world.send(&out, other, 0).unwrap();
                 status
             };
             assert_eq!(status.len(), u64::from(count) * (3 * 4 + 2 * 9 + 2));
@@ -327,9 +332,9 @@ fn the_fields_of_structs_and_enums_arrive_without_their_padding() {
         let out = [Either::Number(7), Either::Nothing, Either::Two(3, 1 << 40), Either::Number(8)];
         let mut got = [Either::Number(0), Either::Nothing, Either::Two(0, 0), Either::Number(0)];
         if world.rank() == 0 {
-            world.send_fields(&out, other, 1).unwrap();
+            world.send(&out, other, 1).unwrap();
         } else {
-            assert_eq!(world.recv_fields(&mut got, other, 1).unwrap().len(), 4 + 9 + 4);
+            assert_eq!(world.recv(&mut got, other, 1).unwrap().len(), 4 + 9 + 4);
             assert_eq!(got, out);
         }
     });
@@ -360,8 +365,8 @@ fn structs_pass_through_scopes_and_collectives() {
             let mut got = vec![Pair::default(); count];
             world
                 .scope(|s| {
-                    let arriving = s.irecv_fields(&mut got, Source::Any, 3)?;
-                    let leaving = s.isend_fields(&out, next, 3)?;
+                    let arriving = s.irecv(&mut got, Source::Any, 3)?;
+                    let leaving = s.isend(&out, next, 3)?;
                     assert_eq!(s.wait(arriving)?.len(), count as u64 * (1 + 8 + 4));
                     s.wait(leaving)
                 })

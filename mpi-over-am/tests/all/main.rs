@@ -20,4 +20,5 @@ mod threads_scopes;
 mod threads_wait;
 mod threads_windows;
 mod topologies;
+mod typed;
 mod windows;

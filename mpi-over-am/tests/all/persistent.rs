@@ -60,7 +60,7 @@ fn only_what_is_persistent_can_be_started() {
         let error = world.start(request).unwrap_err();
         assert!(matches!(error, Error::NotStartable { is_persistent: false, .. }), "{error}");
         assert_eq!(error.class(), ErrorClass::Request);
-        world.send::<u8>(&[], 0, 0).unwrap();
+        world.send(&(), 0, 0).unwrap();
         world.wait(request).unwrap();
         assert!(matches!(world.start(request), Err(Error::UnknownRequest { .. })));
         // What ended in its call has no request of its own, and is not persistent either.
@@ -68,7 +68,7 @@ fn only_what_is_persistent_can_be_started() {
         let ended = world.isend_data(Mode::Standard, &nothing, 0, 0).unwrap();
         assert_eq!(ended, RequestId::ENDED_SEND);
         assert!(matches!(world.start(ended), Err(Error::NotStartable { is_persistent: false, .. })));
-        world.recv::<u8>(&mut [], 0, 0).unwrap();
+        world.recv(&mut (), 0, 0).unwrap();
         let receive =
             world.recv_init_data(&RecvData::from_buffer(am_core::buffer::RawBuffer::EMPTY), 0, 0).unwrap();
         world.start_all(&[receive]).unwrap();
@@ -76,7 +76,7 @@ fn only_what_is_persistent_can_be_started() {
         assert!(matches!(world.wait(receive), Err(Error::Cancelled)));
         // Cancelled is one round: the request can be started again.
         world.start(receive).unwrap();
-        world.send::<u8>(&[], 0, 0).unwrap();
+        world.send(&(), 0, 0).unwrap();
         assert_eq!(world.wait(receive).unwrap().source(), 0);
         world.free(receive).unwrap();
         assert!(matches!(world.start(receive), Err(Error::UnknownRequest { .. })));
@@ -253,7 +253,7 @@ fn nobody_takes_everything_and_sends_nothing() {
             world.recv(&mut got, PROC_NULL, Tag::Any).unwrap(),
             world.probe(PROC_NULL, 2).unwrap(),
             world.iprobe(PROC_NULL, 2).unwrap().unwrap(),
-            world.sendrecv((&[1u8], PROC_NULL, 0), (&mut got, PROC_NULL, 0)).unwrap(),
+            world.sendrecv(&[1u8], PROC_NULL, 0, &mut got, PROC_NULL, 0).unwrap(),
             world.mrecv(&mut got, MessageId::NO_PROC).unwrap(),
             world.mprobe(PROC_NULL, 0).unwrap().1,
         ] {
@@ -264,7 +264,7 @@ fn nobody_takes_everything_and_sends_nothing() {
         world
             .scope(|s| {
                 let arriving = s.irecv(&mut got[..1], 0, 1)?;
-                let sent = world.sendrecv((&[5u8], 0, 1), (&mut [0u8; 3], PROC_NULL, 1))?;
+                let sent = world.sendrecv(&[5u8], 0, 1, &mut [0u8; 3], PROC_NULL, 1)?;
                 assert_eq!(sent.source(), PROC_NULL);
                 s.wait(arriving)
             })
@@ -322,7 +322,7 @@ fn some_and_any_of_several_requests() {
         assert!(!world.is_active(sleeping).unwrap() && world.is_active(open[0]).unwrap());
         world.barrier().unwrap();
         for tag in [3, 1, 4, 0, 2] {
-            world.send::<u8>(&[], other, tag).unwrap();
+            world.send(&(), other, tag).unwrap();
         }
         let mut over = Vec::new();
         while over.len() < 4 {
@@ -348,7 +348,7 @@ fn some_and_any_of_several_requests() {
         assert_eq!(over, [0, 1, 2, 3, 4]);
         world.barrier().unwrap();
         for tag in 5..10 {
-            world.send::<u8>(&[], other, tag).unwrap();
+            world.send(&(), other, tag).unwrap();
         }
         let mut tags = Vec::new();
         while !world.test_all(&open, |_, status| tags.push(status.unwrap().tag())).unwrap() {
@@ -367,7 +367,7 @@ fn elements_are_replaced_by_those_that_come() {
         for len in [1usize, 700, 9000] {
             let mut values = vec![rank; len];
             let status = world
-                .sendrecv_replace(&mut values, ((rank + 1) % size, 2), ((rank + size - 1) % size, 2))
+                .sendrecv_replace(&mut values, (rank + 1) % size, 2, (rank + size - 1) % size, 2)
                 .unwrap();
             assert_eq!(status.count::<u32>(), Some(len as u64));
             assert_eq!(values, vec![(rank + size - 1) % size; len]);

@@ -122,7 +122,7 @@ fn a_synchronous_send_ends_after_its_receive_has_started() {
                     })
                     .unwrap();
             } else {
-                world.recv::<u8>(&mut [], 0, 2).unwrap();
+                world.recv(&mut (), 0, 2).unwrap();
                 let mut got = [0u8; 10];
                 world.recv(&mut got, 0, 1).unwrap();
                 assert_eq!(got[..], pattern(4, 10));
@@ -136,7 +136,7 @@ fn a_ready_send_meets_its_receive() {
     everywhere(2, |_, world| {
         if world.rank() == 0 {
             for len in LENGTHS {
-                world.recv::<u8>(&mut [], 1, 0).unwrap();
+                world.recv(&mut (), 1, 0).unwrap();
                 world.rsend(&pattern(5, len), 1, 1).unwrap();
             }
         } else {
@@ -145,7 +145,7 @@ fn a_ready_send_meets_its_receive() {
                 world
                     .scope(|s| {
                         let receive = s.irecv(&mut got, 0, 1)?;
-                        world.send::<u8>(&[], 0, 0)?;
+                        world.send(&(), 0, 0)?;
                         s.wait(receive)
                     })
                     .unwrap();
@@ -197,30 +197,30 @@ fn a_message_longer_than_its_receive_is_cut_and_named() {
             for len in [20, 900, 5000, 100_000] {
                 if world.rank() == 0 {
                     if !early {
-                        world.recv::<u8>(&mut [], 1, 0).unwrap();
+                        world.recv(&mut (), 1, 0).unwrap();
                     }
                     let data = pattern(7, len);
                     world
                         .scope(|s| {
                             let send = s.isend(&data, 1, 3)?;
-                            world.send::<u8>(&[], 1, 4)?;
+                            world.send(&(), 1, 4)?;
                             s.wait(send)
                         })
                         .unwrap();
                 } else {
                     let mut got = vec![0u8; 18];
                     let error = if early {
-                        world.recv::<u8>(&mut [], 0, 4).unwrap();
+                        world.recv(&mut (), 0, 4).unwrap();
                         world.recv(&mut got, 0, 3).unwrap_err()
                     } else {
                         let error = world
                             .scope(|s| {
                                 let receive = s.irecv(&mut got, 0, 3)?;
-                                world.send::<u8>(&[], 0, 0)?;
+                                world.send(&(), 0, 0)?;
                                 s.wait(receive)
                             })
                             .unwrap_err();
-                        world.recv::<u8>(&mut [], 0, 4).unwrap();
+                        world.recv(&mut (), 0, 4).unwrap();
                         error
                     };
                     assert!(
@@ -285,7 +285,7 @@ fn tasks_exchange_around_a_ring_without_waiting_in_a_circle() {
         for len in LENGTHS {
             let mut got = vec![0u8; len];
             let out = pattern(u64::from(rank), len);
-            let status = world.sendrecv((&out, right, 1), (&mut got, left, 1)).unwrap();
+            let status = world.sendrecv(&out, right, 1, &mut got, left, 1).unwrap();
             assert_eq!((status.source(), status.len()), (left, len as u64));
             assert_eq!(got, pattern(u64::from(left), len));
         }

@@ -6,7 +6,7 @@ use crate::common::{Communicator, Environment, job};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::datatype::{Datatype, Predefined};
-use mpi_over_am::{Mode, Settings, Source, Tag};
+use mpi_over_am::{Settings, Source, Tag, View, ViewMut};
 
 const TASKS: u32 = 8;
 /// Messages of a task between two barriers.
@@ -62,17 +62,25 @@ fn run_task(environment: &Environment, world: &Communicator, seed: u64, rounds: 
             .filter(|(_, _, planned)| planned.dest == own)
             .map(|(from, number, planned)| (from, number, planned.len))
             .collect();
+        let views: Vec<_> = out
+            .iter()
+            .filter(|(_, planned, _)| planned.mode == 7)
+            .map(|(number, planned, words)| {
+                let view = View::new(words, planned.len as u64 / 8, &every_third);
+                (number, planned.dest, view.expect("they lie inside"))
+            })
+            .collect();
         let exchanged = world.scope(|s| {
             let mut open = Vec::new();
+            for (number, dest, view) in &views {
+                open.push(s.isend(view, *dest, i32::try_from(*number % 1000).expect("below 1000"))?);
+            }
             for (number, planned, words) in &out {
                 let tag = i32::try_from(number % 1000).expect("below 1000");
                 match planned.mode {
                     0 => open.push(s.issend(words, planned.dest, tag)?),
                     1 => world.bsend(words, planned.dest, tag)?,
-                    7 => {
-                        let elements = (planned.len as u64 / 8, &every_third);
-                        open.push(s.isend_layout(Mode::Standard, words, elements, planned.dest, tag)?);
-                    }
+                    7 => {}
                     _ => open.push(s.isend(words, planned.dest, tag)?),
                 }
             }
@@ -94,8 +102,8 @@ fn run_task(environment: &Environment, world: &Communicator, seed: u64, rounds: 
                 assert_eq!(status.len(), len as u64);
                 let words = len / 8;
                 if random.one_in(4) {
-                    let elements = (words as u64, &every_third);
-                    world.recv_layout(&mut spread, elements, status.source(), status.tag())?;
+                    let mut view = ViewMut::new(&mut spread, words as u64, &every_third)?;
+                    world.recv(&mut view, status.source(), status.tag())?;
                     assert!((0..words).all(|i| spread[i * 3] == word(from, number)));
                 } else {
                     world.recv(&mut got[..words], status.source(), status.tag())?;

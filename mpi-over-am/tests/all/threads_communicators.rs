@@ -236,7 +236,7 @@ macro_rules! sides {
         assert_eq!((inter.size(), inter.remote_size().unwrap()), (2, 2));
         let peer = inter.rank();
         let mut got = [9u32];
-        inter.sendrecv((&[rank], peer, 0), (&mut got, peer, 0)).unwrap();
+        inter.sendrecv(&[rank], peer, 0, &mut got, peer, 0).unwrap();
         assert_eq!(got[0], 2 * peer + 1 - rank % 2);
         let mut theirs = [0u32; 2];
         inter.allgather(&[rank], &mut theirs).unwrap();
@@ -251,7 +251,7 @@ macro_rules! sides {
         let pair = copy.split(Some(peer.cast_signed()), 0).unwrap().unwrap();
         assert_eq!((pair.size(), pair.remote_size().unwrap()), (1, 1));
         let mut got = [9u32];
-        pair.sendrecv((&[rank], 0, 0), (&mut got, 0, 0)).unwrap();
+        pair.sendrecv(&[rank], 0, 0, &mut got, 0, 0).unwrap();
         assert_eq!(got[0] / 2, rank / 2);
         let first = inter.create(&group(&inter).incl(&[0]).unwrap()).unwrap();
         assert_eq!(first.is_some(), peer == 0);

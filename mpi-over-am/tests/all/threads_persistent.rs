@@ -49,7 +49,7 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
     let mut receive = world.recv_init(vec![0u8; 100], left, tag).unwrap();
     let mut send = world.send_init(Mode::Ready, vec![1u8; 100], right, tag).unwrap();
     receive.start().unwrap();
-    world.sendrecv((&[0u8], left, tag + 100), (&mut [0u8], right, tag + 100)).unwrap();
+    world.sendrecv(&[0u8], left, tag + 100, &mut [0u8], right, tag + 100).unwrap();
     send.start().unwrap();
     Persistent::wait_all([&mut receive, &mut send]).unwrap();
     // Given up while it is under way: it goes on, and takes its message.

@@ -8,7 +8,7 @@ use am_core::testing::Random;
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::{
     Equivalence, Error, ErrorClass, LayoutPart, Mode, Neighbours, OwnedRequest, Placement, Tested, Threads,
-    collective, op,
+    View, ViewMut, collective, op,
 };
 
 use crate::common::pattern;
@@ -202,14 +202,13 @@ fn layouts_fields_and_what_is_refused() {
                 let (out, mut into) = ([1u64, 0, 2, 0, 3], [9u64; 5]);
                 let sent = [Reading { place: 1, value: 2 }, Reading { place: 3, value: 4 }];
                 let mut readings = vec![Reading::default(); 2];
+                let view = View::new(&out, 1, &apart).unwrap();
+                let mut places = ViewMut::new(&mut into, 1, &apart).unwrap();
                 world
                     .scope(|s| {
-                        let arriving = s.irecv_layout(&mut into, (1, &apart), other, 1)?;
-                        let reading = s.irecv_fields(&mut readings, other, 2)?;
-                        let open = [
-                            s.isend_layout(Mode::Synchronous, &out, (1, &apart), other, 1)?,
-                            s.isend_fields(&sent, other, 2)?,
-                        ];
+                        let arriving = s.irecv(&mut places, other, 1)?;
+                        let reading = s.irecv(&mut readings, other, 2)?;
+                        let open = [s.issend(&view, other, 1)?, s.isend(&sent, other, 2)?];
                         let statuses = s.wait_all([arriving, reading])?;
                         assert_eq!((statuses[0].len(), statuses[1].len()), (24, 18));
                         s.wait_all(open).map(|_| ())
@@ -227,7 +226,7 @@ fn layouts_fields_and_what_is_refused() {
                 assert!(matches!(refused, Err(Error::Nested)));
                 assert!(world.iprobe(other, 99).unwrap().is_none());
                 // Too long for its room: the end of the scope tells it.
-                world.sendrecv((&[0u8], other, 5), (&mut [0u8], other, 5)).unwrap();
+                world.sendrecv(&[0u8], other, 5, &mut [0u8], other, 5).unwrap();
                 let mut small = [0u8; 10];
                 let sending = world.isend_owned(vec![1u8; 20], other, 6).unwrap();
                 let cut = world.scope(|s| s.irecv(&mut small, other, 6).map(|_| ()));

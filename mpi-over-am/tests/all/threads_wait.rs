@@ -192,12 +192,10 @@ fn transfers_while_the_target_computes() {
                 });
                 by_waiter(&|| window.get(&mut vec![0u8; len], 1, 0).unwrap());
                 by_waiter(&|| {
-                    window.rput_owned(vec![4u8; len], 1, 0).unwrap().wait().unwrap().1.unwrap();
+                    window.rput_owned(vec![4u8; len], 1, 0).unwrap().wait().unwrap();
                     window.flush_all().unwrap();
                 });
-                by_waiter(&|| {
-                    window.rget_owned(vec![0u8; len], 1, 0).unwrap().wait().unwrap().1.map(drop).unwrap()
-                });
+                by_waiter(&|| window.rget_owned(vec![0u8; len], 1, 0).unwrap().wait().map(drop).unwrap());
             }
             window.unlock_all().unwrap();
             window.free().unwrap();

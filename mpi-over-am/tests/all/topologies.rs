@@ -64,9 +64,9 @@ fn grids_have_rows_columns_and_edges() {
         let dup = grid.dup().unwrap();
         assert_eq!(dup.cartesian().unwrap(), cartesian);
         assert_eq!(dup.compare(&grid), Comparison::Congruent);
-        let Shift { source, destination } = row.cartesian().unwrap().shift(row.rank(), 0, 1).unwrap();
+        let Shift { source, dest } = row.cartesian().unwrap().shift(row.rank(), 0, 1).unwrap();
         assert_eq!(source.is_none(), row.rank() == 0);
-        assert_eq!(destination.is_none(), row.rank() + 1 == row.size());
+        assert_eq!(dest.is_none(), row.rank() + 1 == row.size());
         assert_eq!(class(grid.sub_cartesian(&[true])), ErrorClass::Count);
         assert_eq!(class(grid.graph()), ErrorClass::Topology);
     });

@@ -247,7 +247,7 @@ fn flushes_put_things_in_place_while_all_is_locked() {
         window.sync().unwrap();
         // The target learns by a message that they are there.
         let mut token = [0u8];
-        world.sendrecv((&[1u8], right(world), 0), (&mut token, left(world), 0)).unwrap();
+        world.sendrecv(&[1u8], right(world), 0, &mut token, left(world), 0).unwrap();
         let mut own = vec![0u64; 2000];
         window.read(8, &mut own).unwrap();
         assert!(own.iter().all(|&value| value == u64::from(left(world)) + 1));
@@ -288,7 +288,7 @@ fn memory_comes_and_goes() {
             let first = window.attach(vec![round; 5000]).unwrap();
             let second = window.attach(vec![round; 64]).unwrap();
             let mut theirs = [0u64; 2];
-            world.sendrecv((&[first, second], left(world), 0), (&mut theirs, right(world), 0)).unwrap();
+            world.sendrecv(&[first, second], left(world), 0, &mut theirs, right(world), 0).unwrap();
             let [first_there, second_there] = theirs.map(u64::cast_signed);
             window.lock_all(Assertion::NONE).unwrap();
             let mut got = vec![9u8; 5000];

@@ -282,7 +282,7 @@ fn a_job_of_one_needs_no_launcher() {
         let world = mpi.world();
         assert_eq!((world.rank(), world.size()), (0, 1));
         let mut got = [0_u64; 2];
-        world.sendrecv((&[7_u64, 8], 0, 1), (&mut got, Source::Any, Tag::Any)).expect("it fits");
+        world.sendrecv(&[7_u64, 8], 0, 1, &mut got, Source::Any, Tag::Any).expect("it fits");
         assert_eq!(got, [7, 8]);
         world.barrier().expect("nobody else is waited for");
         drop(world);

@@ -4,7 +4,7 @@ use am_core::testing::pattern;
 use am_tests::harness::job;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, unpack};
-use mpi_over_am::{Communicator, Environment, Mode, Result};
+use mpi_over_am::{Communicator, Environment, Mode, Result, View, ViewMut};
 
 const WAYS: [&str; 4] = ["auto", "job", "kernel", "staged"];
 
@@ -43,13 +43,15 @@ fn around_the_ring(world: &Communicator) -> Result<()> {
         let filled = |of: u32| pattern(of.into(), len);
         let elements = (count, &layout);
         let out = filled(rank);
+        let out_view = View::new(&out, count, &layout)?;
         let mut expected = vec![0xEE; len];
         unpack(&pack(&filled(previous), elements)?, &mut expected, elements)?;
         for mode in [Mode::Standard, Mode::Synchronous] {
             let mut got = vec![0xEE; len];
+            let mut view = ViewMut::new(&mut got, count, &layout)?;
             world.scope(|s| {
-                let arriving = s.irecv_layout(&mut got, elements, previous, tag)?;
-                let leaving = s.isend_layout(mode, &out, elements, next, tag)?;
+                let arriving = s.irecv(&mut view, previous, tag)?;
+                let leaving = s.isend_in_mode(mode, &out_view, next, tag)?;
                 assert_eq!(s.wait(arriving)?.count_of(&layout), Some(count));
                 s.wait(leaving)
             })?;
@@ -59,11 +61,11 @@ fn around_the_ring(world: &Communicator) -> Result<()> {
         let packed = pack(&out, elements)?;
         let mut got = vec![0xEE; len];
         let mut bytes = vec![0; packed.len()];
+        let mut view = ViewMut::new(&mut got, count, &layout)?;
         world.scope(|s| {
-            let first = s.irecv_layout(&mut got, elements, previous, tag)?;
+            let first = s.irecv(&mut view, previous, tag)?;
             let second = s.irecv(&mut bytes, previous, tag)?;
-            let leaving =
-                [s.isend(&packed, next, tag)?, s.isend_layout(Mode::Standard, &out, elements, next, tag)?];
+            let leaving = [s.isend(&packed, next, tag)?, s.isend(&out_view, next, tag)?];
             s.wait_all([first, second])?;
             s.wait_all(leaving)
         })?;

@@ -42,7 +42,7 @@ fn communicators_are_made_and_talk() {
             let (rank, size) = (communicator.rank(), communicator.size());
             let mut got = [0u32];
             let status = communicator
-                .sendrecv((&[rank], (rank + 1) % size, 0), (&mut got, (rank + size - 1) % size, 0))
+                .sendrecv(&[rank], (rank + 1) % size, 0, &mut got, (rank + size - 1) % size, 0)
                 .unwrap();
             assert_eq!((got[0], status.source()), ((rank + size - 1) % size, got[0]));
             let mut sum = [1u32];
@@ -54,7 +54,7 @@ fn communicators_are_made_and_talk() {
             let inter = half.create_inter_with(0, Some(world), other, 3).unwrap();
             let peer = half.rank().min(inter.remote_size().unwrap() - 1);
             let mut got = [0u32];
-            inter.sendrecv((&[world.rank()], peer, 0), (&mut got, peer, 0)).unwrap();
+            inter.sendrecv(&[world.rank()], peer, 0, &mut got, peer, 0).unwrap();
             assert_eq!(got[0] % 2, other);
             assert_eq!(inter.merge(false).unwrap().size(), world.size());
         }
@@ -116,7 +116,7 @@ fn windows_are_reached_by_every_way() {
         let dynamic = world.create_dynamic_window(&Info::new()).unwrap();
         let at = dynamic.attach(vec![world.rank().to_le_bytes()[0]; 10_000]).unwrap();
         let mut there = [0u64];
-        world.sendrecv((&[at], previous, 0), (&mut there, next, 0)).unwrap();
+        world.sendrecv(&[at], previous, 0, &mut there, next, 0).unwrap();
         dynamic.lock_all(Assertion::NONE).unwrap();
         let mut got = vec![0u8; 9000];
         dynamic.get(&mut got, next, there[0].cast_signed() + 1000).unwrap();

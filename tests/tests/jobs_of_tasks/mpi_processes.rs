@@ -55,7 +55,7 @@ fn messages_of_every_length_arrive_whole() {
             let mut got = vec![0xEE_u8; len + 3];
             let sent = pattern(world.rank(), len);
             let status = world
-                .sendrecv((&sent, next(world), tag), (&mut got, previous(world), tag))
+                .sendrecv(&sent, next(world), tag, &mut got, previous(world), tag)
                 .expect("the message fits");
             assert_eq!((status.source(), status.tag(), status.len()), (previous(world), tag, len as u64));
             assert!(got[..len] == pattern(previous(world), len), "{len} bytes differ");
@@ -100,9 +100,7 @@ fn every_mode_arrives() {
                     world.recv(&mut blocking[1], previous(world), tag).expect("it fits");
                 }
             }
-            world
-                .sendrecv((&sent, next(world), tag), (&mut blocking[2], previous(world), tag))
-                .expect("it fits");
+            world.sendrecv(&sent, next(world), tag, &mut blocking[2], previous(world), tag).expect("it fits");
             assert!(received.iter().all(|got| *got == expected), "{len} bytes differ");
         }
         let memory = environment.detach_buffer().expect("all has gone");
@@ -184,8 +182,8 @@ fn ranks_and_tags_that_do_not_exist_are_refused() {
             assert!(matches!(error, Error::TagOutOfRange { .. }), "{error}");
         }
         let mut got = [0_u8];
-        let to = (&[9_u8][..], next(world), TAG_UB);
-        world.sendrecv(to, (&mut got, previous(world), TAG_UB)).expect("the largest tag is one");
+        let (to, from) = (next(world), previous(world));
+        world.sendrecv(&9_u8, to, TAG_UB, &mut got, from, TAG_UB).expect("the largest tag is one");
         assert_eq!(got, [9]);
     });
 }

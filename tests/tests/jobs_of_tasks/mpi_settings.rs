@@ -101,12 +101,12 @@ fn early_messages_beyond_the_setting_wait_at_their_sender() {
                         let requests: Result<Vec<_>, _> =
                             (0..COUNT).map(|tag| s.isend(&bytes, 1, tag)).collect();
                         let requests = requests?;
-                        world.send::<u8>(&[], 1, COUNT)?;
+                        world.send(&(), 1, COUNT)?;
                         s.wait_all(requests).map(|_| ())
                     });
                     sent.expect("all are received");
                 } else {
-                    world.recv::<u8>(&mut [], 0, COUNT).expect("it is the last one");
+                    world.recv(&mut (), 0, COUNT).expect("it is the last one");
                     let queues = environment.queues().expect("nothing went wrong");
                     let here = queues.lines().filter(|line| line.ends_with("here")).count();
                     assert!((1..=8).contains(&here), "{queues}");

@@ -1,0 +1,269 @@
+//! What a call sends, and what it receives into.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use am_core::buffer::{RawBuffer, RawBytes};
+use am_core::fabric::Fabric;
+use bytemuck::{AnyBitPattern, NoUninit};
+
+use super::{Equivalence, RecvData, SendData, bytes_of, raw_buffer};
+use crate::error::Result;
+use crate::policy::LockPolicy;
+use crate::request::Scope;
+
+/// What a call can send: a number, an array, a tuple or a struct of them ([`Equivalence`]), a slice or a vector of these, text
+/// (its bytes), or the elements that a datatype picks ([`View`](crate::View)).
+///
+/// A container implements it by handing on what its slice answers:
+///
+/// ```
+/// use mpi_over_am::{Buffer, Outgoing, Result};
+///
+/// struct Image {
+///     width: usize,
+///     points: Vec<f32>,
+/// }
+///
+/// impl Buffer for Image {
+///     fn outgoing(&self) -> Result<Outgoing<'_>> {
+///         self.points.outgoing()
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be sent",
+    label = "neither numbers, nor a struct of numbers, nor a slice or vector of these",
+    note = "numbers, arrays and tuples can be sent, structs with `#[derive(Equivalence)]`, slices and vectors of all these",
+    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` goes as `Plain<T>`, a slice of it by `Plain::of_slice`"
+)]
+pub trait Buffer {
+    /// The elements, borrowed from this value.
+    ///
+    /// # Errors
+    /// More bytes than there are addresses.
+    fn outgoing(&self) -> Result<Outgoing<'_>>;
+}
+
+/// What a call can receive into: all that [`Buffer`] lists but text. A vector is filled as far as it is long; it does not grow. See
+/// [`recv_vec`](crate::Communicator::recv_vec) for a vector as long as the message.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be received into",
+    label = "neither numbers, nor a struct of numbers, nor a slice or vector of these",
+    note = "numbers, arrays and tuples can be received, structs with `#[derive(Equivalence)]`, slices and vectors of all these",
+    note = "a type of another crate that is `bytemuck::NoUninit + AnyBitPattern` goes as `Plain<T>`, a slice of it by `Plain::of_slice_mut`"
+)]
+pub trait BufferMut {
+    /// The elements, borrowed from this value.
+    ///
+    /// # Errors
+    /// More bytes than there are addresses.
+    fn incoming(&mut self) -> Result<Incoming<'_>>;
+}
+
+/// The elements of a message to be sent, borrowed for `'a`.
+#[derive(Debug)]
+pub struct Outgoing<'a>(Sending<'a>);
+
+/// The elements of a message to be received into, borrowed for `'a`.
+#[derive(Debug)]
+pub struct Incoming<'a>(Receiving, PhantomData<&'a mut [u8]>);
+
+/// How elements that are sent lie.
+#[derive(Debug)]
+pub(crate) enum Sending<'a> {
+    /// In one piece.
+    Bytes(&'a [u8]),
+    /// As a datatype says. Whoever made it has borrowed the memory for `'a`.
+    Elements(SendData, PhantomData<&'a [u8]>),
+}
+
+/// How elements that are received lie.
+#[derive(Debug)]
+pub(crate) enum Receiving {
+    Bytes(RawBuffer),
+    Elements(RecvData),
+}
+
+impl<'a> Outgoing<'a> {
+    /// The bytes of a slice.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_slice<T: NoUninit>(data: &'a [T]) -> Self {
+        Self(Sending::Bytes(bytes_of(data)))
+    }
+
+    /// Elements that a datatype describes.
+    ///
+    /// # Safety
+    /// The promise of `data` is kept for `'a`.
+    pub(super) unsafe fn of_data(data: SendData) -> Self {
+        Self(Sending::Elements(data, PhantomData))
+    }
+
+    /// Bytes of the message.
+    #[must_use]
+    pub fn packed_len(&self) -> u64 {
+        match &self.0 {
+            Sending::Bytes(bytes) => bytes.len() as u64,
+            Sending::Elements(data, _) => data.packed_len(),
+        }
+    }
+
+    /// Lends the elements to a call. `send` keeps the promise: its operation has ended when it returns or unwinds.
+    #[inline(always)]
+    pub(crate) fn lend<R>(self, send: impl FnOnce(Sending<'a>) -> R) -> R {
+        send(self.0)
+    }
+
+    /// Lends the elements to a call that takes any kind. As for [`lend`](Self::lend).
+    pub(crate) fn lend_data<R>(self, send: impl FnOnce(SendData) -> R) -> R {
+        send(self.into_data())
+    }
+
+    /// Lends the elements to an operation of a scope. The scope keeps the promise: its end comes before the end of `'a`, and waits
+    /// for every operation that was started through it.
+    #[inline(always)]
+    pub(crate) fn lend_to_scope<F: Fabric, L: LockPolicy>(self, _scope: &'a Scope<'a, '_, F, L>) -> SendData {
+        self.into_data()
+    }
+
+    /// The caller keeps the promise.
+    #[inline(always)]
+    pub(super) fn into_data(self) -> SendData {
+        match self.0 {
+            Sending::Bytes(bytes) => {
+                // SAFETY: the callers of this function, all in this module's family, let the operation end before the borrow does.
+                let raw = unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) };
+                SendData::from_bytes(raw)
+            }
+            Sending::Elements(data, _) => data,
+        }
+    }
+}
+
+impl<'a> Incoming<'a> {
+    /// A slice to be filled from its beginning.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_slice<T: AnyBitPattern>(to: &'a mut [T]) -> Self {
+        // SAFETY: `to` is exclusively borrowed for `'a`, which the operation that gets the range does not outlive (`lend`,
+        // `lend_to_scope`). `AnyBitPattern` says that whatever bytes come make valid elements.
+        Self(Receiving::Bytes(unsafe { raw_buffer(to) }), PhantomData)
+    }
+
+    /// Elements that a datatype describes.
+    ///
+    /// # Safety
+    /// The promise of `data` is kept for `'a`.
+    pub(super) unsafe fn of_data(data: RecvData) -> Self {
+        Self(Receiving::Elements(data), PhantomData)
+    }
+
+    /// Bytes of a message that fills all elements.
+    #[must_use]
+    pub fn packed_len(&self) -> u64 {
+        match &self.0 {
+            Receiving::Bytes(buffer) => buffer.len() as u64,
+            Receiving::Elements(data) => data.packed_len(),
+        }
+    }
+
+    /// Lends the elements to a call. `receive` keeps the promise: its operation has ended when it returns or unwinds.
+    #[inline(always)]
+    pub(crate) fn lend<R>(self, receive: impl FnOnce(Receiving) -> R) -> R {
+        receive(self.0)
+    }
+
+    /// Lends the elements to a call that takes any kind. As for [`lend`](Self::lend).
+    pub(crate) fn lend_data<R>(self, receive: impl FnOnce(RecvData) -> R) -> R {
+        receive(self.into_data())
+    }
+
+    /// Lends the elements to an operation of a scope; see [`Outgoing::lend_to_scope`].
+    #[inline(always)]
+    pub(crate) fn lend_to_scope<F: Fabric, L: LockPolicy>(self, _scope: &'a Scope<'a, '_, F, L>) -> RecvData {
+        self.into_data()
+    }
+
+    /// The caller keeps the promise.
+    #[inline(always)]
+    pub(super) fn into_data(self) -> RecvData {
+        match self.0 {
+            Receiving::Bytes(buffer) => RecvData::from_buffer(buffer),
+            Receiving::Elements(data) => data,
+        }
+    }
+}
+
+/// The elements of a vector that the request takes with it. The table of requests keeps the promise: it gives the vector back when
+/// the operation is over, and leaks it if it never is. Moving the vector leaves the elements where they are, and a list of an
+/// element's fields holds as long as nobody touches the element.
+///
+/// # Errors
+/// More bytes than there are addresses.
+pub(crate) fn outgoing_to_keep<T: Equivalence>(data: &[T]) -> Result<SendData> {
+    Ok(data.outgoing()?.into_data())
+}
+
+/// As [`outgoing_to_keep`], for a receive.
+///
+/// # Errors
+/// More bytes than there are addresses.
+pub(crate) fn incoming_to_keep<T: Equivalence>(to: &mut [T]) -> Result<RecvData> {
+    Ok(to.incoming()?.into_data())
+}
+
+impl<T: Equivalence> Buffer for T {
+    #[inline(always)]
+    fn outgoing(&self) -> Result<Outgoing<'_>> {
+        T::outgoing_of(std::slice::from_ref(self))
+    }
+}
+
+impl<T: Equivalence> BufferMut for T {
+    #[inline(always)]
+    fn incoming(&mut self) -> Result<Incoming<'_>> {
+        T::incoming_of(std::slice::from_mut(self))
+    }
+}
+
+impl<T: Equivalence> Buffer for [T] {
+    #[inline(always)]
+    fn outgoing(&self) -> Result<Outgoing<'_>> {
+        T::outgoing_of(self)
+    }
+}
+
+impl<T: Equivalence> BufferMut for [T] {
+    #[inline(always)]
+    fn incoming(&mut self) -> Result<Incoming<'_>> {
+        T::incoming_of(self)
+    }
+}
+
+impl<T: Equivalence> Buffer for Vec<T> {
+    #[inline(always)]
+    fn outgoing(&self) -> Result<Outgoing<'_>> {
+        T::outgoing_of(self)
+    }
+}
+
+impl<T: Equivalence> BufferMut for Vec<T> {
+    #[inline(always)]
+    fn incoming(&mut self) -> Result<Incoming<'_>> {
+        T::incoming_of(self)
+    }
+}
+
+impl Buffer for str {
+    fn outgoing(&self) -> Result<Outgoing<'_>> {
+        Ok(Outgoing::of_slice(self.as_bytes()))
+    }
+}
+
+impl Buffer for String {
+    fn outgoing(&self) -> Result<Outgoing<'_>> {
+        self.as_str().outgoing()
+    }
+}

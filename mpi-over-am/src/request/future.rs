@@ -1,0 +1,152 @@
+//! Requests as futures: an executor that makes MPI's progress, and the requests that it waits for.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{self, Poll, Wake};
+
+use am_core::Context;
+use am_core::fabric::{self, Fabric};
+
+use super::id::RequestId;
+use super::owned::{OwnedRequest, Returned};
+use crate::communicator::Communicator;
+use crate::error::Result;
+use crate::handlers::MpiHandlers;
+use crate::policy::LockPolicy;
+use crate::state::is_over;
+use crate::status::Status;
+
+/// Wakers of the requests that futures under [`Communicator::block_on`] wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers(HashMap<RequestId, task::Waker>);
+
+impl Wakers {
+    /// The future of the request waits no more.
+    pub(super) fn forget(&mut self, request: RequestId) {
+        if !self.0.is_empty() {
+            self.0.remove(&request);
+        }
+    }
+}
+
+thread_local! {
+    /// The environment whose progress this thread makes between polls, by the address of its state; 0: none.
+    static DRIVEN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Says which environment's progress this thread makes, until it is dropped.
+struct Driven {
+    before: usize,
+}
+
+impl Driven {
+    fn new(environment: usize) -> Self {
+        Self { before: DRIVEN.replace(environment) }
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        DRIVEN.set(self.before);
+    }
+}
+
+/// Notes that a future is to be polled, and ends the sleep of the thread that polls it.
+struct Woken {
+    is_woken: AtomicBool,
+    end_sleep: fabric::Waker,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        // Release: pairs with the Acquire in `block_on`, so that the poll sees what was done before.
+        self.is_woken.store(true, Ordering::Release);
+        (self.end_sleep)();
+    }
+}
+
+impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
+    /// Runs `future` to its end in this thread. Requests of this environment that it awaits are polled when they are over, and the
+    /// thread sleeps meanwhile, making progress, as in any wait. Its waker may be called by any thread.
+    ///
+    /// Under another executor a request makes progress when it is polled, and asks to be polled again at once.
+    ///
+    /// ```
+    /// use mpi_over_am::{Communicator, Environment, Result, join_all};
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let environment = Environment::init()?;
+    /// # let world = environment.world();
+    /// let all: Vec<u32> = (0..world.size()).collect();
+    /// let sums: Vec<Result<u32>> = world.block_on(join_all(all.iter().map(async |&peer| {
+    ///     let sending = world.isend_owned(vec![world.rank()], peer, 0)?;
+    ///     let (got, _) = world.irecv_owned(vec![0; 1], peer, 0)?.await?;
+    ///     sending.await?;
+    ///     Ok(got[0] + 1)
+    /// })))?;
+    /// # for (sum, peer) in sums.into_iter().zip(all) { assert_eq!(sum?, peer + 1); }
+    /// # environment.finalize()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What progress reports meanwhile, such as the failure of a task; the future is dropped then.
+    pub fn block_on<R>(&self, future: impl Future<Output = R>) -> Result<R> {
+        let end_sleep = self.state()?.context.waker();
+        let woken = Arc::new(Woken { is_woken: AtomicBool::new(false), end_sleep });
+        let waker = task::Waker::from(Arc::clone(&woken));
+        let mut future = pin!(future);
+        let _driven = Driven::new(self.state_address());
+        loop {
+            if let Poll::Ready(result) = future.as_mut().poll(&mut task::Context::from_waker(&waker)) {
+                return Ok(result);
+            }
+            let mut over = Vec::new();
+            self.state()?.wait_for(|context| {
+                take_over(context, &mut over);
+                // Acquire: pairs with the Release in `wake`.
+                !over.is_empty() || woken.is_woken.swap(false, Ordering::Acquire)
+            })?;
+            over.into_iter().for_each(task::Waker::wake);
+        }
+    }
+}
+
+/// Takes the wakers of requests that are over.
+fn take_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, over: &mut Vec<task::Waker>) {
+    let mut wakers = std::mem::take(&mut context.handlers_mut().wakers);
+    over.extend(wakers.0.extract_if(|&request, _| is_over(context, request)).map(|(_, waker)| waker));
+    context.handlers_mut().wakers = wakers;
+}
+
+/// Ready when the operation is over: what [`wait`](OwnedRequest::wait) returns.
+impl<T: Send + 'static, F: Fabric, L: LockPolicy> Future for OwnedRequest<T, F, L> {
+    type Output = std::result::Result<(Vec<T>, Status), Returned<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        let is_driven = DRIVEN.get() == self.state_address();
+        let id = self.id;
+        let ended = {
+            let mut turn = self.turn()?;
+            let is_over = match is_driven {
+                true => is_over(&mut turn.context, id),
+                false => turn.is_over_after_progress(id)?,
+            };
+            if !is_over {
+                match is_driven {
+                    true => drop(turn.handlers().wakers.0.insert(id, cx.waker().clone())),
+                    false => cx.waker().wake_by_ref(),
+                }
+                return Poll::Pending;
+            }
+            Self::take(&mut turn, id)
+        };
+        // Its slot belongs to another request from now on.
+        self.id = RequestId::ENDED_SEND;
+        Poll::Ready(ended)
+    }
+}

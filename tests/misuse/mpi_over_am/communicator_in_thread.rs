@@ -1,0 +1,17 @@
+//! What is made from an environment for one thread does not go to another one; the message names the environment for several.
+#![forbid(unsafe_code)]
+
+use mpi_over_am::Environment;
+
+fn wrong() -> mpi_over_am::Result<()> {
+    let environment = Environment::init()?;
+    let world = environment.world();
+    std::thread::scope(|threads| {
+        threads.spawn(|| world.send(&1u8, 0, 0));
+    });
+    Ok(())
+}
+
+fn main() {
+    let _ = wrong;
+}
