@@ -161,7 +161,7 @@ impl Job {
         };
         let _story = StoryOnPanic { what, logs: &logs.0, outcome: &outcome };
         judge(&outcome);
-        let left = marked(&mark);
+        let left = marked(MARK, &mark);
         assert!(left.is_empty(), "the job has ended and has left processes: {left:?}");
         let _ = fs::remove_dir_all(&logs.0);
     }
@@ -342,9 +342,9 @@ fn end_of(text: &str) -> &str {
     text[start..].trim_end()
 }
 
-/// The living processes of a job.
-fn marked(mark: &str) -> Vec<u32> {
-    let wanted = format!("{MARK}={mark}");
+/// The living processes whose environment has the variable `name` with this value.
+pub(crate) fn marked(name: &str, value: &str) -> Vec<u32> {
+    let wanted = format!("{name}={value}");
     let is_marked = |pid: &u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())

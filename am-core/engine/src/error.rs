@@ -229,12 +229,12 @@ pub enum Error {
         why: &'static str,
     },
     /// A context was closed by its task, which lives on (`LAPI_ERR_HNDL_INVALID`, seen from afar).
-    #[error(
-        "{endpoint} was closed by its task: operations with it have ended, and new ones are refused; let every task finish with its peers (a collective fence) before it closes"
-    )]
+    #[error("{endpoint} {}", closed(after))]
     ContextClosed {
         /// Which context.
         endpoint: Endpoint,
+        /// The failure of another task that its task knew of; empty if there was none.
+        after: String,
     },
     /// A message of a peer that no correct peer sends.
     #[error("{peer} broke the protocol: {what}")]
@@ -459,6 +459,17 @@ impl Refusal {
             Error::Exhausted { .. } => Self::Exhausted,
             _ => Self::Malformed,
         }
+    }
+}
+
+fn closed(after: &str) -> String {
+    if after.is_empty() {
+        String::from(
+            "was closed by its task: operations with it have ended, and new ones are refused; let every task finish with its peers (a \
+             collective fence) before it closes",
+        )
+    } else {
+        format!("has left after {after}: operations with it have ended, and new ones are refused")
     }
 }
 

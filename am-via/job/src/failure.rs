@@ -60,11 +60,24 @@ impl From<Ended> for Cause {
     }
 }
 
+/// The signal that killed a shell's program, by the shell's exit code; `None` for the code of a program that ended by itself.
+#[must_use]
+pub fn signal_of_shell(code: i32) -> Option<i32> {
+    (129..=128 + 31).contains(&code).then_some(code - 128)
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(0) => f.write_str("exited (code 0) before the job was over for it"),
-            Self::Exited(code) => write!(f, "exited with code {code}"),
+            Self::Exited(code) => match signal_of_shell(*code) {
+                None => write!(f, "exited with code {code}"),
+                Some(number) => write!(
+                    f,
+                    "exited with code {code}, as a shell does whose program was killed by signal {number} ({})",
+                    signal::name(number)
+                ),
+            },
             Self::Signalled(number) => write!(f, "was killed by signal {number} ({})", signal::name(*number)),
             Self::Vanished => f.write_str("ended behind its wrapper program"),
             Self::TimedOut => f.write_str("was still running when the time was over"),
@@ -115,6 +128,17 @@ mod tests {
             assert_eq!(Cause::decode(kind, value), cause);
         }
         assert_eq!(Cause::decode(u32::MAX, 1), Cause::Vanished);
+    }
+
+    #[test]
+    fn a_shells_code_names_the_signal_that_killed_its_program() {
+        assert_eq!(
+            Cause::Exited(139).to_string(),
+            "exited with code 139, as a shell does whose program was killed by signal 11 (SIGSEGV)"
+        );
+        for code in [1, 128, 160, 255, -1] {
+            assert_eq!(Cause::Exited(code).to_string(), format!("exited with code {code}"));
+        }
     }
 
     #[test]

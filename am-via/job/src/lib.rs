@@ -23,6 +23,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use crate::settings::Settings;
 use am_via_os::atomics::{AtomicBool, AtomicU32, Ordering};
@@ -41,11 +42,15 @@ use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers
 pub mod settings;
 
 pub use error::JobError;
-pub use failure::{Cause, Failure};
+pub use failure::{Cause, Failure, signal_of_shell};
 pub use owner::{JobOwner, JobPlan};
 
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
 pub const JOB_VARIABLE: &str = "AM_JOB";
+
+/// Longest wait of a task behind a wrapper for the launcher to watch it. The launcher looks for such tasks every 20 milliseconds.
+const WATCHED_WITHIN: Duration = Duration::from_millis(500);
+const WATCHED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +271,25 @@ impl Job {
         }
         entry.set_cpus(&sched::allowed_cpus());
         entry.state.store(STATE_RUNNING, Ordering::Release);
+        if is_visible {
+            self.wait_until_watched();
+        }
         Ok(())
+    }
+
+    /// Behind a wrapper: waits until the launcher watches this process, since nobody could tell how it ended if it ended before.
+    fn wait_until_watched(&self) {
+        let Some(launcher) = self.launcher_pid() else { return };
+        let is_behind = || std::os::unix::process::parent_id() != launcher;
+        let end = Instant::now() + WATCHED_WITHIN;
+        // Acquire: pairs with the launcher's Release; nothing else is published by it.
+        while is_behind()
+            && self.own_entry().watched.load(Ordering::Acquire) == 0
+            && self.launcher_alive()
+            && Instant::now() < end
+        {
+            std::thread::sleep(WATCHED_LOOK_EVERY);
+        }
     }
 
     /// This task.
@@ -408,6 +431,20 @@ impl Job {
         self.header.is_failed(task)
     }
 
+    /// How a task failed, and after whom if it was not the first; `None` if it did not.
+    #[must_use]
+    pub fn failure_of(&self, task: u32) -> Option<String> {
+        let entry = self.entries.get(task as usize).filter(|_| self.header.is_failed(task))?;
+        let own = entry.cause().map(|(kind, value)| Cause::decode(kind, value));
+        Some(match (self.failure(), own) {
+            (Some(first), _) if first.task == task => first.to_string(),
+            (Some(first), Some(own)) => format!("it {own} after {first}"),
+            (Some(first), None) => format!("it failed after {first}"),
+            (None, Some(own)) => format!("it {own}"),
+            (None, None) => String::new(),
+        })
+    }
+
     /// The first failure of the job.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
@@ -417,6 +454,12 @@ impl Job {
     /// Asks that the job goes on when a task fails (or no longer). For all tasks.
     pub fn set_continue_on_failure(&self, goes_on: bool) {
         self.header.continue_on_failure.store(u32::from(goes_on), Ordering::Relaxed);
+    }
+
+    /// Whether the program asked that the job goes on when a task fails.
+    #[must_use]
+    pub fn continues_on_failure(&self) -> bool {
+        self.header.continue_on_failure.load(Ordering::Relaxed) != 0
     }
 
     /// This task takes part (again).
@@ -447,6 +490,7 @@ impl Job {
         let words = if std::thread::panicking() && !said.is_empty() { said.as_str() } else { words };
         self.set_last_words(words);
         let (kind, value) = Cause::GaveUp.encode();
+        self.own_entry().set_cause(kind, value);
         self.header.record_failure(self.task, kind, value, words);
         self.own_entry().state.store(STATE_DEAD, Ordering::Release);
         for task in 0..self.num_tasks {

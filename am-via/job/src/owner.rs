@@ -163,6 +163,7 @@ impl JobOwner {
         let Some(entry) = self.entries.get(task as usize) else { return false };
         let own = entry.last_words.read();
         let (kind, value) = cause.encode();
+        entry.set_cause(kind, value);
         let first = self.header.record_failure(task, kind, value, if own.is_empty() { words } else { &own });
         entry.state.store(am_via_shm::layout_job::STATE_DEAD, Ordering::Release);
         self.ring_all();
@@ -200,6 +201,13 @@ impl JobOwner {
     pub fn pid(&self, task: u32) -> Option<u32> {
         let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);
         (pid != 0 && pid != PID_UNKNOWN).then_some(pid)
+    }
+
+    /// Tells `task` that its process is watched.
+    pub fn set_watched(&self, task: u32) {
+        if let Some(entry) = self.entries.get(task as usize) {
+            entry.watched.store(1, Ordering::Release);
+        }
     }
 
     /// Whether a process has joined the job as `task`, wherever it runs and whatever became of it. A claim.

@@ -55,8 +55,8 @@ pub enum EndedBy {
 }
 
 impl Report {
-    /// The exit code of the job: of the first task that failed (128 and the signal's number for one that a signal ended); 1 for a
-    /// task that never joined; 124 when the time was over; 0 when all went well, or when the program asked to go on and a task survived.
+    /// The exit code of the job: of the first task that failed (128 and the signal's number for one that a signal ended); 1 if that
+    /// task left with code 0, never joined, or ended where nobody saw how; 124 when the time was over; 0 when all went well, or when the program asked to go on and a task survived.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if let Some(reason) = self.ended_by {
@@ -71,19 +71,26 @@ impl Report {
         if self.went_on && self.tasks.iter().any(|task| task.ended == Some(Ended::Exited(0))) {
             return 0;
         }
-        if failure.cause == Cause::NeverJoined {
-            return 1;
-        }
-        match self.tasks.get(failure.task as usize).and_then(|task| task.ended) {
-            Some(ended) if ended != Ended::Exited(0) => of_ended(ended),
-            _ => self.first_failed_code(),
+        match failure.cause {
+            Cause::Exited(code) => of_ended(Ended::Exited(code)).max(1),
+            Cause::Signalled(number) => of_signal(number),
+            Cause::GaveUp => self.own_code(failure.task).max(1),
+            Cause::Vanished | Cause::TimedOut | Cause::NotStarted | Cause::NeverJoined => 1,
         }
     }
 
-    /// The task that failed first hides behind a wrapper that ended well: the code of the first other one that did not, or 1.
-    fn first_failed_code(&self) -> u8 {
-        let failed = self.tasks.iter().filter(|task| !task.killed).filter_map(|task| task.ended);
-        failed.into_iter().find(|&ended| ended != Ended::Exited(0)).map_or(1, of_ended)
+    /// The exit code of one task as a shell would give it. One that the launcher killed chose none.
+    fn own_code(&self, task: u32) -> u8 {
+        let ended = self.tasks.get(task as usize).filter(|task| !task.killed).and_then(|task| task.ended);
+        ended.map_or(0, of_ended)
+    }
+
+    /// Whether the job fails although the task that failed first left with 0, or nobody saw how it ended.
+    fn has_code_of_nobody(&self) -> bool {
+        let is_so = |cause| matches!(cause, Cause::Exited(0) | Cause::NeverJoined | Cause::Vanished);
+        self.ended_by.is_none()
+            && self.exit_code() == 1
+            && self.failure.as_ref().is_some_and(|failure| is_so(failure.cause))
     }
 
     /// Whether every task ended by itself with code 0, and none said that it has failed.
@@ -129,6 +136,9 @@ impl fmt::Display for Report {
                 write!(f, "{failure}")?;
                 if self.went_on {
                     f.write_str(" (the job went on, as the program asked)")?;
+                }
+                if self.has_code_of_nobody() {
+                    f.write_str(" (the job's exit code is 1)")?;
                 }
             }
             (None, None) => {}

@@ -16,14 +16,11 @@ use super::output::{self, Forwarder};
 use super::report::{EndedBy, Report, TaskReport};
 use super::spawn::{Spawned, TaskProcess};
 use super::sweeper::Sweeper;
-use am_via_job::{Cause, Failure, JOB_VARIABLE, JobOwner, TaskState};
+use am_via_job::{Cause, Failure, JOB_VARIABLE, JobOwner, TaskState, signal_of_shell};
 use am_via_os::limits;
 use am_via_os::poll;
 use am_via_os::process::{Ended, PidFd};
 use am_via_os::signal::SignalFd;
-
-/// What a shell exits with when its program was killed.
-const EXITED_BY_SIGKILL: i32 = 128 + libc::SIGKILL;
 
 /// How long tasks may go on after a signal that ends the job: time to write a checkpoint.
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
@@ -33,6 +30,9 @@ const ECHO: Duration = Duration::from_millis(250);
 const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
 const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
 const YOUNG: Duration = Duration::from_secs(2);
+/// How long the cause of a death behind a wrapper is waited for: the system tells it when the wrapper has reaped its child.
+const REAPED_WITHIN: Duration = Duration::from_millis(200);
+const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
 /// How long the rest of the output is waited for when all processes are gone.
@@ -54,15 +54,53 @@ enum Attached {
     Direct,
     /// It is behind a wrapper.
     Behind(PidFd),
+    /// It was behind a wrapper and has ended, when this was seen; nobody has said yet how.
+    Leaving(PidFd, Instant),
     /// It was behind a wrapper and has ended.
     Gone,
 }
 
 #[derive(Debug)]
 struct Watch {
+    /// How the process ended that the launcher started.
     ended: Option<Ended>,
+    /// How the task's own process ended behind that, where it could be seen.
+    behind: Option<Ended>,
     killed: bool,
     attached: Attached,
+}
+
+impl Watch {
+    /// Whether the task's own process has ended behind a wrapper, and all is known of its end that can be.
+    fn look_behind(&mut self, now: Instant) -> bool {
+        self.attached = match std::mem::replace(&mut self.attached, Attached::Gone) {
+            Attached::Behind(process) if process.has_ended() => Attached::Leaving(process, now),
+            other => other,
+        };
+        if let Attached::Leaving(process, since) = &self.attached {
+            self.behind = process.ended_elsewhere();
+            if self.behind.is_some() || now.duration_since(*since) >= REAPED_WITHIN {
+                self.attached = Attached::Gone;
+            }
+        }
+        matches!(self.attached, Attached::Gone)
+    }
+
+    /// What the end of the wrapper says of the task's own process. Shells exit with 128 and the number of the signal that killed
+    /// their program.
+    fn cause_by_wrapper(&self, ended: Ended) -> Cause {
+        let is_behind = !matches!(self.attached, Attached::NotYet | Attached::Direct);
+        match ended {
+            Ended::Exited(code) if is_behind => {
+                signal_of_shell(code).map_or(Cause::Exited(code), Cause::Signalled)
+            }
+            ended => ended.into(),
+        }
+    }
+
+    fn ended_well(&self) -> bool {
+        self.ended == Some(Ended::Exited(0)) && self.behind.is_none_or(|behind| behind == Ended::Exited(0))
+    }
 }
 
 /// The one that watches.
@@ -102,7 +140,8 @@ impl Supervisor {
         watched: Watched,
     ) -> Self {
         let Spawned { tasks, forwarder, sweeper, members } = spawned;
-        let watch = |_: &TaskProcess| Watch { ended: None, killed: false, attached: Attached::NotYet };
+        let watch =
+            |_: &TaskProcess| Watch { ended: None, behind: None, killed: false, attached: Attached::NotYet };
         let now = Instant::now();
         Self {
             watches: tasks.iter().map(watch).collect(),
@@ -180,6 +219,9 @@ impl Supervisor {
             // A process that its wrapper left behind may still join.
             Some(_) => self.has_ended_well_without_joining(index),
         };
+        if self.watches.iter().any(|watch| matches!(watch.attached, Attached::Leaving(..))) {
+            waits.push(LOOK_EVERY_LEAVING);
+        }
         if self.watches.iter().enumerate().any(is_looked_for) {
             let young = now.duration_since(self.started) < YOUNG;
             waits.push(if young { LOOK_EVERY_YOUNG } else { LOOK_EVERY_OLD });
@@ -248,7 +290,10 @@ impl Supervisor {
             };
             watch.attached = match PidFd::open(pid) {
                 _ if pid == direct => Attached::Direct,
-                Ok(process) => Attached::Behind(process),
+                Ok(process) => {
+                    self.job.set_watched(number(index));
+                    Attached::Behind(process)
+                }
                 Err(_) => Attached::Gone,
             };
         }
@@ -318,11 +363,12 @@ impl Supervisor {
         }
         // Several at once: a signal is more likely the cause, an exit code its consequence.
         died.sort_by_key(|(_, ended)| matches!(ended, Ended::Exited(_)));
-        for (index, ended) in died {
-            self.handle_death(index, ended);
-        }
+        // What a wrapper exits with is a consequence.
         for index in 0..self.watches.len() {
             self.look_behind_wrapper(index);
+        }
+        for (index, ended) in died {
+            self.handle_death(index, ended);
         }
         Ok(())
     }
@@ -340,25 +386,36 @@ impl Supervisor {
         if self.watches[index].killed {
             return;
         }
-        let words = if matches!(ended, Ended::Signalled(libc::SIGKILL) | Ended::Exited(EXITED_BY_SIGKILL)) {
-            self.words_for_a_kill()
-        } else {
-            String::new()
-        };
-        self.job.mark_dead(task, ended.into(), &words);
+        self.record_death(index, self.watches[index].cause_by_wrapper(ended));
         if !self.job.continues_on_failure() {
             self.kill_within(self.grace);
         }
     }
 
+    /// Records how a task's own process ended behind its wrapper. The wrapper may live on.
     fn look_behind_wrapper(&mut self, index: usize) {
-        let watch = &mut self.watches[index];
-        if matches!(&watch.attached, Attached::Behind(process) if process.has_ended()) {
-            watch.attached = Attached::Gone;
+        let now = Instant::now();
+        if !self.watches[index].look_behind(now) || self.watches[index].killed {
+            return;
         }
-        if matches!(watch.attached, Attached::Gone) && self.job.state(number(index)) == TaskState::Running {
-            self.job.mark_dead(number(index), Cause::Vanished, &self.words_for_a_kill());
+        let was_running = self.job.state(number(index)) == TaskState::Running;
+        let watch = &self.watches[index];
+        match (watch.behind, watch.ended) {
+            (Some(ended), _) if was_running || ended != Ended::Exited(0) => {
+                self.record_death(index, ended.into())
+            }
+            (None, Some(ended)) if was_running && ended != Ended::Exited(0) => {
+                self.record_death(index, watch.cause_by_wrapper(ended));
+            }
+            (None, _) if was_running => self.record_death(index, Cause::Vanished),
+            _ => {}
         }
+    }
+
+    fn record_death(&self, index: usize, cause: Cause) {
+        let may_want_memory = matches!(cause, Cause::Signalled(libc::SIGKILL) | Cause::Vanished);
+        let words = if may_want_memory { self.words_for_a_kill() } else { String::new() };
+        self.job.mark_dead(number(index), cause, &words);
     }
 
     /// What to say of a task that was killed and could not say anything: that memory was used up, if that is why.
@@ -453,15 +510,17 @@ impl Supervisor {
     fn failure(&self, last_lines: &[String]) -> Option<Failure> {
         let mut failure = self.job.first_failure()?;
         let index = failure.task as usize;
-        let all_well = self.watches.iter().all(|watch| watch.ended == Some(Ended::Exited(0)));
-        if all_well && failure.cause != Cause::GaveUp {
+        // A task that leaves without ending MPI has harmed nobody where all ended well.
+        let all_well = self.watches.iter().all(Watch::ended_well);
+        if all_well && matches!(failure.cause, Cause::Exited(0) | Cause::Vanished) {
             return None;
         }
         if failure.cause == Cause::Vanished
-            && let Some(ended) = self.watches.get(index).and_then(|watch| watch.ended)
+            && let Some((watch, ended)) =
+                self.watches.get(index).and_then(|watch| Some((watch, watch.ended?)))
             && ended != Ended::Exited(0)
         {
-            failure.cause = ended.into();
+            failure.cause = watch.cause_by_wrapper(ended);
         }
         if failure.last_words.is_empty() {
             let line = match last_lines.get(index) {

@@ -14,6 +14,23 @@ pub struct PidFd {
     fd: OwnedFd,
 }
 
+/// The kernel's `struct pidfd_info` (`linux/pidfd.h`) in its first form.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct ExitInfo {
+    mask: u64,
+    cgroup: u64,
+    /// Process, thread group and parent, and the eight numbers of users and groups.
+    numbers: [u32; 11],
+    /// A wait status.
+    exit_code: i32,
+}
+
+/// In `ExitInfo::mask`: how the process ended is asked for, or known.
+const EXIT_INFO: u64 = 1 << 3;
+/// `PIDFD_GET_INFO`, which is `_IOWR(0xff, 11, struct pidfd_info)`.
+const GET_EXIT_INFO: libc::Ioctl = 0xc000_ff0b | (size_of::<ExitInfo>() as libc::Ioctl) << 16;
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -66,6 +83,22 @@ impl PidFd {
     /// `ECHILD` if it is no child of this process.
     pub fn ended(&self) -> io::Result<Option<Ended>> {
         self.wait(libc::WNOWAIT)
+    }
+
+    /// How this process ended that is no child of this one, once its own parent has reaped it (Linux 6.15 and later); `None` before
+    /// that, and where the system does not say.
+    #[must_use]
+    pub fn ended_elsewhere(&self) -> Option<Ended> {
+        let mut info = ExitInfo { mask: EXIT_INFO, ..ExitInfo::default() };
+        // SAFETY: the request names the size of `ExitInfo`, a live local, which is all that the kernel writes.
+        let status = unsafe { libc::ioctl(self.fd.as_raw_fd(), GET_EXIT_INFO, &raw mut info) };
+        if status != 0 || info.mask & EXIT_INFO == 0 {
+            return None;
+        }
+        Some(match info.exit_code & 0x7f {
+            0 => Ended::Exited(info.exit_code >> 8 & 0xff),
+            signal => Ended::Signalled(signal),
+        })
     }
 
     /// Reaps this child if it has ended. Its number is free for another process then.
@@ -193,6 +226,8 @@ fn cpu_set(cpu: usize) -> libc::cpu_set_t {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::Stdio;
 
     #[test]
     fn a_child_that_ended_stays_until_it_is_reaped() {
@@ -212,6 +247,44 @@ mod tests {
             assert!(pidfd.ended().is_err(), "it is reaped");
             pidfd.signal(libc::SIGKILL);
         }
+    }
+
+    #[test]
+    fn how_a_grandchild_ended_is_known_once_its_parent_has_reaped_it() {
+        if !has_exit_info() {
+            println!(
+                "not tested: this kernel does not say how a process ended that is no child (6.15 and later do)"
+            );
+            return;
+        }
+        for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
+            // Its parent says its number, starts it when it is told to, and lives on.
+            let wrapper = format!("sh -c 'read go; {script}' <&0 & echo $!; wait $!; read end");
+            let mut parent = Command::new("sh")
+                .args(["-c", &wrapper])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut number = String::new();
+            BufReader::new(parent.stdout.take().unwrap()).read_line(&mut number).unwrap();
+            let pidfd = PidFd::open(number.trim().parse().unwrap()).unwrap();
+            assert_eq!(pidfd.ended_elsewhere(), None);
+            parent.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+            while pidfd.ended_elsewhere().is_none() {
+                std::thread::yield_now();
+            }
+            assert_eq!(pidfd.ended_elsewhere(), Some(expected));
+            drop(parent.stdin.take());
+            parent.wait().unwrap();
+        }
+    }
+
+    fn has_exit_info() -> bool {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+        numbers.next().zip(numbers.next()).is_some_and(|version| version >= (6, 15))
     }
 
     #[test]

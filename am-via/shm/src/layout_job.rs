@@ -12,7 +12,7 @@ use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB" and the version of this layout.
-pub const JOB_MAGIC: u64 = 0x0002_0042_4f4a_4d41;
+pub const JOB_MAGIC: u64 = 0x0003_0042_4f4a_4d41;
 /// Tasks that a job may have.
 pub const TASKS_MAX: u32 = 4096;
 /// Processors that an affinity mask can name.
@@ -115,6 +115,12 @@ pub struct TaskEntry {
     pub life_locked: AtomicU32,
     /// `STATE_*`.
     pub state: AtomicU32,
+    /// Not 0: the launcher watches its process, though a wrapper stands between them.
+    pub watched: AtomicU32,
+    /// What kind of end it came to, the first that was noted; 0: none.
+    pub cause_kind: AtomicU32,
+    /// The exit code or signal number of that end.
+    pub cause_value: AtomicI32,
     /// The processors it may run on: the launcher's belief at first, its own word once attached.
     pub cpus: [AtomicU64; CPU_WORDS],
     /// What it said last.
@@ -228,6 +234,23 @@ impl JobHeader {
 }
 
 impl TaskEntry {
+    /// Notes how the task came to its end. The first note stays.
+    pub fn set_cause(&self, kind: u32, value: i32) {
+        if self.cause_kind.load(Ordering::Relaxed) == 0 {
+            self.cause_value.store(value, Ordering::Relaxed);
+            // Release: "cause noted", pairs with the load in `cause`.
+            self.cause_kind.store(kind, Ordering::Release);
+        }
+    }
+
+    /// The kind and the value of the end that was noted.
+    #[must_use]
+    pub fn cause(&self) -> Option<(u32, i32)> {
+        // Acquire: "cause noted".
+        let kind = self.cause_kind.load(Ordering::Acquire);
+        (kind != 0).then(|| (kind, self.cause_value.load(Ordering::Relaxed)))
+    }
+
     /// Replaces the affinity mask; processors beyond [`CPUS_MAX`] are not counted.
     pub fn set_cpus(&self, cpus: &[usize]) {
         let mut words = [0u64; CPU_WORDS];

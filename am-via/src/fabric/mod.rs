@@ -165,14 +165,16 @@ impl<D: Device> ViaFabric<D> {
         match state {
             _ if is_open => {}
             ViState::Error if class == Class::Answer => {}
-            ViState::Error if is_closed => return Err(Error::ContextClosed { endpoint: to }),
+            ViState::Error if is_closed => return Err(self.closed(to)),
             ViState::Error => return Err(self.post_failed(to, DeviceError::Closed(ViNumber(at)))),
             ViState::Connected | ViState::Idle | ViState::ConnectPending => {
                 if let Some(what) = self.nic.device.failure(to.task.0) {
                     return Err(Error::PeerFailed { task: to.task, what });
                 }
-                if !self.nic.connect_standing(at).map_err(|error| wrong(to, error))? {
-                    return Ok(Outcome::Retry);
+                match self.nic.connect_standing(at) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Outcome::Retry),
+                    Err(error) => return Err(self.post_failed(to, error)),
                 }
             }
         }
@@ -195,8 +197,15 @@ impl<D: Device> ViaFabric<D> {
     fn post_failed(&self, to: Endpoint, error: DeviceError) -> Error {
         match self.nic.device.failure(to.task.0) {
             Some(what) => Error::PeerFailed { task: to.task, what },
+            None if matches!(error, DeviceError::PeerClosed(_)) => self.closed(to),
             None => wrong(to, error),
         }
+    }
+
+    /// The error for a context that its task has closed, or whose memory that task has taken back, with the failure that ends the job.
+    #[cold]
+    fn closed(&self, endpoint: Endpoint) -> Error {
+        Error::ContextClosed { endpoint, after: self.nic.device.end_of_job().unwrap_or_default() }
     }
 
     #[inline(always)]
@@ -239,7 +248,7 @@ impl<D: Device> ViaFabric<D> {
                     cache.end_transfer(id);
                 }
                 let (at, len) = self.under_way.remove(&id)?;
-                let result = result.map_err(|fault| Box::new(refused(at, len, fault.into())));
+                let result = result.map_err(|fault| Box::new(self.refused(at, len, fault.into())));
                 Some(Box::new(Event::Completed { op, result }))
             }
             News::TaskFailed(task) => {
@@ -265,7 +274,7 @@ impl<D: Device> ViaFabric<D> {
         len: u64,
         op: OpId,
     ) -> Result<Transfer> {
-        let done = done.map(outcome).map_err(|error| refused(at, len, error))?;
+        let done = done.map(outcome).map_err(|error| self.refused(at, len, error))?;
         if done == Transfer::Posted {
             self.under_way.insert(u64::from(op.0), (at, len));
         }
@@ -282,7 +291,41 @@ impl<D: Device> ViaFabric<D> {
                 Ok(Outcome::Done)
             }
             Ok(Posted::Retry) => Ok(Outcome::Retry),
-            Err(error) => Err(refused(own_address(self.endpoint, grant, 0), 0, error)),
+            Err(error) => Err(self.refused(own_address(self.endpoint, grant, 0), 0, error)),
+        }
+    }
+
+    /// An access that the device refused, in am-core's words.
+    #[cold]
+    fn refused(&self, at: RemoteAddress, len: u64, error: DeviceError) -> Error {
+        use am_via_vipl::ClaimFault;
+        let why = match error {
+            // A task that leaves a job after a failure takes its exposed memory back first.
+            DeviceError::Refused(ClaimFault::Stale)
+                if !at.grant.is_for_operation() && self.nic.device.job_is_about_to_end() =>
+            {
+                return self.closed(Endpoint::new(at.task, at.context));
+            }
+            DeviceError::Refused(ClaimFault::Stale | ClaimFault::Tag) => RangeFault::Stale,
+            DeviceError::Refused(ClaimFault::Bounds { len }) => RangeFault::Bounds { region_len: len },
+            DeviceError::Refused(ClaimFault::NotWritable) => RangeFault::Access("write"),
+            DeviceError::Refused(ClaimFault::NotReadable) => RangeFault::Access("read"),
+            DeviceError::Refused(ClaimFault::Misaligned) => {
+                return Error::Misaligned { offset: at.offset, size: len };
+            }
+            DeviceError::Refused(ClaimFault::PeerDead) => {
+                let what = self.nic.device.cause_of_death(at.task.0).unwrap_or_default();
+                return Error::PeerFailed { task: at.task, what };
+            }
+            other => return wrong(Endpoint::new(at.task, ContextNumber(0)), other),
+        };
+        Error::RemoteRange {
+            task: at.task,
+            region: at.grant.region & !Grant::OPERATION_BIT,
+            generation: at.grant.generation,
+            offset: at.offset,
+            len,
+            why,
         }
     }
 }
@@ -331,7 +374,7 @@ fn wrong(peer: Endpoint, error: DeviceError) -> Error {
             Error::Exhausted { resource, needed, available, remedy }
         }
         DeviceError::System { doing, source } => Error::System { doing, source: source.into() },
-        DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at) },
+        DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at), after: String::new() },
         DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
             Error::PeerFailed { task: peer.task, what: "its connection is closed".to_owned() }
         }
@@ -374,32 +417,6 @@ fn mem_attributes(access: Access) -> MemAttributes {
 /// other, whatever grant it makes up.
 fn tag(for_operation: bool) -> u32 {
     u32::from(for_operation)
-}
-
-#[cold]
-fn refused(at: RemoteAddress, len: u64, error: DeviceError) -> Error {
-    use am_via_vipl::ClaimFault;
-    let why = match error {
-        DeviceError::Refused(ClaimFault::Stale | ClaimFault::Tag) => RangeFault::Stale,
-        DeviceError::Refused(ClaimFault::Bounds { len }) => RangeFault::Bounds { region_len: len },
-        DeviceError::Refused(ClaimFault::NotWritable) => RangeFault::Access("write"),
-        DeviceError::Refused(ClaimFault::NotReadable) => RangeFault::Access("read"),
-        DeviceError::Refused(ClaimFault::Misaligned) => {
-            return Error::Misaligned { offset: at.offset, size: len };
-        }
-        DeviceError::Refused(ClaimFault::PeerDead) => {
-            return Error::PeerFailed { task: at.task, what: String::new() };
-        }
-        other => return wrong(Endpoint::new(at.task, ContextNumber(0)), other),
-    };
-    Error::RemoteRange {
-        task: at.task,
-        region: at.grant.region & !Grant::OPERATION_BIT,
-        generation: at.grant.generation,
-        offset: at.offset,
-        len,
-        why,
-    }
 }
 
 fn outcome(transfer: ViTransfer) -> Transfer {
@@ -630,7 +647,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Ok(range) => Ok(memory::raw_buffer(range)),
             Err(fault) => {
                 let at = own_address(self.endpoint, grant, offset);
-                Err(refused(at, len, fault.into()))
+                Err(self.refused(at, len, fault.into()))
             }
         }
     }
@@ -667,7 +684,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             }
             Ok(AtomicTransfer::Retry) => Ok(Atomic::Retry),
             Ok(AtomicTransfer::NoWay) => Ok(Atomic::AtOwner),
-            Err(error) => Err(refused(at, width.bytes(), error)),
+            Err(error) => Err(self.refused(at, width.bytes(), error)),
         }
     }
 }

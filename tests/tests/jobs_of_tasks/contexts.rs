@@ -300,7 +300,7 @@ fn a_length_that_another_task_has_written_maps_nothing_beyond_the_file() {
 
 fn is_about(ended: Result<(), Error>, closed: Endpoint) {
     match ended {
-        Err(Error::ContextClosed { endpoint }) => assert_eq!(endpoint, closed),
+        Err(Error::ContextClosed { endpoint, after }) => assert_eq!((endpoint, &*after), (closed, "")),
         other => panic!("not about the closed context: {other:?}"),
     }
 }

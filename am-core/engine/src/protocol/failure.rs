@@ -11,6 +11,7 @@ use crate::task::{Endpoint, TaskId};
 use crate::user_code::UserCode;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -131,7 +132,14 @@ impl<U: UserCode> Engine<U> {
         if self.is_dead(endpoint.task) {
             return Some(self.failure_of(endpoint.task));
         }
-        self.closed.contains(&endpoint).then_some(Error::ContextClosed { endpoint })
+        let is_closed = self.closed.contains(&endpoint);
+        is_closed.then(|| {
+            let after = self.failed.first().map(|(task, how)| match how.as_str() {
+                "" => format!("{task} has failed"),
+                how => how.to_owned(),
+            });
+            Error::ContextClosed { endpoint, after: after.unwrap_or_default() }
+        })
     }
 
     /// The error for the first task that has died.

@@ -214,7 +214,7 @@ impl State {
     pub(super) fn has_room(&mut self, own: TaskId, to: Endpoint, class: Class) -> Result<Outcome> {
         self.check(own, to)?;
         if self.tasks[to.task.index()].gone && class != Class::Answer {
-            return Err(Error::ContextClosed { endpoint: to });
+            return Err(Error::ContextClosed { endpoint: to, after: String::new() });
         }
         let flow = self.tasks[own.index()].flows[to.task.index()];
         let Config { credits, requests_max, retry_one_in, .. } = self.config;

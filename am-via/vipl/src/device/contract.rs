@@ -141,6 +141,23 @@ pub trait Device: std::fmt::Debug {
     /// Why a task is known to be dead, or `None` if it is not.
     fn failure(&self, task: u32) -> Option<String>;
 
+    /// Why a task is dead whose memory a transfer has found gone. The launcher may not have reported it yet: waits a moment for the
+    /// report, which names the cause.
+    fn cause_of_death(&self, task: u32) -> Option<String> {
+        self.failure(task)
+    }
+
+    /// Why the job is about to end: its first failure, unless the program asked that the job goes on.
+    fn end_of_job(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether the job ends, or will in a moment: waits that long, since a task that fails takes its memory back before anybody can
+    /// know that it fails.
+    fn job_is_about_to_end(&self) -> bool {
+        self.end_of_job().is_some()
+    }
+
     /// Whether the process of a task has certainly ended; `false` where that can't be known.
     fn has_ended(&self, task: u32) -> bool;
 

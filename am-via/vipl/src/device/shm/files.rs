@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::device::{DeviceError, NodeAddress};
 use am_via_job::{Carrier, Job};
@@ -24,6 +25,12 @@ use am_via_shm::segment::{Mapping, Shared, SharedAtomics};
 use am_via_shm::wait::{Doorbell, SleepBarrier};
 
 use super::peers::Peers;
+
+/// Longest wait for the report of a death that a transfer has noticed before the launcher. The launcher takes milliseconds.
+const REPORTED_WITHIN: Duration = Duration::from_secs(1);
+/// Longest wait for the failure of a task that has taken back exposed memory which a peer still uses.
+const FAILED_WITHIN: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The job's files, opened as needed.
 #[derive(Debug)]
@@ -62,11 +69,30 @@ impl Files {
     }
 
     pub(super) fn failure(&self, task: u32) -> Option<String> {
-        if !self.job.is_failed(task) {
-            return None;
+        self.job.failure_of(task)
+    }
+
+    pub(super) fn end_of_job(&self) -> Option<String> {
+        self.job.failure().filter(|_| !self.job.continues_on_failure()).map(|first| first.to_string())
+    }
+
+    /// Waits until the launcher has reported the death of a task whose process is gone; not for ever, since it may be gone too.
+    #[cold]
+    pub(super) fn wait_for_report(&self, task: u32) {
+        self.wait_until(REPORTED_WITHIN, || self.job.is_failed(task));
+    }
+
+    /// Waits a moment for a first failure of the job.
+    #[cold]
+    pub(super) fn wait_for_failure(&self) {
+        self.wait_until(FAILED_WITHIN, || self.job.failure().is_some());
+    }
+
+    fn wait_until(&self, limit: Duration, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + limit;
+        while !is_so() && self.job.launcher_alive() && Instant::now() < end {
+            std::thread::sleep(LOOK_EVERY);
         }
-        let first = self.job.failure().filter(|failure| failure.task == task);
-        Some(first.map_or_else(String::new, |failure| failure.to_string()))
     }
 
     pub(super) fn fail(&self, why: &str) {

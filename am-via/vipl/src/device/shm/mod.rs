@@ -640,6 +640,20 @@ impl Device for Shm {
         self.files.failure(task)
     }
 
+    fn end_of_job(&self) -> Option<String> {
+        self.files.end_of_job()
+    }
+
+    fn job_is_about_to_end(&self) -> bool {
+        self.files.wait_for_failure();
+        self.files.end_of_job().is_some()
+    }
+
+    fn cause_of_death(&self, task: u32) -> Option<String> {
+        self.files.wait_for_report(task);
+        self.files.failure(task)
+    }
+
     fn has_ended(&self, task: u32) -> bool {
         // The system is asked only about tasks that the launcher knows to have failed.
         self.files.is_failed(task) && self.files.has_ended(task)

@@ -1,0 +1,100 @@
+//! What must be said of a death, and by whom.
+
+use super::plan::{Phase, Plan, Victim, Way, Wrapper};
+use super::task::SURVIVOR;
+use super::{SURVIVOR_CODE, VICTIM_CODE};
+
+/// How the job has ended.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// The exit code of `amrun`, as a shell would give it.
+    pub(super) code: i32,
+    /// All that was written to the standard error.
+    pub(super) lines: String,
+}
+
+/// What `amrun` must say and exit with.
+#[derive(Debug)]
+struct Expected {
+    cause: &'static str,
+    code: i32,
+}
+
+/// Whether everybody has said the right thing.
+pub(super) fn judge(plan: &Plan, told: &Told) -> Result<(), String> {
+    let reports: Vec<&str> = told.lines.lines().filter_map(|line| line.strip_prefix("amrun: ")).collect();
+    match plan.victim {
+        Victim::Guard => expect(told.code == 128 + 9, || "amrun was killed, and did not end so".to_owned()),
+        Victim::Launcher => {
+            let is_right =
+                matches!(reports[..], [report] if report.starts_with("the launcher was killed by signal 9"));
+            expect(is_right, || format!("amrun said {reports:?} of its own death"))?;
+            expect(told.code == 128 + 9, || "the exit code is not the killed launcher's".to_owned())
+        }
+        Victim::Task(task, way) => judge_death_of(task, way, plan, told, &reports),
+    }
+}
+
+fn judge_death_of(task: u32, way: Way, plan: &Plan, told: &Told, reports: &[&str]) -> Result<(), String> {
+    let [report] = reports else { return Err(format!("amrun must report once, and said {reports:?}")) };
+    let expected = expected(plan, way);
+    let met =
+        expected.iter().find(|Expected { cause, .. }| report.starts_with(&format!("task {task} {cause}")));
+    let Some(Expected { cause, code }) = met else {
+        return Err(format!("amrun must say of task {task} one of {expected:?}, and said \"{report}\""));
+    };
+    let last = told.lines.lines().rfind(|line| !line.trim().is_empty());
+    expect(last == Some(&format!("amrun: {report}")), || {
+        format!("amrun's line is not the last one: {last:?}")
+    })?;
+    expect(told.code == *code, || format!("the exit code must be {code}"))?;
+    expect(told.code != 1 || report.contains("the job's exit code is 1"), || {
+        format!(
+            "the task left with 0 and the job ends with 1, and the last line does not say so: \"{report}\""
+        )
+    })?;
+    for line in told.lines.lines().filter(|line| line.contains(SURVIVOR)) {
+        expect(line.contains(&format!("task {task} ")), || {
+            format!("a survivor does not name task {task}: \"{line}\"")
+        })?;
+        expect(line.contains(cause), || format!("a survivor does not know the cause: \"{line}\""))?;
+    }
+    expect(told.code != i32::from(SURVIVOR_CODE), || "the exit code is a survivor's".to_owned())
+}
+
+/// What may be said of the death. Nobody can see how a process ended behind a wrapper before it has joined the job: then what the
+/// wrapper says counts.
+fn expected(plan: &Plan, way: Way) -> Vec<Expected> {
+    let of = |cause, code| Expected { cause, code };
+    let own = match way {
+        Way::Kill | Way::StopThenKill => of("was killed by signal 9 (SIGKILL)", 128 + 9),
+        Way::Segv => of("was killed by signal 11 (SIGSEGV)", 128 + 11),
+        Way::Abort | Way::StackOverflow => of("was killed by signal 6 (SIGABRT)", 128 + 6),
+        Way::Panic => of("exited with code 101", 101),
+        Way::Exit => of("exited with code 3", i32::from(VICTIM_CODE)),
+        Way::ExitZero => of("exited (code 0) before the job was over for it", 1),
+    };
+    let never_joined = of("ended with code 0 without joining the job", 1);
+    match (plan.phase, plan.wrapper) {
+        (Phase::Init, _) if way == Way::ExitZero => vec![never_joined],
+        // The blow may also come between its joining and the launcher's first look at it.
+        (Phase::Init, Wrapper::Silent) => vec![own, never_joined, of("ended behind its wrapper program", 1)],
+        (Phase::Init, Wrapper::Honest) => {
+            let cause = match own.code {
+                137 => "exited with code 137, as a shell does whose program was killed by signal 9 (SIGKILL)",
+                139 => {
+                    "exited with code 139, as a shell does whose program was killed by signal 11 (SIGSEGV)"
+                }
+                134 => "exited with code 134, as a shell does whose program was killed by signal 6 (SIGABRT)",
+                _ => own.cause,
+            };
+            let by_shell = of(cause, own.code);
+            vec![own, by_shell]
+        }
+        _ => vec![own],
+    }
+}
+
+fn expect(is_so: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(what()) }
+}

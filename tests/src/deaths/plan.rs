@@ -1,0 +1,246 @@
+//! What happens in a round, drawn from a seed.
+//!
+//! A phase or a way to die is added by one variant, its place in `ALL`, and its arm in `task` (a phase) or in `task` or `round` (a way).
+
+use std::fmt;
+use std::time::Duration;
+
+/// What the tasks do when the death comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// They join the job.
+    Init,
+    /// Each sends its first message to each other one.
+    Connection,
+    /// They expose private memory, put into a peer's, and take it back.
+    Registration,
+    /// A ring of short messages.
+    Eager,
+    /// A ring of messages of a megabyte.
+    Rendezvous,
+    /// Collectives of all kinds.
+    Collective,
+    /// All want the lock of one window; the task that dies holds it.
+    WindowLock,
+    /// They take their leave.
+    Finalize,
+}
+
+impl Phase {
+    /// All phases.
+    pub const ALL: [Self; 8] = [
+        Self::Init,
+        Self::Connection,
+        Self::Registration,
+        Self::Eager,
+        Self::Rendezvous,
+        Self::Collective,
+        Self::WindowLock,
+        Self::Finalize,
+    ];
+}
+
+/// How a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// SIGKILL from outside, at any moment.
+    Kill,
+    /// SIGSTOP from outside, and SIGKILL a while later.
+    StopThenKill,
+    /// SIGSEGV from outside, at any moment. It takes two: Rust's own handler ignores one that no access has caused.
+    Segv,
+    /// `abort` by a second thread, at any moment.
+    Abort,
+    /// A second thread uses up its stack.
+    StackOverflow,
+    /// A panic of the main thread.
+    Panic,
+    /// `exit` with a code between two calls.
+    Exit,
+    /// `exit(0)` between two calls.
+    ExitZero,
+}
+
+impl Way {
+    /// All ways.
+    pub const ALL: [Self; 8] = [
+        Self::Kill,
+        Self::StopThenKill,
+        Self::Segv,
+        Self::Abort,
+        Self::StackOverflow,
+        Self::Panic,
+        Self::Exit,
+        Self::ExitZero,
+    ];
+
+    /// Whether the round's judge kills; otherwise the task dies by its own hand.
+    #[must_use]
+    pub fn is_from_outside(self) -> bool {
+        matches!(self, Self::Kill | Self::StopThenKill | Self::Segv)
+    }
+}
+
+/// Who dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// This task, in this way.
+    Task(u32, Way),
+    /// The process that the user sees as `amrun`, by SIGKILL.
+    Guard,
+    /// The process that starts the tasks, by SIGKILL.
+    Launcher,
+}
+
+/// What stands between the launcher and each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrapper {
+    /// Nothing.
+    None,
+    /// A shell that exits with the code of its program.
+    Honest,
+    /// A shell that exits with 0 whatever its program did.
+    Silent,
+}
+
+impl Wrapper {
+    /// The words before the program's own.
+    #[must_use]
+    pub fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Honest => &["sh", "-c", "\"$0\" \"$@\"; exit $?"],
+            Self::Silent => &["sh", "-c", "\"$0\" \"$@\"; exit 0"],
+        }
+    }
+}
+
+/// One round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The seed of all rounds.
+    pub seed: u64,
+    /// This one's number.
+    pub round: u64,
+    /// Tasks of the job.
+    pub tasks: u32,
+    /// Who dies.
+    pub victim: Victim,
+    /// During what.
+    pub phase: Phase,
+    /// Behind what.
+    pub wrapper: Wrapper,
+    /// The way to private memory: the setting `AM_MEMORY`.
+    pub memory: &'static str,
+    /// After how many steps of the phase a task that dies by its own hand in the main thread does so.
+    pub steps: u32,
+    /// How long after the phase has begun the blow from outside, or from a second thread, comes.
+    pub delay: Duration,
+    /// Whether survivors panic at their error; otherwise they return it from `main`.
+    pub survivors_panic: bool,
+}
+
+impl Plan {
+    /// The round `round` of `seed`.
+    #[must_use]
+    pub fn draw(seed: u64, round: u64) -> Self {
+        let mut random = SplitMix(seed ^ round.wrapping_mul(0xa076_1d64_78bd_642f));
+        let tasks = match random.below(4) {
+            0 => 2,
+            1 => 2 + random.below(3),
+            2 => 2 + random.below(7),
+            _ => 2 + random.below(15),
+        };
+        let victim = match random.below(8) {
+            0 => Victim::Guard,
+            1 => Victim::Launcher,
+            _ => Victim::Task(random.below(tasks), random.one_of(&Way::ALL)),
+        };
+        let phase = random.one_of(&Phase::ALL);
+        let wrapper = random.one_of(&[Wrapper::None, Wrapper::None, Wrapper::Honest, Wrapper::Silent]);
+        Self {
+            seed,
+            round,
+            tasks,
+            victim,
+            phase,
+            wrapper: if wrapper == Wrapper::Silent && !system_tells() { Wrapper::Honest } else { wrapper },
+            memory: random.one_of(&["auto", "auto", "kernel", "staged"]),
+            steps: random.below(40),
+            delay: Duration::from_micros(u64::from(random.below(8000))),
+            survivors_panic: random.below(3) == 0,
+        }
+    }
+
+    /// The task that says when the phase has begun: the one that dies, or task 0 where the launcher does.
+    #[must_use]
+    pub fn marked_task(&self) -> u32 {
+        match self.victim {
+            Victim::Task(task, _) => task,
+            Victim::Guard | Victim::Launcher => 0,
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, round, tasks, victim, phase, wrapper, memory, steps, delay, .. } = self;
+        write!(
+            f,
+            "round {round} of seed {seed}: {victim:?} of {tasks} tasks in {phase:?}, wrapper {wrapper:?}, AM_MEMORY={memory}, \
+             {steps} steps, {delay:?}"
+        )
+    }
+}
+
+/// Whether the system tells the launcher how a process ended that is no child of its: Linux 6.15 and later do.
+fn system_tells() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|version| version >= (6, 15))
+}
+
+/// A small generator of random numbers: enough to draw plans.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        u32::try_from(self.next() % u64::from(limit)).expect("it is below a 32-bit number")
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        let count = u32::try_from(all.len()).expect("a short list");
+        all[self.below(count) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_drawn_again_the_same_and_all_kinds_are_drawn() {
+        let plans: Vec<Plan> = (0..1000).map(|round| Plan::draw(1, round)).collect();
+        assert_eq!(plans[7], Plan::draw(1, 7));
+        for phase in Phase::ALL {
+            for way in Way::ALL {
+                let is_it = |plan: &&Plan| {
+                    plan.phase == phase && matches!(plan.victim, Victim::Task(_, drawn) if drawn == way)
+                };
+                assert!(plans.iter().any(|plan| is_it(&plan)), "{phase:?} {way:?}");
+            }
+            for victim in [Victim::Guard, Victim::Launcher] {
+                assert!(plans.iter().any(|plan| plan.phase == phase && plan.victim == victim), "{victim:?}");
+            }
+        }
+        assert!(plans.iter().all(|plan| (2..=16).contains(&plan.tasks) && plan.marked_task() < plan.tasks));
+        assert!((2..=16).all(|tasks| plans.iter().any(|plan| plan.tasks == tasks)));
+    }
+}

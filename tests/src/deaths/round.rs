@@ -1,0 +1,208 @@
+//! Running rounds: starts the job, deals the blow, waits for the end, and has it judged.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use am_core::testing::watchdog::Watchdog;
+
+use super::judge::{self, Told};
+use super::plan::{Plan, Victim, Way};
+use super::task::BEGUN;
+use super::{MARK, ROUND};
+use crate::harness::marked;
+
+/// How long a round may last: far longer than any does, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the system may take to remove what was killed with its launcher.
+const VANISH_WITHIN: Duration = Duration::from_secs(30);
+/// How long a task stays stopped before it is killed.
+const STOPPED: Duration = Duration::from_millis(60);
+/// Between two signals of which the first may be ignored.
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// Runs the rounds `rounds` of `seed`, each with tasks of `program` under the launcher `amrun`. Returns how many there were.
+///
+/// # Errors
+/// What was wrong in which rounds, with all that their jobs have said.
+pub fn run(
+    seed: u64,
+    rounds: impl Iterator<Item = u64>,
+    amrun: &Path,
+    program: &Path,
+) -> Result<u64, String> {
+    let (mut ran, mut wrong) = (0, Vec::new());
+    for round in rounds {
+        let plan = Plan::draw(seed, round);
+        let began = Instant::now();
+        let verdict = one(&plan, amrun, program);
+        let word = if verdict.is_ok() { "as promised" } else { "WRONG" };
+        println!("{plan}: {word}, {} ms", began.elapsed().as_millis());
+        wrong.extend(verdict.err().map(|what| format!("{plan}: {what}")));
+        ran += 1;
+    }
+    if wrong.is_empty() {
+        return Ok(ran);
+    }
+    Err(format!("{} of {ran} rounds were wrong\n{}", wrong.len(), wrong.join("\n")))
+}
+
+fn one(plan: &Plan, amrun: &Path, program: &Path) -> Result<(), String> {
+    let _watchdog = Watchdog::new(plan.to_string(), 2 * PATIENCE);
+    let mark = format!("{}-{}-{}", std::process::id(), plan.seed, plan.round);
+    let logs = Logs::new(&mark).map_err(|error| format!("its log cannot be written: {error}"))?;
+    let before = shared_memory_files();
+    let mut job = start(plan, amrun, program, &mark, &logs).map_err(|error| format!("amrun: {error}"))?;
+    let blow = job.stdout.take().map_or(Ok(()), |said| strike(plan, &job, BufReader::new(said)));
+    let code = wait(&mut job);
+    let told = Told { code: code?, lines: logs.read() };
+    let verdict =
+        blow.and_then(|()| nothing_is_left(&mark, &before)).and_then(|()| judge::judge(plan, &told));
+    verdict.map_err(|what| format!("{what}\n--- exit code {}, standard error:\n{}", told.code, told.lines))
+}
+
+fn start(plan: &Plan, amrun: &Path, program: &Path, mark: &str, logs: &Logs) -> io::Result<Child> {
+    // A core file of gigabytes is of no use; and whoever runs this may have switched off signals that a person has switched on.
+    Command::new("env")
+        .args(["--default-signal=HUP,INT,QUIT,TERM", "sh", "-c", "ulimit -c 0; exec \"$0\" \"$@\""])
+        .arg(amrun)
+        .args(["-n", &plan.tasks.to_string(), "--env", &format!("AM_MEMORY={}", plan.memory)])
+        .args(plan.wrapper.words())
+        .arg(program)
+        .env(ROUND, format!("{}:{}", plan.seed, plan.round))
+        .env(MARK, mark)
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(logs.create()?)
+        .spawn()
+}
+
+/// Waits until the phase has begun, and deals the blow if it comes from outside. Reads what is said to its end.
+fn strike(plan: &Plan, job: &Child, said: impl BufRead) -> Result<(), String> {
+    let mut has_struck = false;
+    for line in said.lines().map_while(Result::ok) {
+        let Some(pid) = line.strip_prefix(BEGUN).filter(|_| !has_struck) else { continue };
+        has_struck = true;
+        std::thread::sleep(plan.delay);
+        match plan.victim {
+            Victim::Guard => signal("KILL", job.id()),
+            Victim::Launcher => {
+                let children = children(job.id());
+                let [launcher] = children[..] else { return Err(format!("amrun has children {children:?}")) };
+                signal("KILL", launcher);
+            }
+            Victim::Task(_, way) if way.is_from_outside() => {
+                let pid = pid.parse().map_err(|_| format!("no process number: {line}"))?;
+                match way {
+                    Way::StopThenKill => {
+                        signal("STOP", pid);
+                        std::thread::sleep(STOPPED);
+                        signal("KILL", pid);
+                    }
+                    Way::Segv => {
+                        while is_alive(pid) {
+                            signal("SEGV", pid);
+                            std::thread::sleep(BETWEEN);
+                        }
+                    }
+                    _ => signal("KILL", pid),
+                }
+            }
+            Victim::Task(..) => {}
+        }
+    }
+    if has_struck { Ok(()) } else { Err("the phase has never begun".to_owned()) }
+}
+
+fn wait(job: &mut Child) -> Result<i32, String> {
+    use std::os::unix::process::ExitStatusExt;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match job.try_wait() {
+            Ok(Some(status)) => return Ok(status.code().unwrap_or(128 + status.signal().unwrap_or(0))),
+            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(2)),
+            Ok(None) => {
+                signal("TERM", job.id());
+                return Err(format!("it has hung for {} s", PATIENCE.as_secs()));
+            }
+            Err(error) => return Err(format!("amrun cannot be waited for: {error}")),
+        }
+    }
+}
+
+/// No process of the job lives, and no file in shared memory was added.
+fn nothing_is_left(mark: &str, before: &[PathBuf]) -> Result<(), String> {
+    let end = Instant::now() + VANISH_WITHIN;
+    loop {
+        let left = marked(MARK, mark);
+        if left.is_empty() {
+            break;
+        }
+        if Instant::now() > end {
+            let names = left.iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/stat")));
+            return Err(format!("it has left processes: {:?}", names.collect::<Vec<_>>()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let added: Vec<_> = shared_memory_files().into_iter().filter(|file| !before.contains(file)).collect();
+    if added.is_empty() { Ok(()) } else { Err(format!("it has left files: {added:?}")) }
+}
+
+fn shared_memory_files() -> Vec<PathBuf> {
+    fs::read_dir("/dev/shm")
+        .map_or_else(|_| Vec::new(), |files| files.flatten().map(|file| file.path()).collect())
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent)).collect()
+}
+
+fn is_alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
+/// State and parent of a process.
+fn stat(pid: u32) -> Option<(char, u32)> {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = line.rsplit(')').next()?.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// Sends a signal; a process that has ended meanwhile gets none.
+fn signal(name: &str, pid: u32) {
+    let sent =
+        Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
+    if let Err(error) = sent {
+        let _ = writeln!(io::stderr(), "kill: {error}");
+    }
+}
+
+/// The standard error of a job, in a file: a pipe that is read late would slow the job down.
+struct Logs(PathBuf);
+
+impl Logs {
+    fn new(mark: &str) -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("death-round-{mark}"));
+        File::create(&path).map(|_| Self(path))
+    }
+
+    fn create(&self) -> io::Result<File> {
+        File::options().append(true).open(&self.0)
+    }
+
+    fn read(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.0).unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        // What stays is found by whoever cleans up temporary files.
+        let _ = fs::remove_file(&self.0);
+    }
+}
