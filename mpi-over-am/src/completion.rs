@@ -66,14 +66,13 @@ impl Completions {
         variant: CompletionVariant,
         context: &mut Context<F, MpiHandlers>,
     ) -> Result<(Self, Option<CounterName>)> {
-        let mut completions = Self { is_plain: variant == CompletionVariant::InContext, ..Self::default() };
-        completions.look_at_watched();
-        if variant == CompletionVariant::InContext {
-            return Ok((completions, None));
+        let mut completions = Self::default();
+        if variant != CompletionVariant::InContext {
+            let (sender, receiver) = channel();
+            completions.by_thread = Some(ByThread { sender, receiver });
         }
-        let (sender, receiver) = channel();
-        completions.by_thread = Some(ByThread { sender, receiver });
-        if variant == CompletionVariant::Thread {
+        completions.look_at_watched();
+        if variant != CompletionVariant::Counter {
             return Ok((completions, None));
         }
         // Before any other counter and in the order of the tasks: the names are the same in every task.
@@ -188,6 +187,26 @@ impl Completions {
     fn put_awaited(&mut self, awaited: VecDeque<Awaited>) {
         if let Some(by_counter) = &mut self.by_counter {
             by_counter.awaited = awaited;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use am_core::testing::loopback::{Config, network};
+
+    use super::*;
+    use crate::settings::Settings;
+    use crate::state::State;
+
+    /// A receive that completes in context takes a shorter way, on which the older variants would be lost.
+    #[test]
+    fn the_older_variants_are_not_plain() {
+        for completion in [CompletionVariant::Thread, CompletionVariant::Counter] {
+            let (_network, mut fabrics) = network(Config::new(1));
+            let settings = Settings { completion, ..Settings::default() };
+            let mut state = State::new(fabrics.pop().unwrap(), &settings).unwrap();
+            assert!(!state.context.handlers_mut().completions.are_plain(), "{completion:?}");
         }
     }
 }
