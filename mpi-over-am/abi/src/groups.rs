@@ -13,8 +13,7 @@ use crate::constants::{
     MPI_UNEQUAL,
 };
 use crate::data::dest_of;
-use crate::errors::on_process;
-use crate::failure::{Failure, Outcome, elements, place};
+use crate::errors::{Failure, Outcome, elements, on_process, place};
 use crate::state::Mpi;
 use crate::types::MPI_Group;
 

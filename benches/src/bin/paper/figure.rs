@@ -1,0 +1,158 @@
+//! A figure of a paper: what it shows, which jobs measure it here, and how its sentence is made.
+
+use crate::curve::{Curve, Point, bytes, rate};
+use crate::job::{Effort, Job, Results};
+
+/// What lies along the x axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Along {
+    /// The length of a message.
+    Bytes,
+    /// The number of tasks of the job.
+    Tasks,
+    /// Names, by number.
+    Names(&'static [&'static str]),
+}
+
+impl Along {
+    pub(crate) fn name(self, x: f64) -> String {
+        match self {
+            Self::Bytes => bytes(x),
+            Self::Tasks => format!("{x} tasks"),
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a place in a short list"
+            )]
+            Self::Names(names) => {
+                names.get(x as usize).map_or_else(|| x.to_string(), |name| (*name).to_owned())
+            }
+        }
+    }
+
+    pub(crate) fn description(self) -> &'static str {
+        match self {
+            Self::Bytes => "message length",
+            Self::Tasks => "tasks",
+            Self::Names(_) => "kernel",
+        }
+    }
+}
+
+/// What is shown of a measured value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shown {
+    /// Nanoseconds, as microseconds.
+    Time,
+    /// Nanoseconds of a message, as MB/s.
+    Rate,
+    /// The value as it is, in this unit.
+    Plain(&'static str),
+}
+
+impl Shown {
+    pub(crate) fn value(self, point: Point) -> f64 {
+        match self {
+            Self::Time => point.y / 1e3,
+            Self::Rate => rate(point),
+            Self::Plain(_) => point.y,
+        }
+    }
+
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Time => "us",
+            Self::Rate => "MB/s",
+            Self::Plain(unit) => unit,
+        }
+    }
+}
+
+/// How a figure looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Curves over logarithmic axes, and the numbers below them.
+    Chart,
+    /// The numbers alone.
+    Table,
+}
+
+/// A curve of a figure: its points come from these jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) label: &'static str,
+    pub(crate) jobs: Vec<Job>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    /// The name for `--only`.
+    pub(crate) name: &'static str,
+    /// The paper and its figure.
+    pub(crate) source: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) form: Form,
+    pub(crate) along: Along,
+    pub(crate) shown: Shown,
+    /// Only points up to here: several figures show parts of the same curves.
+    pub(crate) x_max: f64,
+    pub(crate) series: Vec<Series>,
+    /// What the paper saw, in our words.
+    pub(crate) paper: &'static str,
+    /// What we see, from the curves of this run.
+    pub(crate) here: fn(&[Curve]) -> String,
+}
+
+/// A figure with its numbers.
+pub(crate) struct Drawn<'a> {
+    pub(crate) figure: &'a Figure,
+    pub(crate) curves: Vec<Curve>,
+    pub(crate) here: String,
+}
+
+impl Figure {
+    pub(crate) fn draw(&self, results: &Results) -> Drawn<'_> {
+        let curve = |series: &Series| {
+            let mut points: Vec<Point> = series
+                .jobs
+                .iter()
+                .flat_map(|job| results.points(job))
+                .filter(|point| point.x <= self.x_max)
+                .collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            Curve { label: series.label, points }
+        };
+        let curves: Vec<Curve> = self.series.iter().map(curve).collect();
+        let here = (self.here)(&curves);
+        Drawn { figure: self, curves, here }
+    }
+
+    /// What repeats this figure.
+    pub(crate) fn command(&self) -> String {
+        format!("cargo run --release -p am-benches --bin paper -- --only {}", self.name)
+    }
+}
+
+impl Drawn<'_> {
+    pub(crate) fn json(&self, effort: &Effort) -> serde_json::Value {
+        let series: Vec<_> = self
+            .figure
+            .series
+            .iter()
+            .zip(&self.curves)
+            .map(|(series, curve)| {
+                let commands: Vec<String> = series.jobs.iter().map(|job| job.command(effort)).collect();
+                let points: Vec<_> = curve
+                    .points
+                    .iter()
+                    .map(|point| serde_json::json!({ "x": point.x, "median": point.y, "low": point.low, "high": point.high }))
+                    .collect();
+                serde_json::json!({ "label": series.label, "commands": commands, "points": points })
+            })
+            .collect();
+        serde_json::json!({
+            "name": self.figure.name, "source": self.figure.source, "title": self.figure.title,
+            "command": self.figure.command(), "paper": self.figure.paper, "here": self.here, "series": series,
+        })
+    }
+}

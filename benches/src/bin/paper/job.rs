@@ -1,0 +1,239 @@
+//! The jobs behind the curves: what each runs, with which settings, and what came of it in every round.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use am_examples::Failure;
+use am_via_launch::{Bind, Launch, LaunchError, build_example, unknown_variables};
+
+use crate::curve::Point;
+use crate::figure::Figure;
+use crate::measure::Measure;
+
+/// No job takes so long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often a kernel runs: its best run counts.
+const KERNEL_ROUNDS_MAX: u32 = 5;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// How often each job runs.
+    pub(crate) rounds: u32,
+    /// How long a task measures one length.
+    pub(crate) milliseconds: u32,
+    /// Fewer lengths, the smallest kernels.
+    pub(crate) is_quick: bool,
+}
+
+impl Effort {
+    pub(crate) const QUICK: Self = Self { rounds: 3, milliseconds: 3, is_quick: true };
+
+    pub(crate) const FULL: Self = Self { rounds: 7, milliseconds: 15, is_quick: false };
+}
+
+/// What the tasks run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Program {
+    /// This program, at these lengths.
+    Measure(Measure, &'static [usize]),
+    /// A NAS kernel of the examples, in a class where it computes for about a second; its x in the figure.
+    Kernel { name: &'static str, class: &'static str, x: usize },
+}
+
+/// A job of the launcher.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Job {
+    pub(crate) tasks: u32,
+    pub(crate) settings: &'static [(&'static str, &'static str)],
+    pub(crate) program: Program,
+}
+
+impl Job {
+    /// What a person types to run it alone.
+    pub(crate) fn command(&self, effort: &Effort) -> String {
+        let settings: String = self.settings.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let program = match self.program {
+            Program::Measure(..) => "target/release/paper".to_owned(),
+            Program::Kernel { name, .. } => format!("--example {name} --"),
+        };
+        let arguments = self.arguments(effort).join(" ");
+        format!("{settings}cargo amrun -n {} --bind core {program} {arguments}", self.tasks)
+    }
+
+    fn arguments(&self, effort: &Effort) -> Vec<String> {
+        match self.program {
+            Program::Measure(measure, lengths) => {
+                let lengths: Vec<String> =
+                    some_of(lengths, effort).map(|length| length.to_string()).collect();
+                vec![
+                    "task".to_owned(),
+                    measure.name(),
+                    format!("--lengths={}", lengths.join(",")),
+                    format!("--milliseconds={}", effort.milliseconds),
+                ]
+            }
+            Program::Kernel { class, .. } => {
+                vec![format!("--class={}", if effort.is_quick { "S" } else { class })]
+            }
+        }
+    }
+
+    /// One run: the values that task 0 has printed.
+    fn run(&self, program: &Path, folder: &Path, effort: &Effort) -> Result<Run, Failure> {
+        let mut launch = Launch::new(program, self.arguments(effort))
+            .tasks(self.tasks)
+            .bind(Bind::Core)
+            .capture(folder)
+            .timeout(PATIENCE);
+        for (name, value) in self.settings {
+            launch = launch.env(name, value);
+        }
+        let report = launch.run().map_err(|error| not_started(&error))?;
+        if !report.is_success() {
+            let said = (0..self.tasks).filter_map(|task| report.stderr(task)).collect::<String>();
+            let command = self.command(effort);
+            return Err(Failure::Wrong(format!("{command} did not end well: {report}\n{said}")));
+        }
+        let output = report.stdout(0).unwrap_or_default();
+        let values: Run = match self.program {
+            Program::Measure(..) => output.lines().filter_map(pair).collect(),
+            Program::Kernel { x, .. } => {
+                output.lines().filter_map(speed).map(|speed| (x as f64, speed)).collect()
+            }
+        };
+        if values.is_empty() || values.iter().any(|(_, value)| !value.is_finite() || *value <= 0.0) {
+            let command = self.command(effort);
+            return Err(Failure::Wrong(format!(
+                "{command} printed no number, or one that is none:\n{output}"
+            )));
+        }
+        Ok(values)
+    }
+}
+
+fn not_started(error: &LaunchError) -> Failure {
+    Failure::Input(format!("a job could not be started: {error}"))
+}
+
+/// `LENGTH VALUE`, as a task prints it.
+fn pair(line: &str) -> Option<(f64, f64)> {
+    let (x, value) = line.split_once(' ')?;
+    Some((x.parse().ok()?, value.parse().ok()?))
+}
+
+/// The line of a kernel that tells millions of operations a second.
+fn speed(line: &str) -> Option<f64> {
+    line.strip_prefix("Mop/s total")?.trim_start().strip_prefix('=')?.trim().parse().ok()
+}
+
+/// All lengths, or for a quick page every third one and the longest.
+fn some_of(lengths: &'static [usize], effort: &Effort) -> impl Iterator<Item = usize> {
+    let (step, last) = (if effort.is_quick { 3 } else { 1 }, lengths.len().saturating_sub(1));
+    lengths
+        .iter()
+        .enumerate()
+        .filter(move |(place, _)| place % step == 0 || *place == last)
+        .map(|(_, length)| *length)
+}
+
+/// The jobs of these figures, each once.
+pub(crate) fn of_figures(figures: &[Figure]) -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for job in figures.iter().flat_map(|figure| &figure.series).flat_map(|series| &series.jobs) {
+        if !jobs.contains(job) {
+            jobs.push(*job);
+        }
+    }
+    jobs
+}
+
+/// Every variable that a job sets is a setting: one that was renamed would leave two curves the same.
+pub(crate) fn check_settings(jobs: &[Job]) -> Result<(), Failure> {
+    let names = jobs.iter().flat_map(|job| job.settings).map(|(name, _)| (*name).to_owned());
+    match unknown_variables(names).first() {
+        None => Ok(()),
+        Some(name) => {
+            Err(Failure::Wrong(format!("a figure sets {name}, and `amrun info` knows no such setting")))
+        }
+    }
+}
+
+/// What task 0 printed in one run: each x with its value.
+type Run = Vec<(f64, f64)>;
+
+/// What all rounds of all jobs have found.
+pub(crate) struct Results(Vec<(Job, Vec<Run>)>);
+
+impl Results {
+    /// The points of a job: medians, for a kernel the best.
+    pub(crate) fn points(&self, job: &Job) -> Vec<Point> {
+        let Some((_, rounds)) = self.0.iter().find(|(known, _)| known == job) else { return Vec::new() };
+        let Some(first) = rounds.first() else { return Vec::new() };
+        let at = |place: usize| -> Vec<f64> {
+            rounds.iter().filter_map(|round| round.get(place)).map(|(_, value)| *value).collect()
+        };
+        let points = first.iter().enumerate().map(|(place, (x, _))| Point::of_rounds(*x, &at(place)));
+        match job.program {
+            Program::Measure(..) => points.collect(),
+            Program::Kernel { .. } => points.map(|point| Point { y: point.high, ..point }).collect(),
+        }
+    }
+}
+
+/// Runs every job once a round.
+pub(crate) fn run_all(jobs: &[Job], effort: &Effort) -> Result<Results, Failure> {
+    let programs = programs(jobs)?;
+    let folder = std::env::temp_dir().join(format!("am-paper-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::Input(format!("cannot write to {}: {error}", folder.display())))?;
+    let results = run_rounds(jobs, &programs, &folder, effort);
+    // What is left of a temporary folder does no harm.
+    let _ = std::fs::remove_dir_all(&folder);
+    results
+}
+
+fn run_rounds(
+    jobs: &[Job],
+    programs: &[PathBuf],
+    folder: &Path,
+    effort: &Effort,
+) -> Result<Results, Failure> {
+    let mut results: Vec<(Job, Vec<Run>)> = jobs.iter().map(|job| (*job, Vec::new())).collect();
+    for round in 1..=effort.rounds {
+        let start = Instant::now();
+        for ((job, rounds), program) in results.iter_mut().zip(programs) {
+            if round > KERNEL_ROUNDS_MAX && matches!(job.program, Program::Kernel { .. }) {
+                continue;
+            }
+            rounds.push(job.run(program, folder, effort)?);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        eprintln!("round {round} of {}: {} jobs in {seconds:.0} s", effort.rounds, jobs.len());
+    }
+    Ok(Results(results))
+}
+
+/// The file that the tasks of each job run. A kernel is built first, where it is not up to date.
+fn programs(jobs: &[Job]) -> Result<Vec<PathBuf>, Failure> {
+    let own = std::env::current_exe().map_err(|error| {
+        Failure::Input(format!("cannot find this program, to start it as tasks: {error}"))
+    })?;
+    let mut kernels: Vec<(&str, PathBuf)> = Vec::new();
+    let mut programs = Vec::new();
+    for job in jobs {
+        programs.push(match job.program {
+            Program::Measure(..) => own.clone(),
+            Program::Kernel { name, .. } => match kernels.iter().find(|(built, _)| *built == name) {
+                Some((_, file)) => file.clone(),
+                None => {
+                    eprintln!("building {name}");
+                    let file = build_example(name).map_err(|error| not_started(&error))?;
+                    kernels.push((name, file.clone()));
+                    file
+                }
+            },
+        });
+    }
+    Ok(programs)
+}

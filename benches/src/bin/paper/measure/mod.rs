@@ -1,0 +1,251 @@
+//! A task of a job that measures: each length for so long, and task 0 prints what one operation took.
+
+mod interrupts;
+mod lapi;
+mod memory;
+mod mpi;
+mod tcp;
+mod via;
+
+use std::time::Instant;
+
+use am_core::buffer::{Access, Exposed, RemoteAddress};
+use am_core::{Context, PutOptions};
+use am_examples::Failure;
+use am_examples::statistics::median;
+use am_via::{ShmFabric, Task};
+use clap::{Args, ValueEnum};
+
+/// What a task does.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Arguments {
+    measure: Measure,
+    /// Lengths in bytes.
+    #[arg(long, value_delimiter = ',')]
+    lengths: Vec<usize>,
+    /// How long each length is measured.
+    #[arg(long, default_value_t = 15)]
+    milliseconds: u32,
+}
+
+/// What is measured. A time is that of one way between two tasks, in nanoseconds, unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Measure {
+    /// LAPI itself: a put, whose target waits for its counter.
+    Put,
+    /// MPI_Send and MPI_Recv.
+    Mpi,
+    /// Each of many MPI_Isend, one way, up to the answer to the last one.
+    MpiStream,
+    /// An MPI_Recv of a message that has come before it.
+    MpiUnexpected,
+    /// An MPI_Bcast; the root changes from one to the next.
+    MpiBroadcast,
+    /// An MPI_Barrier.
+    MpiBarrier,
+    /// A message and its acknowledgement, by amsend; the target polls.
+    AmsendPolled,
+    /// The same; the target sleeps, and is interrupted.
+    AmsendInterrupted,
+    /// The same; the target computes, and is interrupted.
+    AmsendComputing,
+    /// What is left of the speed of that computation, in per cent.
+    ComputationLeft,
+    /// An MPI_Ssend to a task that computes, and has a progress thread.
+    SsendComputing,
+    /// VIA itself: send and receive.
+    ViaSend,
+    /// VIA itself: RDMA write with immediate data.
+    ViaWrite,
+    /// A rendezvous over VIA by send and receive from the NIC's memory, with a copy at each end.
+    ViaCopied,
+    /// A rendezvous over VIA by RDMA; both buffers are registered for this message.
+    ViaRegistered,
+    /// A rendezvous over VIA by RDMA; both buffers stay registered.
+    ViaKept,
+    /// A TCP connection of std::net.
+    Tcp,
+    /// A broadcast over such connections; the root writes to each task.
+    TcpBroadcast,
+    /// A barrier over such connections, by dissemination.
+    TcpBarrier,
+    /// A copy from memory to memory.
+    Copy,
+    /// A registration of private memory with the NIC, and its end.
+    RegisterPrivate,
+    /// A registration of job memory with the NIC, and its end.
+    RegisterJob,
+}
+
+impl Measure {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn way(self, task: &Task, control: &mut Control, bytes_max: usize) -> Result<Box<dyn Way>, Failure> {
+        use interrupts::{Interrupts, SsendComputing, Target};
+        use mpi::{Kind, Mpi};
+        Ok(match self {
+            Self::Put => Box::new(lapi::Put::new(task, bytes_max)?),
+            Self::Mpi => Box::new(Mpi::new(task, Kind::PingPong, bytes_max)?),
+            Self::MpiStream => Box::new(Mpi::new(task, Kind::Stream, bytes_max)?),
+            Self::MpiUnexpected => Box::new(Mpi::new(task, Kind::Unexpected, bytes_max)?),
+            Self::MpiBroadcast => Box::new(Mpi::new(task, Kind::Broadcast, bytes_max)?),
+            Self::MpiBarrier => Box::new(Mpi::new(task, Kind::Barrier, bytes_max)?),
+            Self::AmsendPolled => Box::new(Interrupts::new(task, Target::Polls, false, bytes_max)?),
+            Self::AmsendInterrupted => Box::new(Interrupts::new(task, Target::Sleeps, false, bytes_max)?),
+            Self::AmsendComputing => Box::new(Interrupts::new(task, Target::Computes, false, bytes_max)?),
+            Self::ComputationLeft => Box::new(Interrupts::new(task, Target::Computes, true, bytes_max)?),
+            Self::SsendComputing => Box::new(SsendComputing::new(task, bytes_max)?),
+            Self::ViaSend => Box::new(via::Via::new(task, via::Operation::Send, bytes_max)?),
+            Self::ViaWrite => Box::new(via::Via::new(task, via::Operation::Write, bytes_max)?),
+            Self::ViaCopied => Box::new(via::Via::new(task, via::Operation::Copied, bytes_max)?),
+            Self::ViaRegistered => Box::new(via::Via::new(task, via::Operation::Registered, bytes_max)?),
+            Self::ViaKept => Box::new(via::Via::new(task, via::Operation::Kept, bytes_max)?),
+            Self::Tcp => Box::new(tcp::Tcp::new(control, tcp::Kind::PingPong, bytes_max)?),
+            Self::TcpBroadcast => Box::new(tcp::Tcp::new(control, tcp::Kind::Broadcast, bytes_max)?),
+            Self::TcpBarrier => Box::new(tcp::Tcp::new(control, tcp::Kind::Barrier, bytes_max)?),
+            Self::Copy => Box::new(memory::Copy::new(bytes_max)),
+            Self::RegisterPrivate => Box::new(memory::Register::new(task, memory::Kind::Private, bytes_max)?),
+            Self::RegisterJob => Box::new(memory::Register::new(task, memory::Kind::Job, bytes_max)?),
+        })
+    }
+}
+
+/// A way to move bytes, or whatever else is timed.
+trait Way {
+    /// What one of `times` operations takes, or whatever else is told. All tasks call it at once.
+    fn batch(&mut self, control: &mut Control, bytes: usize, times: u32) -> Result<f64, Failure>;
+
+    /// The longest batch.
+    fn times_max(&self, _bytes: usize) -> u32 {
+        100_000
+    }
+
+    /// The task whose value counts.
+    fn teller(&self) -> usize {
+        0
+    }
+
+    /// Ends what the way has opened.
+    fn end(self: Box<Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// Batches that are measured of each length.
+const BATCHES: u32 = 3;
+
+/// Measures as one task of a job.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let task = Task::join()?;
+    let mut control = Control::new(&task)?;
+    let bytes_max = arguments.lengths.iter().copied().max().unwrap_or(1);
+    let mut way = arguments.measure.way(&task, &mut control, bytes_max)?;
+    for &bytes in &arguments.lengths {
+        let value = measure(way.as_mut(), &mut control, bytes, arguments.milliseconds)?;
+        if task.number() == 0 {
+            println!("{} {value:.2}", if bytes == 0 { control.num_tasks() as usize } else { bytes });
+        }
+    }
+    control.meet()?;
+    way.end()?;
+    control.meet()
+}
+
+/// The median of some batches, of as many operations as fit into the time.
+fn measure(
+    way: &mut dyn Way,
+    control: &mut Control,
+    bytes: usize,
+    milliseconds: u32,
+) -> Result<f64, Failure> {
+    let teller = way.teller();
+    // What the first operations meet (pages never touched, connections not made) is not counted.
+    way.batch(control, bytes, 4)?;
+    let start = Instant::now();
+    way.batch(control, bytes, 4)?;
+    let one = control.agree(start.elapsed().as_secs_f64() / 4.0, 0)?;
+    let wanted = f64::from(milliseconds) / 1e3 / f64::from(BATCHES) / one.max(1e-9);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
+    let times = wanted.clamp(4.0, f64::from(way.times_max(bytes))) as u32;
+    let mut values = Vec::new();
+    for _ in 0..BATCHES {
+        control.meet()?;
+        let value = way.batch(control, bytes, times)?;
+        values.push(control.agree(value, teller)?);
+    }
+    Ok(median(&values))
+}
+
+/// A context beside the one that is measured: the tasks agree by it on what is done next.
+struct Control {
+    context: Context<ShmFabric>,
+    flag: Exposed,
+    flags: Vec<RemoteAddress>,
+    raised: u64,
+}
+
+impl Control {
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let mut context = Context::new(task.fabric(1)?);
+        let flag = context.alloc(8)?;
+        let flag = context.expose(flag, Access::READ_WRITE)?;
+        let flags = context.address_init(flag.address(0))?;
+        Ok(Self { context, flag, flags, raised: 0 })
+    }
+
+    fn task(&self) -> usize {
+        self.context.task().index()
+    }
+
+    fn num_tasks(&self) -> u32 {
+        self.context.num_tasks()
+    }
+
+    /// All tasks come here before any goes on.
+    fn meet(&mut self) -> Result<(), Failure> {
+        self.swap(&[]).map(|_| ())
+    }
+
+    /// What every task says.
+    fn swap(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        Ok(self.context.exchange(own)?)
+    }
+
+    /// The value of one task, for all.
+    fn agree(&mut self, own: f64, task: usize) -> Result<f64, Failure> {
+        let all = self.swap(&own.to_le_bytes())?;
+        let bytes = all.get(task).and_then(|bytes| bytes.as_slice().try_into().ok());
+        bytes.map(f64::from_le_bytes).ok_or_else(|| Failure::Wrong("a task has said nothing".to_owned()))
+    }
+
+    /// Raises the flag of another task, which need not make progress to see it. Both call this or [`lower`](Self::lower) equally often.
+    fn raise(&mut self, task: usize) -> Result<(), Failure> {
+        self.raised += 1;
+        let bytes = self.raised.to_le_bytes();
+        Ok(self.context.put(self.flags[task], &bytes, PutOptions::default())?)
+    }
+
+    /// Whether the flag was raised since [`lower`](Self::lower).
+    fn is_raised(&self) -> bool {
+        let mut bytes = [0; 8];
+        self.flag.read(0, &mut bytes).is_ok() && u64::from_le_bytes(bytes) > self.raised
+    }
+
+    /// Expects the next raising.
+    fn lower(&mut self) {
+        self.raised += 1;
+    }
+}
+
+/// What the system or a layer below MPI reports.
+fn of_system(error: impl std::error::Error + 'static) -> Failure {
+    Failure::Library { fault: "the operating system", error: Box::new(error) }
+}
+
+/// A message whose last byte is not the one that was sent.
+fn wrong_byte(bytes: usize, is: u8, should: u8) -> Failure {
+    Failure::Wrong(format!("the last of {bytes} bytes is {is} instead of {should}"))
+}

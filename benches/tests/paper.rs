@@ -1,0 +1,91 @@
+//! The page of `paper`: made from real jobs, a few figures of each form, and whole.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const FIGURES: [&str; 5] = ["lapi15", "lapi18", "thesis6.2", "mpich2-6", "mpich2-barrier"];
+
+fn paper(arguments: &[&str]) -> String {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_paper")).args(arguments).output().expect("the program starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "paper {arguments:?} ended with {}:\n{errors}", output.status);
+    String::from_utf8(output.stdout).expect("it prints text")
+}
+
+fn list<'a>(value: &'a Value, what: &str) -> &'a [Value] {
+    let list = value[what].as_array().unwrap_or_else(|| panic!("{what} is no list in {value}"));
+    assert!(!list.is_empty(), "{what} is empty in {value}");
+    list
+}
+
+fn text<'a>(value: &'a Value, what: &str) -> &'a str {
+    let text = value[what].as_str().unwrap_or_else(|| panic!("{what} is no text in {value}"));
+    assert!(text.len() > 10, "{what} says nothing in {value}");
+    text
+}
+
+#[test]
+fn a_page_has_the_numbers_the_commands_and_the_sentences_of_its_figures() {
+    let folder = std::env::temp_dir().join(format!("am-paper-test-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (page, json) = (folder.join("page.html"), folder.join("figures.json"));
+    let (page_name, json_name) = (page.to_str().unwrap(), json.to_str().unwrap());
+    let only = FIGURES.join(",");
+    let said = paper(&["--quick", "--rounds", "1", "--only", &only, "--out", page_name, "--json", json_name]);
+    assert!(said.lines().any(|line| Path::new(line) == page), "it does not say where the page is:\n{said}");
+
+    let html = std::fs::read_to_string(&page).unwrap();
+    let figures: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let names: Vec<&str> =
+        figures.as_array().unwrap().iter().map(|figure| figure["name"].as_str().unwrap()).collect();
+    assert_eq!(names, FIGURES);
+    // All but the table of barriers are charts.
+    assert_eq!(html.matches("<svg").count(), FIGURES.len() - 1);
+    assert!(!html.contains("NaN"), "a number is missing on the page");
+    for figure in figures.as_array().unwrap() {
+        for what in ["source", "title", "command", "paper", "here"] {
+            let text = text(figure, what).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            assert!(html.contains(&text), "the page does not say: {text}");
+        }
+        assert!(
+            text(figure, "here").contains(|letter: char| letter.is_ascii_digit()),
+            "no number in {figure}"
+        );
+        for series in list(figure, "series") {
+            list(series, "commands");
+            let points = list(series, "points");
+            assert!(points.len() > 1, "a curve of one point: {series}");
+            for point in points {
+                let [x, low, median, high] =
+                    ["x", "low", "median", "high"].map(|what| point[what].as_f64().unwrap());
+                assert!(x >= 1.0 && low > 0.0 && low <= median && median <= high, "{point} in {series}");
+            }
+            assert!(points.is_sorted_by_key(|point| point["x"].as_f64().unwrap().to_bits()), "{series}");
+        }
+    }
+}
+
+/// Every variable that a figure sets must be a setting, and the names of `--only` are those of the list.
+#[test]
+fn the_list_names_every_figure_and_its_jobs() {
+    let all = paper(&["--list"]);
+    let names: Vec<&str> =
+        all.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.len() > FIGURES.len() && FIGURES.iter().all(|figure| names.contains(figure)), "{all}");
+    for name in &names {
+        let one = paper(&["--list", "--only", name]);
+        assert!(one.starts_with(name) && one.contains("cargo amrun -n"), "{one}");
+    }
+}
+
+#[test]
+fn an_unknown_figure_is_refused_with_the_names_of_all() {
+    let output = Command::new(env!("CARGO_BIN_EXE_paper")).args(["--only", "lapi99"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("lapi99") && errors.contains("thesis6.7"), "{errors}");
+}
