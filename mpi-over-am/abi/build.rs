@@ -282,22 +282,21 @@ fn checks(name: &str, prototype: &Prototype) -> String {
     let of = ["MPI_Comm", "MPI_Win", "MPI_Session"]
         .into_iter()
         .find_map(|kind| {
-            about(kind).map(|parameter| format!("crate::errors::Of::{kind}({})", parameter.name))
+            about(kind).map(|parameter| format!("crate::refusals::Of::{kind}({})", parameter.name))
         })
         .or_else(|| {
-            made_with(name)
-                .map(|on| format!("crate::errors::Of::Made(crate::errhandlers::On::{on}, errhandler)"))
+            made_with(name).map(|on| format!("crate::refusals::Of::Made(crate::raise::On::{on}, errhandler)"))
         })
-        .unwrap_or_else(|| "crate::errors::Of::Process".to_owned());
+        .unwrap_or_else(|| "crate::refusals::Of::Process".to_owned());
     for parameter in &prototype.parameters {
         let argument = &parameter.name;
         if is_result(name, parameter) {
             text += &format!(
-                "if {argument}.is_null() {{ return crate::errors::no_place_for({function:?}, {argument:?}, {of}); }}\n    "
+                "if {argument}.is_null() {{ return crate::refusals::no_place_for({function:?}, {argument:?}, {of}); }}\n    "
             );
         } else if parameter.kind == "MPI_Info" && !name.starts_with("MPI_Info_") {
             text += &format!(
-                "if !crate::infos::is_info({argument}) {{ return crate::errors::no_info({function:?}, {argument}, {of}); }}\n    "
+                "if !crate::infos::is_info({argument}) {{ return crate::refusals::no_info({function:?}, {argument}, {of}); }}\n    "
             );
         }
     }

@@ -152,7 +152,7 @@ fn literals(line: &str) -> impl Iterator<Item = (&str, i64)> {
 
 /// Numbers of the library's own that are numbers of the header too: a page, the table of predefined datatypes, the first handle
 /// of a tool.
-const OWN: [(&str, i64); 3] = [("shared_windows.rs", 4096), ("state.rs", 512), ("variables.rs", 4096)];
+const OWN: [(&str, i64); 3] = [("shared_windows.rs", 4096), ("state.rs", 512), ("mpi_t.rs", 4096)];
 
 /// The library takes the header's constants by their names, from what its build script makes of the header: a number that is
 /// written twice can differ, as the two of `MPI_MODE_NOSTORE` once did, and programs that use one of them do not see it.

@@ -15,11 +15,6 @@ const KNOWN_CIRCLES: &[(&str, &str)] = &[
         "buffer collective communicator completion environment error handlers notes op progress_thread protocol queues \
          request session state tag topology turn",
     ),
-    (
-        "mpi-over-am/abi",
-        "attributes buffers communicators data datatypes errhandlers error_codes errors events generalized groups infos \
-         requests sessions state statuses tools type_contents type_objects variables windows",
-    ),
 ];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;

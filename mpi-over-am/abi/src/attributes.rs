@@ -7,15 +7,18 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute, WeakKeyval};
+use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute};
 use mpi_over_am::{Error, ErrorClass, TAG_UB};
 
+use crate::codes::last_used;
 use crate::constants::{
     MPI_ANY_SOURCE, MPI_APPNUM, MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID,
     MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
 };
 use crate::engine::Communicator;
-use crate::errors::{Failure, Outcome, call_program, on_communicator, on_process, place};
+use crate::errors::{on_communicator, on_process};
+use crate::failure::{Failure, Outcome, call_program, place};
+use crate::objects::KnownKeyval;
 use crate::state::Mpi;
 use crate::types::{Callback, MPI_Comm};
 
@@ -84,24 +87,6 @@ pub(crate) fn create_keyval(
     keyvals.push(KnownKeyval::InUse(keyval));
     unsafe { *at = number };
     Ok(())
-}
-
-/// A key that the program has made. Attributes outlive the freeing of their key, and programs delete them by a number that they have
-/// kept (MPI 5.0 section 7.7.2).
-#[derive(Debug)]
-pub(crate) enum KnownKeyval {
-    InUse(Keyval),
-    /// Usable as long as an attribute has it.
-    Freed(WeakKeyval),
-}
-
-impl KnownKeyval {
-    fn usable(&self) -> Option<Keyval> {
-        match self {
-            Self::InUse(keyval) => Some(keyval.clone()),
-            Self::Freed(keyval) => keyval.upgrade(),
-        }
-    }
 }
 
 /// The key with this number.
@@ -211,7 +196,7 @@ fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize
         MPI_HOST => Some(MPI_PROC_NULL),
         MPI_WTIME_IS_GLOBAL => known(PredefinedAttribute::WtimeIsGlobal),
         MPI_APPNUM => crate::tools::starter::program_of_task().or_else(|| known(PredefinedAttribute::AppNum)),
-        MPI_LASTUSEDCODE => Some(crate::error_codes::last_used()),
+        MPI_LASTUSEDCODE => Some(last_used()),
         MPI_UNIVERSE_SIZE => known(PredefinedAttribute::UniverseSize),
         _ => return None,
     };

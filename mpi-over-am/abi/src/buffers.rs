@@ -9,26 +9,12 @@ use std::ffi::{c_int, c_void};
 use mpi_over_am::{BufferOwner, ErrorClass, LentMemory, RequestId, SendBuffer};
 
 use crate::constants::MPI_BUFFER_AUTOMATIC;
-use crate::engine::Environment;
-use crate::errors::{Failure, Outcome, on_communicator, on_process};
+use crate::errors::{on_communicator, on_process, with_environment};
+use crate::failure::{Failure, Outcome};
 use crate::requests::keep_request;
 use crate::sessions::on_session;
 use crate::state::Mpi;
 use crate::types::{MPI_Comm, MPI_Request, MPI_Session};
-
-/// Runs a call of the environment.
-///
-/// # Errors
-/// Its own; MPI is being finalized.
-pub(crate) fn with_environment<T>(
-    mpi: &Mpi,
-    call: impl FnOnce(&Environment) -> mpi_over_am::Result<T>,
-) -> Outcome<T> {
-    let environment = mpi.environment.borrow();
-    let environment =
-        environment.as_ref().ok_or_else(|| Failure::new(ErrorClass::Other, "MPI is being finalized"))?;
-    Ok(call(environment)?)
-}
 
 unsafe fn attach(mpi: &Mpi, owner: BufferOwner, at: *mut c_void, size: i64) -> Outcome<()> {
     let automatic = at.addr() == MPI_BUFFER_AUTOMATIC;

@@ -13,10 +13,12 @@ use mpi_over_am::{Collective, Error, ErrorClass, Neighbours, Parts, RecvData, Se
 
 use crate::constants::{MPI_DATATYPE_NULL, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT};
 use crate::data::{count_of, datatype_for, to_receive, to_send};
-use crate::errors::{Failure, Outcome, on_communicator};
+use crate::errors::on_communicator;
+use crate::failure::{Failure, Outcome};
+use crate::objects::CommunicatorObject;
 use crate::operations::op_of;
 use crate::requests::keep_request;
-use crate::state::{CommunicatorObject, Mpi};
+use crate::state::Mpi;
 use crate::types::{Ints, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
 
 /// What a call is made of besides its arguments.

@@ -5,7 +5,6 @@
 //! (`state`).
 
 use std::ffi::{CStr, c_char, c_int};
-use std::rc::Rc;
 
 use mpi_over_am::{ErrorClass, SplitType};
 
@@ -14,13 +13,15 @@ use crate::constants::{
     MPI_COMM_TYPE_SHARED, MPI_INFO_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED,
 };
 use crate::data::dest_of;
-use crate::engine::{Communicator, PendingCommunicator};
-use crate::errhandlers::KeptErrhandler;
-use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
+use crate::engine::Communicator;
+use crate::errors::{no_communicator, on_communicator, on_process};
+use crate::failure::{Failure, Outcome, place};
 use crate::groups::{code_of_comparison, group_of, keep_group};
 use crate::infos::{info_of, keep_info};
+use crate::objects::PendingObject;
+use crate::raise::KeptErrhandler;
 use crate::requests::keep_request;
-use crate::state::{CommunicatorObject, Mpi};
+use crate::state::Mpi;
 use crate::text::give_string;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 
@@ -38,59 +39,12 @@ pub(crate) fn keep_communicator(
 ) -> Outcome<MPI_Comm> {
     let Some(communicator) = made else { return Ok(MPI_COMM_NULL) };
     let handle = mpi.communicators.reserve().ok_or_else(too_many)?;
-    fill(mpi, handle, communicator, errhandler);
+    mpi.fill(handle, communicator, errhandler);
     Ok(MPI_Comm(handle))
 }
 
 fn too_many() -> Failure {
     Failure::new(ErrorClass::NoMemory, "a million communicators exist")
-}
-
-/// Puts a communicator behind a handle that was reserved for it.
-fn fill(
-    mpi: &Mpi,
-    handle: usize,
-    communicator: Communicator,
-    errhandler: MPI_Errhandler,
-) -> Rc<CommunicatorObject> {
-    communicator.set_handle(handle as u64);
-    let object = Rc::new(CommunicatorObject { communicator, errhandler: KeptErrhandler::new(errhandler) });
-    mpi.communicators.fill(handle, Rc::clone(&object));
-    object
-}
-
-/// A duplicate that is being made, and the error handler that it will have.
-#[derive(Debug)]
-pub(crate) struct PendingObject {
-    pending: PendingCommunicator,
-    errhandler: KeptErrhandler,
-}
-
-/// The communicator of a handle that `MPI_Comm_idup` has given, once its request is over: nobody needs it before, so nothing has
-/// to run when the request ends.
-#[cold]
-pub(crate) fn begin_pending(mpi: &Mpi, handle: MPI_Comm) -> Option<Rc<CommunicatorObject>> {
-    let mut all = mpi.pending_communicators.try_borrow_mut().ok()?;
-    if !all.get(&handle.0)?.pending.is_over().ok()? {
-        return None;
-    }
-    let PendingObject { pending, errhandler } = all.remove(&handle.0)?;
-    drop(all);
-    let communicator = pending.begin().ok()?;
-    Some(fill(mpi, handle.0, communicator, errhandler.get()))
-}
-
-/// The error handler of a duplicate that is being made; `None` for any other communicator. Programs may set it at once.
-pub(crate) fn with_pending<T>(
-    mpi: &Mpi,
-    handle: MPI_Comm,
-    call: impl FnOnce(&KeptErrhandler) -> T,
-) -> Option<T> {
-    if mpi.communicator(handle).is_some() {
-        return None;
-    }
-    let all = mpi.pending_communicators.try_borrow().ok()?;
-    all.get(&handle.0).map(|object| call(&object.errhandler))
 }
 
 /// Runs a call that makes a communicator of another.
@@ -125,7 +79,7 @@ pub(crate) unsafe fn mpi_comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
 
 pub(crate) unsafe fn mpi_comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> c_int {
     on_communicator("MPI_Comm_compare", comm1, |mpi, first| {
-        let second = mpi.communicator(comm2).ok_or_else(|| crate::errors::no_communicator(comm2))?;
+        let second = mpi.communicator(comm2).ok_or_else(|| no_communicator(comm2))?;
         let found = first.communicator.compare(&second.communicator);
         unsafe { *place(result)? = code_of_comparison(found) };
         Ok(())
@@ -282,7 +236,7 @@ pub(crate) unsafe fn mpi_intercomm_create(
         let leader = dest_of(local_leader)?;
         // Only the leader's bridge counts, and its rank there.
         let (bridge, remote_leader) = if communicator.rank() == leader {
-            let bridge = mpi.communicator(peer).ok_or_else(|| crate::errors::no_communicator(peer))?;
+            let bridge = mpi.communicator(peer).ok_or_else(|| no_communicator(peer))?;
             (Some(bridge), dest_of(remote_leader)?)
         } else {
             (None, 0)

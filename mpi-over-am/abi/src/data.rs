@@ -6,11 +6,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::datatype::{Datatype, Predefined};
+use mpi_over_am::datatype::{Combiner, Datatype, Predefined};
 use mpi_over_am::{ErrorClass, PROC_NULL, RecvData, SendData, Source, Tag};
 
 use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_DATATYPE_NULL, MPI_PROC_NULL};
-use crate::errors::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::state::Mpi;
 use crate::types::MPI_Datatype;
 
@@ -202,4 +202,9 @@ pub(crate) fn source_of(rank: c_int) -> Outcome<Source> {
 #[inline(always)]
 pub(crate) fn tag_of(tag: c_int) -> Tag {
     if tag == MPI_ANY_TAG { Tag::Any } else { Tag::Is(tag) }
+}
+
+/// Whether a type is predefined without having a name: there is one handle for all who ask for it.
+pub(crate) fn is_unnamed(datatype: &Datatype) -> bool {
+    matches!(datatype.combiner(), Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
 }

@@ -13,8 +13,9 @@ use crate::constants::{
     MPI_DATATYPE_NULL, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG,
     MPI_DISTRIBUTE_NONE,
 };
-use crate::data::{any_datatype_of, count_of};
-use crate::errors::{Failure, Outcome, elements, on_process, place};
+use crate::data::{any_datatype_of, count_of, is_unnamed};
+use crate::errors::on_process;
+use crate::failure::{Failure, Outcome, elements, place};
 use crate::state::Mpi;
 use crate::types::{Ints, MPI_Datatype};
 
@@ -267,7 +268,7 @@ pub(crate) unsafe fn mpi_type_free(datatype: *mut MPI_Datatype) -> c_int {
         let at = place(datatype)?;
         let handle = unsafe { *at };
         let datatype = any_datatype_of(mpi, handle)?;
-        if datatype.as_predefined().is_some() || crate::type_contents::is_unnamed(&datatype) {
+        if datatype.as_predefined().is_some() || is_unnamed(&datatype) {
             let what = format!("the datatype 0x{:x} is predefined and cannot be freed", handle.0);
             return Err(Failure::new(ErrorClass::Type, what));
         }

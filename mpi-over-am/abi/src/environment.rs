@@ -8,17 +8,19 @@ use std::ffi::{c_char, c_int, c_void};
 
 use mpi_over_am::ErrorClass;
 
+use crate::codes::{class_of, meaning, text_of};
 use crate::constants::{
     MPI_ERR_OTHER, MPI_ERR_UNKNOWN, MPI_MAX_ERROR_STRING, MPI_MAX_LIBRARY_VERSION_STRING,
     MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_SUCCESS, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE,
     MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE, MPI_VERSION,
 };
-use crate::errhandlers::{last_said, raise};
-use crate::error_codes::meaning;
-use crate::errors::{self, Failure, on_process};
-use crate::state::{self, Mpi};
+use crate::errors::{on_process, raise};
+use crate::failure::Failure;
+use crate::raise::{last_said, raise_outside};
+use crate::state;
 use crate::text::give_string;
 use crate::types::MPI_Comm;
+use crate::variables::start_mpi;
 
 fn start(function: &str, required: c_int) -> c_int {
     let _starting = crate::sessions::starting();
@@ -31,7 +33,7 @@ fn start(function: &str, required: c_int) -> c_int {
         std::process::exit(MPI_ERR_OTHER);
     }
     let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
-    match Mpi::start(level) {
+    match start_mpi(level) {
         Ok(mpi) => {
             state::begin(mpi);
             MPI_SUCCESS
@@ -88,7 +90,7 @@ pub(crate) unsafe fn mpi_finalize() -> c_int {
             Err(code) => return code,
         };
         if crate::sessions::alone() {
-            return errors::outside("MPI_Finalize", state::is_finalized());
+            return raise_outside("MPI_Finalize", state::is_finalized());
         }
         let goes_on = !mpi.sessions.is_empty();
         let outcome = if goes_on {
@@ -198,13 +200,13 @@ pub(crate) unsafe fn mpi_get_address(location: *const c_void, address: *mut i64)
 
 pub(crate) unsafe fn mpi_error_class(code: c_int, class: *mut c_int) -> c_int {
     // A number that is no code has no class; it is an error of whoever made it.
-    unsafe { *class = crate::error_codes::class_of(code).unwrap_or(MPI_ERR_UNKNOWN) };
+    unsafe { *class = class_of(code).unwrap_or(MPI_ERR_UNKNOWN) };
     MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_error_string(code: c_int, text: *mut c_char, len: *mut c_int) -> c_int {
     // Of its own codes a program hears just what it has given them.
-    let last = last_said(code).filter(|_| crate::error_codes::text_of(code).is_none());
+    let last = last_said(code).filter(|_| text_of(code).is_none());
     let said = last.map_or_else(|| meaning(code), |said| format!("{}; {said}", meaning(code)));
     unsafe { give_string(&said, text, MPI_MAX_ERROR_STRING, len) };
     MPI_SUCCESS

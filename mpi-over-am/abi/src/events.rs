@@ -21,7 +21,7 @@ use crate::constants::{
     MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_NOT_ACCESSIBLE, MPI_T_SOURCE_ORDERED,
     MPI_T_VERBOSITY_USER_DETAIL,
 };
-use crate::errors::call_program;
+use crate::failure::call_program;
 use crate::infos::{info_of, keep_info};
 use crate::mpi_t::{HANDLES_FROM, in_tool, index_of, indexed, new_handle, put, put_string};
 use crate::state;

@@ -6,29 +6,18 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::{ErrorClass, Status};
+use mpi_over_am::{ErrorClass, RequestId};
 
 use crate::constants::MPI_SUCCESS;
-use crate::errors::{Failure, Outcome, call_program, on_process, place};
-use crate::requests::{Found, find, handle_of, on_requests};
+use crate::failure::{Failure, Outcome, call_program};
+use crate::objects::Generalized;
 use crate::state::Mpi;
 use crate::statuses::store_empty;
-use crate::types::{Callback, MPI_Request, MPI_Status};
+use crate::types::{MPI_Request, MPI_Status};
 
 type Query = unsafe extern "C-unwind" fn(*mut c_void, *mut MPI_Status) -> c_int;
 type Free = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 type Cancel = unsafe extern "C-unwind" fn(*mut c_void, c_int) -> c_int;
-
-/// The functions of the program.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Generalized {
-    query: Callback,
-    free: Callback,
-    cancel: Callback,
-    extra_state: usize,
-    /// The program has freed the request before its operation was over.
-    is_freed: bool,
-}
 
 impl Generalized {
     fn extra_state(&self) -> *mut c_void {
@@ -47,7 +36,7 @@ impl Generalized {
         }
     }
 
-    fn free(&self) -> Outcome<()> {
+    pub(crate) fn free(&self) -> Outcome<()> {
         let free: Free = unsafe { std::mem::transmute(self.free) };
         run("a free function", || unsafe { free(self.extra_state()) })
     }
@@ -67,13 +56,13 @@ fn run(function: &str, call: impl FnOnce() -> c_int) -> Outcome<()> {
     Err(Failure::with_code(code, format!("{function} of a generalized request has returned {code}")))
 }
 
-fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized> {
+pub(crate) fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized> {
     let found = mpi.generalized.borrow().get(&request.0).copied();
     found.ok_or_else(|| Failure::new(ErrorClass::Request, "the request is no generalized one"))
 }
 
 /// The request is gone, before the free function runs.
-fn forget(mpi: &Mpi, request: MPI_Request) {
+pub(crate) fn forget(mpi: &Mpi, request: MPI_Request) {
     mpi.generalized.borrow_mut().remove(&request.0);
 }
 
@@ -101,8 +90,8 @@ pub(crate) fn tell(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> 
 ///
 /// # Errors
 /// What its function returns.
-pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, object: &Found) -> Outcome<()> {
-    let is_over = mpi.world.communicator.request_status(object.id)?.is_some();
+pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<()> {
+    let is_over = mpi.world.communicator.request_status(id)?.is_some();
     functions(mpi, request)?.cancel(is_over)
 }
 
@@ -110,50 +99,14 @@ pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, object: &Found) -> Outcome
 ///
 /// # Errors
 /// What the program's function returns.
-pub(crate) fn free(mpi: &Mpi, request: MPI_Request, object: &Found) -> Outcome<()> {
+pub(crate) fn free(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<()> {
     let functions = functions(mpi, request)?;
-    if mpi.world.communicator.request_status(object.id)?.is_none() {
+    if mpi.world.communicator.request_status(id)?.is_none() {
         let later = Generalized { is_freed: true, ..functions };
         mpi.generalized.borrow_mut().insert(request.0, later);
         return Ok(());
     }
     forget(mpi, request);
-    mpi.world.communicator.free(object.id)?;
+    mpi.world.communicator.free(id)?;
     functions.free()
-}
-
-pub(crate) unsafe fn mpi_grequest_start(
-    query: Callback,
-    free: Callback,
-    cancel: Callback,
-    extra_state: *mut c_void,
-    request: *mut MPI_Request,
-) -> c_int {
-    on_process("MPI_Grequest_start", |mpi| {
-        let at = place(request)?;
-        if [query, free, cancel].contains(&0) {
-            return Err(Failure::new(ErrorClass::Argument, "a function is null"));
-        }
-        let id = mpi.world.communicator.generalized_start()?;
-        let handle = handle_of(id);
-        let extra_state = extra_state.expose_provenance();
-        let functions = Generalized { query, free, cancel, extra_state, is_freed: false };
-        mpi.generalized.borrow_mut().insert(handle.0, functions);
-        unsafe { *at = handle };
-        Ok(())
-    })
-}
-
-pub(crate) unsafe fn mpi_grequest_complete(request: MPI_Request) -> c_int {
-    on_requests("MPI_Grequest_complete", |mpi, _| {
-        let object = find(mpi, request)?;
-        let functions = functions(mpi, request)?;
-        mpi.world.communicator.generalized_complete(object.id, Status::default())?;
-        if !functions.is_freed {
-            return Ok(());
-        }
-        forget(mpi, request);
-        mpi.world.communicator.free(object.id)?;
-        functions.free()
-    })
 }

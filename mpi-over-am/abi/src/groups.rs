@@ -13,7 +13,8 @@ use crate::constants::{
     MPI_UNEQUAL,
 };
 use crate::data::dest_of;
-use crate::errors::{Failure, Outcome, elements, on_process, place};
+use crate::errors::on_process;
+use crate::failure::{Failure, Outcome, elements, place};
 use crate::state::Mpi;
 use crate::types::MPI_Group;
 

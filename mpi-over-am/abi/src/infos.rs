@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mpi_over_am::{ErrorClass, Info};
 
 use crate::constants::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY};
-use crate::error_codes::finish;
-use crate::errors::{Failure, Outcome, elements, place};
+use crate::errors::finish_on_process;
+use crate::failure::{Failure, Outcome, elements, place};
 use crate::handles::{Handles, ObjectKind};
 use crate::text::give_string;
 use crate::types::MPI_Info;
@@ -85,7 +85,7 @@ unsafe fn key_of(at: *const c_char) -> Outcome<String> {
 }
 
 fn run(function: &str, call: impl FnOnce() -> Outcome<()>) -> c_int {
-    finish(function, call())
+    finish_on_process(function, call())
 }
 
 pub(crate) unsafe fn mpi_info_create(info: *mut MPI_Info) -> c_int {

@@ -15,8 +15,8 @@ use crate::constants::{
     MPI_LOGICAL1, MPI_LOGICAL2, MPI_LOGICAL4, MPI_LOGICAL8, MPI_LOGICAL16, MPI_REAL, MPI_REAL2, MPI_REAL4,
     MPI_REAL8, MPI_REAL16, MPI_SUCCESS,
 };
-use crate::error_codes::finish;
-use crate::errors::{Failure, Outcome, place};
+use crate::errors::finish_on_process;
+use crate::failure::{Failure, Outcome, place};
 use crate::infos::{info_of, keep_info};
 use crate::state::NUMBERS;
 use crate::types::{MPI_Datatype, MPI_Info};
@@ -26,7 +26,7 @@ pub(crate) unsafe fn mpi_abi_get_version(major: *mut c_int, minor: *mut c_int) -
         unsafe { (*major, *minor) = (1, 0) };
         return MPI_SUCCESS;
     }
-    finish("MPI_Abi_get_version", place(major).and(place(minor)).map(|_| ()))
+    finish_on_process("MPI_Abi_get_version", place(major).and(place(minor)).map(|_| ()))
 }
 
 fn info_from(entries: impl IntoIterator<Item = (String, String)>) -> Outcome<Info> {
@@ -42,7 +42,7 @@ fn give(function: &str, at: *mut MPI_Info, info: Outcome<Info>) -> c_int {
         unsafe { *at = keep_info(info?)? };
         Ok(())
     });
-    finish(function, given)
+    finish_on_process(function, given)
 }
 
 pub(crate) unsafe fn mpi_abi_get_info(info: *mut MPI_Info) -> c_int {
@@ -113,7 +113,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_info(info: MPI_Info) -> c_int {
         }
         Ok(())
     };
-    finish("MPI_Abi_set_fortran_info", check())
+    finish_on_process("MPI_Abi_set_fortran_info", check())
 }
 
 /// The bytes of Fortran's `.TRUE.` and `.FALSE.`, in as many as a logical has.
@@ -141,7 +141,7 @@ pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
         }
         Ok(())
     };
-    finish("MPI_Abi_get_fortran_booleans", give())
+    finish_on_process("MPI_Abi_get_fortran_booleans", give())
 }
 
 /// As [`mpi_abi_set_fortran_info`]: they are set, and stay as they are.
@@ -161,7 +161,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
         let what = "in this library .TRUE. is 1 and .FALSE. is 0, and neither can be changed";
         Err(Failure::new(ErrorClass::Abi, what))
     };
-    finish("MPI_Abi_set_fortran_booleans", check())
+    finish_on_process("MPI_Abi_set_fortran_booleans", check())
 }
 
 /// The resources that this process can be told apart by: all share the machine's memory.

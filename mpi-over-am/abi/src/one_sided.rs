@@ -14,7 +14,7 @@ use crate::constants::{
     MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_NO_OP,
 };
 use crate::data::{count_of, datatype_for, datatype_of, dest_of, to_receive, to_send};
-use crate::errors::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::groups::group_of;
 use crate::operations::op_of;
 use crate::requests::keep_request;

@@ -16,7 +16,8 @@ use crate::constants::{
     MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD, MPI_REPLACE, MPI_SUM,
 };
 use crate::data::{datatype_of, to_receive, to_send};
-use crate::errors::{Failure, Outcome, call_program, on_process, place};
+use crate::errors::on_process;
+use crate::failure::{Failure, Outcome, call_program, place};
 use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
 

@@ -9,7 +9,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use mpi_over_am::ErrorClass;
 
 use crate::data::{count_of, datatype_of, to_receive, to_send};
-use crate::errors::{Failure, Outcome, on_communicator, on_process, place};
+use crate::errors::{on_communicator, on_process};
+use crate::failure::{Failure, Outcome, place};
 use crate::types::{MPI_Comm, MPI_Datatype};
 
 fn refused(what: impl Into<String>) -> Failure {

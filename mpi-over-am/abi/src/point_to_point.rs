@@ -11,9 +11,11 @@ use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RawBuffer, RawBytes, RequestId, S
 
 use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL};
 use crate::data::{dest_of, message_to_receive, message_to_send, source_of, tag_of, to_receive, to_send};
-use crate::errors::{Failure, Outcome, on_communicator};
+use crate::errors::on_communicator;
+use crate::failure::{Failure, Outcome};
+use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
-use crate::state::{CommunicatorObject, MessageObject, Mpi};
+use crate::state::Mpi;
 use crate::statuses::store;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, MPI_Status};
 

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::engine::Communicator;
-use crate::errors::{Failure, Outcome, elements, place};
+use crate::failure::{Failure, Outcome, elements, place};
 use crate::state::Mpi;
 use crate::statuses::{store, store_cancelled, store_empty};
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
@@ -659,7 +659,7 @@ pub(crate) unsafe fn mpi_request_free(request: *mut MPI_Request) -> c_int {
         *of = object.owner;
         *request = MPI_REQUEST_NULL;
         if object.is_generalized {
-            return crate::generalized::free(mpi, handle, &object);
+            return crate::generalized::free(mpi, handle, object.id);
         }
         Ok(mpi.world.communicator.free(object.id)?)
     })
@@ -670,7 +670,7 @@ pub(crate) unsafe fn mpi_cancel(request: *mut MPI_Request) -> c_int {
         let object = find(mpi, *place(request)?)?;
         *of = object.owner;
         if object.is_generalized {
-            return crate::generalized::cancel(mpi, *request, &object);
+            return crate::generalized::cancel(mpi, *request, object.id);
         }
         // Whether it was withdrawn, the status tells.
         mpi.world.communicator.cancel(object.id)?;

@@ -17,26 +17,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::{ErrorClass, ErrorHandler, Group};
 
-use crate::buffers::with_environment;
 use crate::communicators::keep_communicator;
 use crate::constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_THREAD_MULTIPLE};
 use crate::engine::{Communicator, Environment, Session};
-use crate::errhandlers::{KeptErrhandler, On, check_errhandler, raise_for_made, raise_through};
-use crate::error_codes::finish;
-use crate::errors::{Failure, Outcome, finish_alone, place};
+use crate::errors::{finish_alone, finish_on_process, raise_for_made, with_environment};
+use crate::failure::{Failure, Outcome, place};
 use crate::groups::{group_of, keep_group};
 use crate::infos::{info_of, keep_info};
+use crate::objects::SessionObject;
+use crate::raise::{KeptErrhandler, On, check_errhandler, raise_through};
 use crate::state::{self, Mpi, enter};
 use crate::text::give_string;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
-
-/// A session, and what C's handle of it needs besides.
-#[derive(Debug)]
-pub(crate) struct SessionObject {
-    pub(crate) session: Session,
-    pub(crate) errhandler: KeptErrhandler,
-    pub(crate) handle: Cell<MPI_Session>,
-}
+use crate::variables::start_mpi;
 
 /// MPI runs for sessions alone: `MPI_Init` has not been called.
 static ALONE: AtomicBool = AtomicBool::new(false);
@@ -143,7 +136,7 @@ pub(crate) unsafe fn mpi_session_init(
     };
     let starting = starting();
     if !state::is_running() {
-        match Mpi::start(MPI_THREAD_MULTIPLE) {
+        match start_mpi(MPI_THREAD_MULTIPLE) {
             Ok(mpi) => state::begin(mpi),
             Err(error) => return raise(error.into()),
         }
@@ -174,7 +167,7 @@ pub(crate) unsafe fn mpi_session_init(
 pub(crate) unsafe fn mpi_session_finalize(session: *mut MPI_Session) -> c_int {
     let at = match place(session) {
         Ok(at) => at,
-        Err(failure) => return finish("MPI_Session_finalize", Err(failure)),
+        Err(failure) => return finish_on_process("MPI_Session_finalize", Err(failure)),
     };
     let handle = unsafe { *at };
     on_session("MPI_Session_finalize", handle, |mpi, _| {

@@ -8,7 +8,8 @@ use std::ffi::{c_int, c_void};
 
 use crate::constants::MPI_PROC_NULL;
 use crate::data::dest_of;
-use crate::errors::{on_communicator, place};
+use crate::errors::on_communicator;
+use crate::failure::place;
 use crate::infos::info_of;
 use crate::types::{MPI_Comm, MPI_Info, MPI_Win};
 use crate::windows::{keep, on_window, size_of, unit_of};

@@ -15,10 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::Op;
-use mpi_over_am::{BufferOwner, ByCall, Call, ErrorHandler, Group, MessageId};
+use mpi_over_am::{BufferOwner, ByCall, Call, ErrorHandler, Group};
 
-use crate::attributes::KnownKeyval;
-use crate::communicators::PendingObject;
 use crate::constants::{
     MPI_2DOUBLE_PRECISION, MPI_2INT, MPI_2INTEGER, MPI_2REAL, MPI_AINT, MPI_BYTE, MPI_C_BOOL,
     MPI_C_DOUBLE_COMPLEX, MPI_C_FLOAT_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX, MPI_CHAR, MPI_CHARACTER,
@@ -34,28 +32,13 @@ use crate::constants::{
     MPI_UNSIGNED_SHORT, MPI_WCHAR,
 };
 use crate::engine::{Communicator, Environment};
-use crate::errhandlers::{KeptErrhandler, initial};
-use crate::errors;
-use crate::generalized::Generalized;
 use crate::handles::{Handles, ObjectKind};
-use crate::sessions::SessionObject;
-use crate::type_objects::TypeObjects;
-use crate::types::{MPI_Comm, MPI_Datatype};
-use crate::windows::WindowObject;
-
-/// A communicator, and what C's handle of it needs besides.
-#[derive(Debug)]
-pub(crate) struct CommunicatorObject {
-    pub(crate) communicator: Communicator,
-    pub(crate) errhandler: KeptErrhandler,
-}
-
-/// A message that a matched probe has taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MessageObject {
-    pub(crate) id: MessageId,
-    pub(crate) of: MPI_Comm,
-}
+use crate::objects::{
+    CommunicatorObject, Generalized, KnownKeyval, MessageObject, PendingObject, SessionObject, TypeObjects,
+    WindowObject,
+};
+use crate::raise::{KeptErrhandler, initial, raise_outside};
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Errhandler};
 
 /// Everything between `MPI_Init` and `MPI_Finalize`.
 #[derive(Debug)]
@@ -85,14 +68,8 @@ pub(crate) struct Mpi {
 }
 
 impl Mpi {
-    /// Joins the job.
-    ///
-    /// # Errors
-    /// What [`Environment::init`] reports.
-    pub(crate) fn start(level: c_int) -> mpi_over_am::Result<Self> {
-        // Relaxed: the number alone is asked for.
-        let context = PROCESS.starts.fetch_add(1, Ordering::Relaxed);
-        let environment = crate::variables::start_environment(context)?;
+    /// MPI over an environment that has joined the job.
+    pub(crate) fn new(environment: Environment, level: c_int) -> Self {
         let object = |communicator: Communicator, handle: MPI_Comm| {
             communicator.set_handle(handle.0 as u64);
             communicator.set_error_handler(ErrorHandler::Fatal);
@@ -106,7 +83,7 @@ impl Mpi {
             dense_bytes[number & 511] = if datatype.is_dense() { datatype.size() as u8 } else { 0 };
             predefined[number & 511] = Some(datatype);
         }
-        Ok(Self {
+        Self {
             environment: RefCell::new(Some(environment)),
             world,
             alone,
@@ -125,7 +102,7 @@ impl Mpi {
             keyvals: RefCell::default(),
             lent: RefCell::default(),
             level,
-        })
+        }
     }
 
     /// The communicator of a handle.
@@ -136,7 +113,7 @@ impl Mpi {
             MPI_COMM_SELF => Some(Rc::clone(&self.alone)),
             other => {
                 let known = self.communicators.get(other.0);
-                known.or_else(|| crate::communicators::begin_pending(self, other))
+                known.or_else(|| self.begin_pending(other))
             }
         }
     }
@@ -175,6 +152,49 @@ impl Mpi {
             };
         }
         self.datatypes.get(handle.0)
+    }
+}
+
+impl Mpi {
+    /// Puts a communicator behind a handle that was reserved for it.
+    pub(crate) fn fill(
+        &self,
+        handle: usize,
+        communicator: Communicator,
+        errhandler: MPI_Errhandler,
+    ) -> Rc<CommunicatorObject> {
+        communicator.set_handle(handle as u64);
+        let object =
+            Rc::new(CommunicatorObject { communicator, errhandler: KeptErrhandler::new(errhandler) });
+        self.communicators.fill(handle, Rc::clone(&object));
+        object
+    }
+
+    /// The communicator of a handle that `MPI_Comm_idup` has given, once its request is over: nobody needs it before, so nothing has
+    /// to run when the request ends.
+    #[cold]
+    fn begin_pending(&self, handle: MPI_Comm) -> Option<Rc<CommunicatorObject>> {
+        let mut all = self.pending_communicators.try_borrow_mut().ok()?;
+        if !all.get(&handle.0)?.pending.is_over().ok()? {
+            return None;
+        }
+        let PendingObject { pending, errhandler } = all.remove(&handle.0)?;
+        drop(all);
+        let communicator = pending.begin().ok()?;
+        Some(self.fill(handle.0, communicator, errhandler.get()))
+    }
+
+    /// The error handler of a duplicate that is being made; `None` for any other communicator. Programs may set it at once.
+    pub(crate) fn with_pending<T>(
+        &self,
+        handle: MPI_Comm,
+        call: impl FnOnce(&KeptErrhandler) -> T,
+    ) -> Option<T> {
+        if self.communicator(handle).is_some() {
+            return None;
+        }
+        let all = self.pending_communicators.try_borrow().ok()?;
+        all.get(&handle.0).map(|object| call(&object.errhandler))
     }
 }
 
@@ -319,8 +339,14 @@ pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     // SAFETY: one thread at a time (see `Process`); the value stays where it is from MPI_Init to MPI_Finalize.
     match unsafe { (*PROCESS.mpi.get()).as_ref() } {
         Some(mpi) => Ok(Entered { mpi, _call: call }),
-        None => Err(errors::outside(function, PROCESS.stage.load(Ordering::Acquire) == AFTER)),
+        None => Err(raise_outside(function, PROCESS.stage.load(Ordering::Acquire) == AFTER)),
     }
+}
+
+/// The number of the context for the next start of MPI.
+pub(crate) fn next_context() -> u32 {
+    // Relaxed: the number alone is asked for.
+    PROCESS.starts.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Whether MPI has been started, and whether it has ended.

@@ -10,7 +10,8 @@ use mpi_over_am::{ANY_SOURCE, ErrorClass, PROC_NULL, Status};
 
 use crate::constants::{MPI_ANY_SOURCE, MPI_PROC_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::data::any_datatype_of;
-use crate::errors::{Failure, on_process, place};
+use crate::errors::on_process;
+use crate::failure::{Failure, place};
 use crate::types::{MPI_Datatype, MPI_Status};
 
 /// Where in the internal part it says that the operation was cancelled.

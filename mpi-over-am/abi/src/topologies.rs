@@ -14,7 +14,8 @@ use crate::constants::{
     MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY,
 };
 use crate::data::dest_of;
-use crate::errors::{Failure, Outcome, elements, on_communicator, on_process, place};
+use crate::errors::{on_communicator, on_process};
+use crate::failure::{Failure, Outcome, elements, place};
 use crate::infos::info_of;
 use crate::types::{MPI_Comm, MPI_Info};
 

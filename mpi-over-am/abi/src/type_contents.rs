@@ -17,9 +17,10 @@ use crate::constants::{
     MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_SUBARRAY, MPI_COMBINER_VECTOR, MPI_DATATYPE_NULL,
     MPI_TYPECLASS_COMPLEX, MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL, MPI_UNDEFINED,
 };
-use crate::data::any_datatype_of;
+use crate::data::{any_datatype_of, is_unnamed};
 use crate::datatypes::keep_datatype;
-use crate::errors::{Failure, Outcome, on_process, place};
+use crate::errors::on_process;
+use crate::failure::{Failure, Outcome, place};
 use crate::state::Mpi;
 use crate::types::MPI_Datatype;
 
@@ -43,11 +44,6 @@ fn number_of(combiner: Combiner) -> c_int {
         Combiner::F90Integer => MPI_COMBINER_F90_INTEGER,
         Combiner::Resized => MPI_COMBINER_RESIZED,
     }
-}
-
-/// Whether a type is predefined without having a name: there is one handle for all who ask for it.
-pub(crate) fn is_unnamed(datatype: &Datatype) -> bool {
-    matches!(datatype.combiner(), Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
 }
 
 /// What a type tells of its making.

@@ -4,8 +4,6 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use mpi_over_am::attribute::{Attributes, ObjectKind};
@@ -13,19 +11,11 @@ use mpi_over_am::attribute::{Attributes, ObjectKind};
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::constants::{MPI_DATATYPE_NULL, MPI_MAX_OBJECT_NAME};
 use crate::data::any_datatype_of;
-use crate::errors::{Outcome, on_process, place};
+use crate::errors::on_process;
+use crate::failure::{Failure, Outcome, place};
 use crate::state::Mpi;
 use crate::text::give_string;
 use crate::types::{Callback, MPI_Datatype};
-
-/// What programs hang onto datatypes, by handle: a datatype does not know it, and most have none.
-#[derive(Debug, Default)]
-pub(crate) struct TypeObjects {
-    names: RefCell<BTreeMap<usize, String>>,
-    attributes: RefCell<BTreeMap<usize, Attributes>>,
-    /// Types that are predefined without a name.
-    pub(crate) unnamed: RefCell<Vec<MPI_Datatype>>,
-}
 
 /// A name has room for its final zero in `MPI_MAX_OBJECT_NAME` bytes.
 const NAME_BYTES: usize = MPI_MAX_OBJECT_NAME;
@@ -148,6 +138,6 @@ pub(crate) unsafe fn mpi_type_delete_attr(datatype: MPI_Datatype, keyval: c_int)
             return Ok(());
         }
         let what = "the datatype has no attribute with this key";
-        Err(crate::errors::Failure::new(mpi_over_am::ErrorClass::Keyval, what))
+        Err(Failure::new(mpi_over_am::ErrorClass::Keyval, what))
     })
 }

@@ -22,7 +22,7 @@ use crate::constants::{
 use crate::engine::Environment;
 use crate::events::numbers_of_event;
 use crate::mpi_t::{HANDLES_FROM, in_tool, index_of, indexed, new_handle, put, put_string};
-use crate::state;
+use crate::state::{self, Mpi};
 use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
 
 /// What the calls about control variables share.
@@ -46,20 +46,21 @@ pub(crate) fn forget_handles() {
     controls().handles.clear();
 }
 
-/// Starts MPI with what was written, on this context of the task.
+/// Joins the job with what was written.
 ///
 /// # Errors
 /// What [`Environment::init_on`] reports.
-pub(crate) fn start_environment(context: u32) -> mpi_over_am::Result<Environment> {
+pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<Mpi> {
     let written = controls().written.clone();
-    Environment::init_on(context, |settings| {
+    let environment = Environment::init_on(state::next_context(), |settings| {
         for setting in JOB_SETTINGS {
             if let Some(text) = written.get(setting.name) {
                 let stored = setting.store(settings, text);
                 debug_assert!(stored.is_ok(), "it was checked when it was written");
             }
         }
-    })
+    })?;
+    Ok(Mpi::new(environment, level))
 }
 
 /// The settings as they are now: the job's, and what was written.

@@ -20,27 +20,15 @@ use crate::constants::{
     MPI_WIN_MODEL, MPI_WIN_NULL, MPI_WIN_SIZE, MPI_WIN_UNIFIED,
 };
 use crate::engine::Window;
-use crate::errhandlers::{KeptErrhandler, raise_through};
-use crate::errors::{Failure, Outcome, finish_alone, on_communicator, on_process, place};
+use crate::errors::{finish_alone, on_communicator, on_process};
+use crate::failure::{Failure, Outcome, place};
 use crate::groups::keep_group;
 use crate::infos::{info_of, keep_info};
+use crate::objects::WindowObject;
+use crate::raise::{KeptErrhandler, raise_through};
 use crate::state::{Mpi, enter};
 use crate::text::give_string;
 use crate::types::{Callback, MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
-
-/// A window, and what C's handle of it needs besides: attributes have addresses.
-#[derive(Debug)]
-pub(crate) struct WindowObject {
-    pub(crate) window: Window,
-    pub(crate) errhandler: KeptErrhandler,
-    pub(crate) handle: Cell<MPI_Win>,
-    /// The address that `MPI_WIN_BASE` is.
-    base: usize,
-    size: i64,
-    unit: c_int,
-    flavor: c_int,
-    model: c_int,
-}
 
 /// What a failure about a window does: its error handler runs.
 #[cold]

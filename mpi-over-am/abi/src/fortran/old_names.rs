@@ -5,10 +5,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use smallvec::SmallVec;
-
 use super::convert::{handles, report};
 use super::sentinels;
+use smallvec::SmallVec;
+
 use crate::constants::MPI_SUCCESS;
 use crate::exports::{
     PMPI_Comm_create_errhandler, PMPI_Comm_get_errhandler, PMPI_Comm_set_errhandler, PMPI_Get_address,

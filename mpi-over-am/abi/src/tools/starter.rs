@@ -3,6 +3,7 @@
 //! The launcher starts one program as all tasks. Several programs in one job are this program itself, started as all tasks: each
 //! becomes the program of its section then.
 
+use crate::raise::{INITIAL, INITIAL_WORDS};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +12,6 @@ use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
 use super::standard_output;
-use crate::errhandlers::{INITIAL, INITIAL_WORDS};
 
 /// What a person may ask for.
 const HELP: &str = "\

@@ -1,0 +1,93 @@
+//! What C's handles name: an object of mpi-over-am, and what the C interface needs besides.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+use mpi_over_am::MessageId;
+use mpi_over_am::attribute::{Attributes, Keyval, WeakKeyval};
+
+use crate::engine::{Communicator, PendingCommunicator, Session, Window};
+use crate::raise::KeptErrhandler;
+use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Session, MPI_Win};
+
+/// A communicator, and what C's handle of it needs besides.
+#[derive(Debug)]
+pub(crate) struct CommunicatorObject {
+    pub(crate) communicator: Communicator,
+    pub(crate) errhandler: KeptErrhandler,
+}
+
+/// A message that a matched probe has taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessageObject {
+    pub(crate) id: MessageId,
+    pub(crate) of: MPI_Comm,
+}
+
+/// A duplicate that is being made, and the error handler that it will have.
+#[derive(Debug)]
+pub(crate) struct PendingObject {
+    pub(crate) pending: PendingCommunicator,
+    pub(crate) errhandler: KeptErrhandler,
+}
+
+/// A window, and what C's handle of it needs besides: attributes have addresses.
+#[derive(Debug)]
+pub(crate) struct WindowObject {
+    pub(crate) window: Window,
+    pub(crate) errhandler: KeptErrhandler,
+    pub(crate) handle: Cell<MPI_Win>,
+    /// The address that `MPI_WIN_BASE` is.
+    pub(crate) base: usize,
+    pub(crate) size: i64,
+    pub(crate) unit: c_int,
+    pub(crate) flavor: c_int,
+    pub(crate) model: c_int,
+}
+
+/// A session, and what C's handle of it needs besides.
+#[derive(Debug)]
+pub(crate) struct SessionObject {
+    pub(crate) session: Session,
+    pub(crate) errhandler: KeptErrhandler,
+    pub(crate) handle: Cell<MPI_Session>,
+}
+
+/// What programs hang onto datatypes, by handle: a datatype does not know it, and most have none.
+#[derive(Debug, Default)]
+pub(crate) struct TypeObjects {
+    pub(crate) names: RefCell<BTreeMap<usize, String>>,
+    pub(crate) attributes: RefCell<BTreeMap<usize, Attributes>>,
+    /// Types that are predefined without a name.
+    pub(crate) unnamed: RefCell<Vec<MPI_Datatype>>,
+}
+
+/// The functions of the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Generalized {
+    pub(crate) query: Callback,
+    pub(crate) free: Callback,
+    pub(crate) cancel: Callback,
+    pub(crate) extra_state: usize,
+    /// The program has freed the request before its operation was over.
+    pub(crate) is_freed: bool,
+}
+
+/// A key that the program has made. Attributes outlive the freeing of their key, and programs delete them by a number that they have
+/// kept (MPI 5.0 section 7.7.2).
+#[derive(Debug)]
+pub(crate) enum KnownKeyval {
+    InUse(Keyval),
+    /// Usable as long as an attribute has it.
+    Freed(WeakKeyval),
+}
+
+impl KnownKeyval {
+    pub(crate) fn usable(&self) -> Option<Keyval> {
+        match self {
+            Self::InUse(keyval) => Some(keyval.clone()),
+            Self::Freed(keyval) => keyval.upgrade(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Error handlers, which belong to the process, and how a failure runs one (MPI 5.0 section 9.3): a session may need one before there is
+//! anything else of MPI.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mpi_over_am::ErrorClass;
+
+use crate::codes::meaning;
+use crate::constants::{
+    MPI_COMM_SELF, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
+};
+use crate::failure::{Failure, Outcome, call_program, place};
+use crate::handles::{Handles, ObjectKind};
+use crate::types::{Callback, MPI_Errhandler};
+
+/// An error handler of the program: `void f(Handle *, int *, ...)`.
+type ErrorFunction = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
+
+/// What an error handler may be set on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Communicator,
+    Window,
+    Session,
+    File,
+}
+
+/// An error handler that the program has made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ErrhandlerObject {
+    pub(crate) function: Callback,
+    pub(crate) on: On,
+    /// How many handles the program has that it must free; none: it cannot use the handler any more.
+    pub(crate) by_program: u32,
+    /// How many objects have it.
+    pub(crate) by_objects: u32,
+}
+
+static ERRHANDLERS: Mutex<Handles<ErrhandlerObject>> = Mutex::new(Handles::new(ObjectKind::ErrorHandler));
+
+pub(crate) fn errhandlers() -> MutexGuard<'static, Handles<ErrhandlerObject>> {
+    ERRHANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes what is known of an error handler of the program; it goes when nobody has it any more.
+pub(crate) fn change(handle: MPI_Errhandler, change: impl FnOnce(&mut ErrhandlerObject)) {
+    let all = errhandlers();
+    if let Some(mut object) = all.get(handle.0) {
+        change(&mut object);
+        if object.by_program + object.by_objects == 0 {
+            all.remove(handle.0);
+        } else {
+            all.fill(handle.0, object);
+        }
+    }
+}
+
+/// The error handler of an object, which stays as long as the object has it.
+#[derive(Debug)]
+pub(crate) struct KeptErrhandler(AtomicUsize);
+
+impl KeptErrhandler {
+    /// That of an object that is there from the beginning: a predefined one.
+    pub(crate) const fn predefined(handle: MPI_Errhandler) -> Self {
+        Self(AtomicUsize::new(handle.0))
+    }
+
+    pub(crate) fn new(handle: MPI_Errhandler) -> Self {
+        change(handle, |object| object.by_objects += 1);
+        Self(AtomicUsize::new(handle.0))
+    }
+
+    pub(crate) fn get(&self) -> MPI_Errhandler {
+        // Relaxed: the number is all there is; what it names lies behind a lock.
+        MPI_Errhandler(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Sets another one.
+    ///
+    /// # Errors
+    /// It is none, or one for other objects.
+    pub(crate) fn set(&self, on: On, handle: MPI_Errhandler) -> Outcome<()> {
+        check_errhandler(on, handle)?;
+        change(handle, |object| object.by_objects += 1);
+        let older = self.0.swap(handle.0, Ordering::Relaxed);
+        change(MPI_Errhandler(older), |object| object.by_objects -= 1);
+        Ok(())
+    }
+
+    /// Gives the program a handle, which it has to free.
+    ///
+    /// # Errors
+    /// There is no place for it.
+    pub(crate) fn give(&self, at: *mut MPI_Errhandler) -> Outcome<()> {
+        let at = place(at)?;
+        change(self.get(), |object| object.by_program += 1);
+        unsafe { *at = self.get() };
+        Ok(())
+    }
+}
+
+impl Drop for KeptErrhandler {
+    fn drop(&mut self) {
+        change(self.get(), |object| object.by_objects -= 1);
+    }
+}
+
+/// Refuses what is no error handler for such an object.
+///
+/// # Errors
+/// As said.
+pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
+    let what = match handle {
+        MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => return Ok(()),
+        MPI_ERRHANDLER_NULL => "the error handler is MPI_ERRHANDLER_NULL".to_owned(),
+        MPI_Errhandler(other) => match errhandlers().get(other).filter(|object| object.by_program > 0) {
+            Some(object) if object.on == on => return Ok(()),
+            Some(object) => {
+                format!("the error handler 0x{other:x} was made for another kind of object: {:?}", object.on)
+            }
+            None => format!("0x{other:x} is no error handler: it was freed, or never was one"),
+        },
+    };
+    Err(Failure::new(ErrorClass::ErrorHandler, what))
+}
+
+/// The variable by which the launcher says what the error handler of errors is that no object of the program's has one for, and of
+/// the first communicators (MPI 5.0 section 11.6, `mpiexec -initial-errhandler`).
+pub(crate) const INITIAL: &str = "MPI_INITIAL_ERRHANDLER";
+
+/// The words that it may be, and their handlers.
+pub(crate) const INITIAL_WORDS: [(&str, MPI_Errhandler); 3] = [
+    ("mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL),
+    ("mpi_errors_abort", MPI_ERRORS_ABORT),
+    ("mpi_errors_return", MPI_ERRORS_RETURN),
+];
+
+/// The initial error handler.
+pub(crate) fn initial() -> MPI_Errhandler {
+    let word = std::env::var(INITIAL).unwrap_or_default();
+    let known = INITIAL_WORDS.into_iter().find(|(known, _)| *known == word);
+    known.map_or(MPI_ERRORS_ARE_FATAL, |(_, handler)| handler)
+}
+
+/// Runs the initial error handler, where MPI is not running; the code that the call returns, if it does.
+#[cold]
+pub(crate) fn raise_initial(function: &str, failure: &Failure) -> c_int {
+    raise_through(
+        initial(),
+        MPI_COMM_SELF.0,
+        || format!("rank {} of the job", rank_in_job()),
+        function,
+        failure,
+    )
+}
+
+/// A call before `MPI_Init` or after `MPI_Finalize`: the initial error handler hears of it.
+#[cold]
+pub(crate) fn raise_outside(function: &str, after: bool) -> c_int {
+    let what = if after { "it was called after MPI_Finalize" } else { "it was called before MPI_Init" };
+    raise_initial(function, &Failure::new(ErrorClass::Other, what))
+}
+
+/// What the launcher tells a task, also where MPI is not running. A program started without one is alone.
+pub(crate) fn rank_in_job() -> u32 {
+    std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0)
+}
+
+/// Runs an error handler about the object that `handle` names; the code that the call returns, if it does.
+#[cold]
+#[inline(never)]
+pub(crate) fn raise_through(
+    handler: MPI_Errhandler,
+    handle: usize,
+    of: impl Fn() -> String,
+    function: &str,
+    failure: &Failure,
+) -> c_int {
+    let (code, what) = (&failure.code(), failure.what());
+    let user = errhandlers().get(handler.0);
+    if user.is_some() || handler == MPI_ERRORS_RETURN {
+        let said = format!("{function}, called by {}: {what}", of());
+        LAST.with_borrow_mut(|last| *last = Some((*code, said)));
+    }
+    if let Some(user) = user {
+        let (mut number, mut code) = (handle, *code);
+        // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ
+        // only in what the first pointer is to, a handle (MPI 5.0 section 9.3).
+        let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
+        call_program("an error handler", || unsafe { function(&raw mut number, &raw mut code) });
+        return code;
+    }
+    if handler != MPI_ERRORS_RETURN {
+        eprintln!("{function}, called by {}: {what} ({})", of(), meaning(*code));
+        std::process::exit(*code);
+    }
+    *code
+}
+
+thread_local! {
+    /// The last error of this thread that a call has returned, for `MPI_Error_string` to say more than the class.
+    static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
+}
+
+/// What the last call with this code has said.
+pub(crate) fn last_said(code: c_int) -> Option<String> {
+    LAST.with_borrow(|last| last.clone()).filter(|(last, _)| *last == code).map(|(_, said)| said)
+}
