@@ -287,7 +287,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 return Err(Error::TimedOut { what: "a wait for a counter", limit });
             };
             polls += 1;
-            self.fabric.wait(polls, self.sleep_max().min(left));
+            self.sleep(polls, self.sleep_max().min(left), true);
         }
         Ok(())
     }
@@ -337,7 +337,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 polls = 0;
             } else {
                 polls += 1;
-                self.fabric.wait(polls, self.sleep_max());
+                self.sleep(polls, self.sleep_max(), false);
             }
         }
     }
@@ -362,7 +362,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                 polls = 0;
             } else {
                 polls += 1;
-                self.fabric.wait(polls, self.sleep_max().min(left));
+                self.sleep(polls, self.sleep_max().min(left), true);
             }
         }
         Ok(())
@@ -419,6 +419,23 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(self.work_on_thread()? | moved)
     }
 
+    /// After a poll that brought nothing. `may_end_alone`: the wait has a time limit.
+    #[inline(always)]
+    fn sleep(&mut self, polls: u32, limit: Duration, may_end_alone: bool) {
+        if self.fabric.wait(polls, limit) {
+            self.note_wait(may_end_alone);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_wait(&mut self, may_end_alone: bool) {
+        let mut facts = self.engine.wait_facts();
+        facts.may_end_alone = may_end_alone;
+        self.handlers.add_to_facts(&mut facts);
+        self.fabric.note_wait(&facts);
+    }
+
     #[inline(always)]
     fn sleep_max(&self) -> Duration {
         if self.engine.is_busy() && self.engine.is_eager() { SLEEP_MAX_FOR_ROOM } else { SLEEP_MAX }
@@ -447,7 +464,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             Ok(true) => *polls = 0,
             Ok(false) => {
                 *polls += 1;
-                self.fabric.wait(*polls, self.sleep_max());
+                self.sleep(*polls, self.sleep_max(), false);
             }
             Err(error) => self.stash(error),
         }
@@ -549,7 +566,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
                     Ok(true) => *polls = 0,
                     Ok(false) => {
                         *polls += 1;
-                        self.fabric.wait(*polls, SLEEP_MAX_FOR_ROOM);
+                        self.sleep(*polls, SLEEP_MAX_FOR_ROOM, false);
                     }
                     Err(error) => self.stash(error),
                 }

@@ -281,7 +281,12 @@ impl<F: Fabric, H: HandlerSet> Inner<F, H> {
 
     /// After a poll that brought nothing: waits as the fabric does, unless another thread wants in.
     fn rest(&self, context: Turn<'_, Context<F, H>>, polls: u32) {
-        self.context.rest(context, |context| context.fabric.wait(polls, SLEEP_MAX));
+        self.context.rest(context, |context| {
+            if context.fabric.wait(polls, SLEEP_MAX) {
+                // Another thread may do what this one waits for.
+                context.note_wait(true);
+            }
+        });
     }
 
     /// One sleep of the progress thread, and the rounds after it.

@@ -134,6 +134,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             && let Ok(mut state) = Turn::<F, L>::enter(&*shared)
         {
             state.context_ids.end(self.context_id);
+            state.handlers().peers.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
             self.lanes.replace(LanesOf::default()).close(&mut state);
         }
@@ -177,6 +178,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let size = group.size();
         let reached = other.as_ref().map_or(&group, |other| &other.group);
         let (direct, peers) = (reached.direct_ranks(), reached.size());
+        if let Ok(mut state) = Turn::<F, L>::enter(&**shared) {
+            state.handlers().peers.begin(context_id, reached.clone());
+        }
         let common = Arc::new(Common {
             shared: Arc::downgrade(shared),
             context_id,

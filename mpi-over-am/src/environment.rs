@@ -211,7 +211,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// # Errors
     /// Too many tasks for the variant of completion that the settings name.
     pub fn on_fabric(fabric: F, settings: &Settings) -> Result<Self> {
-        let state = State::new(fabric, settings)?;
+        let mut state = State::new(fabric, settings)?;
+        state.handlers().has_threads = L::takes_turns();
         if settings.debug {
             let (task, tasks) = (state.context.task(), state.context.num_tasks());
             eprintln!(

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
 use am_core::buffer::Arrived;
+use am_core::fabric::WaitFacts;
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply, Ticket};
 use am_core::task::Endpoint;
 
@@ -23,6 +24,7 @@ use crate::protocol::Room;
 use crate::request::{Partitioned, RequestId, Requests, Wakers};
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::waits::{self, Peers};
 
 /// A message with all its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
@@ -63,6 +65,10 @@ pub(crate) struct MpiHandlers {
     pub(crate) show_queues: Option<&'static AtomicBool>,
     /// Each look has more to do than to ask am-core: completions come another way than in context, or the queues may be asked for.
     pub(crate) has_chores: bool,
+    /// The tasks behind the ranks of communicators, for a report of what this task waits for.
+    pub(crate) peers: Peers,
+    /// Several threads of this task may call: another one may end a wait.
+    pub(crate) has_threads: bool,
     num_tasks: u32,
 }
 
@@ -86,6 +92,8 @@ impl MpiHandlers {
             partitioned: HashMap::new(),
             show_queues: None,
             has_chores: false,
+            peers: Peers::default(),
+            has_threads: false,
             num_tasks,
         }
     }
@@ -280,6 +288,10 @@ impl HandlerSet for MpiHandlers {
 
     fn count(&self) -> usize {
         COUNT
+    }
+
+    fn add_to_facts(&self, facts: &mut WaitFacts) {
+        waits::facts(self, facts);
     }
 }
 

@@ -87,6 +87,7 @@ mod tag;
 mod thread_level;
 pub mod topology;
 mod turn;
+mod waits;
 pub mod window;
 
 pub use am_core::buffer::{RawBuffer, RawBytes};

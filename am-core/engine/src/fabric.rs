@@ -21,6 +21,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -236,6 +237,32 @@ pub trait Memory {
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;
 }
 
+/// What a task waits for, in words, for a person who asks why a job does not go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitFacts {
+    /// Its operations that are under way.
+    pub operations: Vec<UnderWay>,
+    /// More of them, which are not told one by one.
+    pub operations_left_out: u32,
+    /// Messages that are here and wait until the program asks for them.
+    pub early_messages: u32,
+    /// The first of these, in words.
+    pub first_early: Vec<String>,
+    /// Something else than a message may end the wait: a time limit, another thread of the task.
+    pub may_end_alone: bool,
+}
+
+/// An operation under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnderWay {
+    /// "message", "get".
+    pub what: &'static str,
+    /// The task at the other end; `None`: any.
+    pub partner: Option<TaskId>,
+    /// What else there is to say of it; empty if nothing.
+    pub details: String,
+}
+
 /// The job: its tasks, their deaths, and how to wait.
 pub trait World {
     /// The endpoint that this fabric was opened as.
@@ -248,8 +275,12 @@ pub trait World {
     fn limits(&self) -> Limits;
 
     /// Called between two polls of a blocking wait that brought nothing: spins, yields or sleeps as the machine's load
-    /// demands. `polls` is how many polls in a row brought nothing; at most `limit` is slept. Returns early on news.
-    fn wait(&mut self, polls: u32, limit: Duration);
+    /// demands. `polls` is how many polls in a row brought nothing; at most `limit` is slept. Returns early on news. Whether nothing has come
+    /// for so long (a second and more) that the wait is to be noted by [`note_wait`](Self::note_wait).
+    fn wait(&mut self, polls: u32, limit: Duration) -> bool;
+
+    /// Notes what this task waits for, where whoever watches the job can read it. Nothing, where nobody watches.
+    fn note_wait(&mut self, _facts: &WaitFacts) {}
 
     /// Whether `task` is known to have died, and how.
     fn failure(&self, task: TaskId) -> Option<String>;

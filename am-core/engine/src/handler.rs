@@ -15,6 +15,7 @@ use core::sync::atomic::AtomicBool;
 use crate::buffer::{Arrived, ExposedRange, JobBuffer, RawBuffer};
 use crate::counter::{Counter, CounterName};
 use crate::error::Error;
+use crate::fabric::WaitFacts;
 use crate::task::Endpoint;
 
 pub use scatter::Scatter;
@@ -340,4 +341,7 @@ pub trait HandlerSet {
 
     /// How many handlers there are, for error messages.
     fn count(&self) -> usize;
+
+    /// The task waits, and nothing has come for a while: a set that is part of a library adds what the wait is about, for a person.
+    fn add_to_facts(&self, _facts: &mut WaitFacts) {}
 }

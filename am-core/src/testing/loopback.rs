@@ -311,8 +311,9 @@ impl World for Loopback {
         }
     }
 
-    fn wait(&mut self, _polls: u32, limit: Duration) {
+    fn wait(&mut self, _polls: u32, limit: Duration) -> bool {
         self.network.sleep(self.own, limit);
+        false
     }
 
     fn failure(&self, task: TaskId) -> Option<String> {

@@ -347,11 +347,12 @@ impl<F: Fabric> World for InTurn<F> {
         self.fabric.limits()
     }
 
-    fn wait(&mut self, polls: u32, _limit: Duration) {
+    fn wait(&mut self, polls: u32, _limit: Duration) -> bool {
         self.turn.begin();
         // Whoever has the turn must not sleep: nobody else runs.
-        self.fabric.wait(polls, Duration::ZERO);
+        let is_long = self.fabric.wait(polls, Duration::ZERO);
         self.turn.end();
+        is_long
     }
 
     fn failure(&self, task: TaskId) -> Option<String> {

@@ -17,6 +17,7 @@ mod heap;
 mod invitation;
 mod life;
 mod owner;
+mod wait;
 
 use std::fs::File;
 use std::io;
@@ -44,6 +45,7 @@ pub mod settings;
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use owner::{JobOwner, JobPlan};
+pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
 pub const JOB_VARIABLE: &str = "AM_JOB";
@@ -508,6 +510,13 @@ impl Job {
     pub fn set_last_words(&self, words: &str) {
         if !std::thread::panicking() || self.own_entry().last_words.read().is_empty() {
             self.write_last_words(words);
+        }
+    }
+
+    /// Notes what this task waits for, nothing having come for `quiet`, and where it waits: for whoever asks why the job does not go on.
+    pub fn note_wait(&self, quiet: Duration, facts: WaitFacts) {
+        if self.own_pid == std::process::id() {
+            wait::write(&self.own_entry().wait, quiet, facts);
         }
     }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use super::wait::{self, NotedWait};
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
 use crate::settings::{Auto, HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
 use am_via_os::atomics::Ordering;
@@ -215,6 +216,12 @@ impl JobOwner {
     pub fn has_joined(&self, task: u32) -> bool {
         // Acquire: "pid published".
         self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
+    }
+
+    /// What `task` has noted of a wait; `None` if it never had to wait for long. Its age says whether the task waits still.
+    #[must_use]
+    pub fn wait_of(&self, task: u32) -> Option<NotedWait> {
+        wait::read(&self.entries.get(task as usize)?.wait)
     }
 
     /// What `task` said last; empty if nothing.

@@ -21,6 +21,7 @@
 mod end_request;
 mod error;
 mod guard;
+mod hang;
 mod info;
 mod members;
 mod other_mpi;
@@ -53,6 +54,7 @@ pub use am_via_os::process::Ended;
 pub use am_via_os::standard_output::was_closed as output_was_closed;
 pub use error::LaunchError;
 pub use guard::run_guarded;
+pub use hang::{Doing, HangFormat, HangReport, HangReports, Verdict, Wait};
 pub use info::{answer_probe, info};
 pub use program::{build_example, find as find_program};
 pub use report::{EndedBy, Report, TaskReport};
@@ -91,6 +93,7 @@ pub struct Launch {
     stdin_to_task_0: bool,
     output_is_closed: bool,
     timeout: Option<Duration>,
+    hang_reports: Option<HangReports>,
     grace: Duration,
     own_process: Option<u32>,
 }
@@ -110,6 +113,7 @@ impl Launch {
             stdin_to_task_0: false,
             output_is_closed: standard_output::was_closed(),
             timeout: None,
+            hang_reports: None,
             grace: GRACE,
             own_process: None,
         }
@@ -176,6 +180,13 @@ impl Launch {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Says on the standard error what the tasks do, when nothing comes to them.
+    #[must_use]
+    pub fn hang_reports(mut self, wanted: HangReports) -> Self {
+        self.hang_reports = Some(wanted);
         self
     }
 
@@ -291,7 +302,7 @@ fn supervise_job(
     let spawned: Spawned = spawn::spawn(launch, program, cpus, &job, &end)?;
     // The caller waits for this word; if it is gone, so is its interest in the job, and dropping the handle says so.
     let _ = tell.send(Arc::clone(&spawned.tasks));
-    Supervisor::new(launch.timeout, launch.grace, job, spawned, end, watched).run()
+    Supervisor::new(launch, job, spawned, end, watched).run()
 }
 
 fn join(thread: JoinHandle<Result<Report, LaunchError>>) -> Result<Report, LaunchError> {

@@ -8,14 +8,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::LaunchError;
 use super::end_request::EndRequest;
+use super::hang::HangWatch;
 use super::members::{self, Members};
 use super::other_mpi;
 use super::output::{self, Forwarder};
 use super::report::{EndedBy, Report, TaskReport};
 use super::spawn::{Spawned, TaskProcess};
 use super::sweeper::Sweeper;
+use super::{Launch, LaunchError};
 use am_via_job::{Cause, Failure, JOB_VARIABLE, JobOwner, TaskState, signal_of_shell};
 use am_via_os::limits;
 use am_via_os::poll;
@@ -128,12 +129,13 @@ pub(super) struct Supervisor {
     mpi_library: Option<PathBuf>,
     /// Looks for such a library so far: each is at another task.
     library_looks: usize,
+    /// Where reports of waits are wanted.
+    hangs: Option<HangWatch>,
 }
 
 impl Supervisor {
     pub(super) fn new(
-        timeout: Option<Duration>,
-        grace: Duration,
+        launch: &Launch,
         job: Arc<JobOwner>,
         spawned: Spawned,
         end: Arc<EndRequest>,
@@ -152,9 +154,9 @@ impl Supervisor {
             sweeper,
             end,
             watched,
-            grace,
+            grace: launch.grace,
             started: now,
-            deadline: timeout.and_then(|timeout| now.checked_add(timeout)),
+            deadline: launch.timeout.and_then(|timeout| now.checked_add(timeout)),
             kill_at: None,
             ended_by: None,
             request_seen: false,
@@ -163,6 +165,7 @@ impl Supervisor {
             memory_kills: limits::cgroup_memory_kills(),
             mpi_library: None,
             library_looks: 0,
+            hangs: launch.hang_reports.map(HangWatch::new),
         }
     }
 
@@ -213,7 +216,11 @@ impl Supervisor {
         let now = Instant::now();
         let until = |moment: Instant| moment.saturating_duration_since(now);
         let mut waits: Vec<Duration> =
-            [self.deadline, self.kill_at].into_iter().flatten().map(until).collect();
+            [self.deadline, self.kill_at, self.hangs.as_ref().map(HangWatch::next_look)]
+                .into_iter()
+                .flatten()
+                .map(until)
+                .collect();
         let is_looked_for = |(index, watch): (usize, &Watch)| match watch.ended {
             None => matches!(watch.attached, Attached::NotYet),
             // A process that its wrapper left behind may still join.
@@ -242,7 +249,13 @@ impl Supervisor {
         }
         for signal in received {
             match signal.signal {
-                libc::SIGUSR1 | libc::SIGUSR2 => self.members.signal_those_who_catch(signal.signal),
+                libc::SIGUSR1 => self.members.signal_those_who_catch(signal.signal),
+                libc::SIGUSR2 => {
+                    self.members.signal_those_who_catch(signal.signal);
+                    if let Some(hangs) = &mut self.hangs {
+                        hangs.report(&self.job);
+                    }
+                }
                 number => self.end_by_signal(number, signal.from_system),
             }
         }
@@ -432,6 +445,9 @@ impl Supervisor {
         if self.kill_at.is_some_and(|moment| now >= moment) {
             self.kill();
         }
+        if let Some(hangs) = self.hangs.as_mut().filter(|_| self.kill_at.is_none()) {
+            hangs.look(&self.job);
+        }
         if self.watched.own_process.is_some() && now.duration_since(self.reaped_at) >= REAP_EVERY {
             self.reaped_at = now;
             self.reap_orphans();
@@ -443,8 +459,8 @@ impl Supervisor {
             return;
         }
         self.ended_by = Some(EndedBy::Timeout);
-        if let Some(index) = self.watches.iter().position(|watch| watch.ended.is_none()) {
-            self.job.mark_dead(number(index), Cause::TimedOut, "");
+        if let Some(hangs) = &mut self.hangs {
+            hangs.report(&self.job);
         }
         for watch in self.watches.iter_mut().filter(|watch| watch.ended.is_none()) {
             watch.killed = true;

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "system calls")]
 
 pub mod atomics;
+pub mod clock;
 pub mod fork;
 pub mod futex;
 pub mod limits;
@@ -17,6 +18,7 @@ pub mod private_memory;
 pub mod process;
 pub mod sched;
 pub mod signal;
+pub mod stack;
 pub mod standard_output;
 #[cfg(any(test, feature = "testing"))]
 pub mod test_aids;

@@ -21,6 +21,11 @@ pub const CPUS_MAX: usize = 1024;
 const FAILED_WORDS: usize = TASKS_MAX as usize / 64;
 const CPU_WORDS: usize = CPUS_MAX / 64;
 
+/// Return addresses that a note of a wait keeps.
+pub const RETURN_ADDRESSES_MAX: usize = 48;
+/// Words of text that it keeps.
+pub const WAIT_FACTS_WORDS: usize = 256;
+
 /// In the place of a process number: attached, from another process namespace.
 pub const PID_UNKNOWN: u32 = u32::MAX;
 
@@ -125,10 +130,32 @@ pub struct TaskEntry {
     pub cpus: [AtomicU64; CPU_WORDS],
     /// What it said last.
     pub last_words: Text<64>,
+    /// The wait in which nothing comes.
+    pub wait: WaitNote,
+}
+
+/// What a task notes of a wait in which nothing has come for a while. One writer, the task; a reader that comes in between gets a mixture of
+/// two notes, which is all that can go wrong.
+#[repr(C)]
+#[derive(Debug)]
+pub struct WaitNote {
+    /// When it was written, in nanoseconds of the system's monotonic clock; 0: never.
+    pub written_ns: AtomicU64,
+    /// How long nothing had come then, in nanoseconds.
+    pub quiet_ns: AtomicU64,
+    /// Return addresses that follow.
+    pub num_return_addresses: AtomicU64,
+    /// The stack of the wait, innermost first.
+    pub return_addresses: [AtomicU64; RETURN_ADDRESSES_MAX],
+    /// What it waits for.
+    pub facts: Text<WAIT_FACTS_WORDS>,
 }
 
 // SAFETY: repr(C), atomics only (and padding at the end).
 unsafe impl SharedAtomics for TaskEntry {}
+
+// SAFETY: repr(C), atomics only.
+unsafe impl SharedAtomics for WaitNote {}
 
 /// Text in shared memory, in words of eight bytes. One writer at a time; a reader who comes in between gets a mixture of two
 /// texts, which is all that can go wrong.
@@ -277,7 +304,7 @@ pub fn count_cpus<'a>(entries: impl Iterator<Item = &'a TaskEntry>) -> u32 {
 
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<TaskEntry>() == 704);
+    assert!(size_of::<TaskEntry>() == 3200);
     assert!(align_of::<JobHeader>() == 64);
     assert!(std::mem::offset_of!(JobHeader, failure_epoch) == 64);
     assert!(std::mem::offset_of!(JobHeader, failure) == 128);

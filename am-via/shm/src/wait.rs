@@ -139,8 +139,13 @@ impl Doorbell {
     }
 
     /// Sleeps until rung, at most `timeout`, unless `has_news` says after the handshake that there is something to do.
-    /// Called by the owner only, one thread at a time.
-    pub fn sleep(&self, barrier: SleepBarrier, timeout: Duration, mut has_news: impl FnMut() -> bool) {
+    /// Called by the owner only, one thread at a time. Whether it slept to the end: nobody rang, and there is no news.
+    pub fn sleep(
+        &self,
+        barrier: SleepBarrier,
+        timeout: Duration,
+        mut has_news: impl FnMut() -> bool,
+    ) -> bool {
         let seen = self.word.load(Ordering::Acquire);
         self.sleeping.store(1, Ordering::Relaxed);
         barrier.before_first_look();
@@ -155,6 +160,45 @@ impl Doorbell {
             }
         }
         self.sleeping.store(0, Ordering::Relaxed);
+        self.word.load(Ordering::Acquire) == seen && !has_news()
+    }
+}
+
+/// How long nothing has come to a task that sleeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet {
+    /// The first sleep without news began, and the last one ended.
+    time: Option<(Instant, Instant)>,
+}
+
+/// Between two sleeps of one wait less time passes.
+const WITHIN_ONE_WAIT: Duration = Duration::from_millis(100);
+
+impl Quiet {
+    /// A sleep begins: when.
+    pub fn begin_sleep(&mut self) -> Instant {
+        let now = Instant::now();
+        // Another wait, which has nothing to do with the one before.
+        self.time = self.time.filter(|(_, end)| now.duration_since(*end) < WITHIN_ONE_WAIT);
+        now
+    }
+
+    /// The sleep that began then has ended; how long nothing has come.
+    pub fn end_sleep(&mut self, began: Instant, without_news: bool) -> Duration {
+        if !without_news {
+            self.time = None;
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let since = self.time.map_or(began, |(since, _)| since);
+        self.time = Some((since, now));
+        now.duration_since(since)
+    }
+
+    /// How long nothing has come, as of the last sleep's end.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.time.map_or(Duration::ZERO, |(since, end)| end.duration_since(since))
     }
 }
 

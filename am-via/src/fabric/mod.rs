@@ -29,6 +29,7 @@ use am_core::fabric::{
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
+use am_via_job::{UnderWay, WaitFacts};
 use am_via_shm::copy::CheckedRange;
 use am_via_vipl::below::{
     Carry, Class as ViClass, Completion, Device, Entry, Immediate, InArea, InEntry, News, Nic, Operation,
@@ -712,8 +713,13 @@ impl<D: Device> World for ViaFabric<D> {
     }
 
     #[inline(always)]
-    fn wait(&mut self, polls: u32, limit: Duration) {
-        self.nic.device.wait(polls, limit);
+    fn wait(&mut self, polls: u32, limit: Duration) -> bool {
+        self.nic.device.wait(polls, limit)
+    }
+
+    #[cold]
+    fn note_wait(&mut self, facts: &am_core::fabric::WaitFacts) {
+        self.nic.device.note_wait(told(facts));
     }
 
     fn failure(&self, task: TaskId) -> Option<String> {
@@ -742,5 +748,21 @@ impl<D: Device> World for ViaFabric<D> {
 
     fn waker(&self) -> Waker {
         self.nic.device.waker()
+    }
+}
+
+/// What am-core tells of a wait, in the job's form.
+fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
+    let told = |operation: &am_core::fabric::UnderWay| UnderWay {
+        what: operation.what.to_owned(),
+        partner: operation.partner.map(|task| task.0),
+        details: operation.details.clone(),
+    };
+    WaitFacts {
+        operations: facts.operations.iter().map(told).collect(),
+        operations_left_out: facts.operations_left_out,
+        early_messages: facts.early_messages,
+        first_early: facts.first_early.clone(),
+        may_end_alone: facts.may_end_alone,
     }
 }

@@ -19,6 +19,7 @@ mod send;
 mod slab;
 pub mod statistics;
 mod tally;
+mod wait_facts;
 
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;

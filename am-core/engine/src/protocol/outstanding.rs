@@ -174,6 +174,11 @@ impl Default for Outstanding {
 }
 
 impl Outstanding {
+    /// The operations that are under way, and those whose result nobody has taken.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Op> {
+        self.ops.iter().map(|(_, op)| op)
+    }
+
     pub(crate) fn next_key(&self) -> u32 {
         self.ops.next_key()
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use am_via_launch::{Bind, Ended, Launch, LaunchError};
+use am_via_launch::{Bind, Ended, HangFormat, HangReports, Launch, LaunchError};
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 
 /// Starts a program as the tasks of a job, forwards its output, and cleans up when it ends, however it ends.
@@ -37,6 +37,13 @@ struct Options {
     /// Ends the job when it is not over after so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Says on the standard error what the tasks do whenever one has waited for so many seconds and nothing came. Without it: on SIGUSR2
+    /// to amrun, before the time limit ends the job, and once when no task of the job has been reached by anything for 5 seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    hang_report: Option<Duration>,
+    /// How such a report is written: for a person, or as one line of JSON.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    hang_format: Format,
     /// Sets an environment variable for the tasks; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     env: Vec<(OsString, OsString)>,
@@ -65,6 +72,12 @@ struct Options {
 enum BindTo {
     Core,
     None,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -149,6 +162,11 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     for (name, value) in &options.env {
         job = job.env(name, value);
     }
+    let format = match options.hang_format {
+        Format::Text => HangFormat::Text,
+        Format::Json => HangFormat::Json,
+    };
+    job = job.hang_reports(HangReports { every: options.hang_report, format });
     if options.output_is_closed {
         job = job.output_is_closed();
     }

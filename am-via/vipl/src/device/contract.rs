@@ -4,6 +4,8 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use am_via_job::WaitFacts;
+
 use super::*;
 
 /// An emulated NIC. One thread at a time.
@@ -135,8 +137,12 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<AtomicTransfer, DeviceError>;
 
-    /// Between two polls that brought nothing: spins, yields or sleeps, at most `limit`.
-    fn wait(&mut self, polls: u32, limit: Duration);
+    /// Between two polls that brought nothing: spins, yields or sleeps, at most `limit`. Whether nothing has come for so long that the
+    /// task is to note what it waits for ([`note_wait`](Self::note_wait)).
+    fn wait(&mut self, polls: u32, limit: Duration) -> bool;
+
+    /// Notes what the task waits for, where its launcher can read it.
+    fn note_wait(&mut self, facts: WaitFacts);
 
     /// Why a task is known to be dead, or `None` if it is not.
     fn failure(&self, task: u32) -> Option<String>;

@@ -3,6 +3,8 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use am_via_job::WaitFacts;
+
 use super::*;
 use crate::device::{
     AtomicTransfer, ClaimFault, DeviceAttributes, DeviceError, Entry, HeapBlock, News, Payload, Posted,
@@ -133,8 +135,12 @@ impl Device for Late {
         self.inner.atomic(at, bytes, update, id)
     }
 
-    fn wait(&mut self, polls: u32, limit: Duration) {
-        self.inner.wait(polls, limit);
+    fn wait(&mut self, polls: u32, limit: Duration) -> bool {
+        self.inner.wait(polls, limit)
+    }
+
+    fn note_wait(&mut self, facts: WaitFacts) {
+        self.inner.note_wait(facts);
     }
 
     fn failure(&self, task: u32) -> Option<String> {

@@ -22,6 +22,8 @@ pub(crate) mod work_queue;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use am_via_job::WaitFacts;
+
 use crate::descriptor::{Descriptor, Status};
 use crate::device::{
     ClaimFault, Completion, Device, MemHandle, News, NodeAddress, Operation, Payload, ViNumber, Waker,
@@ -351,8 +353,9 @@ impl<D: Device> UserAgent<D> {
                 None => step,
             };
             let left = if self.held_up { left.min(HELD_UP_SLEEP_MAX) } else { left };
-            if polls > 0 {
-                self.nic.device.wait(polls, left);
+            if polls > 0 && self.nic.device.wait(polls, left) {
+                let may_end_alone = timeout.is_some();
+                self.nic.device.note_wait(WaitFacts { may_end_alone, ..WaitFacts::default() });
             }
         }
     }

@@ -29,6 +29,7 @@ For the job:
                            no error handler of the program is for
   --bind-to core|none      give each task a core of its own, or not
   --timeout SECONDS        end the job after so long
+  --hang-report SECONDS    say what the tasks do whenever one has waited for so long and nothing came
   --shared-malloc          large blocks of malloc (64 KiB and more, from MPI_Init on) in memory that all tasks reach by a
                            plain copy: faster long messages; a fork without exec copies what is in use
   --tag-output, -l         mark each line with its task
@@ -173,6 +174,10 @@ impl Plan {
             }
             "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
             "--timeout" | "-timeout" => self.options.extend(["--timeout".into(), value()?]),
+            "--hang-report" | "--hang-format" => {
+                let value = value()?;
+                self.options.extend([option.into(), value]);
+            }
             "--tag-output" | "-tag-output" | "-l" => self.options.push("--tag-output".into()),
             "-initial-errhandler" | "--initial-errhandler" => {
                 let word = value()?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{DeviceError, NodeAddress};
-use am_via_job::{Carrier, Job};
+use am_via_job::{Carrier, Job, WaitFacts};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
 use am_via_shm::connection::{Bell, Connection, ViSlot};
@@ -102,6 +102,10 @@ impl Files {
         } else {
             self.job.mark_failed(why);
         }
+    }
+
+    pub(super) fn note_wait(&self, quiet: Duration, facts: WaitFacts) {
+        self.job.note_wait(quiet, facts);
     }
 
     /// The head of a task's control file, with its layout checked.

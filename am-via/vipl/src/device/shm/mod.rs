@@ -22,7 +22,7 @@ use crate::device::{
     MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
     Transfer, ViNumber, Waker, WordUpdate,
 };
-use am_via_job::{Carrier, Job, OpenContext};
+use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
 use am_via_os::atomics::spin_loop;
 use am_via_os::{private_memory, sched};
 use am_via_shm::connection::{Connection, TELL_AFTER, Written};
@@ -36,7 +36,7 @@ use am_via_shm::regions::{
 };
 use am_via_shm::segment::Shared;
 use am_via_shm::shared_files::SharedFiles;
-use am_via_shm::wait::{Doorbell, SleepBarrier, WaitPolicy};
+use am_via_shm::wait::{Doorbell, Quiet, SleepBarrier, WaitPolicy};
 
 use files::Files;
 pub use heap::OwnHeap;
@@ -88,6 +88,7 @@ pub struct Shm {
     /// Entries taken so far (wraps): after some in a row from one ring the others have their turn.
     entries_taken: u32,
     quiet_polls: u32,
+    quiet: Quiet,
     /// VIs that a peer made and that are to be reported.
     connected: Vec<u32>,
     failure_epoch: u32,
@@ -146,6 +147,7 @@ impl Shm {
             next_polled: 0,
             entries_taken: 0,
             quiet_polls: 0,
+            quiet: Quiet::default(),
             connected: Vec::new(),
             failure_epoch: 0,
             failures_told: vec![false; layout.num_tasks as usize],
@@ -325,20 +327,22 @@ impl Shm {
 
     #[cold]
     #[inline(never)]
-    fn wait_longer(&mut self, polls: u32, limit: Duration) {
+    fn wait_longer(&mut self, polls: u32, limit: Duration) -> bool {
         if polls - self.wait.spin_polls_max < self.wait.yield_polls_max {
             sched::yield_now();
-            return;
+            return false;
         }
         // What closes is to be reported in time.
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
-        let Self { doorbell, vis, polled, attention, files, failure_epoch, .. } = self;
-        doorbell.sleep(self.barrier, limit, || {
+        let Self { doorbell, vis, polled, attention, files, failure_epoch, quiet, .. } = self;
+        let began = quiet.begin_sleep();
+        let without_news = doorbell.sleep(self.barrier, limit, || {
             let ready = |number: &u32| {
                 vis.get(*number as usize).and_then(Option::as_ref).is_some_and(|vi| vi.connection.is_ready())
             };
             polled.iter().any(ready) || attention.is_raised() || files.failure_epoch() != *failure_epoch
         });
+        quiet.end_sleep(began, without_news) >= NOTED_AFTER
     }
 
     fn claimer(&self) -> Claimer<'_> {
@@ -624,16 +628,21 @@ impl Device for Shm {
     }
 
     #[inline(always)]
-    fn wait(&mut self, polls: u32, limit: Duration) {
+    fn wait(&mut self, polls: u32, limit: Duration) -> bool {
         if polls < self.wait.spin_polls_max {
             // A whole poll is long enough for the first while: a pause on top of it only delays the news (measured: 8 bytes
             // one way take 25 ns less without). A long spin leaves the core to its neighbour.
             if polls > EAGER_POLLS {
                 if polls.is_multiple_of(POLLS_BETWEEN_YIELDS) { sched::yield_now() } else { spin_loop() }
             }
+            false
         } else {
-            self.wait_longer(polls, limit);
+            self.wait_longer(polls, limit)
         }
+    }
+
+    fn note_wait(&mut self, facts: WaitFacts) {
+        self.files.note_wait(self.quiet.duration(), facts);
     }
 
     fn failure(&self, task: u32) -> Option<String> {

@@ -21,6 +21,7 @@ use crate::device::{
     MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Transfer, ViNumber, Waker,
     WordUpdate,
 };
+use am_via_job::WaitFacts;
 use am_via_os::sched;
 use am_via_shm::copy::CheckedRange;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
@@ -380,20 +381,24 @@ impl Device for Wire {
         Ok(if started { AtomicTransfer::Posted } else { AtomicTransfer::Retry })
     }
 
-    fn wait(&mut self, polls: u32, limit: Duration) {
+    fn wait(&mut self, polls: u32, limit: Duration) -> bool {
         if polls < YIELD_POLLS {
             sched::yield_now();
-            return;
+            return false;
         }
         let mut state = self.network.lock();
         let nic = state.nic(self.address);
         if std::mem::take(&mut nic.rung) || !nic.mail.is_empty() || state.skip_to_next() {
-            return;
+            return false;
         }
         let bell = Arc::clone(&state.nic(self.address).bell);
         // Woken, timed out or poisoned: the caller looks again in every case.
         drop(bell.wait_timeout(state, limit));
+        false
     }
+
+    /// All tasks are in one process, which no launcher watches.
+    fn note_wait(&mut self, _facts: WaitFacts) {}
 
     fn failure(&self, task: u32) -> Option<String> {
         self.network.lock().failure(task).map(str::to_owned)

@@ -1,0 +1,48 @@
+//! What the operations under way are, in words: for a person who asks why a job does not go on.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Engine;
+use super::outstanding::{Op, State};
+use crate::fabric::{UnderWay, WaitFacts};
+use crate::user_code::UserCode;
+
+/// Operations that are told one by one.
+const TOLD_MAX: usize = 16;
+
+impl Op {
+    /// What it is and what of it is told; `None` if nobody waits for it.
+    fn told(&self) -> Option<(&'static str, String)> {
+        let bytes = format!("{} bytes", self.len);
+        Some(match &self.state {
+            State::Queued(_) => ("message", format!("{bytes}, not sent: its target has no credit left")),
+            State::Announced { pieces: None, .. } => {
+                ("message", format!("{bytes}, announced and not received"))
+            }
+            State::Announced { .. } => ("message", format!("{bytes}, under way in pieces")),
+            State::Write { .. } => ("put", bytes),
+            State::Read { .. } | State::Asked { .. } => ("get", bytes),
+            State::Atomic { .. } => ("atomic operation", String::new()),
+            State::Fence => ("fence", String::new()),
+            State::Fetch { .. } => ("fetch of a message's data", bytes),
+            State::Group { .. } | State::Ended(_) => return None,
+        })
+    }
+}
+
+impl<U: UserCode> Engine<U> {
+    /// What its task waits for, as far as the engine knows.
+    #[must_use]
+    pub fn wait_facts(&self) -> WaitFacts {
+        let told = |op: &Op| {
+            let (what, details) = op.told()?;
+            Some(UnderWay { what, partner: Some(op.peer.endpoint.task), details })
+        };
+        let mut operations = self.ops.iter().filter_map(told);
+        let first: Vec<UnderWay> = operations.by_ref().take(TOLD_MAX).collect();
+        let left_out = u32::try_from(operations.count()).unwrap_or(u32::MAX);
+        WaitFacts { operations: first, operations_left_out: left_out, ..WaitFacts::default() }
+    }
+}

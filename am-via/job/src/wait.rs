@@ -1,0 +1,191 @@
+//! What a task notes of a wait in which nothing comes, for whoever asks why the job does not go on.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use am_via_os::atomics::Ordering;
+use am_via_os::{clock, stack};
+use am_via_shm::layout_job::{RETURN_ADDRESSES_MAX, Text, WAIT_FACTS_WORDS, WaitNote};
+
+/// How long nothing has come when a task notes its wait.
+pub const NOTED_AFTER: Duration = Duration::from_secs(1);
+/// A note that was not renewed for so long is that of an earlier wait: a waiting task renews it twice a second.
+const FRESH_FOR: Duration = Duration::from_millis(2500);
+
+/// What a task waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitFacts {
+    /// Operations of the task that are under way.
+    pub operations: Vec<UnderWay>,
+    /// More of them.
+    pub operations_left_out: u32,
+    /// Messages that are here and wait for a receive.
+    pub early_messages: u32,
+    /// The first of them, in words.
+    pub first_early: Vec<String>,
+    /// Something else than a message may end the wait: a time limit, another thread of the task.
+    pub may_end_alone: bool,
+}
+
+/// An operation under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// "receive", "send", "get".
+    pub what: String,
+    /// The task at the other end; `None`: any.
+    pub partner: Option<u32>,
+    /// What else there is to say: "tag 7, 800 bytes".
+    pub details: String,
+}
+
+impl fmt::Display for UnderWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.what.contains("receive") { "from" } else { "to" };
+        match self.partner {
+            Some(partner) => write!(f, "{} {direction} task {partner}", self.what)?,
+            None => write!(f, "{} {direction} any task", self.what)?,
+        }
+        if !self.details.is_empty() {
+            write!(f, ", {}", self.details)?;
+        }
+        Ok(())
+    }
+}
+
+/// A task's note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedWait {
+    /// What it waits for; `None` if the text is no such thing.
+    pub facts: Option<WaitFacts>,
+    /// How long nothing has come.
+    pub quiet: Duration,
+    /// How long ago the note was renewed.
+    pub age: Duration,
+    /// The stack of the wait, innermost first.
+    pub return_addresses: Vec<u64>,
+}
+
+impl NotedWait {
+    /// Whether the task waits still, unless it is stopped.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.age < FRESH_FOR
+    }
+}
+
+impl WaitFacts {
+    /// As text of at most `bytes_max` bytes; what does not fit is left out and counted.
+    #[must_use]
+    pub fn to_text(mut self, bytes_max: usize) -> String {
+        loop {
+            // Strings and numbers: nothing in here can fail to be written.
+            let text = serde_json::to_string(&self).unwrap_or_default();
+            if text.len() <= bytes_max {
+                return text;
+            }
+            if self.first_early.pop().is_none() {
+                if self.operations.pop().is_none() {
+                    return String::new();
+                }
+                self.operations_left_out += 1;
+            }
+        }
+    }
+
+    /// What a task has written, which is a claim.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+/// Writes a note of this thread's wait.
+pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
+    let mut addresses = [0; RETURN_ADDRESSES_MAX];
+    let found = stack::return_addresses(&mut addresses);
+    // A time of 0 means that there is no note, to a reader that comes in between.
+    note.written_ns.store(0, Ordering::Relaxed);
+    for (shared, &address) in note.return_addresses.iter().zip(&addresses[..found]) {
+        shared.store(address, Ordering::Relaxed);
+    }
+    note.num_return_addresses.store(found as u64, Ordering::Relaxed);
+    note.quiet_ns.store(nanos(quiet), Ordering::Relaxed);
+    note.facts.write(&facts.to_text(Text::<WAIT_FACTS_WORDS>::CAPACITY_BYTES));
+    // Release: "wait noted", pairs with the load in `read`.
+    note.written_ns.store(nanos(clock::monotonic()).max(1), Ordering::Release);
+}
+
+/// Reads a task's note, which is a claim.
+pub(super) fn read(note: &WaitNote) -> Option<NotedWait> {
+    // Acquire: "wait noted".
+    let written = note.written_ns.load(Ordering::Acquire);
+    if written == 0 {
+        return None;
+    }
+    let claimed = note.num_return_addresses.load(Ordering::Relaxed);
+    let found =
+        usize::try_from(claimed).map_or(RETURN_ADDRESSES_MAX, |found| found.min(RETURN_ADDRESSES_MAX));
+    Some(NotedWait {
+        facts: WaitFacts::from_text(&note.facts.read()),
+        quiet: Duration::from_nanos(note.quiet_ns.load(Ordering::Relaxed)),
+        age: clock::monotonic().saturating_sub(Duration::from_nanos(written)),
+        return_addresses: note.return_addresses[..found]
+            .iter()
+            .map(|address| address.load(Ordering::Relaxed))
+            .collect(),
+    })
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use am_via_shm::segment::{Mapping, Shared};
+
+    fn facts(count: u32) -> WaitFacts {
+        let operation = |partner| UnderWay {
+            what: "send".into(),
+            partner: Some(partner),
+            details: "tag 1, 8 bytes".into(),
+        };
+        WaitFacts {
+            operations: (0..count).map(operation).collect(),
+            first_early: vec!["from rank 1 with tag 4".into()],
+            ..WaitFacts::default()
+        }
+    }
+
+    #[test]
+    fn facts_come_back_and_what_does_not_fit_is_counted() {
+        assert_eq!(WaitFacts::from_text(&facts(3).to_text(2000)), Some(facts(3)));
+        let cut = WaitFacts::from_text(&facts(100).to_text(1000)).unwrap();
+        assert!(cut.operations.len() > 5 && cut.first_early.is_empty(), "{cut:?}");
+        assert_eq!(cut.operations.len() + cut.operations_left_out as usize, 100);
+        assert_eq!(WaitFacts::from_text("{\"operations\":"), None);
+    }
+
+    #[test]
+    fn a_note_comes_back_and_a_damaged_one_reads_no_further() {
+        let (_file, mapping) = Mapping::anonymous(4096).unwrap();
+        let note: Shared<WaitNote> = mapping.atomics(0).unwrap();
+        assert_eq!(read(&note), None);
+        write(&note, Duration::from_secs(3), facts(2));
+        let noted = read(&note).unwrap();
+        assert_eq!((noted.facts, noted.quiet), (Some(facts(2)), Duration::from_secs(3)));
+        assert!(noted.age < FRESH_FOR && noted.return_addresses.len() > 1);
+        note.num_return_addresses.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(read(&note).unwrap().return_addresses.len(), RETURN_ADDRESSES_MAX);
+    }
+
+    #[test]
+    fn an_operation_says_which_way_it_goes() {
+        let receive = UnderWay { what: "receive".into(), partner: None, details: "any tag".into() };
+        assert_eq!(receive.to_string(), "receive from any task, any tag");
+        assert_eq!(facts(1).operations[0].to_string(), "send to task 0, tag 1, 8 bytes");
+    }
+}

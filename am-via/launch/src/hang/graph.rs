@@ -1,0 +1,243 @@
+//! Who waits for whom: which tasks no message can reach any more.
+//!
+//! A task that waits goes on when one of its operations does. The analysis takes each of them for enough, though the call may need all: so
+//! a task is called stuck only if it is stuck whatever the call is.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::{Doing, Wait};
+
+/// What the tasks of a job are to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Each of these waits for the next one, and the last one for the first: nobody sends.
+    Cycle(Vec<u32>),
+    /// `waiting` waits for `partner`, which has ended.
+    PartnerEnded {
+        /// The task that waits.
+        waiting: u32,
+        /// The task that it waits for.
+        partner: u32,
+    },
+    /// All tasks wait, and none has an operation under way: a message from outside of them would have to come first.
+    Idle,
+    /// All that wait could be helped by these, which don't wait for a message.
+    Others(Vec<u32>),
+    /// Nobody waits.
+    NobodyWaits,
+}
+
+impl Verdict {
+    /// The verdict on a job whose tasks do this, task 0 first.
+    #[must_use]
+    pub fn of(tasks: &[Doing]) -> Self {
+        let waits = |task: &u32| matches!(doing(tasks, *task), Some(Doing::Waits(_)));
+        let all: Vec<u32> = (0..).zip(tasks).map(|(task, _)| task).collect();
+        if !all.iter().any(waits) {
+            return Self::NobodyWaits;
+        }
+        let stuck = stuck(tasks, &all);
+        let with_operations =
+            stuck.iter().copied().find(|&task| !operations_of(tasks, task).is_none_or(Wait::is_idle));
+        match with_operations {
+            Some(first) => chain(tasks, &all, &stuck, first),
+            None if stuck.len() == all.iter().filter(|task| is_alive(tasks, **task)).count() => Self::Idle,
+            None => Self::Others(all.into_iter().filter(|task| can_act(tasks, *task)).collect()),
+        }
+    }
+
+    /// Whether this is the end of all progress.
+    #[must_use]
+    pub const fn is_dead_lock(&self) -> bool {
+        matches!(self, Self::Cycle(_) | Self::PartnerEnded { .. })
+    }
+}
+
+fn doing(tasks: &[Doing], task: u32) -> Option<&Doing> {
+    tasks.get(task as usize)
+}
+
+fn operations_of(tasks: &[Doing], task: u32) -> Option<&Wait> {
+    match doing(tasks, task) {
+        Some(Doing::Waits(wait)) => Some(wait),
+        _ => None,
+    }
+}
+
+fn is_alive(tasks: &[Doing], task: u32) -> bool {
+    !matches!(doing(tasks, task), None | Some(Doing::Ended))
+}
+
+/// Whether the task may do something without a message from another one.
+fn can_act(tasks: &[Doing], task: u32) -> bool {
+    match doing(tasks, task) {
+        None | Some(Doing::Ended) => false,
+        Some(Doing::Waits(wait)) => wait.may_end_alone(),
+        Some(_) => true,
+    }
+}
+
+/// The tasks whose message, or whose receive, can end the wait.
+fn helpers<'a>(wait: &'a Wait, own: u32, all: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+    let any = wait.is_idle() || wait.operations().any(|operation| operation.partner.is_none());
+    let others = all.iter().copied().filter(move |&task| any && task != own);
+    others.chain(wait.operations().filter_map(|operation| operation.partner))
+}
+
+/// The tasks that wait and that nobody can help, directly or by another one's help.
+fn stuck(tasks: &[Doing], all: &[u32]) -> BTreeSet<u32> {
+    let mut acting: BTreeSet<u32> = all.iter().copied().filter(|&task| can_act(tasks, task)).collect();
+    loop {
+        let more: Vec<u32> = all
+            .iter()
+            .copied()
+            .filter(|task| !acting.contains(task))
+            .filter(|&task| {
+                operations_of(tasks, task)
+                    .is_some_and(|wait| helpers(wait, task, all).any(|helper| acting.contains(&helper)))
+            })
+            .collect();
+        if more.is_empty() {
+            return all
+                .iter()
+                .copied()
+                .filter(|task| !acting.contains(task) && operations_of(tasks, *task).is_some())
+                .collect();
+        }
+        acting.extend(more);
+    }
+}
+
+/// Follows the waits from `first` on, to a task that has ended or to one seen before.
+fn chain(tasks: &[Doing], all: &[u32], stuck: &BTreeSet<u32>, first: u32) -> Verdict {
+    let mut seen = vec![first];
+    let mut at = first;
+    loop {
+        let next = operations_of(tasks, at).and_then(|wait| {
+            let mut helpers = helpers(wait, at, all);
+            // A partner that waits as well says more than one that has ended.
+            let found = helpers.find(|helper| stuck.contains(helper));
+            found.or_else(|| wait.operations().find_map(|operation| operation.partner))
+        });
+        let Some(next) = next.filter(|next| stuck.contains(next)) else {
+            let partner = next.or_else(|| all.iter().copied().find(|&task| !is_alive(tasks, task)));
+            return Verdict::PartnerEnded { waiting: at, partner: partner.unwrap_or(at) };
+        };
+        if let Some(begin) = seen.iter().position(|&task| task == next) {
+            return Verdict::Cycle(seen.split_off(begin));
+        }
+        seen.push(next);
+        at = next;
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cycle(tasks) if tasks.len() == 1 => {
+                write!(f, "a dead-lock: task {} waits for itself", tasks[0])
+            }
+            Self::Cycle(tasks) => {
+                write!(f, "a dead-lock: task {} waits for task ", tasks[0])?;
+                for task in &tasks[1..] {
+                    write!(f, "{task}, which waits for task ")?;
+                }
+                write!(f, "{}: no message is under way", tasks[0])
+            }
+            Self::PartnerEnded { waiting, partner } => {
+                write!(f, "task {waiting} waits for task {partner}, which has ended: nothing will come")
+            }
+            Self::Idle => f.write_str("idle: each task waits for a message, and no operation is under way"),
+            Self::Others(tasks) => match &tasks[..] {
+                [] => f.write_str("nothing is known of what would end these waits"),
+                [one] => write!(f, "the others wait for task {one}, or for a task that waits for it"),
+                many => write!(f, "the others wait for one of tasks {}", super::list(many)),
+            },
+            Self::NobodyWaits => f.write_str("no task waits for a message"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use am_via_job::{UnderWay, WaitFacts};
+
+    fn waits_for(partners: &[Option<u32>]) -> Doing {
+        let operation =
+            |&partner: &Option<u32>| UnderWay { what: "receive".into(), partner, details: String::new() };
+        let operations = partners.iter().map(operation).collect();
+        let facts = WaitFacts { operations, ..WaitFacts::default() };
+        Doing::Waits(Wait { facts: Some(facts), quiet: Duration::from_secs(5), call: None, caller: None })
+    }
+
+    fn computes() -> Doing {
+        Doing::Computes { processor_time: Duration::ZERO }
+    }
+
+    #[test]
+    fn two_tasks_that_receive_from_each_other_are_a_cycle() {
+        let verdict = Verdict::of(&[waits_for(&[Some(1)]), waits_for(&[Some(0)])]);
+        assert_eq!(verdict, Verdict::Cycle(vec![0, 1]));
+        assert_eq!(
+            verdict.to_string(),
+            "a dead-lock: task 0 waits for task 1, which waits for task 0: no message is under way"
+        );
+    }
+
+    #[test]
+    fn a_task_that_waits_for_itself_is_a_cycle() {
+        let verdict = Verdict::of(&[waits_for(&[Some(0)])]);
+        assert_eq!(verdict.to_string(), "a dead-lock: task 0 waits for itself");
+    }
+
+    #[test]
+    fn a_partner_that_computes_may_still_send() {
+        let verdict = Verdict::of(&[waits_for(&[Some(1)]), waits_for(&[Some(2)]), computes()]);
+        assert_eq!(verdict, Verdict::Others(vec![2]));
+        assert!(!verdict.is_dead_lock());
+    }
+
+    #[test]
+    fn one_operation_with_a_partner_that_acts_is_enough() {
+        let tasks = [waits_for(&[Some(1), Some(2)]), waits_for(&[Some(0)]), computes()];
+        assert!(!Verdict::of(&tasks).is_dead_lock());
+    }
+
+    #[test]
+    fn a_partner_that_has_ended_is_named() {
+        let verdict = Verdict::of(&[Doing::Ended, waits_for(&[Some(0)])]);
+        assert_eq!(verdict, Verdict::PartnerEnded { waiting: 1, partner: 0 });
+    }
+
+    #[test]
+    fn a_receive_from_any_task_waits_for_all_others() {
+        assert!(Verdict::of(&[waits_for(&[None]), waits_for(&[Some(0)])]).is_dead_lock());
+        assert!(!Verdict::of(&[waits_for(&[None]), waits_for(&[Some(0)]), computes()]).is_dead_lock());
+        assert!(Verdict::of(&[waits_for(&[None]), Doing::Ended]).is_dead_lock());
+    }
+
+    #[test]
+    fn a_cycle_beside_a_task_that_computes_is_found() {
+        let tasks = [waits_for(&[Some(2)]), computes(), waits_for(&[Some(0)])];
+        assert_eq!(Verdict::of(&tasks), Verdict::Cycle(vec![0, 2]));
+    }
+
+    #[test]
+    fn services_without_an_operation_are_idle() {
+        assert_eq!(Verdict::of(&[waits_for(&[]), waits_for(&[])]), Verdict::Idle);
+        assert_eq!(Verdict::of(&[Doing::Ended, Doing::Ended]), Verdict::NobodyWaits);
+    }
+
+    #[test]
+    fn another_thread_may_end_a_wait() {
+        let mut first = waits_for(&[Some(1)]);
+        if let Doing::Waits(Wait { facts: Some(facts), .. }) = &mut first {
+            facts.may_end_alone = true;
+        }
+        assert!(!Verdict::of(&[first, waits_for(&[Some(0)])]).is_dead_lock());
+    }
+}

@@ -1,0 +1,278 @@
+//! Why a job does not go on: what each task does, since when, and who waits for whom.
+//!
+//! A task notes its wait in the job file once nothing has come for a second (`Job::note_wait`), so that this can be read of a task that is
+//! stopped, too. What a task has written there is a claim.
+
+mod callers;
+mod graph;
+mod processes;
+mod watch;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use am_via_job::{JobOwner, TaskState, UnderWay, WaitFacts};
+
+pub use graph::Verdict;
+pub(super) use watch::HangWatch;
+pub use watch::{HangFormat, HangReports};
+
+/// Operations of a task that the text shows.
+const OPERATIONS_SHOWN_MAX: usize = 8;
+
+/// What a task does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    /// It has not joined the job.
+    HasNotJoined,
+    /// It waits, and nothing has come for a while.
+    Waits(Wait),
+    /// It is stopped (by a signal, a debugger), in this wait if it was in one.
+    Stopped {
+        /// Where it waited, as it noted before.
+        wait: Option<Wait>,
+    },
+    /// It does not wait for a message.
+    Computes {
+        /// Processor time that it has used since it was started.
+        processor_time: Duration,
+    },
+    /// It sleeps in a call of the system that is not ours: a read, a lock, another library.
+    SleepsElsewhere,
+    /// It has ended.
+    Ended,
+}
+
+/// The wait of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// What it waits for; `None` if what it has noted can't be read.
+    pub facts: Option<WaitFacts>,
+    /// How long nothing has come.
+    pub quiet: Duration,
+    /// The call that waits: `MPI_Recv`, `Context::wait_counter`; `None` where the program has no symbols.
+    pub call: Option<String>,
+    /// The function that made the call, with file and line where debug information has them.
+    pub caller: Option<String>,
+}
+
+impl Wait {
+    fn operations(&self) -> impl Iterator<Item = &UnderWay> {
+        self.facts.iter().flat_map(|facts| &facts.operations)
+    }
+
+    /// No operation is under way: it waits for whatever others begin.
+    fn is_idle(&self) -> bool {
+        self.facts.as_ref().is_some_and(|facts| facts.operations.is_empty())
+    }
+
+    /// Whether something else than a message may end the wait.
+    fn may_end_alone(&self) -> bool {
+        self.facts.as_ref().is_none_or(|facts| facts.may_end_alone || facts.operations_left_out > 0)
+    }
+}
+
+/// What all tasks of a job do at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct HangReport {
+    /// What each task does, task 0 first.
+    pub tasks: Vec<Doing>,
+    /// What follows from it, in words.
+    pub verdict: String,
+    #[serde(skip)]
+    of: Verdict,
+}
+
+impl HangReport {
+    /// Looks at the tasks. `pids` are their processes, 0 where it is not known; functions are looked up in their files.
+    pub(super) fn of(job: &JobOwner, with_callers: bool) -> Self {
+        let mut symbols = callers::Symbols::default();
+        let tasks: Vec<Doing> = (0..job.num_tasks())
+            .map(|task| look_at(job, task, with_callers.then_some(&mut symbols)))
+            .collect();
+        let of = Verdict::of(&tasks);
+        Self { verdict: of.to_string(), tasks, of }
+    }
+
+    /// What follows.
+    #[must_use]
+    pub const fn verdict(&self) -> &Verdict {
+        &self.of
+    }
+
+    /// How long nothing has come to any task, if all that live wait without an end but a message.
+    #[must_use]
+    pub fn all_quiet(&self) -> Option<Duration> {
+        let mut least = None;
+        for task in &self.tasks {
+            match task {
+                Doing::Ended => {}
+                Doing::Waits(wait) if !wait.may_end_alone() => {
+                    least = Some(least.map_or(wait.quiet, |before: Duration| before.min(wait.quiet)));
+                }
+                _ => return None,
+            }
+        }
+        least
+    }
+}
+
+/// What a task does.
+fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) -> Doing {
+    match job.state(task) {
+        TaskState::NotStarted => return Doing::HasNotJoined,
+        TaskState::Dead | TaskState::Finalized => return Doing::Ended,
+        TaskState::Running => {}
+    }
+    let pid = job.pid(task);
+    let process = pid.and_then(processes::look_at);
+    let is_stopped = process.is_some_and(|process| process.is_stopped);
+    let noted = job.wait_of(task).filter(|noted| is_stopped || noted.is_fresh()).map(|noted| {
+        let place = match (symbols, pid) {
+            (Some(symbols), Some(pid)) => symbols.call(pid, &noted.return_addresses),
+            _ => callers::Call::default(),
+        };
+        Wait { facts: noted.facts, quiet: noted.quiet, call: place.name, caller: place.caller }
+    });
+    match (noted, process) {
+        (wait, _) if is_stopped => Doing::Stopped { wait },
+        (Some(wait), _) => Doing::Waits(wait),
+        (None, Some(process)) if process.is_asleep => Doing::SleepsElsewhere,
+        (None, Some(process)) => Doing::Computes { processor_time: process.processor_time },
+        (None, None) => Doing::Computes { processor_time: Duration::ZERO },
+    }
+}
+
+impl fmt::Display for HangReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        for (task, doing) in (0..).zip(&self.tasks) {
+            let text = doing.to_string();
+            match groups.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, tasks)) => tasks.push(task),
+                None => groups.push((text, vec![task])),
+            }
+        }
+        for (text, tasks) in groups {
+            let who = if tasks.len() == 1 { "task" } else { "tasks" };
+            writeln!(f, "  {who} {}: {text}", list(&tasks))?;
+        }
+        write!(f, "  {}", self.verdict)
+    }
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HasNotJoined => f.write_str("has not called MPI_Init (or Task::join)"),
+            Self::Waits(wait) => write!(f, "waits {wait}"),
+            Self::Stopped { wait: Some(wait) } => {
+                write!(f, "is stopped by a signal or a debugger; waited {wait}")
+            }
+            Self::Stopped { wait: None } => f.write_str("is stopped by a signal or a debugger"),
+            Self::Computes { processor_time } => write!(
+                f,
+                "does not wait for a message: it runs ({:.1} s of processor time so far)",
+                processor_time.as_secs_f64()
+            ),
+            Self::SleepsElsewhere => {
+                f.write_str("does not wait for a message: it sleeps in another call of the system")
+            }
+            Self::Ended => f.write_str("has ended"),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.call {
+            Some(call) => write!(f, "in {call}")?,
+            None => f.write_str("for a message")?,
+        }
+        if let Some(caller) = &self.caller {
+            write!(f, ", called by {caller}")?;
+        }
+        // In whole seconds, so that tasks that came within one second of each other stand in one line.
+        write!(f, ", for {} s", self.quiet.as_secs())?;
+        let Some(facts) = &self.facts else { return f.write_str("; what it waits for can't be read") };
+        let mut separator = ": ";
+        for operation in facts.operations.iter().take(OPERATIONS_SHOWN_MAX) {
+            write!(f, "{separator}{operation}")?;
+            separator = "; ";
+        }
+        let left_out =
+            facts.operations.len().saturating_sub(OPERATIONS_SHOWN_MAX) + facts.operations_left_out as usize;
+        if left_out > 0 {
+            write!(f, "{separator}and {left_out} more")?;
+            separator = "; ";
+        }
+        if facts.early_messages > 0 {
+            match facts.early_messages {
+                1 => write!(f, "{separator}1 message waits for a receive")?,
+                many => write!(f, "{separator}{many} messages wait for a receive")?,
+            }
+            for early in &facts.first_early {
+                write!(f, " ({early})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// "0, 1 and 2"; runs of three and more as "0 to 5".
+fn list(tasks: &[u32]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut rest = tasks;
+    while let Some(&first) = rest.first() {
+        let run = (first..).zip(rest).take_while(|(expected, task)| expected == *task).count();
+        let taken = if run >= 3 { run } else { 1 };
+        parts.push(if run >= 3 { format!("{first} to {}", rest[run - 1]) } else { first.to_string() });
+        rest = &rest[taken..];
+    }
+    match parts.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_tasks_are_short() {
+        assert_eq!(list(&[3]), "3");
+        assert_eq!(list(&[0, 1]), "0 and 1");
+        assert_eq!(list(&[0, 1, 2, 3, 7, 9]), "0 to 3, 7 and 9");
+    }
+
+    #[test]
+    fn tasks_that_do_the_same_stand_in_one_line() {
+        let waits = |tag: u32| {
+            let operation =
+                UnderWay { what: "receive".into(), partner: Some(3), details: format!("tag {tag}") };
+            let facts = WaitFacts { operations: vec![operation], ..WaitFacts::default() };
+            Doing::Waits(Wait {
+                facts: Some(facts),
+                quiet: Duration::from_millis(5300),
+                call: Some("MPI_Recv".into()),
+                caller: Some("exchange at ring.c:12".into()),
+            })
+        };
+        let tasks = vec![waits(7), waits(7), waits(8), Doing::Ended];
+        let of = Verdict::of(&tasks);
+        let report = HangReport { verdict: of.to_string(), tasks, of };
+        assert_eq!(
+            report.to_string(),
+            "  tasks 0 and 1: waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 7\n  \
+             task 2: waits in MPI_Recv, called by exchange at ring.c:12, for 5 s: receive from task 3, tag 8\n  \
+             task 3: has ended\n  \
+             task 0 waits for task 3, which has ended: nothing will come"
+        );
+        assert_eq!(report.all_quiet(), Some(Duration::from_millis(5300)));
+    }
+}

@@ -1,0 +1,80 @@
+/* Programs that do not go on, by the name in the first argument. Each is ended from outside. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size;
+
+static void receive_from(int source, int tag) {
+    int word;
+    MPI_Recv(&word, 1, MPI_INT, source, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Two tasks receive from each other; the others of the job have ended. */
+static void cycle(void) {
+    if (rank < 2) receive_from(1 - rank, 7);
+}
+
+/* The same on a communicator whose ranks are others than those of the world. */
+static void reversed(void) {
+    MPI_Comm turned;
+    int word;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &turned);
+    MPI_Recv(&word, 1, MPI_INT, (size - 1 - rank + 1) % size, 3, turned, MPI_STATUS_IGNORE);
+}
+
+/* A long message to a task that sends a long message itself. */
+static void sends(void) {
+    enum { LEN = 1 << 22 };
+    char *bytes = calloc(LEN, 1);
+    MPI_Send(bytes, LEN, MPI_CHAR, 1 - rank, 5, MPI_COMM_WORLD);
+    free(bytes);
+}
+
+/* One task does not come to the barrier. */
+static void barrier(void) {
+    if (rank == 1) {
+        volatile unsigned long steps = 0;
+        for (;;) steps++;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* A receive from a task that has taken its leave. */
+static void ended(void) {
+    if (rank == 0) receive_from(1, 9);
+}
+
+/* A message is here, and another one is asked for. */
+static void wrong_tag(void) {
+    int word = 4;
+    if (rank == 1) MPI_Send(&word, 1, MPI_INT, 0, 11, MPI_COMM_WORLD);
+    receive_from(1 - rank, 12);
+}
+
+/* Waits for a while, and then goes on. */
+static void slow(void) {
+    int word = 4;
+    if (rank == 1) {
+        usleep(3000000);
+        MPI_Send(&word, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
+    } else if (rank == 0) {
+        receive_from(1, 2);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct { const char *name; void (*run)(void); } shapes[] = {
+        {"cycle", cycle}, {"reversed", reversed}, {"sends", sends}, {"barrier", barrier},
+        {"ended", ended}, {"wrong_tag", wrong_tag}, {"slow", slow},
+    };
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (size_t at = 0; at < sizeof shapes / sizeof *shapes; at++)
+        if (argc > 1 && strcmp(argv[1], shapes[at].name) == 0) shapes[at].run();
+    MPI_Finalize();
+    return 0;
+}

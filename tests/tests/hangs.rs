@@ -1,0 +1,167 @@
+//! Programs that do not go on: the launcher says what each task does and who waits for whom. Each program is ended from outside.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use am_tests::programs::{self, Scratch};
+
+/// The program, compiled once.
+fn program() -> &'static PathBuf {
+    static PROGRAM: OnceLock<(Scratch, PathBuf)> = OnceLock::new();
+    let (_, path) = PROGRAM.get_or_init(|| {
+        programs::build();
+        let scratch = Scratch::new("hangs");
+        let path = scratch.path().join("k_hangs");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/k_hangs.c");
+        let mut compiler = Command::new(programs::folder().join("mpicc"));
+        let compiled = compiler.args(["-g", "-O0", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&path);
+        assert!(compiled.status().is_ok_and(|status| status.success()), "{compiled:?}");
+        (scratch, path)
+    });
+    path
+}
+
+fn amrun(tasks: u32, options: &[&str], shape: &str) -> Command {
+    let path = program();
+    let mut command = Command::new(programs::folder().join("amrun"));
+    command.arg("-n").arg(tasks.to_string()).args(options).arg(path).arg(shape);
+    command
+}
+
+/// What the launcher says of a job that its time limit ends.
+fn said_before_the_limit(tasks: u32, shape: &str) -> String {
+    let (well, said) = programs::run(&mut amrun(tasks, &["--timeout", "3"], shape));
+    assert!(!well, "{shape} must hang: {said}");
+    said
+}
+
+#[track_caller]
+fn must_say(said: &str, expected: &[&str]) {
+    for words in expected {
+        assert!(said.contains(words), "\"{words}\" is not in:\n{said}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn two_tasks_that_receive_from_each_other_are_named_with_their_lines() {
+    let said = said_before_the_limit(2, "cycle");
+    must_say(
+        &said,
+        &[
+            "task 0: waits in MPI_Recv, called by receive_from at k_hangs.c:",
+            "receive from task 1, tag 7",
+            "receive from task 0, tag 7",
+            "a dead-lock: task 0 waits for task 1, which waits for task 0",
+        ],
+    );
+    assert!(!said.contains("has failed"), "nobody is to be blamed:\n{said}");
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn ranks_of_another_communicator_are_told_as_tasks() {
+    // Rank r of it is task 1 - r: task 0 is its rank 1.
+    let said = said_before_the_limit(2, "reversed");
+    must_say(&said, &["tag 3", "a dead-lock"]);
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn two_long_sends_that_nobody_receives_are_a_dead_lock() {
+    let said = said_before_the_limit(2, "sends");
+    must_say(&said, &["MPI_Send", "4194304 bytes", "to task 1", "to task 0", "a dead-lock"]);
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn the_task_that_does_not_come_to_a_barrier_is_found() {
+    let said = said_before_the_limit(3, "barrier");
+    must_say(&said, &["waits in MPI_Barrier", "task 1: does not wait for a message: it runs"]);
+    assert!(!said.contains("a dead-lock"), "task 1 may still come:\n{said}");
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_message_with_another_tag_is_told() {
+    let said = said_before_the_limit(2, "wrong_tag");
+    must_say(&said, &["receive from task 1, tag 12", "1 message waits for a receive", "tag 11"]);
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_wait_that_ends_is_reported_where_that_is_asked_for() {
+    let (well, said) = programs::run(&mut amrun(2, &["--hang-report", "1"], "slow"));
+    assert!(well, "{said}");
+    must_say(&said, &["receive from task 1, tag 2"]);
+    let (well, said) = programs::run(&mut amrun(2, &[], "slow"));
+    assert!(well && said.is_empty(), "not asked for, and the job goes on: {said}");
+}
+
+/// Reads the launcher's standard error until a line contains `words`.
+fn read_until(child: &mut Child, words: &str) -> String {
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
+    while !said.contains(words) {
+        let read = lines.read_line(&mut said).expect("what a launcher says is text");
+        assert!(read > 0, "\"{words}\" was never said:\n{said}");
+    }
+    said
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_dead_lock_is_reported_once_without_being_asked_for_and_as_json_where_that_is_wanted() {
+    let mut job = amrun(2, &["--hang-format", "json", "--timeout", "60"], "cycle")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("amrun can be started");
+    let said = read_until(&mut job, "\n");
+    let report: serde_json::Value =
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!(report["tasks"][1]["waits"]["call"], "MPI_Recv", "{said}");
+    assert_eq!(report["tasks"][1]["waits"]["facts"]["operations"][0]["partner"], 0, "{said}");
+    assert!(report["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("a dead-lock")), "{said}");
+    end(job);
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn a_signal_asks_for_a_report_and_a_stopped_task_is_in_it() {
+    let mut job = amrun(2, &["--timeout", "60", "--verbose"], "barrier")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("amrun can be started");
+    let stderr = BufReader::new(job.stderr.take().expect("it is piped"));
+    let mut lines = stderr.lines().map(|line| line.expect("what a launcher says is text"));
+    // "amrun: 2 tasks (processes 12 13) on 2 processors".
+    let first = lines.next().expect("a verbose launcher says something");
+    let pids = first.split(['(', ')']).nth(1).and_then(|words| words.strip_prefix("processes "));
+    let pids: Vec<i32> = pids
+        .unwrap_or_else(|| panic!("{first}"))
+        .split(' ')
+        .map(|pid| pid.parse().unwrap_or_else(|error| panic!("{error}: {first}")))
+        .collect();
+    // Time to come to the barrier, and to note the wait.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    signal(pids[0], "STOP");
+    signal(i32::try_from(job.id()).expect("a process number"), "USR2");
+    let stopped = lines.find(|line| line.contains("task 0:"));
+    let stopped = stopped.expect("the report has a line of task 0");
+    must_say(&stopped, &["is stopped by a signal or a debugger", "MPI_Barrier"]);
+    signal(pids[0], "CONT");
+    end(job);
+}
+
+fn signal(pid: i32, name: &str) {
+    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "kill -{name} {pid}");
+}
+
+/// Ends a job as a person does.
+fn end(mut job: Child) {
+    signal(i32::try_from(job.id()).expect("a process number"), "TERM");
+    let _ = job.wait().expect("the launcher is our child");
+}
