@@ -146,7 +146,7 @@ fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
     // Linux before 6.15 does not say how it ended.
     let causes = ["was killed by signal 6 (SIGABRT)", "ended behind its wrapper program"];
     let is_told = |cause: &&str| said.contains(&format!("saw: task 0 {cause}: I cannot go on"));
-    assert!(causes.iter().any(|cause| is_told(cause)), "{said}");
+    assert!(causes.iter().any(is_told), "{said}");
     assert_eq!(report.tasks[1].ended, Some(Ended::Exited(5)));
     assert!(report.tasks[0].killed);
     let failure = report.failure.unwrap();
