@@ -1,8 +1,4 @@
 //! Attributes of communicators, and what all kinds of attributes have in common (MPI 5.0 section 7.7).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -61,12 +57,15 @@ pub(crate) fn create_keyval(
             if copy == NOTHING || copy == DUPLICATE {
                 return Ok((copy == DUPLICATE).then_some(value));
             }
-            // The program gave a function of this type (MPI 5.0 section 7.7.2).
+            // SAFETY: the program gave a function of this type, which is neither of the two that are numbers (MPI 5.0
+            // section 7.7.2).
             let function: CopyAttribute = unsafe { std::mem::transmute(copy) };
             let (mut copied, mut flag) = (0u64, 0);
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
             let out = (&raw mut copied).cast();
+            // SAFETY: the arguments are those that the type asks for: a handle of its kind of object, the state and the
+            // value that the program gave, and two places that live until it returns.
             run("a copy function of attributes", || unsafe {
                 function(object as usize, number, extra, value, out, &raw mut flag)
             })?;
@@ -76,15 +75,20 @@ pub(crate) fn create_keyval(
             if delete == NOTHING {
                 return Ok(());
             }
+            // SAFETY: the program gave a function of this type, which is not the one that is a number (MPI 5.0 section
+            // 7.7.2).
             let function: DeleteAttribute = unsafe { std::mem::transmute(delete) };
             let extra = std::ptr::with_exposed_provenance_mut(extra);
             let value = std::ptr::with_exposed_provenance_mut(value as usize);
+            // SAFETY: as above.
             run("a delete function of attributes", || unsafe {
                 function(object as usize, number, value, extra)
             })
         },
     );
     keyvals.push(KnownKeyval::InUse(keyval));
+    // SAFETY: `at` is not null, and the program gave it for this result.
+    // SAFETY: neither is null; the caller's promise.
     unsafe { *at = number };
     Ok(())
 }
@@ -111,6 +115,7 @@ pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
 /// There is none, or it is for another kind of object.
 pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcome<()> {
     let at = place(at)?;
+    // SAFETY: `at` is not null, and the program gave it for this result.
     let number = unsafe { *at };
     let keyval = keyval_of(mpi, number)?;
     if keyval.kind() != kind {
@@ -118,6 +123,7 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
         return Err(Failure::new(ErrorClass::Keyval, what));
     }
     mpi.keyvals.borrow_mut()[number as usize - KEYVALS_FROM] = KnownKeyval::Freed(keyval.downgrade());
+    // SAFETY: `at` is not null, and the program gave it for this result.
     unsafe { *at = MPI_KEYVAL_INVALID };
     Ok(())
 }
@@ -128,6 +134,7 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
 /// There is no place for it.
 pub(crate) unsafe fn give_attribute(found: Option<usize>, at: *mut c_void, flag: *mut c_int) -> Outcome<()> {
     let (at, flag) = (place(at)?, place(flag)?);
+    // SAFETY: neither is null, and the program gave them for these results.
     unsafe {
         *flag = c_int::from(found.is_some());
         if let Some(found) = found {
@@ -177,6 +184,7 @@ pub(crate) unsafe fn mpi_comm_get_attr(
             Some(found) => found,
             None => communicator.attribute(&keyval_of(mpi, keyval)?)?.map(|value| value as usize),
         };
+        // SAFETY: the program gave the places for this result.
         unsafe { give_attribute(found, value, flag) }
     })
 }

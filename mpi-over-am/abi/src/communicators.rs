@@ -4,7 +4,12 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
-use std::ffi::{CStr, c_char, c_int};
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
+use std::ffi::{c_char, c_int};
 
 use mpi_over_am::{ErrorClass, SplitType};
 
@@ -22,7 +27,7 @@ use crate::objects::PendingObject;
 use crate::raise::KeptErrhandler;
 use crate::requests::keep_request;
 use crate::state::Mpi;
-use crate::text::give_string;
+use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 
 /// Bytes of an object's name, with its final zero (`MPI_MAX_OBJECT_NAME`).
@@ -274,8 +279,7 @@ pub(crate) unsafe fn mpi_comm_get_info(comm: MPI_Comm, info: *mut MPI_Info) -> c
 
 pub(crate) unsafe fn mpi_comm_set_name(comm: MPI_Comm, name: *const c_char) -> c_int {
     on_communicator("MPI_Comm_set_name", comm, |_, object| {
-        let name = unsafe { CStr::from_ptr(place(name.cast_mut())?) };
-        object.communicator.set_name(&name.to_string_lossy());
+        object.communicator.set_name(&unsafe { string_at(name) }?);
         Ok(())
     })
 }

@@ -1,8 +1,4 @@
 //! Address, count and datatype, as C passes them, checked and turned into what mpi-over-am takes.
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::{c_int, c_void};
 
@@ -85,6 +81,7 @@ pub(crate) unsafe fn to_send(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
+    // SAFETY: the caller's promise; of elements there is an address, which was checked.
     Ok(unsafe { SendData::new(at.cast(), count, &datatype) })
 }
 
@@ -105,6 +102,7 @@ pub(crate) unsafe fn to_receive(
     let datatype = datatype_for(mpi, datatype, count)?;
     let count = count_of(count)?;
     check_buffer(at, count, &datatype)?;
+    // SAFETY: the caller's promise; of elements there is an address, which was checked.
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
@@ -123,7 +121,9 @@ pub(crate) unsafe fn message_to_send(
     datatype: MPI_Datatype,
 ) -> Outcome<SendData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
+        // SAFETY: the caller's promise, for the bytes of these elements: they lie side by side, and not at null.
         Some(len) => Ok(unsafe { SendData::new(at.cast(), len as u64, &BYTE) }),
+        // SAFETY: the caller's promise.
         None => unsafe { to_send(mpi, at, count, datatype) },
     }
 }
@@ -143,7 +143,9 @@ pub(crate) unsafe fn message_to_receive(
     datatype: MPI_Datatype,
 ) -> Outcome<RecvData> {
     match mpi.dense_len(datatype, count).filter(|_| !at.is_null()) {
+        // SAFETY: the caller's promise, for the bytes of these elements: they lie side by side, and not at null.
         Some(len) => Ok(unsafe { RecvData::new(at.cast(), len as u64, &BYTE) }),
+        // SAFETY: the caller's promise.
         None => unsafe { to_receive(mpi, at, count, datatype) },
     }
 }

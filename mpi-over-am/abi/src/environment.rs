@@ -4,6 +4,11 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::ffi::{c_char, c_int, c_void};
 
 use mpi_over_am::ErrorClass;
@@ -145,6 +150,7 @@ pub(crate) unsafe fn mpi_get_library_version(version: *mut c_char, len: *mut c_i
 
 pub(crate) unsafe fn mpi_get_processor_name(name: *mut c_char, len: *mut c_int) -> c_int {
     let mut host = [0u8; MPI_MAX_PROCESSOR_NAME];
+    // SAFETY: the buffer has one byte more, which stays zero.
     let known = unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) } == 0;
     let end = host.iter().position(|&byte| byte == 0).unwrap_or(0);
     let text =
@@ -155,6 +161,7 @@ pub(crate) unsafe fn mpi_get_processor_name(name: *mut c_char, len: *mut c_int) 
 
 pub(crate) unsafe fn mpi_wtime() -> f64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is its to fill.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }

@@ -1,9 +1,5 @@
 //! Error handlers of communicators, windows, sessions and files (MPI 5.0 section 9.3). The handlers themselves belong to the
 //! process: a session may need one before there is anything else of MPI.
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::c_int;
 
@@ -29,6 +25,7 @@ fn create(function: &str, on: On, callback: Callback, at: *mut MPI_Errhandler) -
         }
         let object = ErrhandlerObject { function: callback, on, by_program: 1, by_objects: 0 };
         let what = || Failure::new(ErrorClass::NoMemory, "a million error handlers exist");
+        // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = MPI_Errhandler(errhandlers().insert(object).ok_or_else(what)?) };
         Ok(())
     };
@@ -57,6 +54,7 @@ pub(crate) unsafe fn mpi_session_create_errhandler(
 pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int {
     let free = || {
         let at = place(handler)?;
+        // SAFETY: `at` is not null, and the program gave it for this result.
         let handle = unsafe { *at };
         // Predefined ones come out of the inquiries as others do, so they may be freed as others are.
         if !matches!(handle, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN) {
@@ -66,6 +64,7 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
             }
             change(handle, |object| object.by_program -= 1);
         }
+        // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = MPI_ERRHANDLER_NULL };
         Ok(())
     };

@@ -1,16 +1,13 @@
 //! Error classes and codes, those of the program's own too (MPI 5.0 sections 9.4 and 9.5).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 
 use mpi_over_am::ErrorClass;
 
 use crate::codes::{Own, added, class_of};
 use crate::errors::finish_on_process;
 use crate::failure::{Failure, place};
+use crate::text::string_at;
 
 fn add(class: Option<c_int>) -> c_int {
     let mut added = added();
@@ -22,6 +19,7 @@ fn add(class: Option<c_int>) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_add_error_class(class: *mut c_int) -> c_int {
+    // SAFETY: it is not null, and the program gave it for this result.
     finish_on_process("MPI_Add_error_class", place(class).map(|at| unsafe { *at = add(None) }))
 }
 
@@ -32,12 +30,13 @@ fn unknown(number: c_int, what: &str) -> Failure {
 pub(crate) unsafe fn mpi_add_error_code(class: c_int, code: *mut c_int) -> c_int {
     let known = class_of(class).filter(|&known| known == class);
     let outcome = known.ok_or_else(|| unknown(class, "class")).and_then(|class| Ok((class, place(code)?)));
+    // SAFETY: it is not null, and the program gave it for this result.
     finish_on_process("MPI_Add_error_code", outcome.map(|(class, at)| unsafe { *at = add(Some(class)) }))
 }
 
 pub(crate) unsafe fn mpi_add_error_string(code: c_int, text: *const c_char) -> c_int {
-    let outcome = place(text.cast_mut()).and_then(|text| {
-        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+    // SAFETY: null or a string of the program's.
+    let outcome = unsafe { string_at(text) }.and_then(|text| {
         let mut added = added();
         let own = added.by_number.get_mut(&code).ok_or_else(|| unknown(code, "code or class"))?;
         own.text = text;

@@ -1,8 +1,4 @@
 //! Generalized requests: operations that the program carries out itself (MPI 5.0 section 13.2).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::{c_int, c_void};
 
@@ -28,8 +24,9 @@ impl Generalized {
     fn query(&self, status: *mut MPI_Status) -> Outcome<()> {
         let mut ignored = MPI_Status { source: 0, tag: 0, error: MPI_SUCCESS, internal: [0; 5] };
         let status = if status.is_null() { &raw mut ignored } else { status };
-        // The program gave a function of this type (MPI 5.0 section 13.2), and so for the other two.
+        // SAFETY: the program gave a function of this type (MPI 5.0 section 13.2).
         let query: Query = unsafe { std::mem::transmute(self.query) };
+        // SAFETY: `status` is the program's or the one above; the state came with the function.
         unsafe {
             store_empty(status);
             run("a query function", || query(self.extra_state(), status))
@@ -37,12 +34,16 @@ impl Generalized {
     }
 
     pub(crate) fn free(&self) -> Outcome<()> {
+        // SAFETY: the program gave a function of this type (MPI 5.0 section 13.2).
         let free: Free = unsafe { std::mem::transmute(self.free) };
+        // SAFETY: the state came with the function.
         run("a free function", || unsafe { free(self.extra_state()) })
     }
 
     fn cancel(&self, is_over: bool) -> Outcome<()> {
+        // SAFETY: the program gave a function of this type (MPI 5.0 section 13.2).
         let cancel: Cancel = unsafe { std::mem::transmute(self.cancel) };
+        // SAFETY: the state came with the function.
         run("a cancel function", || unsafe { cancel(self.extra_state(), c_int::from(is_over)) })
     }
 }

@@ -1,8 +1,4 @@
 //! The calls that start and complete generalized requests (MPI 5.0 section 13.2).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::{c_int, c_void};
 
@@ -32,6 +28,7 @@ pub(crate) unsafe fn mpi_grequest_start(
         let extra_state = extra_state.expose_provenance();
         let functions = Generalized { query, free, cancel, extra_state, is_freed: false };
         mpi.generalized.borrow_mut().insert(handle.0, functions);
+        // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = handle };
         Ok(())
     })

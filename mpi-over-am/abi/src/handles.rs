@@ -7,10 +7,6 @@
 //! bits 26..30   kind of object, from 1 on
 //! bit  30       set in requests, whose other bits are mpi-over-am's ([`RequestId`](mpi_over_am::RequestId))
 //! ```
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::cell::RefCell;
 use std::ffi::c_int;

@@ -4,6 +4,11 @@
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for.
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -77,6 +82,7 @@ unsafe fn text_of(at: *const c_char, class: ErrorClass) -> Outcome<String> {
     if at.is_null() {
         return Err(Failure::new(class, "a key or value is null"));
     }
+    // SAFETY: not null, and a string of the program's.
     Ok(unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
 }
 
@@ -204,6 +210,7 @@ pub(crate) unsafe fn mpi_info_get_string(
         if let Some((shown, needed)) = found {
             if bytes > 0 {
                 let value = place(value)?;
+                // SAFETY: not null; it has `bytes` bytes by the program's word, and `shown` is shorter.
                 unsafe {
                     std::ptr::copy_nonoverlapping(shown.as_ptr().cast(), value, shown.len());
                     *value.add(shown.len()) = 0;

@@ -1,8 +1,5 @@
 //! The binary interface itself, its Fortran side, and the machine's resources (MPI 5.0 sections 11.2.3 and 20.3). All of this may
 //! be asked before `MPI_Init` and after `MPI_Finalize`.
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for.
 
 use std::ffi::{c_int, c_void};
 
@@ -23,6 +20,7 @@ use crate::types::{MPI_Datatype, MPI_Info};
 
 pub(crate) unsafe fn mpi_abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
     if !major.is_null() && !minor.is_null() {
+        // SAFETY: neither is null, and the program gave them for these results.
         unsafe { (*major, *minor) = (1, 0) };
         return MPI_SUCCESS;
     }
@@ -39,6 +37,7 @@ fn info_from(entries: impl IntoIterator<Item = (String, String)>) -> Outcome<Inf
 
 fn give(function: &str, at: *mut MPI_Info, info: Outcome<Info>) -> c_int {
     let given = place(at).and_then(|at| {
+        // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = keep_info(info?)? };
         Ok(())
     });
@@ -134,6 +133,7 @@ pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
     let give = || {
         let (size, yes, no) = booleans(logical_size)?;
         let (to_yes, to_no, is_set) = (place(logical_true)?, place(logical_false)?, place(is_set)?);
+        // SAFETY: none is null; the program has `size` bytes for each of the two values, which are no memory of ours.
         unsafe {
             std::ptr::copy_nonoverlapping(yes.as_ptr(), to_yes.cast(), size);
             std::ptr::copy_nonoverlapping(no.as_ptr(), to_no.cast(), size);
@@ -153,6 +153,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
     let check = || {
         let (size, yes, no) = booleans(logical_size)?;
         let said = |at: *mut c_void| {
+            // SAFETY: not null; the program says with `size` how many bytes there are, and leaves them alone meanwhile.
             place(at).map(|at| unsafe { std::slice::from_raw_parts(at.cast_const().cast::<u8>(), size) })
         };
         if said(logical_true)? == &yes[..size] && said(logical_false)? == &no[..size] {

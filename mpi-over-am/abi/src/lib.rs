@@ -10,12 +10,6 @@
 
 #![expect(unsafe_code, reason = "called from C")]
 #![allow(
-    clippy::missing_safety_doc,
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "every function here is called by C, under the contract that the standard gives it; each file says so once"
-)]
-#![allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
@@ -140,6 +134,10 @@ mod constants {
 /// The exported functions, made by the build script.
 mod exports {
     #![expect(unreachable_pub, reason = "C reaches them")]
+    #![expect(
+        clippy::undocumented_unsafe_blocks,
+        reason = "the standard is their contract, which each hands on to its implementation"
+    )]
     use std::ffi::{c_char, c_int, c_void};
 
     use crate::types::*;
@@ -150,6 +148,10 @@ mod exports {
 /// The exported routines of Fortran, made by the build script.
 mod fortran_exports {
     #![expect(unreachable_pub, reason = "Fortran reaches them")]
+    #![expect(
+        clippy::undocumented_unsafe_blocks,
+        reason = "the standard is their contract, which each hands on to its implementation"
+    )]
     use std::ffi::{c_char, c_int, c_void};
 
     use crate::fortran::convert::Found;

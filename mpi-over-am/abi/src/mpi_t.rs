@@ -46,6 +46,7 @@ pub(crate) fn in_tool(call: impl FnOnce() -> Result<(), c_int>) -> c_int {
 /// `to` is null or writable.
 pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     if !to.is_null() {
+        // SAFETY: not null; the caller's promise.
         unsafe { to.write(value) };
     }
 }
@@ -59,10 +60,13 @@ pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
     if len.is_null() {
         return;
     }
+    // SAFETY: not null; the caller's promise.
     let room = usize::try_from(unsafe { *len }).unwrap_or(0);
     if to.is_null() || room == 0 {
+        // SAFETY: not null; the caller's promise.
         unsafe { *len = text.len() as c_int + 1 };
     } else {
+        // SAFETY: neither is null; the caller's promise.
         unsafe {
             crate::text::give_string(text, to, room, len);
             *len += 1;
@@ -86,6 +90,7 @@ pub(crate) unsafe fn index_of<'a>(
     if name.is_null() {
         return Err(MPI_T_ERR_INVALID);
     }
+    // SAFETY: not null; the caller's promise, for as long as this function runs.
     let name = unsafe { CStr::from_ptr(name) };
     let place = names.position(|known| known.as_bytes() == name.to_bytes()).ok_or(MPI_T_ERR_INVALID_NAME)?;
     Ok(place as c_int)

@@ -1,8 +1,4 @@
 //! Operations of reductions (MPI 5.0 section 6.9).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -77,6 +73,7 @@ fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
     on_process(function, |mpi| {
         let what = || Failure::new(ErrorClass::NoMemory, "a million operations exist");
         let at = place(at)?;
+        // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = MPI_Op(mpi.operations.insert(op).ok_or_else(what)?) };
         Ok(())
     })
@@ -94,7 +91,7 @@ pub(crate) unsafe fn mpi_op_create(function: Callback, commute: c_int, op: *mut 
     if let Err(code) = check_function("MPI_Op_create", function) {
         return code;
     }
-    // The program gave a function of this type (MPI 5.0 section 6.9.5).
+    // SAFETY: the program gave a function of this type (MPI 5.0 section 6.9.5).
     let function: Small = unsafe { std::mem::transmute(function) };
     let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
         with_handle(datatype, |mut handle| {
@@ -103,6 +100,8 @@ pub(crate) unsafe fn mpi_op_create(function: Callback, commute: c_int, op: *mut 
                 let mut len = c_int::try_from(count - done).unwrap_or(c_int::MAX);
                 let offset = (done as i64).wrapping_mul(datatype.extent()) as isize;
                 let (from, to) = (earlier.wrapping_offset(offset), later.wrapping_offset(offset));
+                // SAFETY: both vectors have `len` elements of the datatype from there on: the operation's promise.
+                // Length and handle live until it returns.
                 call_program("an operation", || unsafe {
                     function(from.cast_mut().cast(), to.cast(), &raw mut len, &raw mut handle);
                 });
@@ -117,10 +116,13 @@ pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mu
     if let Err(code) = check_function("MPI_Op_create_c", function) {
         return code;
     }
+    // SAFETY: the program gave a function of this type (MPI 5.0 section 6.9.5).
     let function: Large = unsafe { std::mem::transmute(function) };
     let run = move |earlier: *const u8, later: *mut u8, count: u64, datatype: &Datatype| {
         with_handle(datatype, |mut handle| {
             let mut len = count as i64;
+            // SAFETY: both vectors have `len` elements of the datatype from there on: the operation's promise. Length
+            // and handle live until it returns.
             call_program("an operation", || unsafe {
                 function(earlier.cast_mut().cast(), later.cast(), &raw mut len, &raw mut handle);
             });
@@ -131,12 +133,14 @@ pub(crate) unsafe fn mpi_op_create_c(function: Callback, commute: c_int, op: *mu
 
 pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
     on_process("MPI_Op_free", |mpi| {
+        // SAFETY: not null, and the program gave it.
         let handle = unsafe { *place(op)? };
         op_of(mpi, handle)?;
         if mpi.operations.remove(handle.0).is_none() {
             let what = format!("operation 0x{:x} is predefined and cannot be freed", handle.0);
             return Err(Failure::new(ErrorClass::Operation, what));
         }
+        // SAFETY: not null, as was found above.
         unsafe { *op = MPI_OP_NULL };
         Ok(())
     })
@@ -144,6 +148,7 @@ pub(crate) unsafe fn mpi_op_free(op: *mut MPI_Op) -> c_int {
 
 pub(crate) unsafe fn mpi_op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
     on_process("MPI_Op_commutative", |mpi| {
+        // SAFETY: not null, and the program gave it for this result.
         unsafe { *place(commute)? = c_int::from(op_of(mpi, op)?.is_commutative()) };
         Ok(())
     })
@@ -165,6 +170,7 @@ pub(crate) unsafe fn mpi_reduce_local_c(
         let op = op_of(mpi, op)?;
         op.check(&datatype_of(mpi, datatype)?)?;
         let (earlier, later) =
+            // SAFETY: the program lends both vectors for the length of the call.
             unsafe { (to_send(mpi, inbuf, count, datatype)?, to_receive(mpi, inoutbuf, count, datatype)?) };
         Ok(op.reduce(&earlier, &later)?)
     })

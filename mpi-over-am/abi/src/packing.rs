@@ -4,6 +4,11 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use mpi_over_am::ErrorClass;
@@ -48,6 +53,7 @@ impl Rest {
         if len == 0 {
             return Ok(&mut []);
         }
+        // SAFETY: the program lends the buffer for the length of the call; it has these bytes, as was checked.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.at, len as usize) })
     }
 
@@ -60,6 +66,7 @@ impl Rest {
         if len == 0 {
             return Ok(&[]);
         }
+        // SAFETY: the program lends the buffer for the length of the call; it has these bytes, as was checked.
         Ok(unsafe { std::slice::from_raw_parts(self.at, len as usize) })
     }
 
@@ -129,6 +136,7 @@ pub(crate) unsafe fn mpi_pack_size_c(
 
 /// There is one representation.
 unsafe fn check_representation(name: *const c_char) -> Outcome<()> {
+    // SAFETY: not null, and a string of the program's.
     let name = unsafe { CStr::from_ptr(place(name.cast_mut())?) };
     if name == c"external32" {
         return Ok(());

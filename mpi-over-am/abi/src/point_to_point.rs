@@ -4,6 +4,11 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
@@ -47,6 +52,8 @@ unsafe fn bytes_to_send<'a>(
     datatype: MPI_Datatype,
 ) -> Option<&'a [u8]> {
     let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
+    // SAFETY: the program lends the buffer for the length of the call; it is not null, and `len` fits any memory
+    // (`dense_len`).
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
 
@@ -59,6 +66,8 @@ unsafe fn bytes_to_receive<'a>(
     datatype: MPI_Datatype,
 ) -> Option<&'a mut [u8]> {
     let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
+    // SAFETY: the program lends the buffer for the length of the call; it is not null, and `len` fits any memory
+    // (`dense_len`).
     Some(unsafe { std::slice::from_raw_parts_mut(at.cast(), len) })
 }
 

@@ -97,6 +97,7 @@ impl KeptErrhandler {
     pub(crate) fn give(&self, at: *mut MPI_Errhandler) -> Outcome<()> {
         let at = place(at)?;
         change(self.get(), |object| object.by_program += 1);
+        // SAFETY: `at` is not null, and the program gave it for this result.
         unsafe { *at = self.get() };
         Ok(())
     }
@@ -190,6 +191,7 @@ pub(crate) fn raise_through(
         // SAFETY: the program gave a function of this type to MPI_Comm_create_errhandler or its like, whose functions differ
         // only in what the first pointer is to, a handle (MPI 5.0 section 9.3).
         let function: ErrorFunction = unsafe { std::mem::transmute(user.function) };
+        // SAFETY: both places live until it returns; nothing follows them.
         call_program("an error handler", || unsafe { function(&raw mut number, &raw mut code) });
         return code;
     }

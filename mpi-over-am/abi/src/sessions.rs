@@ -9,8 +9,13 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +32,7 @@ use crate::infos::{info_of, keep_info};
 use crate::objects::SessionObject;
 use crate::raise::{KeptErrhandler, On, check_errhandler, raise_through};
 use crate::state::{self, Mpi, enter};
-use crate::text::give_string;
+use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use crate::variables::start_mpi;
 
@@ -56,6 +61,7 @@ pub(crate) fn adopt() -> bool {
 /// From now on MPI runs for sessions alone, and ends with the process.
 pub(crate) fn go_on_alone() {
     ALONE.store(true, Ordering::Relaxed);
+    // SAFETY: the function is of this library, which stays loaded to the end of the process.
     unsafe { libc::atexit(at_exit) };
 }
 
@@ -222,18 +228,13 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
     })
 }
 
-/// A string of the program's.
-unsafe fn text_of(at: *const c_char) -> Outcome<String> {
-    Ok(unsafe { CStr::from_ptr(place(at.cast_mut())?) }.to_string_lossy().into_owned())
-}
-
 pub(crate) unsafe fn mpi_session_get_pset_info(
     session: MPI_Session,
     name: *const c_char,
     info: *mut MPI_Info,
 ) -> c_int {
     on_session("MPI_Session_get_pset_info", session, |_, object| {
-        let found = object.session.set_info(&unsafe { text_of(name)? })?;
+        let found = object.session.set_info(&unsafe { string_at(name)? })?;
         unsafe { *place(info)? = keep_info(found)? };
         Ok(())
     })
@@ -245,7 +246,7 @@ pub(crate) unsafe fn mpi_group_from_session_pset(
     group: *mut MPI_Group,
 ) -> c_int {
     on_session("MPI_Group_from_session_pset", session, |mpi, object| {
-        let found = object.session.group(&unsafe { text_of(name)? })?.of_session(session.0 as u64);
+        let found = object.session.group(&unsafe { string_at(name)? })?.of_session(session.0 as u64);
         unsafe { *place(group)? = keep_group(mpi, found)? };
         Ok(())
     })
@@ -273,7 +274,7 @@ impl FromGroups {
         };
         let create = || {
             check_errhandler(On::Communicator, self.errhandler)?;
-            let (at, info, tag) = (place(self.at)?, info_of(self.info)?, unsafe { text_of(self.tag)? });
+            let (at, info, tag) = (place(self.at)?, info_of(self.info)?, unsafe { string_at(self.tag)? });
             unsafe { *at = MPI_COMM_NULL };
             let session =
                 with_environment(&mpi, |environment| Ok(environment.session(&info, ErrorHandler::Return)))?;

@@ -1,10 +1,6 @@
 //! Job memory for the program's own blocks: those of `MPI_Alloc_mem`, and under `mpiexec --shared-malloc` all large ones that `malloc`
 //! hands out. The latter is done by `libmpi_malloc.so` (the package `malloc` beside this one), which is preloaded then; here it gets
 //! its memory.
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`). Blocks are the exception: any thread may take them and give them back.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -39,13 +35,14 @@ fn serve(take: Option<Take>) {
     // Not asked for without need: from the first use on a fork copies what is in use.
     let Some(addresses) = BLOCKS.addresses() else { return };
     stay_loaded();
-    // The memory stays mapped (`JobAllocator::addresses`), and this library with its functions loaded.
+    // SAFETY: the memory stays mapped (`JobAllocator::addresses`), and this library with its functions loaded.
     unsafe { serve(addresses.start, addresses.len(), take, give_back) };
 }
 
 fn preloaded() -> Option<Serve> {
+    // SAFETY: the name is a string of C.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mpi_malloc_serve".as_ptr()) };
-    // Only that library has this name.
+    // SAFETY: only that library has this name, for a function of this type (`mpi_malloc_serve`).
     (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Serve>(found) })
 }
 
@@ -57,6 +54,7 @@ fn stay_loaded() {
         dli_sname: ptr::null(),
         dli_saddr: ptr::null_mut(),
     };
+    // SAFETY: the address is one of this library, the structure lives on, and the name in it is a string of the loader's.
     unsafe {
         if libc::dladdr((&raw const BLOCKS).cast(), &raw mut found) != 0 && !found.dli_fname.is_null() {
             let _kept =
@@ -75,13 +73,14 @@ extern "C" fn take(len: usize, is_zero: &mut bool) -> *mut u8 {
 
 /// Takes back a block of [`take`].
 extern "C" fn give_back(at: *mut u8, len: usize) {
-    // Whoever took it gives it back, once.
+    // SAFETY: the library that took it gives it back, once.
     let _known = unsafe { BLOCKS.give_back_block(at, len) };
 }
 
 /// Memory for `MPI_Alloc_mem`, good for any type: job memory, if there is some, where windows on it need nothing of their target. Null if there is no memory at all.
 pub(crate) fn allocate(size: usize) -> *mut c_void {
     let Some(block) = BLOCKS.take_block(size) else {
+        // SAFETY: it takes any size; 64 is a power of two.
         return unsafe { libc::memalign(64, size.max(1)) };
     };
     let at = block.at.as_ptr();
@@ -94,7 +93,7 @@ pub(crate) fn free(at: *mut c_void) {
     let len = ALLOCATED.lock().unwrap_or_else(PoisonError::into_inner).remove(&at.addr());
     match len {
         Some(len) => give_back(at.cast(), len),
-        // Memory of `allocate`, by the program's promise; free takes null too.
+        // SAFETY: memory of `allocate`, by the program's promise; free takes null too.
         None => unsafe { libc::free(at) },
     }
 }

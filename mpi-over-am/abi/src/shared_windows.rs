@@ -1,8 +1,4 @@
 //! Windows on memory that all tasks load from and store to (MPI 5.0 section 12.2.3).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::{c_int, c_void};
 
@@ -27,6 +23,7 @@ pub(crate) unsafe fn mpi_win_allocate_shared_c(
         let (win, baseptr) = (place(win)?, place(baseptr)?);
         let window = object.communicator.allocate_shared_bytes(size, unit, &info)?;
         let base = window.base();
+        // SAFETY: the export has refused null; the program gave it for this result.
         unsafe { *baseptr.cast::<*mut u8>() = base };
         keep(mpi, window, base.expose_provenance(), win)
     })
@@ -52,6 +49,7 @@ pub(crate) unsafe fn mpi_win_shared_query_c(
         };
         // Parts that this task has not mapped have no byte, at no address.
         let (base, bytes, unit) = found.unwrap_or((std::ptr::null_mut(), 0, 1));
+        // SAFETY: the export has refused null; the program gave the three for these results.
         unsafe {
             *size = bytes as i64;
             *disp_unit = unit as i64;

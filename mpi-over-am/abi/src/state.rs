@@ -2,10 +2,6 @@
 //!
 //! Below `MPI_THREAD_MULTIPLE` the program sees to it that one thread at a time calls, and nothing is locked. At that level each call
 //! takes the lock of [`mpi_over_am::ByCall`], which every wait of the engine gives up for the threads that want it.
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::cell::{RefCell, UnsafeCell};
 use std::collections::BTreeMap;

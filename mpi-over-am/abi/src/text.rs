@@ -1,6 +1,8 @@
 //! Strings that cross the C interface.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
+
+use crate::failure::{Outcome, place};
 
 /// Stores a string of the library's in a buffer that has room for `max` bytes, the final zero included.
 ///
@@ -27,4 +29,17 @@ impl FloorBoundary for str {
     fn floor_char_boundary_at(&self, max: usize) -> usize {
         (0..=max.min(self.len())).rev().find(|&at| self.is_char_boundary(at)).unwrap_or(0)
     }
+}
+
+/// A string of the program's. What is not UTF-8 is replaced.
+///
+/// # Errors
+/// It is null.
+///
+/// # Safety
+/// `at` is null, or a string that stays as it is while this runs.
+pub(crate) unsafe fn string_at(at: *const c_char) -> Outcome<String> {
+    let at = place(at.cast_mut())?;
+    // SAFETY: not null; the caller's promise.
+    Ok(unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned())
 }

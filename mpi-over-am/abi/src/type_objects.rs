@@ -1,10 +1,6 @@
 //! Names and attributes of datatypes (MPI 5.0 sections 7.7.4 and 7.8).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use mpi_over_am::attribute::{Attributes, ObjectKind};
 
@@ -14,7 +10,7 @@ use crate::data::any_datatype_of;
 use crate::errors::on_process;
 use crate::failure::{Failure, Outcome, place};
 use crate::state::Mpi;
-use crate::text::give_string;
+use crate::text::{give_string, string_at};
 use crate::types::{Callback, MPI_Datatype};
 
 /// A name has room for its final zero in `MPI_MAX_OBJECT_NAME` bytes.
@@ -56,8 +52,9 @@ pub(crate) fn forget(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<()> {
 pub(crate) unsafe fn mpi_type_set_name(datatype: MPI_Datatype, name: *const c_char) -> c_int {
     on_process("MPI_Type_set_name", |mpi| {
         any_datatype_of(mpi, datatype)?;
-        let name = unsafe { CStr::from_ptr(place(name.cast_mut())?) };
-        mpi.types.names.borrow_mut().insert(datatype.0, name.to_string_lossy().into_owned());
+        // SAFETY: null or a string of the program's.
+        let name = unsafe { string_at(name) }?;
+        mpi.types.names.borrow_mut().insert(datatype.0, name);
         Ok(())
     })
 }
@@ -66,12 +63,14 @@ pub(crate) unsafe fn mpi_type_get_name(datatype: MPI_Datatype, name: *mut c_char
     on_process("MPI_Type_get_name", |mpi| {
         let (name, len) = (place(name)?, place(len)?);
         if datatype == MPI_DATATYPE_NULL {
+            // SAFETY: neither is null; the program has `NAME_BYTES` for a name.
             unsafe { give_string("MPI_DATATYPE_NULL", name, NAME_BYTES, len) };
             return Ok(());
         }
         let known = any_datatype_of(mpi, datatype)?;
         let given = mpi.types.names.borrow().get(&datatype.0).cloned();
         let own = known.as_predefined().map_or("", mpi_over_am::datatype::Predefined::name);
+        // SAFETY: neither is null; the program has `NAME_BYTES` for a name.
         unsafe { give_string(given.as_deref().unwrap_or(own), name, NAME_BYTES, len) };
         Ok(())
     })
@@ -125,6 +124,7 @@ pub(crate) unsafe fn mpi_type_get_attr(
         any_datatype_of(mpi, datatype)?;
         let keyval = keyval_of(mpi, keyval)?;
         let found = attributes_of(mpi, datatype).get(ObjectKind::Datatype, &keyval)?;
+        // SAFETY: the program gave the places for this result.
         unsafe { give_attribute(found.map(|found| found as usize), value, flag) }
     })
 }

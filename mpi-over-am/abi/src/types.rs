@@ -1,8 +1,4 @@
 //! C's types and numbers (include/mpi.h).
-//!
-//! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
-//! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
-//! (`state`).
 
 use std::ffi::c_int;
 
@@ -10,7 +6,7 @@ use crate::constants::MPI_UNDEFINED;
 
 macro_rules! handle_types {
     ($($name:ident)*) => { $(
-        #[doc = concat!("The handle `", stringify!($name), "`: a number in a pointer's clothes.")]
+        #[doc = concat!("The handle `", stringify!($name), "`: an integer, cast to a pointer type as the ABI requires.")]
         #[repr(transparent)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) struct $name(pub(crate) usize);
@@ -73,7 +69,9 @@ impl Ints {
     /// The array has that many elements.
     pub(crate) unsafe fn at(self, index: usize) -> i64 {
         match self {
+            // SAFETY: the caller's promise.
             Self::Int(at) => i64::from(unsafe { *at.add(index) }),
+            // SAFETY: the caller's promise.
             Self::Wide(at) => unsafe { *at.add(index) },
         }
     }
@@ -84,6 +82,7 @@ impl Ints {
 /// # Safety
 /// `at` is null or readable, though not necessarily initialised to anything that means something.
 pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
+    // SAFETY: not null; the caller's promise.
     if at.is_null() { 0 } else { i64::from(unsafe { *at }) }
 }
 
@@ -93,6 +92,7 @@ pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
 /// `at` is null or writable.
 pub(crate) unsafe fn narrow(at: *mut c_int, wide: i64) {
     if !at.is_null() {
+        // SAFETY: not null; the caller's promise.
         unsafe { *at = c_int::try_from(wide).unwrap_or(MPI_UNDEFINED) };
     }
 }

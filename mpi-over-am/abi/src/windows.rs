@@ -4,8 +4,13 @@
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
 //! (`state`).
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
 use mpi_over_am::attribute::ObjectKind;
@@ -27,7 +32,7 @@ use crate::infos::{info_of, keep_info};
 use crate::objects::WindowObject;
 use crate::raise::{KeptErrhandler, raise_through};
 use crate::state::{Mpi, enter};
-use crate::text::give_string;
+use crate::text::{give_string, string_at};
 use crate::types::{Callback, MPI_Comm, MPI_Group, MPI_Info, MPI_Win};
 
 /// What a failure about a window does: its error handler runs.
@@ -235,7 +240,7 @@ pub(crate) unsafe fn mpi_win_get_info(win: MPI_Win, info: *mut MPI_Info) -> c_in
 
 pub(crate) unsafe fn mpi_win_set_name(win: MPI_Win, name: *const c_char) -> c_int {
     on_window("MPI_Win_set_name", win, |_, object| {
-        object.window.set_name(&unsafe { CStr::from_ptr(place(name.cast_mut())?) }.to_string_lossy());
+        object.window.set_name(&unsafe { string_at(name) }?);
         Ok(())
     })
 }

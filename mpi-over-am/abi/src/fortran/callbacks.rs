@@ -1,8 +1,5 @@
 //! Functions of a Fortran program that C calls: by value and with a result in C, by reference and with a last argument for the
 //! code in Fortran. Operations and error handlers have everything by reference in C too, and need nothing of this.
-//!
-//! SAFETY: every function here is called by Fortran, or by the library under C's contract: functions have the interfaces that the
-//! standard gives them, and states are what [`keep`] has made.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -31,6 +28,7 @@ impl Kept {
     }
 
     unsafe fn of(state: *mut c_void) -> &'static Self {
+        // SAFETY: the caller's promise: `keep` has made it, and it is never freed.
         unsafe { &*state.cast_const().cast() }
     }
 }
@@ -76,6 +74,8 @@ macro_rules! attribute_functions {
             to: *mut c_void,
             flag: *mut c_int,
         ) -> c_int {
+            // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's
+            // form of it: each argument is the address of a value that lives until it returns.
             unsafe {
                 let kept = Kept::of(state);
                 let function: Copy<$kind> = std::mem::transmute(kept.functions[0]);
@@ -102,6 +102,8 @@ macro_rules! attribute_functions {
             value: *mut c_void,
             state: *mut c_void,
         ) -> c_int {
+            // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's
+            // form of it: each argument is the address of a value that lives until it returns.
             unsafe {
                 let kept = Kept::of(state);
                 let function: Delete<$kind> = std::mem::transmute(kept.functions[1]);
@@ -155,6 +157,7 @@ macro_rules! predefined {
             flag: *mut c_int,
             ierror: *mut c_int,
         ) {
+            // SAFETY: the caller gives places for these results.
             unsafe { (*flag, *ierror) = (0, MPI_SUCCESS) };
         }
 
@@ -168,6 +171,7 @@ macro_rules! predefined {
             flag: *mut c_int,
             ierror: *mut c_int,
         ) {
+            // SAFETY: the caller gives the value, and places for these results.
             unsafe { (*to, *flag, *ierror) = (*value, 1, MPI_SUCCESS) };
         }
 
@@ -179,6 +183,7 @@ macro_rules! predefined {
             _state: *const $kind,
             ierror: *mut c_int,
         ) {
+            // SAFETY: the caller gives a place for this result.
             unsafe { *ierror = MPI_SUCCESS };
         }
     )* };
@@ -221,9 +226,11 @@ fn value_of(in_c: usize) -> i64 {
 pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     let at = std::ptr::with_exposed_provenance::<c_int>(value);
     match keyval {
+        // SAFETY: the value of these predefined attributes is the address of an integer (MPI 5.0 sections 9.1.2 and 12.2.6).
         MPI_TAG_UB..=MPI_UNIVERSE_SIZE | MPI_WIN_DISP_UNIT | MPI_WIN_CREATE_FLAVOR | MPI_WIN_MODEL => unsafe {
             i64::from(*at)
         },
+        // SAFETY: as above, of an MPI_Aint.
         MPI_WIN_SIZE => unsafe { *at.cast() },
         _ => value_of(value),
     }
@@ -246,6 +253,8 @@ pub(crate) fn cancel() -> Callback {
 
 unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Status) -> c_int {
     type Query = unsafe extern "C-unwind" fn(*const i64, *mut MPI_Status, *mut c_int);
+    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
+    // each argument is the address of a value that lives until it returns.
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Query = std::mem::transmute(kept.functions[0]);
@@ -256,6 +265,8 @@ unsafe extern "C-unwind" fn query_in_c(state: *mut c_void, status: *mut MPI_Stat
 
 unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
     type Free = unsafe extern "C-unwind" fn(*const i64, *mut c_int);
+    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
+    // each argument is the address of a value that lives until it returns.
     unsafe {
         let (kept, mut code) = (Kept::of(state), MPI_SUCCESS);
         let function: Free = std::mem::transmute(kept.functions[1]);
@@ -266,6 +277,8 @@ unsafe extern "C-unwind" fn free_in_c(state: *mut c_void) -> c_int {
 
 unsafe extern "C-unwind" fn cancel_in_c(state: *mut c_void, is_complete: c_int) -> c_int {
     type Cancel = unsafe extern "C-unwind" fn(*const i64, *const c_int, *mut c_int);
+    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
+    // each argument is the address of a value that lives until it returns.
     unsafe {
         let (kept, is_complete, mut code) = (Kept::of(state), c_int::from(is_complete != 0), MPI_SUCCESS);
         let function: Cancel = std::mem::transmute(kept.functions[2]);
@@ -295,6 +308,7 @@ unsafe extern "C-unwind" fn mpi_conversion_fn_null_(
     _state: *const i64,
     ierror: *mut c_int,
 ) {
+    // SAFETY: the caller gives a place for this result.
     unsafe { *ierror = MPI_SUCCESS };
 }
 
@@ -328,6 +342,8 @@ macro_rules! conversions {
             position: i64,
             state: *mut c_void,
         ) -> c_int {
+            // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's
+            // form of it: each argument is the address of a value that lives until it returns.
             unsafe {
                 let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
                 let function: Conversion = std::mem::transmute(kept.functions[$place]);
@@ -354,6 +370,8 @@ unsafe extern "C-unwind" fn extent_in_c(
     state: *mut c_void,
 ) -> c_int {
     type Extent = unsafe extern "C-unwind" fn(*const c_int, *mut i64, *const i64, *mut c_int);
+    // SAFETY: the state is that of `keep`, whose functions the program gave for this use, in Fortran's form of it:
+    // each argument is the address of a value that lives until it returns.
     unsafe {
         let (kept, datatype, mut code) = (Kept::of(state), datatype.0 as c_int, MPI_SUCCESS);
         let function: Extent = std::mem::transmute(kept.functions[2]);

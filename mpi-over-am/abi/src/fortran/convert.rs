@@ -3,6 +3,11 @@
 //! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
 //! the standard says they are for.
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -36,6 +41,7 @@ impl Found {
 
     #[cold]
     fn look(&self, own: *const ()) -> *const () {
+        // SAFETY: the name is a string of C.
         let found: *mut () = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) }.cast();
         let found = if found.is_null() { own.cast_mut() } else { found };
         self.function.store(found, Ordering::Relaxed);

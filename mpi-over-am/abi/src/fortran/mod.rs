@@ -3,9 +3,6 @@
 //! The build script makes the routines from the prototypes in `include/mpi.h`, and `mpif.h` and the module's source with them;
 //! here is what they call: conversions of handles and arrays, of characters, of addresses that mean something else, and the
 //! callbacks. Handles are the same numbers in both languages. What programs of MPI-1 call besides is in [`old_names`].
-//!
-//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
-//! the standard says they are for.
 
 pub(crate) mod callbacks;
 pub(crate) mod convert;

@@ -3,6 +3,11 @@
 //! SAFETY: every function here is called by Fortran, under the contract that the standard gave it: arguments are good for what
 //! the standard says they are for.
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::ffi::{c_int, c_void};
 
 use super::convert::{handles, report};

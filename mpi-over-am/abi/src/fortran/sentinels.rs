@@ -1,8 +1,5 @@
 //! Addresses that mean something else: `mpif.h` has a common block for each, and the library a symbol of the block's name. The
 //! program's block stands in the place of the library's symbol, so its address is known here.
-//!
-//! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
-//! the standard says they are for.
 
 use std::ffi::{c_int, c_void};
 

@@ -3,6 +3,11 @@
 //! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
 //! the standard says they are for.
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "they store results, and read arrays, where the program's pointers say; what does more is noted"
+)]
+
 use std::ffi::{CString, c_char, c_int};
 
 use crate::constants::MPI_MAX_LIBRARY_VERSION_STRING;
@@ -12,6 +17,7 @@ use crate::fortran::sentinels;
 const ROOM: usize = MPI_MAX_LIBRARY_VERSION_STRING + 1;
 
 unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise: a string of Fortran's with this length.
     if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(at.cast(), len) } }
 }
 
@@ -49,6 +55,7 @@ impl Room {
     /// Gives the program as much of the string as it has room for, and blanks behind it.
     pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(ROOM).min(len);
+        // SAFETY: the caller's promise: `to` has `len` bytes; `end` is at most that, and at most what is here.
         unsafe {
             std::ptr::copy_nonoverlapping(self.0.as_ptr().cast(), to, end);
             std::ptr::write_bytes(to.add(end), b' ', len - end);
