@@ -10,6 +10,23 @@ fn test(name: &str) {
     programs::compile_and_run("mpicc", &["-O1", "-Wall", "-Wextra", "-Werror"], &format!("c/{name}.c"));
 }
 
+/// The last line is about the task that failed first, also where another one's process ends before it.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn the_last_line_names_the_task_that_failed_first() {
+    programs::build();
+    let scratch = Scratch::new("t_first_failure");
+    let program = scratch.path().join("program");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_first_failure.c");
+    let mut compile = Command::new(programs::folder().join("mpicc"));
+    let (good, said) = run(compile.args(programs::compiler_options()).arg(source).arg("-o").arg(&program));
+    assert!(good, "{said}");
+    let (good, said) = run(Command::new(programs::folder().join("mpiexec")).args(["-n", "2"]).arg(&program));
+    assert!(!good);
+    let last = said.lines().next_back().expect("a last line");
+    assert!(last.contains(": task 1 ") && last.contains("MPI_ERR_TRUNCATE"), "{said}");
+}
+
 /// Each program by its name, a test of its own.
 macro_rules! programs {
     ($($name:ident)*) => { $(

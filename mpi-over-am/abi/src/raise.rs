@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mpi_over_am::ErrorClass;
 
@@ -196,10 +196,26 @@ pub(crate) fn raise_through(
         return code;
     }
     if handler != MPI_ERRORS_RETURN {
-        eprintln!("{function}, called by {}: {what} ({})", of(), meaning(*code));
-        std::process::exit(*code);
+        end_job(&format!("{function}, called by {}: {what} ({})", of(), meaning(*code)), *code);
     }
     *code
+}
+
+/// What ends the job while MPI runs: it tells the others at once. Returns if MPI does not run.
+static END: OnceLock<fn(&str, c_int)> = OnceLock::new();
+
+/// Sets what ends the job while MPI runs; the first stays.
+pub(crate) fn set_end(end: fn(&str, c_int)) {
+    END.get_or_init(|| end);
+}
+
+/// Ends the job for an error that the program does not handle.
+fn end_job(said: &str, code: c_int) -> ! {
+    if let Some(end) = END.get() {
+        end(said, code);
+    }
+    eprintln!("{said}");
+    std::process::exit(code)
 }
 
 thread_local! {

@@ -33,7 +33,7 @@ use crate::objects::{
     CommunicatorObject, Generalized, KnownKeyval, MessageObject, PendingObject, SessionObject, TypeObjects,
     WindowObject,
 };
-use crate::raise::{KeptErrhandler, initial, raise_outside};
+use crate::raise::{KeptErrhandler, initial, raise_outside, set_end};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Errhandler};
 
 /// Everything between `MPI_Init` and `MPI_Finalize`.
@@ -375,11 +375,21 @@ pub(crate) fn is_main_thread() -> bool {
 pub(crate) fn begin(mpi: Mpi) {
     ByCall::set_locking(mpi.level == MPI_THREAD_MULTIPLE);
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
+    set_end(end_job);
     // SAFETY: nobody uses MPI before it is started.
     unsafe { *PROCESS.mpi.get() = Some(mpi) };
     PROCESS.stage.store(RUNNING, Ordering::Release);
     if !is_finalized() {
         crate::shared_malloc::begin();
+    }
+}
+
+/// Ends the job for an error, if MPI runs: the others are told before this process takes its time to end.
+fn end_job(said: &str, code: c_int) {
+    if is_running()
+        && let Ok(mpi) = enter("the error handler")
+    {
+        mpi.world.communicator.end_job(said, code);
     }
 }
 

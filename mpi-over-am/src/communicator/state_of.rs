@@ -165,7 +165,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         )
     }
 
-    fn end_job(&self, why: &str, code: i32) -> ! {
+    /// Ends the job for an error, said in a line of its own: this task at once, with this code, and the others by their launcher. The
+    /// error counts from this call on: tasks that fail later, and whose processes may end earlier, are not the first failure.
+    pub fn end_job(&self, why: &str, code: i32) -> ! {
         eprintln!("{why}");
         if let Some(mut state) = self.state_to_end() {
             state.context.fail(why);

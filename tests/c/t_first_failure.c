@@ -1,0 +1,23 @@
+/* Task 1 gets a message that is too long, and takes its time to end; task 0 fails later, and ends earlier. */
+#include <mpi.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void linger(void) {
+    usleep(500000);
+}
+
+int main(int argc, char **argv) {
+    int rank, data[8] = {0};
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 1) {
+        atexit(linger);
+        MPI_Recv(data, 4, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Send(data, 8, MPI_INT, 1, 0, MPI_COMM_WORLD);
+        usleep(150000);
+        MPI_Send(data, 8, MPI_INT, 7, 0, MPI_COMM_WORLD);
+    }
+    return 0;
+}
