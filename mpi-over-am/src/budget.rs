@@ -64,13 +64,6 @@ impl Budget {
         Verdict { eager: true, ask: false }
     }
 
-    /// Whether [`charge`](Self::charge) would let it be sent eagerly now.
-    #[inline]
-    pub(crate) fn has_room(&self, task: u32, footprint: u64) -> bool {
-        let Some(peer) = self.peers.get(task as usize) else { return true };
-        peer.sent + footprint + self.entry_bytes - peer.reported <= self.window
-    }
-
     /// An eager message of `task` has been received by the program.
     #[inline(always)]
     pub(crate) fn received(&mut self, task: u32, footprint: u64) {
@@ -124,10 +117,8 @@ mod tests {
         for _ in 0..4 {
             assert_eq!(send(&mut budget), Verdict { eager: true, ask: false });
         }
-        assert!(!budget.has_room(1, 100));
         assert_eq!(send(&mut budget), Verdict { eager: false, ask: false });
         budget.reported(1, 300);
-        assert!(budget.has_room(1, 100) && budget.has_room(1, 300) && !budget.has_room(1, 301));
         for _ in 0..3 {
             assert!(send(&mut budget).eager);
         }

@@ -89,14 +89,6 @@ pub(crate) enum Space {
     Management = 3,
 }
 
-impl Space {
-    /// Whether it is the context id of a communicator's collectives.
-    #[inline(always)]
-    pub(crate) const fn is_collective(context_id: ContextId) -> bool {
-        context_id.0 % context_id::SPACES == Self::Collective as u32
-    }
-}
-
 /// What a new communicator starts with.
 #[derive(Debug)]
 struct Beginnings<F: Fabric, L: LockPolicy> {

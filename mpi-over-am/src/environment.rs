@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
-use am_via::settings::{Auto, Completion};
+use am_via::settings::{Auto, Check, Completion};
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -43,6 +43,11 @@ impl From<&am_via::settings::Settings> for Settings {
             debug: job.debug,
             dump_queues: job.dump_queues,
             collectives: Selection {
+                check: match job.check_collectives {
+                    Check::Auto => cfg!(debug_assertions),
+                    Check::On => true,
+                    Check::Off => false,
+                },
                 puts_tasks_max: job.collective_puts_tasks_max,
                 puts_bytes_max: job.collective_puts_bytes_max,
                 broadcast_puts_bytes_max: job.broadcast_puts_bytes_max,
@@ -76,7 +81,8 @@ pub const MPI_SETTINGS: [&str; 8] = [
 ];
 
 /// The same, for those that choose the algorithms of collectives.
-pub const COLLECTIVE_SETTINGS: [&str; 8] = [
+pub const COLLECTIVE_SETTINGS: [&str; 9] = [
+    "check_collectives",
     "barrier_rounds_tasks_max",
     "broadcast_tree_bytes_max",
     "broadcast_piece_bytes",

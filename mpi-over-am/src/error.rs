@@ -156,6 +156,45 @@ impl fmt::Display for Side {
     }
 }
 
+/// What the tasks of a communicator disagree about in a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Which collective it is.
+    Call,
+    /// Its root.
+    Root,
+    /// Its operator.
+    Operator,
+    /// How many bytes it is about.
+    Length,
+    /// Of what type its elements are.
+    Datatype,
+}
+
+impl Difference {
+    const fn class(self) -> ErrorClass {
+        match self {
+            Self::Call => ErrorClass::Other,
+            Self::Root => ErrorClass::Root,
+            Self::Operator => ErrorClass::Operation,
+            Self::Length => ErrorClass::Count,
+            Self::Datatype => ErrorClass::Type,
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Call => "the call",
+            Self::Root => "the root",
+            Self::Operator => "the operator",
+            Self::Length => "the length",
+            Self::Datatype => "the datatype",
+        })
+    }
+}
+
 /// Every error of this layer, with the values that a person needs to act.
 #[expect(clippy::error_impl_error, reason = "there is one, and its crate says whose it is")]
 #[derive(Debug, thiserror::Error)]
@@ -197,30 +236,15 @@ pub enum Error {
         /// Bytes of the receive buffer.
         room: u64,
     },
-    /// Tasks of a communicator that are in different collectives, or in the same one with different roots. Not every such mistake is
-    /// seen: only where something of the other collective comes to a task that waits.
+    /// Tasks of a communicator disagree about a collective: all of them have this error. Seen where the setting `check_collectives` is on.
     #[error(
-        "rank {source_rank} is in {theirs} with root {their_root}, this task in {ours} with root {our_root} (roots modulo 256; 0 where there is none): all tasks of a communicator call the same collectives, in the same order, with the same root"
+        "the tasks of this communicator disagree about {difference} of a collective: {calls}. All of them call the same collectives in the same order, with the same root, operator and datatype, and with lengths that fit"
     )]
     Mismatched {
-        /// The other task's rank.
-        source_rank: u32,
-        /// The other task's collective.
-        theirs: &'static str,
-        /// Its root there.
-        their_root: u32,
-        /// This task's collective.
-        ours: &'static str,
-        /// Its root here.
-        our_root: u32,
-    },
-    /// A collective that tasks carry out in different ways: by puts or by messages, or as short or long ones.
-    #[error(
-        "tasks carry this collective out in different ways: some give it up to {bytes} bytes and some more, or they call different collectives"
-    )]
-    WaysDiffer {
-        /// Bytes up to which the way is one, and beyond which another.
-        bytes: u64,
+        /// What is not the same.
+        difference: Difference,
+        /// Which tasks are in which collective.
+        calls: Box<str>,
     },
     /// A ready-mode message whose receive had not been posted (MPI 4.1 section 3.4). Its data are lost.
     #[error(
@@ -490,8 +514,8 @@ impl Error {
             Self::Unshareable { .. } => ErrorClass::RmaShared,
             Self::UnknownRoot { .. } => ErrorClass::Root,
             Self::TagOutOfRange { .. } => ErrorClass::Tag,
-            Self::Truncated { .. } | Self::WaysDiffer { .. } => ErrorClass::Truncate,
-            Self::Mismatched { theirs, ours, .. } if theirs == ours => ErrorClass::Root,
+            Self::Truncated { .. } => ErrorClass::Truncate,
+            Self::Mismatched { difference, .. } => difference.class(),
             Self::NoBuffer { .. } | Self::BufferExhausted { .. } | Self::BufferAttached { .. } => {
                 ErrorClass::Buffer
             }
@@ -507,7 +531,7 @@ impl Error {
                 mpi_datatype::Error::Conversion { .. } => ErrorClass::Conversion,
                 _ => ErrorClass::Argument,
             },
-            Self::Mismatched { .. } | Self::Signal { .. } | Self::Thread { .. } => ErrorClass::Other,
+            Self::Signal { .. } | Self::Thread { .. } => ErrorClass::Other,
             Self::TooMany { .. }
             | Self::NotReady { .. }
             | Self::Cancelled
@@ -553,7 +577,6 @@ impl Error {
             | Self::Finalized
             | Self::Truncated { .. }
             | Self::Mismatched { .. }
-            | Self::WaysDiffer { .. }
             | Self::NotReady { side: Side::Sender, .. } => Fault::Caller,
             Self::NotReady { side: Side::Receiver, .. } | Self::Protocol { .. } => Fault::Peer,
             Self::BufferExhausted { .. } | Self::TooMany { .. } => Fault::Resource,

@@ -12,13 +12,12 @@ use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Mes
 use am_core::task::Endpoint;
 
 use crate::budget::Budget;
-use crate::communicator::Space;
 use crate::completion::Completions;
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind};
-use crate::matching::{ContextId, EarlyArrivalQueue, Envelope};
+use crate::matching::{EarlyArrivalQueue, Envelope};
 use crate::notes::Notes;
 use crate::protocol::Room;
 use crate::request::{Partitioned, RequestId, Requests, Wakers};
@@ -46,9 +45,6 @@ const COUNT: usize = 7;
 #[derive(Debug)]
 pub(crate) struct MpiHandlers {
     pub(crate) early: EarlyArrivalQueue<EarlyMessage>,
-    /// Those of collectives, by themselves: who waits in one looks through them for what should not be there, and what a program
-    /// leaves lying does not slow that down.
-    pub(crate) early_collective: EarlyArrivalQueue<EarlyMessage>,
     pub(crate) requests: Requests,
     pub(crate) wakers: Wakers,
     pub(crate) budget: Budget,
@@ -80,7 +76,6 @@ impl MpiHandlers {
 
         Self {
             early: EarlyArrivalQueue::new(),
-            early_collective: EarlyArrivalQueue::new(),
             requests: Requests::default(),
             wakers: Wakers::default(),
             budget: Budget::new(num_tasks, bytes_max, by_number.max(ENTRY_BYTES)),
@@ -101,12 +96,6 @@ impl MpiHandlers {
     /// Enters a partitioned operation.
     pub(crate) fn add_partitioned(&mut self, request: RequestId, parts: Partitioned) {
         self.partitioned.insert(request.number(), parts);
-    }
-
-    /// The queue for early messages with this context id.
-    #[inline(always)]
-    pub(crate) fn early_of(&mut self, context_id: ContextId) -> &mut EarlyArrivalQueue<EarlyMessage> {
-        if Space::is_collective(context_id) { &mut self.early_collective } else { &mut self.early }
     }
 
     /// Reports an error with the next call.
@@ -140,7 +129,7 @@ impl MpiHandlers {
     fn keep_early(&mut self, task: u32, envelope: Envelope, here: Arrived<'_>) -> bool {
         let Some(kept) = self.buffers.keep(task, here) else { return false };
         events::record(EventKind::MessageEarly, || words_of(&envelope, here.len() as u64));
-        self.early_of(envelope.context_id()).push(envelope, kept);
+        self.early.push(envelope, kept);
         true
     }
 
@@ -151,7 +140,7 @@ impl MpiHandlers {
         }
         events::record(EventKind::MessageEarly, || words_of(&envelope, message.len));
         let (task, ticket, len) = (message.source.task.0, message.ticket, message.len);
-        self.early_of(envelope.context_id()).push(envelope, EarlyMessage::Announced { task, ticket, len });
+        self.early.push(envelope, EarlyMessage::Announced { task, ticket, len });
         Answer::later()
     }
 
@@ -160,7 +149,7 @@ impl MpiHandlers {
         if let Some(posted) = self.requests.take_match(&envelope) {
             return self.matched(posted, message, &envelope, false);
         }
-        self.early_of(envelope.context_id()).push(envelope, EarlyMessage::NotReady { len: message.len });
+        self.early.push(envelope, EarlyMessage::NotReady { len: message.len });
         let mut complaint = [0; envelope::BYTES + 8];
         complaint[..envelope::BYTES].copy_from_slice(message.uhdr);
         complaint[envelope::BYTES..].copy_from_slice(&message.len.to_le_bytes());
@@ -283,7 +272,7 @@ impl HandlerSet for MpiHandlers {
     /// A message that a receive or a matched probe has taken stays: it is the receiver's.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
         let is_it = |message: &EarlyMessage| message.is_announced_as(ticket);
-        self.early.remove_if(is_it).or_else(|| self.early_collective.remove_if(is_it)).is_some()
+        self.early.remove_if(is_it).is_some()
     }
 
     fn count(&self) -> usize {

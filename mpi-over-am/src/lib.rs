@@ -102,7 +102,7 @@ pub use environment::{
     COLLECTIVE_SETTINGS, Environment, JOB_SETTINGS, JobAllocator, JobFabric, JobSettings, MPI_SETTINGS,
     Setting,
 };
-pub use error::{Error, ErrorClass, Fault, Result, Side};
+pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};

@@ -1,14 +1,10 @@
 //! Looking at a message without receiving it (MPI 4.1 section 3.8.1).
 
-use std::ops::ControlFlow;
-
-use am_core::Context;
 use am_core::fabric::Fabric;
 
 use crate::communicator::{Communicator, Space};
 use crate::early_message::EarlyMessage;
 use crate::error::Result;
-use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
 use crate::policy::LockPolicy;
 use crate::rank::Source;
@@ -30,30 +26,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let mut state = self.state()?;
         state.look(|state| Ok(look(state, &pattern)))
-    }
-
-    /// Shows `look` the messages of this communicator's collectives that have come from anybody and were not expected: source and tag,
-    /// those of one source in their order, until it breaks with what it has found, or, with nothing, leaves out the rest of the source.
-    pub(crate) fn look_at_early_collectives<T>(
-        &self,
-        context: &mut Context<F, MpiHandlers>,
-        mut look: impl FnMut(u32, i32) -> ControlFlow<Option<T>>,
-    ) -> Option<T> {
-        let context_id = self.route(Space::Collective, 0, 0).ok()?.envelope.context_id();
-        let early = &mut context.handlers_mut().early_collective;
-        // A few are looked at all together: all the same if some are left out too late.
-        let is_short = early.is_short();
-        for source in if is_short { 0..1 } else { 0..self.size() } {
-            let pattern = Pattern::new(context_id, (!is_short).then_some(source), None);
-            for envelope in early.matching(&pattern) {
-                match look(envelope.source(), envelope.tag()) {
-                    ControlFlow::Break(Some(found)) => return Some(found),
-                    ControlFlow::Break(None) if !is_short => break,
-                    ControlFlow::Break(None) | ControlFlow::Continue(()) => {}
-                }
-            }
-        }
-        None
     }
 
     /// Waits for a message that a receive from `source` with `tag` would take (`MPI_Probe`).

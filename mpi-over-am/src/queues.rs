@@ -47,7 +47,7 @@ pub(crate) fn counts<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> Counts
     let (handlers, of_context) = (context.handlers(), context.statistics());
     Counts {
         posted_receives: handlers.requests.posted() as u64,
-        early_messages: (handlers.early.len() + handlers.early_collective.len()) as u64,
+        early_messages: handlers.early.len() as u64,
         operations_under_way: handlers.requests.unfinished().len() as u64,
         long_messages_received: of_context.messages_received,
         long_bytes_received: of_context.bytes_received,
@@ -74,8 +74,8 @@ pub(crate) fn show<F: Fabric>(context: &Context<F, MpiHandlers>) -> String {
 
 fn write(text: &mut String, handlers: &MpiHandlers, task: &str) -> std::fmt::Result {
     let posted = handlers.requests.posted();
-    let early = || handlers.early.iter().chain(handlers.early_collective.iter());
-    let early_len = handlers.early.len() + handlers.early_collective.len();
+    let early = || handlers.early.iter();
+    let early_len = handlers.early.len();
     let under_way = handlers.requests.unfinished();
     writeln!(
         text,

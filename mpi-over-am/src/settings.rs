@@ -59,6 +59,10 @@ impl Default for Settings {
 /// From where on which algorithm is used. The defaults were set on 2 busy cores, and are to be measured again on more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
+    /// Each collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and
+    /// length ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks have the same. Off by default, but
+    /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging. `AM_CHECK_COLLECTIVES`.
+    pub check: bool,
     /// Communicators of up to this many tasks carry short collectives out by puts and counters, with no message; 0: none does.
     pub puts_tasks_max: u32,
     /// The longest data, in bytes, of which a collective goes by puts. Barriers, which have none, always do.
@@ -99,6 +103,7 @@ impl Selection {
 impl Default for Selection {
     fn default() -> Self {
         Self {
+            check: false,
             puts_tasks_max: 32,
             // On 2 busy cores, puts took 0.9 to 1.1 of the time of messages in barriers of 2 to 16 tasks, and 0.4 to 0.7 in broadcasts of
             // 64 bytes to 16 KiB among 12 and 16 tasks (of 8 bytes 1.2 to 2); otherwise, with data, 1.0 to 1.4 among 2 tasks, and 0.9 to

@@ -52,7 +52,7 @@ pub(crate) fn facts(handlers: &MpiHandlers, facts: &mut WaitFacts) {
         });
     }
     facts.operations_left_out += u32::try_from(posted.saturating_sub(TOLD_MAX)).unwrap_or(u32::MAX);
-    let early = || handlers.early.iter().chain(handlers.early_collective.iter());
+    let early = || handlers.early.iter();
     facts.early_messages = u32::try_from(early().count()).unwrap_or(u32::MAX);
     facts.first_early = early()
         .take(TOLD_MAX)

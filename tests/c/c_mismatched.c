@@ -1,8 +1,6 @@
-/* Collectives whose arguments do not fit together, in several tasks. What one task can see from what comes to it is an error there: in
- * the first collectives of a communicator, whose messages say nothing of what they are, and in later ones, whose messages and puts do.
- * Nothing here makes a task wait for what never comes: who has the error has taken all that was sent to it. Run it also with
- * AM_COLLECTIVE_PUTS_BYTES_MAX=16384, by which all but the long ones go by puts: these are asked for in their order, so that one
- * more mistake is seen. */
+/* Collectives whose arguments do not fit together, in several tasks. With AM_CHECK_COLLECTIVES=on all tasks have an error that says which
+ * collective each of them is in, and are in step afterwards. Without it (off), a task sees lengths that differ in what comes to it; nothing
+ * here makes a task wait for what never comes: a task that has the error has taken all that was sent to it. */
 #include "check.h"
 
 static MPI_Comm comm;
@@ -53,65 +51,62 @@ static void counts(int calls) {
     }
 }
 
-/* The same lengths: it is also seen to which collective a part belongs, and with which root. */
-static void others(void) {
-    const char *longest = getenv("AM_COLLECTIVE_PUTS_BYTES_MAX");
-    int told, by_puts = longest && atoi(longest) > 0;
-    if (size < 4) {
-        with_calls(6);
-        told = class_of(rank ? MPI_Bcast(in, 4, MPI_INT, 0, comm) : MPI_Scan(out, in, 4, MPI_INT, MPI_SUM, comm));
-        /* Of two that see it, one may be told by the other before: then it knows only that tasks disagree. */
-        CHECK(rank ? told == MPI_ERR_OTHER || (size == 3 && told == MPI_ERR_TRUNCATE) : told == MPI_SUCCESS);
-        done();
-    }
-    if (size == 2) {
-        with_calls(6);
-        told = class_of(rank ? MPI_Allreduce(out, in, 4, MPI_INT, MPI_SUM, comm) : MPI_Allgather(out, 4, MPI_INT, in, 4, MPI_INT, comm));
-        CHECK(told == MPI_ERR_OTHER);
-        done(), with_calls(6);
-        /* Both are a root, and get nothing: by puts it is seen in the next collective; by messages, which nobody asks for, it is not. */
-        told = class_of(MPI_Bcast(in, 4, MPI_INT, rank, comm));
-        CHECK(told == MPI_SUCCESS);
-        told = class_of(MPI_Allreduce(out, in, 4, MPI_INT, MPI_SUM, comm));
-        CHECK(told == (by_puts ? MPI_ERR_OTHER : MPI_SUCCESS));
-        done(), with_calls(6);
-        /* A barrier has no data, and who waits for a root's sends nothing: what the barrier leaves says what it is. */
-        told = class_of(rank ? MPI_Bcast(in, 4, MPI_INT, 0, comm) : MPI_Barrier(comm));
-        CHECK(told == MPI_ERR_OTHER || (rank == 0 && told == MPI_ERR_TRUNCATE));
-        done();
-    }
-    if (size == 4) {
-        /* The last one has its part from rank 2, which has passed on what came from rank 0. */
-        with_calls(6);
-        told = class_of(MPI_Bcast(in, 4, MPI_INT, rank == 3 ? 2 : 0, comm));
-        CHECK(told == (rank == 3 ? MPI_ERR_ROOT : MPI_SUCCESS));
-        done();
-    }
+/* Every task has the error, with this class and these words in its text, and then they are in step. */
+static void told(int code, int class, const char *words) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length, sum = 0, one = 1;
+    CHECK(class_of(code) == class);
+    MPI_Error_string(code, text, &length);
+    CHECK(strstr(text, words));
+    CHECK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && sum == size);
 }
 
-/* Long in some tasks, and short in others, which do something else then: nobody waits for ever, and somebody knows. */
-static void ways(void) {
-    static int out[8192], in[8192];
-    for (int call = 0; call < 6; call++) {
-        int count = (rank + call) % 2 ? 8 : 8192, code = MPI_SUCCESS, failed;
-        with_calls(6);
-        if (call < 2) code = MPI_Allreduce(out, in, count, MPI_INT, MPI_SUM, comm);
-        else if (call < 4) code = MPI_Bcast(in, count, MPI_INT, size - 1, comm);
-        else code = MPI_Reduce(out, in, count, MPI_INT, MPI_SUM, 0, comm);
-        CHECK(code == MPI_SUCCESS || class_of(code) == MPI_ERR_TRUNCATE || class_of(code) == MPI_ERR_COUNT);
-        failed = code != MPI_SUCCESS;
-        MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-        CHECK(failed > 0);
-        done();
-    }
+static void last(void *a, void *b, int *count, MPI_Datatype *type) {
+    (void)type;
+    memcpy(b, a, *count * sizeof(int));
+}
+
+static void checked(void) {
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Request request;
+    MPI_Datatype pair;
+    MPI_Op own;
+    int odd = rank == size - 1;
+    char words[64];
+    snprintf(words, sizeof words, "rank %d in MPI_Barrier", size - 1);
+    told(odd ? MPI_Barrier(world) : MPI_Bcast(in, 4, MPI_INT, 0, world), MPI_ERR_OTHER, words);
+    told(odd ? MPI_Scan(out, in, 4, MPI_INT, MPI_SUM, world) : MPI_Allreduce(out, in, 4, MPI_INT, MPI_SUM, world), MPI_ERR_OTHER, "MPI_Scan of 16 bytes of MPI_INT with MPI_SUM");
+    told(MPI_Bcast(in, 4, MPI_INT, odd, world), MPI_ERR_ROOT, "root 1");
+    told(MPI_Allreduce(out, in, 4, MPI_INT, odd ? MPI_SUM : MPI_MAX, world), MPI_ERR_OP, "with MPI_MAX");
+    told(MPI_Allreduce(out, in, 4, odd ? MPI_FLOAT : MPI_INT, MPI_SUM, world), MPI_ERR_TYPE, "of MPI_FLOAT");
+    told(MPI_Bcast(in, odd ? 2 : 4, MPI_INT, 0, world), MPI_ERR_COUNT, "MPI_Bcast of 8 bytes");
+    told(MPI_Allgather(out, odd + 1, MPI_INT, in, odd + 1, MPI_INT, world), MPI_ERR_COUNT, "MPI_Allgather");
+    MPI_Op_create(last, 1, &own);
+    told(MPI_Allreduce(out, in, 4, MPI_INT, odd ? own : MPI_SUM, world), MPI_ERR_OP, "the program's own");
+    MPI_Op_free(&own);
+    MPI_Ibcast(in, 4, MPI_INT, odd, world, &request);
+    told(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_ROOT, "root 0");
+    MPI_Bcast_init(in, 4 + odd, MPI_INT, 0, world, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    told(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_COUNT, "of 20 bytes");
+    MPI_Request_free(&request);
+    /* What may differ: how the same elements are described, and bytes beside any type. */
+    MPI_Type_contiguous(2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    CHECK(MPI_Bcast(in, odd ? 2 : 4, odd ? pair : MPI_INT, 0, world) == MPI_SUCCESS);
+    CHECK(MPI_Bcast(in, odd ? 16 : 4, odd ? MPI_BYTE : MPI_INT, 0, world) == MPI_SUCCESS);
+    MPI_Type_free(&pair);
 }
 
 int main(int argc, char **argv) {
+    const char *check = getenv("AM_CHECK_COLLECTIVES");
     begin(&argc, &argv);
-    /* With more tasks one that has the error passes nothing on, and others wait for it. */
-    if (size == 2 || size == 3)
+    if (check && strcmp(check, "on") == 0) {
+        if (size > 1)
+            checked();
+    } else if (size == 2 || size == 3) {
+        /* With more tasks one that has the error passes nothing on, and others wait for it. */
         counts(0), counts(6);
-    if (size > 1 && OWN)
-        others(), ways();
+    }
     return end();
 }

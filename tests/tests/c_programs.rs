@@ -120,12 +120,13 @@ fn c_threads_mixed() {
     programs::compile_and_run_under("mpicc", &options, "c/c_threads_mixed.c", &settings);
 }
 
-/// What tasks see that call collectives which do not fit together: by messages, as they go by default, and by puts.
+/// What tasks see that call collectives which do not fit together: compared before, or only in what comes to them, by messages and by puts.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_mismatched() {
     let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
-    let settings: [&[_]; 2] = [&[], &[("AM_COLLECTIVE_PUTS_BYTES_MAX", "16384")]];
+    let (on, off) = (("AM_CHECK_COLLECTIVES", "on"), ("AM_CHECK_COLLECTIVES", "off"));
+    let settings: [&[_]; 3] = [&[on], &[off], &[off, ("AM_COLLECTIVE_PUTS_BYTES_MAX", "16384")]];
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 

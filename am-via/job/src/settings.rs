@@ -99,6 +99,8 @@ settings! {
     allgather_linear_tasks_max: u32 = 4, "AM_ALLGATHER_LINEAR_TASKS_MAX";
     /// The longest result that an MPI allgather of many tasks collects in rounds.
     allgather_rounds_bytes_max: u64 = 16 << 10, "AM_ALLGATHER_ROUNDS_BYTES_MAX";
+    /// Each MPI collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and length; tasks that disagree get an error that says so, instead of waiting for ever or wrong data. auto: on in builds for debugging. Programs of one job that were built differently need one value.
+    check_collectives: Check = Check::Auto, "AM_CHECK_COLLECTIVES";
     /// Each task says on its standard error with what MPI starts, and what it has done at its end.
     debug: bool = false, "AM_DEBUG";
     /// On SIGUSR2 each task prints its queues to its standard error, at its next wait. amrun passes the signal to all tasks.
@@ -467,6 +469,44 @@ impl fmt::Display for Completion {
             Self::InContext => "in-context",
             Self::Counter => "counter",
             Self::Thread => "thread",
+        })
+    }
+}
+
+/// Whether the tasks of a collective compare what they are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// On in builds for debugging.
+    Auto,
+    /// They do.
+    On,
+    /// They do not.
+    Off,
+}
+
+impl Value for Check {
+    const FORM: &'static str = "auto, on or off";
+    const CHOICES: &'static [&'static str] = &["auto", "on", "off"];
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::Auto, Self::On, Self::Off])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::On => "on",
+            Self::Off => "off",
         })
     }
 }

@@ -4,10 +4,9 @@ use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 use super::direct::Direct;
-use super::lanes::{Lanes, Mark, TakenLanes};
+use super::lanes::{Lanes, TakenLanes};
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, SendData};
-use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::policy::LockPolicy;
 use crate::state::State;
@@ -17,26 +16,22 @@ use mpi_datatype::Datatype;
 pub(super) struct ByPuts<'a, F: Fabric, L: LockPolicy> {
     /// What is done in this task.
     own: Direct<'a, F, L>,
-    mark: Mark,
     /// What was asked for and not waited for.
     pending: SmallVec<[(RecvData, u32); 8]>,
 }
 
 impl<'a, F: Fabric, L: LockPolicy> ByPuts<'a, F, L> {
     /// On a communicator that has lanes.
-    pub(super) fn new(own: Direct<'a, F, L>, mark: Mark) -> Self {
-        Self { own, mark, pending: SmallVec::new() }
+    pub(super) fn new(own: Direct<'a, F, L>) -> Self {
+        Self { own, pending: SmallVec::new() }
     }
 
     #[inline]
-    fn with_lanes<R>(
-        &self,
-        call: impl FnOnce(&mut Lanes, &Communicator<F, L>, &mut State<F>) -> Result<R>,
-    ) -> Result<R> {
+    fn with_lanes<R>(&self, call: impl FnOnce(&mut Lanes, &mut State<F>) -> Result<R>) -> Result<R> {
         let communicator = self.own.communicator();
         let mut taken = TakenLanes::<L>::take(communicator.lanes())?;
         let mut state = communicator.state()?;
-        call(taken.lanes.lanes(), communicator, &mut state)
+        call(taken.lanes.lanes(), &mut state)
     }
 }
 
@@ -54,6 +49,11 @@ impl<F: Fabric, L: LockPolicy> Plan for ByPuts<'_, F, L> {
     #[inline]
     fn peers(&self) -> u32 {
         self.own.peers()
+    }
+
+    #[inline]
+    fn is_inter(&self) -> bool {
+        self.own.is_inter()
     }
 
     #[inline]
@@ -90,6 +90,10 @@ impl<F: Fabric, L: LockPolicy> Plan for ByPuts<'_, F, L> {
         self.own.copy(from, to)
     }
 
+    fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()> {
+        self.own.examine(bytes, look)
+    }
+
     fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData> {
         self.own.scratch(count, datatype)
     }
@@ -101,22 +105,19 @@ impl<F: Fabric, L: LockPolicy> Plan for ByPuts<'_, F, L> {
 
     #[inline]
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
-        let mark = self.mark;
-        self.with_lanes(|lanes, own, state| lanes.send(own, state, (data, to), mark))
+        self.with_lanes(|lanes, state| lanes.send(state, data, to))
     }
 
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
-        let mark = self.mark;
-        self.with_lanes(|lanes, own, state| lanes.receive(own, state, (data, from), mark))
+        self.with_lanes(|lanes, state| lanes.receive(state, data, from))
     }
 
     #[inline]
     fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
-        let mark = self.mark;
-        self.with_lanes(|lanes, own, state| {
-            lanes.send(own, state, (out, to), mark)?;
-            lanes.receive(own, state, (data, from), mark)
+        self.with_lanes(|lanes, state| {
+            lanes.send(state, out, to)?;
+            lanes.receive(state, data, from)
         })
     }
 }

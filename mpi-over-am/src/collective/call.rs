@@ -8,8 +8,6 @@ use mpi_datatype::Datatype;
 use crate::rank::{PROC_NULL, ROOT};
 
 use super::chunks::Chunks;
-use super::lanes::{BROADCAST, Mark};
-use super::tags::{LONG_FROM_BYTES, Way};
 use super::{Plan, allgather, allreduce, alltoall, barrier, broadcast, gather, neighbour};
 use super::{reduce, reduce_scatter, scan};
 
@@ -257,27 +255,6 @@ impl Collective {
                 Some(recv.packed_len())
             }
             _ => None,
-        }
-    }
-
-    /// What messages say of it: see [`Way`].
-    pub(super) fn way(&self) -> Way {
-        let is_long = self.longest_bytes().is_some_and(|len| len >= LONG_FROM_BYTES);
-        Way { mark: self.mark(), is_long }
-    }
-
-    /// What tells collectives apart: which one it is, and its root. Those that no task can carry out by lanes are all alike.
-    #[inline]
-    pub(super) fn mark(&self) -> Mark {
-        match self {
-            Self::Broadcast { root, .. } => Mark::new(BROADCAST, *root),
-            Self::Reduce { root, .. } => Mark::new(2, *root),
-            Self::Allreduce { .. } => Mark::new(3, 0),
-            Self::Allgather { .. } => Mark::new(4, 0),
-            Self::Scan { .. } => Mark::new(5, 0),
-            Self::ExclusiveScan { .. } => Mark::new(6, 0),
-            Self::Barrier => Mark::new(7, 0),
-            _ => Mark::new(0, 0),
         }
     }
 

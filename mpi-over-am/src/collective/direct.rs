@@ -3,26 +3,26 @@
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
-use super::tags::{self, Way};
-use super::{Collective, Plan, Selection};
-use crate::buffer::{RecvData, Scratch, SendData};
+use super::{Plan, Selection};
+use crate::buffer::{RecvData, Scratch, SendData, with_slice};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::op::Combine;
 use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode};
 use crate::request::{RequestId, check_len};
-use crate::turn::Turn;
 use mpi_datatype::Datatype;
 
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
+/// The tag of all messages of collectives that wait: those of a pair do not overtake each other, every task calls them in the same
+/// order, and their caller makes no other before this one is over.
+const TAG: i32 = 0;
+
 /// A collective that is carried out while its caller waits. When it is dropped nothing uses the caller's memory any more.
 pub(super) struct Direct<'a, F: Fabric, L: LockPolicy> {
     communicator: &'a Communicator<F, L>,
-    /// Which collective of a communicator with lanes it is: others may carry out another one, or in another way, by mistake.
-    number: Option<(u32, Way)>,
     op: Option<&'a dyn Combine>,
     selection: Selection,
     pending: SmallVec<[(RequestId, Option<u64>); 8]>,
@@ -30,23 +30,9 @@ pub(super) struct Direct<'a, F: Fabric, L: LockPolicy> {
 }
 
 impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
-    pub(super) fn new(
-        communicator: &'a Communicator<F, L>,
-        number: Option<(u32, Way)>,
-        op: Option<&'a dyn Combine>,
-    ) -> Result<Self> {
+    pub(super) fn new(communicator: &'a Communicator<F, L>, op: Option<&'a dyn Combine>) -> Result<Self> {
         let selection = communicator.state()?.selection;
-        Ok(Self { communicator, number, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
-    }
-
-    fn tag(&self) -> i32 {
-        self.number.map_or(tags::WITHOUT_LANES, |(number, way)| tags::waited(number, way))
-    }
-
-    /// Whether a collective goes by puts, where its communicator has lanes: all tasks answer alike.
-    pub(super) fn goes_by_puts(&self, collective: &Collective) -> bool {
-        let longest = collective.mark().put_bytes_max(&self.selection, self.communicator.size());
-        collective.longest_bytes().is_some_and(|len| len <= longest)
+        Ok(Self { communicator, op, selection, pending: SmallVec::new(), scratch: SmallVec::new() })
     }
 
     /// Whose collective it is.
@@ -102,6 +88,11 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     }
 
     #[inline]
+    fn is_inter(&self) -> bool {
+        self.communicator.is_inter()
+    }
+
+    #[inline]
     fn is_commutative(&self) -> bool {
         self.op.is_none_or(|op| op.is_commutative())
     }
@@ -112,7 +103,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     }
 
     fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
-        let route = self.communicator.route(Space::Collective, to, self.tag())?;
+        let route = self.communicator.route(Space::Collective, to, TAG)?;
         let mut state = self.communicator.state()?;
         let request = protocol::start_send_data(&mut state, Mode::Standard, &route, data, 0)?;
         self.pending.push((request, None));
@@ -120,7 +111,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     }
 
     fn receive(&mut self, data: &RecvData, from: u32) -> Result<()> {
-        let pattern = self.communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
         let mut state = self.communicator.state()?;
         let request = protocol::start_receive_data(&mut state, pattern, data, 0);
         self.pending.push((request, Some(data.packed_len())));
@@ -130,10 +121,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     fn wait(&mut self) -> Result<()> {
         while let Some(&(request, expected)) = self.pending.last() {
             let mut state = self.communicator.state()?;
-            match self.number {
-                None => state.wait_over(request)?,
-                Some(number) => self.communicator.wait_beside_lanes(&mut state, request, number)?,
-            }
+            state.wait_over(request)?;
             self.pending.pop();
             let status = state.handlers().requests.take(request)?;
             check_len(status, expected)?;
@@ -148,6 +136,10 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()> {
         from.copy_to(to);
         Ok(())
+    }
+
+    fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()> {
+        bytes.as_bytes().map_or(Ok(()), |bytes| with_slice(bytes, look))
     }
 
     fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData> {
@@ -167,51 +159,23 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
 
     #[inline]
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
-        let route = self.communicator.route(Space::Collective, to, self.tag())?;
-        let mut state = self.communicator.state()?;
-        if self.number.is_none() || protocol::goes_now(&mut state, &route, data.packed_len()) {
-            return protocol::send_data(&mut state, Mode::Standard, &route, data);
-        }
-        drop(state);
-        self.send(data, to)?;
-        self.wait()
+        let route = self.communicator.route(Space::Collective, to, TAG)?;
+        protocol::send_data(&mut self.communicator.state()?, Mode::Standard, &route, data)
     }
 
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
-        let communicator = self.communicator;
-        let pattern = communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
-        let mut state = communicator.state()?;
-        let status = match self.number {
-            None => protocol::receive_data(&mut state, pattern, data)?,
-            Some(number) => protocol::receive_data_by(&mut state, pattern, data, |state, request| {
-                communicator.wait_beside_lanes(state, request, number)
-            })?,
-        };
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        let status = protocol::receive_data(&mut self.communicator.state()?, pattern, data)?;
         check_len(status, Some(data.packed_len()))
     }
 
     #[inline]
     fn across(&mut self, (out, to): (&SendData, u32), (data, from): (&RecvData, u32)) -> Result<()> {
-        let communicator = self.communicator;
-        let route = communicator.route(Space::Collective, to, self.tag())?;
-        let pattern = communicator.pattern(Space::Collective, from.into(), self.tag().into())?;
-        let mut state = communicator.state()?;
-        let status = match self.number {
-            None => protocol::send_receive_data(&mut state, &route, out, pattern, data)?,
-            Some(number) if protocol::goes_now(&mut state, &route, out.packed_len()) => {
-                let wait = |state: &mut Turn<'_, F, L>, request| {
-                    communicator.wait_beside_lanes(state, request, number)
-                };
-                protocol::send_receive_data_by(&mut state, (&route, out), (pattern, data), wait)?
-            }
-            Some(_) => {
-                drop(state);
-                self.receive(data, from)?;
-                self.send(out, to)?;
-                return self.wait();
-            }
-        };
+        let route = self.communicator.route(Space::Collective, to, TAG)?;
+        let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
+        let mut state = self.communicator.state()?;
+        let status = protocol::send_receive_data(&mut state, &route, out, pattern, data)?;
         check_len(status, Some(data.packed_len()))
     }
 }

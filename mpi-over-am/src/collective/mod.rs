@@ -6,6 +6,7 @@
 //! every progress call moves on. Schedules go by messages: puts are asked for in the order in which they come, and schedules that
 //! are under way together take their steps in another order in each task.
 
+mod agreement;
 mod allgather;
 mod allreduce;
 mod alltoall;
@@ -15,7 +16,6 @@ mod by_puts;
 mod call;
 mod chunks;
 mod direct;
-mod disagreement;
 mod gather;
 mod inter;
 mod lanes;
@@ -29,7 +29,6 @@ mod reduce_scatter;
 mod scan;
 mod slices;
 mod structs;
-mod tags;
 mod typed;
 
 use std::sync::Arc;
@@ -40,7 +39,7 @@ use am_core::fabric::Fabric;
 pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::{Communicator, Space};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::events::{self, EventKind};
 use crate::op::Combine;
 use crate::policy::LockPolicy;
@@ -117,6 +116,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         // The number is taken in any case, so that a task whose arguments are wrong stays in step with the others.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
+        if recorder.selection().check && series != Series::Lanes {
+            agreement::agree(&mut recorder, collective, collective.op().map(|op| op as &dyn Combine))?;
+        }
         self.perform(collective, &mut recorder)?;
         Ok(recorder.into_schedule())
     }
@@ -138,20 +140,36 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 
     /// Carries it out, by puts or by messages.
     fn carry_out_unwatched(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
-        // Counted in any case, so that a task whose arguments are wrong stays in step with the others.
-        let number = self.prepare_lanes()?;
-        self.check(collective)?;
-        let mut direct = Direct::new(self, number.map(|number| (number, collective.way())), op)?;
-        let Some(number) = number else { return self.perform(collective, &mut direct) };
-        let result = if direct.goes_by_puts(collective) {
-            collective.perform(&mut ByPuts::new(direct, collective.mark()))
+        let mut direct = Direct::new(self, op)?;
+        let selection = direct.selection();
+        let puts_bytes_max = if selection.check {
+            self.check(collective)?;
+            agreement::agree(&mut direct, collective, op)?;
+            self.puts_bytes_max(collective, &selection)?
         } else {
-            self.perform(collective, &mut direct)
+            // Before the check, so that a task whose arguments are wrong stays in step with the others.
+            let max = self.puts_bytes_max(collective, &selection)?;
+            self.check(collective)?;
+            max
         };
-        if let Err(Error::WaysDiffer { .. } | Error::Mismatched { .. }) = result {
-            self.tell_of_disagreement(number)?;
+        match (puts_bytes_max, collective.longest_bytes()) {
+            (Some(max), Some(longest)) if longest <= max => collective.perform(&mut ByPuts::new(direct)),
+            _ => self.perform(collective, &mut direct),
         }
-        result
+    }
+
+    /// The longest data, in bytes, of which this collective goes by puts; `None` if none does.
+    fn puts_bytes_max(&self, collective: &Collective, selection: &Selection) -> Result<Option<u64>> {
+        let max = match collective {
+            Collective::Barrier => 0,
+            Collective::Broadcast { .. } => match selection.broadcast_put_bytes(self.size()) {
+                0 => return Ok(None),
+                max => max,
+            },
+            _ if selection.puts_bytes_max == 0 => return Ok(None),
+            _ => selection.puts_bytes_max,
+        };
+        Ok(self.prepare_lanes()?.then_some(max))
     }
 
     fn check(&self, collective: &Collective) -> Result<()> {

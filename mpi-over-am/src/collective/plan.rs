@@ -19,6 +19,9 @@ pub(super) trait Plan: Sized {
     /// Ranks that messages can go to.
     fn peers(&self) -> u32;
 
+    /// Whether messages go to another group than this task's.
+    fn is_inter(&self) -> bool;
+
     /// Whether operands of the reduction may change places.
     fn is_commutative(&self) -> bool;
 
@@ -39,6 +42,9 @@ pub(super) trait Plan: Sized {
 
     /// Copies elements, which do not overlap.
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()>;
+
+    /// Looks at bytes, which are in one piece, when all that was started is over.
+    fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Elements in memory of the operation's own, until its end.
     fn scratch(&mut self, count: u64, datatype: &Datatype) -> Result<RecvData>;

@@ -2,7 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::{Plan, Selection, tags};
+use super::{Plan, Selection};
 use crate::buffer::{RecvData, Scratch, SendData};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
@@ -49,11 +49,19 @@ impl<'a, F: Fabric, L: LockPolicy> Recorder<'a, F, L> {
     }
 }
 
+/// What the tags of persistent collectives begin with; those below are of the other ones that do not wait, and 0 of those that do.
+const PERSISTENT: i32 = 1 << 29;
+
+/// A number that the tasks agree about, as part of a tag.
+fn number_of(collective: u32) -> i32 {
+    (collective % (PERSISTENT.cast_unsigned() - 1)).cast_signed()
+}
+
 fn next_tag<F: Fabric, L: LockPolicy>(communicator: &Communicator<F, L>, series: Series) -> Result<i32> {
     Ok(match series {
-        Series::Lanes => tags::LANES,
-        Series::Started => tags::started(communicator.next_collective()?),
-        Series::Persistent => tags::persistent(communicator.next_collective()?),
+        Series::Lanes => PERSISTENT,
+        Series::Started => 1 + number_of(communicator.next_collective()?),
+        Series::Persistent => PERSISTENT + 1 + number_of(communicator.next_collective()?),
     })
 }
 
@@ -68,6 +76,10 @@ impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
 
     fn peers(&self) -> u32 {
         self.communicator.remote_size().unwrap_or(self.communicator.size())
+    }
+
+    fn is_inter(&self) -> bool {
+        self.communicator.is_inter()
     }
 
     fn is_commutative(&self) -> bool {
@@ -102,6 +114,11 @@ impl<F: Fabric, L: LockPolicy> Plan for Recorder<'_, F, L> {
 
     fn copy(&mut self, from: &SendData, to: &RecvData) -> Result<()> {
         self.steps.push(Step::Copy { from: from.clone(), to: to.clone() });
+        Ok(())
+    }
+
+    fn examine(&mut self, bytes: &SendData, look: fn(&[u8]) -> Result<()>) -> Result<()> {
+        self.steps.push(Step::Examine { bytes: bytes.clone(), look });
         Ok(())
     }
 

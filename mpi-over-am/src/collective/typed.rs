@@ -1,5 +1,7 @@
 //! The collectives for slices, which wait.
 
+use std::any::TypeId;
+
 use am_core::fabric::Fabric;
 
 use super::prepared::Place;
@@ -10,9 +12,16 @@ use crate::op::Operation;
 use crate::policy::LockPolicy;
 use mpi_datatype::{Datatype, Predefined};
 
-/// A type of the same size, for elements that only Rust knows.
-pub(crate) fn element_type<T>() -> Result<Datatype> {
+/// The type of elements; for those that only Rust knows, one of the same size.
+pub(crate) fn element_type<T: 'static>() -> Result<Datatype> {
+    let is = |other: TypeId| TypeId::of::<T>() == other;
     Ok(match size_of::<T>() {
+        1 if is(TypeId::of::<i8>()) => Predefined::Int8.into(),
+        2 if is(TypeId::of::<i16>()) => Predefined::Int16.into(),
+        4 if is(TypeId::of::<i32>()) => Predefined::Int32.into(),
+        4 if is(TypeId::of::<f32>()) => Predefined::Float.into(),
+        8 if is(TypeId::of::<i64>()) => Predefined::Int64.into(),
+        8 if is(TypeId::of::<f64>()) => Predefined::Double.into(),
         1 => Predefined::Uint8.into(),
         2 => Predefined::Uint16.into(),
         4 => Predefined::Uint32.into(),

@@ -1,6 +1,5 @@
 //! The early-arrival queue: messages that came before anybody asked for them (often called the unexpected queue).
 
-use std::iter;
 use std::num::NonZeroU64;
 
 use super::envelope::{Envelope, Pattern, Shape};
@@ -87,16 +86,6 @@ impl<M> EarlyArrivalQueue<M> {
         if self.is_long { self.long.len() } else { self.short.len() }
     }
 
-    /// Whether there are so few that a look at each costs no more than a look for one.
-    pub(crate) const fn is_short(&self) -> bool {
-        !self.is_long
-    }
-
-    /// Messages that were ever added.
-    pub(crate) const fn arrivals(&self) -> u64 {
-        self.next_number.get() - 1
-    }
-
     /// Whether no message waits.
     #[inline]
     #[must_use]
@@ -177,19 +166,6 @@ impl<M> EarlyArrivalQueue<M> {
             (handle, self.long.key(slot), self.long.payload(slot).as_ref().expect(HAS_MESSAGE))
         });
         short.chain(long)
-    }
-
-    /// The messages that satisfy the pattern, in the order in which they arrived. Of a long queue nobody sees the others.
-    pub(crate) fn matching(&mut self, pattern: &Pattern) -> impl Iterator<Item = &Envelope> {
-        let first = if self.is_long {
-            self.keep_table(pattern.shape());
-            self.find_long(pattern)
-        } else {
-            None
-        };
-        let next = |&slot: &u32| self.long.next_in(lane_of(pattern.shape()), slot);
-        let long = iter::successors(first, next).map(|slot| self.long.key(slot));
-        self.short.iter().map(|entry| &entry.key).filter(|envelope| pattern.matches(envelope)).chain(long)
     }
 
     #[inline(never)]

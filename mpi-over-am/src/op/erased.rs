@@ -150,6 +150,9 @@ pub trait Combine {
     /// Whether operands may change places.
     fn is_commutative(&self) -> bool;
 
+    /// Which of MPI's own operations it is.
+    fn predefined(&self) -> Option<PredefinedOp>;
+
     /// Makes each later element what the two come to.
     ///
     /// # Errors
@@ -158,6 +161,14 @@ pub trait Combine {
 }
 
 impl Combine for Op {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        match &self.0 {
+            Repr::Predefined(op) => Some(*op),
+            Repr::Typed(typed) => typed.predefined(),
+            Repr::User { .. } | Repr::Beside => None,
+        }
+    }
+
     fn is_commutative(&self) -> bool {
         self.is_commutative()
     }
@@ -199,6 +210,10 @@ impl<T, O> fmt::Debug for TypedOperation<T, O> {
 }
 
 impl<T: Datum, O: Operation<T>> Combine for TypedOperation<T, O> {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        self.0.predefined()
+    }
+
     fn is_commutative(&self) -> bool {
         self.0.is_commutative()
     }

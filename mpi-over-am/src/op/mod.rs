@@ -18,6 +18,11 @@ pub trait Operation<T> {
         true
     }
 
+    /// Which of MPI's own operations it is, for the check that all tasks use the same one.
+    fn predefined(&self) -> Option<PredefinedOp> {
+        None
+    }
+
     /// Makes each `later[i]` what `earlier[i]` and `later[i]` come to. `earlier` is of lower ranks. Both are equally long.
     fn combine(&self, earlier: &[T], later: &mut [T]);
 }
@@ -90,60 +95,100 @@ impl<T, F: Fn(&T, &T) -> T> Operation<T> for Function<F> {
 }
 
 impl<T: Copy + Add<Output = T>> Operation<T> for Sum {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::Sum)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| a + b);
     }
 }
 
 impl<T: Copy + Mul<Output = T>> Operation<T> for Product {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::Product)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| a * b);
     }
 }
 
 impl<T: Copy + PartialOrd> Operation<T> for Max {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::Max)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| if a > b { a } else { b });
     }
 }
 
 impl<T: Copy + PartialOrd> Operation<T> for Min {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::Min)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| if a < b { a } else { b });
     }
 }
 
 impl<T: Copy + BitAnd<Output = T>> Operation<T> for BitwiseAnd {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::BitwiseAnd)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| a & b);
     }
 }
 
 impl<T: Copy + BitOr<Output = T>> Operation<T> for BitwiseOr {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::BitwiseOr)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| a | b);
     }
 }
 
 impl<T: Copy + BitXor<Output = T>> Operation<T> for BitwiseXor {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::BitwiseXor)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| a ^ b);
     }
 }
 
 impl<T: Copy + PartialEq + From<bool>> Operation<T> for LogicalAnd {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::LogicalAnd)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| (is_true(a) && is_true(b)).into());
     }
 }
 
 impl<T: Copy + PartialEq + From<bool>> Operation<T> for LogicalOr {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::LogicalOr)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| (is_true(a) || is_true(b)).into());
     }
 }
 
 impl<T: Copy + PartialEq + From<bool>> Operation<T> for LogicalXor {
+    fn predefined(&self) -> Option<PredefinedOp> {
+        Some(PredefinedOp::LogicalXor)
+    }
+
     fn combine(&self, earlier: &[T], later: &mut [T]) {
         each(earlier, later, |&a, &b| (is_true(a) != is_true(b)).into());
     }

@@ -45,13 +45,6 @@ fn send_later<F: Fabric>(
     load.send(state, &route, EAGER, options)
 }
 
-/// Whether a message in standard mode goes now without waiting for its receive.
-#[inline]
-pub(crate) fn goes_now<F: Fabric>(state: &mut State<F>, route: &Route, len: u64) -> bool {
-    let Ok(len) = usize::try_from(len) else { return false };
-    len <= state.eager_limit_bytes && state.handlers().budget.has_room(route.task.0, footprint(len))
-}
-
 /// Asks how much of what was sent eagerly has been received. Does not wait.
 ///
 /// # Errors

@@ -36,10 +36,9 @@ use crate::turn::Turn;
 pub use buffered::BSEND_OVERHEAD_BYTES;
 pub use buffered::{BufferOwner, SendBuffer};
 pub(crate) use buffered::{Buffers, detach, flush, messages_in, send_buffered, send_buffered_data};
-pub(crate) use eager::goes_now;
 pub(crate) use receive::{
-    Receive, Room, end, receive, receive_data, receive_data_as, receive_data_by, receive_window_as,
-    send_receive_data, send_receive_data_by, start_matched, start_receive, start_receive_data, wait_here,
+    Receive, Room, end, receive, receive_data, receive_data_as, receive_window_as, send_receive_data,
+    start_matched, start_receive, start_receive_data, wait_here,
 };
 pub use selection::Mode;
 

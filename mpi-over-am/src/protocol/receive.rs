@@ -13,7 +13,6 @@ use am_core::task::TaskId;
 
 use super::{Mode, Route, send_data};
 use crate::buffer::{RecvData, SendData, Window};
-use crate::communicator::Space;
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
 use crate::handlers::{MpiHandlers, record_match};
@@ -59,22 +58,6 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
     ending.end()
 }
 
-/// As [`receive`], by a wait of the caller's.
-#[inline(always)]
-fn receive_by<'a, F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'a, F, L>,
-    receive: Receive,
-    wait: impl FnOnce(&mut Turn<'a, F, L>, RequestId) -> Result<()>,
-) -> Result<Status> {
-    if L::takes_turns() {
-        let request = start_receive(state, receive, 0);
-        return wait_here_by(state, request, wait);
-    }
-    let ending = Ending::start(state, receive);
-    wait(ending.state, RequestId::BLOCKING_RECEIVE)?;
-    ending.end()
-}
-
 /// As [`receive`], of elements.
 ///
 /// # Errors
@@ -85,30 +68,16 @@ pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
-    receive_data_by(state, pattern, data, Turn::wait_over)
-}
-
-/// As [`receive_data`], by a wait of the caller's.
-///
-/// # Errors
-/// As for [`receive`]; what `wait` returns.
-#[inline(always)]
-pub(crate) fn receive_data_by<'a, F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'a, F, L>,
-    pattern: Pattern,
-    data: &RecvData,
-    wait: impl FnOnce(&mut Turn<'a, F, L>, RequestId) -> Result<()>,
-) -> Result<Status> {
     match data.as_buffer() {
-        Some(buffer) => receive_by(state, Receive { pattern, room: Room::Bytes(buffer) }, wait),
+        Some(buffer) => receive(state, Receive { pattern, room: Room::Bytes(buffer) }),
         None => {
             let request = start_receive_data(state, pattern, data, 0);
-            wait_here_by(state, request, wait)
+            wait_here(state, request)
         }
     }
 }
 
-/// As [`send_receive`], of elements.
+/// Sends elements and receives, in whatever order the two messages go.
 ///
 /// # Errors
 /// As for both.
@@ -119,25 +88,11 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
-    send_receive_data_by(state, (route, out), (pattern, data), Turn::wait_over)
-}
-
-/// As [`send_receive_data`], by a wait of the caller's for the receive.
-///
-/// # Errors
-/// As for both; what `wait` returns.
-#[inline(always)]
-pub(crate) fn send_receive_data_by<'a, F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'a, F, L>,
-    (route, out): (&Route, &SendData),
-    (pattern, data): (Pattern, &RecvData),
-    wait: impl FnOnce(&mut Turn<'a, F, L>, RequestId) -> Result<()>,
-) -> Result<Status> {
     let receiving = start_receive_data(state, pattern, data, 0);
     let mut abandon = Abandon { state, request: Some(receiving) };
     send_data(abandon.state, Mode::Standard, route, out)?;
     abandon.request = None;
-    wait_here_by(abandon.state, receiving, wait)
+    wait_here(abandon.state, receiving)
 }
 
 /// Waits for a send whose memory is lent for this call.
@@ -253,7 +208,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
 #[inline(always)]
 pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive, scope: u32) -> RequestId {
     let Receive { pattern, room } = receive;
-    match take_match(state.handlers(), &pattern) {
+    match state.handlers().early.take_match(&pattern) {
         None => state.handlers().requests.insert_posted(pattern, room, scope),
         Some((envelope, message)) => {
             let request = state.handlers().requests.insert_of(true, scope, pattern.context_id());
@@ -335,25 +290,10 @@ pub(crate) fn start_matched<F: Fabric>(
 /// Starts a receive: takes an early arrival, or posts.
 #[inline(always)]
 fn start_into<F: Fabric>(context: &mut Context<F, MpiHandlers>, receive: Receive, request: RequestId) {
-    match take_match(context.handlers_mut(), &receive.pattern) {
+    match context.handlers_mut().early.take_match(&receive.pattern) {
         Some((envelope, message)) => take_early(context, receive.room, request, envelope, message),
         None => context.handlers_mut().requests.post(request, receive.pattern, receive.room),
     }
-}
-
-/// The earliest message that has arrived already and satisfies the pattern.
-#[inline(always)]
-fn take_match(handlers: &mut MpiHandlers, pattern: &Pattern) -> Option<(Envelope, EarlyMessage)> {
-    if Space::is_collective(pattern.context_id()) {
-        return take_collective(handlers, pattern);
-    }
-    handlers.early.take_match(pattern)
-}
-
-/// Apart, so that messages between two tasks choose no queue.
-#[inline(never)]
-fn take_collective(handlers: &mut MpiHandlers, pattern: &Pattern) -> Option<(Envelope, EarlyMessage)> {
-    handlers.early_collective.take_match(pattern)
 }
 
 #[inline(never)]

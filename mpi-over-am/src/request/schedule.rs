@@ -12,7 +12,7 @@ use am_core::fabric::Fabric;
 
 use super::id::RequestId;
 use super::partitioned;
-use crate::buffer::{RecvData, Scratch, SendData};
+use crate::buffer::{RecvData, Scratch, SendData, with_slice};
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::matching::Pattern;
@@ -34,6 +34,8 @@ pub(crate) enum Step {
     Combine { earlier: SendData, later: RecvData },
     /// Copies elements.
     Copy { from: SendData, to: RecvData },
+    /// Looks at bytes.
+    Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
 }
 
 /// An operation that can be started, again and again if it is kept.
@@ -260,6 +262,9 @@ impl<F: Fabric> Driven<'_, F> {
                 Step::Copy { from, to } => {
                     from.copy_to(to);
                     Ok(())
+                }
+                Step::Examine { bytes, look } => {
+                    bytes.as_bytes().map_or(Ok(()), |bytes| with_slice(bytes, *look))
                 }
             };
             running.next += 1;

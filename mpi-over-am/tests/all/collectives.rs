@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Communicator, Environment, job, networks};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{Error, ErrorClass, Selection, Settings, op};
+use mpi_over_am::{Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op};
 
 /// Counts of elements around every choice of algorithm.
 const COUNTS: [usize; 6] = [0, 1, 5, 16, 300, 9000];
@@ -168,137 +168,143 @@ fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls()
     });
 }
 
-#[test]
-fn tasks_that_disagree_about_the_way_of_a_collective_end_with_an_error() {
-    // On both sides of the bound.
-    let (short, long) = (100, 5000);
-    let puts = Selection { puts_bytes_max: 16 << 10, ..Selection::default() };
-    for (tasks, collectives) in
-        [2, 3, 5].into_iter().flat_map(|tasks| [(tasks, Selection::default()), (tasks, puts)])
-    {
-        for config in networks(tasks) {
-            job(config, Settings { collectives, ..Settings::default() }, |_, world| {
-                let (rank, size) = (world.rank(), world.size());
-                let is_long: [fn(u32, u32) -> bool; 3] =
-                    [|rank, _| rank == 0, |rank, size| rank == size - 1, |rank, _| rank % 2 == 1];
-                for (which, is_long) in (0..5).flat_map(|which| is_long.map(|is_long| (which, is_long))) {
-                    let own = world.dup().unwrap();
-                    // So many collectives until there are places to put to.
-                    (0..6).for_each(|_| own.barrier().unwrap());
-                    let len = if is_long(rank, size) { long } else { short };
-                    let (mut out, mut got) = (vec![1u64; len], vec![0u64; len * size as usize]);
-                    let result = match which {
-                        0 => own.broadcast(&mut out, 0),
-                        1 => own.reduce(&out, &mut got[..len], op::Sum, size - 1),
-                        2 => own.allreduce(&out, &mut got[..len], op::Sum),
-                        3 => own.scan(&out, &mut got[..len], op::Sum),
-                        _ => own.allgather(&out, &mut got),
-                    };
-                    if let Err(error) = &result {
-                        let text = error.to_string();
-                        let class = error.class();
-                        assert!(matches!(class, ErrorClass::Truncate | ErrorClass::Count), "{text}");
-                    }
-                    // Nobody waits for ever, somebody knows, and other communicators are as good as before.
-                    let mut failed = [u32::from(result.is_err())];
-                    world.allreduce_in_place(&mut failed, op::Sum).unwrap();
-                    assert!(failed[0] > 0, "collective {which}");
-                    // What nobody waits for any more disturbs nobody: the same number, on another communicator.
-                    let next = world.dup().unwrap();
-                    (0..7).for_each(|_| next.barrier().unwrap());
-                }
-            });
-        }
-    }
+/// Settings with which tasks compare what they are in, for messages and for puts.
+fn checking() -> [Settings; 2] {
+    [0, 16 << 10].map(|puts_bytes_max| Settings {
+        collectives: Selection { check: true, puts_bytes_max, ..Selection::default() },
+        ..Settings::default()
+    })
 }
 
 type Call = fn(&Communicator) -> Result<(), Error>;
 
 const WORDS: usize = 4;
 
-/// Those in which every task waits for every other one.
-const SYMMETRIC: [Call; 3] = [
+/// Collectives that every task can call as the only one that does.
+const CALLS: [Call; 9] = [
     |own| own.barrier(),
-    |own| own.allreduce(&[1u64; WORDS], &mut [0; WORDS], op::Sum),
+    |own| own.broadcast(&mut [1u64; WORDS], 0),
+    |own| own.gather(&[1u64], &mut vec![0; own.size() as usize], 0),
     |own| own.allgather(&[1u64; WORDS], &mut vec![0; WORDS * own.size() as usize]),
+    |own| own.alltoall(&vec![1u64; own.size() as usize], &mut vec![0; own.size() as usize]),
+    |own| own.reduce(&[1u64; WORDS], &mut [0; WORDS], op::Sum, 0),
+    |own| own.allreduce(&[1u64; WORDS], &mut [0; WORDS], op::Sum),
+    |own| own.scan(&[1u64; WORDS], &mut [0; WORDS], op::Sum),
+    |own| own.neighbor_allgather(&[1u64], &mut [0u64; 0], &Neighbours::default()),
 ];
-/// Those in which all wait but the root, with data and without.
-const BROADCASTS: [Call; 2] =
-    [|own| own.broadcast(&mut [1u64; WORDS], 0), |own| own.broadcast(&mut [0u64; 0], 0)];
-/// One in which some tasks do not wait: where the others call it, a wrong message may go to one that never looks.
-const REDUCE: Call = |own| own.reduce(&[1u64; WORDS], &mut [0; WORDS], op::Sum, own.size() - 1);
 
-/// What one task calls, and all others, so that somebody must see it.
-fn pairs() -> Vec<(Call, Call)> {
-    let mut pairs = Vec::new();
-    for (place, &call) in SYMMETRIC.iter().enumerate() {
-        let others =
-            SYMMETRIC.iter().enumerate().filter(|&(other, _)| other != place).map(|(_, other)| other);
-        pairs.extend(others.chain(&BROADCASTS).map(|&other| (other, call)));
-        pairs.extend(BROADCASTS.map(|other| (call, other)));
-        pairs.push((REDUCE, call));
+#[test]
+fn tasks_in_different_collectives_are_all_told_and_stay_in_step() {
+    for (tasks, settings) in (2..5).flat_map(|tasks| checking().map(|settings| (tasks, settings))) {
+        for config in networks(tasks) {
+            job(config, settings, |_, world| {
+                let pairs = (0..CALLS.len()).flat_map(|one| (0..CALLS.len()).map(move |other| (one, other)));
+                for (odd, (of_odd, of_others)) in
+                    (0..tasks).flat_map(|odd| pairs.clone().map(move |pair| (odd, pair)))
+                {
+                    let result = CALLS[if world.rank() == odd { of_odd } else { of_others }](world);
+                    if of_odd == of_others {
+                        result.unwrap();
+                        continue;
+                    }
+                    let error = result.unwrap_err();
+                    assert_eq!(error.class(), ErrorClass::Other);
+                    assert!(
+                        matches!(error, Error::Mismatched { difference: Difference::Call, .. }),
+                        "{error}"
+                    );
+                    let rank = format!("rank {odd} in MPI_");
+                    assert!(error.to_string().contains(&rank), "{error}");
+                }
+            });
+        }
     }
-    pairs
 }
 
 #[test]
-fn tasks_in_different_collectives_end_with_an_error() {
-    let puts = Selection { puts_bytes_max: 16 << 10, ..Selection::default() };
-    for tasks in 2..5 {
-        // Messages that lie there, of collectives and others, hide nothing.
-        for (collectives, ahead) in [(Selection::default(), 0), (Selection::default(), 20), (puts, 0)] {
-            for config in networks(tasks) {
-                job(config, Settings { collectives, ..Settings::default() }, |_, world| {
-                    let others = world.dup().unwrap();
-                    (0..6).for_each(|_| others.barrier().unwrap());
-                    for (odd, (of_odd, of_others)) in
-                        (0..tasks).flat_map(|odd| pairs().into_iter().map(move |calls| (odd, calls)))
-                    {
-                        let call = if world.rank() == odd { of_odd } else { of_others };
-                        disagree(world, (&others, ahead), call, odd).unwrap();
-                    }
-                });
+fn roots_operators_types_and_lengths_that_differ_are_seen() {
+    // Of a job of three: what the first task calls, what the others call, what differs.
+    let word = |own: &Communicator| own.allreduce(&[1u64], &mut [0], op::Sum);
+    let cases: [(Call, Call, ErrorClass, &str); 9] = [
+        (
+            |own| own.broadcast(&mut [1u64], 0),
+            |own| own.broadcast(&mut [1u64], 1),
+            ErrorClass::Root,
+            "root 1",
+        ),
+        (
+            |own| own.gather(&[1u64], &mut [0; 3], 0),
+            |own| own.gather(&[1u64], &mut [0; 3], 2),
+            ErrorClass::Root,
+            "MPI_Gather",
+        ),
+        (
+            word,
+            |own| own.allreduce(&[1u64], &mut [0], op::Max),
+            ErrorClass::Operation,
+            "rank 0 in MPI_Allreduce of 8 bytes of MPI_UINT64_T with MPI_SUM; ranks 1, 2 in",
+        ),
+        (
+            word,
+            |own| own.allreduce(&[1u64], &mut [0], op::from_fn(|a, b| a + b)),
+            ErrorClass::Operation,
+            "an operator of the program's own",
+        ),
+        (word, |own| own.allreduce(&[1i64], &mut [0], op::Sum), ErrorClass::Type, "of MPI_INT64_T"),
+        (
+            |own| own.broadcast(&mut [1.0f64], 0),
+            |own| own.broadcast(&mut [0u64], 0),
+            ErrorClass::Type,
+            "of MPI_DOUBLE",
+        ),
+        (word, |own| own.allreduce(&[1u64; 2], &mut [0; 2], op::Sum), ErrorClass::Count, "of 16 bytes"),
+        (
+            |own| own.allgather(&[1u8], &mut [0; 3]),
+            |own| own.allgather(&[1u8; 9000], &mut vec![0; 27000]),
+            ErrorClass::Count,
+            "of 9000 bytes",
+        ),
+        (
+            |own| own.reduce_scatter(&[1u64; 4], &mut [0; 2], &[2, 1, 1], op::Sum),
+            |own| own.reduce_scatter(&[1u64; 5], &mut [0; 1], &[3, 1, 1], op::Sum),
+            ErrorClass::Count,
+            "MPI_Reduce_scatter",
+        ),
+    ];
+    for settings in checking() {
+        job(Config::new(3), settings, |_, world| {
+            for (of_first, of_others, class, text) in cases {
+                let error = (if world.rank() == 0 { of_first } else { of_others })(world).unwrap_err();
+                assert_eq!(error.class(), class, "{error}");
+                assert_eq!(error.fault(), Fault::Caller);
+                assert!(error.to_string().contains(text), "{error}");
+                // All have the error, so all go on together.
+                word(world).unwrap();
             }
-        }
+        });
     }
 }
 
-/// One task makes another call than the others, on a communicator that has its lanes, while so many messages lie there.
-fn disagree(
-    world: &Communicator,
-    (others, ahead): (&Communicator, u64),
-    call: Call,
-    odd: u32,
-) -> Result<(), Error> {
-    let (rank, size) = (world.rank(), world.size());
-    let own = world.dup()?;
-    (0..6).try_for_each(|_| own.barrier())?;
-    // Rank 0 is ahead of the others.
-    let send = |number: u64| {
-        others.broadcast(&mut [number], 0)?;
-        (1..size).try_for_each(|rank| world.send(&[number], rank, 1))
-    };
-    if rank == 0 {
-        (0..ahead).try_for_each(send)?;
+#[test]
+fn started_and_kept_collectives_are_compared_when_they_begin() {
+    for config in networks(3) {
+        job(config, checking()[0], |_, world| {
+            let mut sums = [1u64; 2];
+            let error = world
+                .scope(|s| match world.rank() {
+                    1 => s.wait(collective::broadcast(&mut sums, 0).start(s)?),
+                    _ => s.wait(collective::allreduce_in_place(&mut sums, op::Sum).start(s)?),
+                })
+                .unwrap_err();
+            assert!(error.to_string().contains("rank 1 in MPI_Bcast of 16 bytes"), "{error}");
+            let mut kept = collective::allreduce_in_place(vec![1u64; 1 + world.rank() as usize], op::Sum)
+                .keep(world)
+                .unwrap();
+            for _ in 0..3 {
+                kept.start().unwrap();
+                let error = kept.wait().unwrap_err();
+                assert!(matches!(error, Error::Mismatched { difference: Difference::Length, .. }), "{error}");
+            }
+        });
     }
-    let result = call(&own);
-    let mut failed = [u32::from(result.is_err())];
-    if rank != 0 {
-        for number in 0..ahead {
-            let (mut got, mut received) = ([0], [0]);
-            others.broadcast(&mut got, 0)?;
-            world.recv(&mut received, 0, 1)?;
-            assert_eq!((got, received), ([number], [number]));
-        }
-    }
-    if let Err(error) = &result {
-        let class = error.class();
-        let classes = [ErrorClass::Other, ErrorClass::Truncate, ErrorClass::Count];
-        assert!(classes.contains(&class), "{class:?}: {error}");
-    }
-    world.allreduce_in_place(&mut failed, op::Sum)?;
-    assert!(failed[0] > 0, "rank {odd} of {size} in another collective");
-    // What a task has put for the one that failed has come before the communicator goes.
-    world.alltoall(&vec![0u8; size as usize], &mut vec![0; size as usize])?;
-    Ok(())
 }

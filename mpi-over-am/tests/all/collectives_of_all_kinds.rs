@@ -12,6 +12,7 @@ const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 /// With the algorithms for short and for long data alike.
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
+        check: true,
         puts_tasks_max: 0,
         puts_bytes_max: 0,
         broadcast_puts_bytes_max: 0,
