@@ -10,8 +10,9 @@
 //! let world = environment.world();
 //! let right = (world.rank() + 1) % world.size();
 //!
-//! // Non-blocking operations live in a scope, which waits for them.
-//! let (out, mut got) = ([world.rank()], [0u32]);
+//! // Non-blocking operations live in a scope, which waits for them. What is sent is any number, array, tuple, struct that
+//! // derives Equivalence, slice or vector.
+//! let (out, mut got) = ((world.rank(), [0.5; 3]), (0, [0.0; 3]));
 //! world.scope(|s| {
 //!     let arriving = s.irecv(&mut got, Source::Any, Tag::Any)?;
 //!     let leaving = s.isend(&out, right, 7)?;

@@ -42,6 +42,7 @@ programs! {
     c_classes
     c_communicators
     c_errhandlers
+    c_hello
     c_levels
     c_objects
     c_requests

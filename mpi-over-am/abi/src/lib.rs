@@ -1,5 +1,11 @@
 //! The C interface of MPI 5.0 in the standard's binary interface (MPI 5.0 chapter 20): `libmpi_abi.so.1`.
 //!
+//! A program, built by `mpicc` and run by `mpiexec -n 3`:
+//!
+#![doc = "```c"]
+#![doc = include_str!("../../../tests/c/c_hello.c")]
+#![doc = "```"]
+//!
 //! `include/mpi.h` says which functions there are and with which parameters; the build script makes the exports from it, each
 //! by its name and by its profiling name. One file here implements a chapter of the standard, in terms of mpi-over-am; where
 //! a function has two forms, the one with large counts is implemented.

@@ -3,6 +3,22 @@
 //! A [`Datatype`] is a list of basic types with their displacements, and an extent: the distance from one element to the next.
 //! Data that are not in one piece go from where they lie straight into the NIC's buffers, and from there to where they belong,
 //! without a packing buffer between.
+//!
+//! ```
+//! use mpi_datatype::{Datatype, Predefined};
+//!
+//! # fn main() -> mpi_datatype::Result<()> {
+//! // A column of a matrix of 4 rows and 3 columns, which begins 8 bytes before the next one.
+//! let double = Datatype::predefined(Predefined::Double);
+//! let column = Datatype::resized(&Datatype::vector(4, 1, 3, &double)?, 0, 8)?;
+//! assert_eq!((column.size(), column.extent(), column.true_extent()), (32, 8, 80));
+//! assert!(!column.is_dense());
+//! // All three columns are every byte of the matrix.
+//! assert_eq!(column.span(3)?, (0, 96));
+//! assert_eq!(column.packed_len(3)?, 96);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,29 @@
 //! `#[derive(Equivalence)]`, which `mpi_over_am` exports beside the trait of that name. What it makes is safe code: references to the
 //! fields, one after the other. So nothing here has to be believed; what is refused is refused to say why in words.
+//!
+//! ```
+//! use mpi_over_am::{Environment, Equivalence, Result};
+//!
+//! #[derive(Equivalence, Default)]
+//! struct Particle {
+//!     charge: i8,
+//!     position: [f64; 3],
+//!     // Stays at home.
+//!     #[equivalence(skip)]
+//!     name: String,
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let environment = Environment::init()?;
+//! let world = environment.world();
+//! let sending = world.isend_owned(vec![Particle { charge: -1, ..Particle::default() }], world.rank(), 0)?;
+//! let (particle, status) = world.recv_value::<Particle>(world.rank(), 0)?;
+//! // The padding between the fields is not sent.
+//! assert_eq!((particle.charge, status.len()), (-1, 1 + 3 * 8));
+//! sending.wait()?;
+//! environment.finalize()
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
