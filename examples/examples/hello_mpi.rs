@@ -28,16 +28,14 @@ fn pass_on() -> Result<()> {
     let world = environment.world();
     let (rank, size) = (world.rank(), world.size());
 
-    let mut sum = [0_u64];
-    if rank > 0 {
-        world.recv(&mut sum, rank - 1, 0)?;
-    }
-    sum[0] += u64::from(rank);
-    println!("rank {rank} of {size} passes on {}", sum[0]);
-    if rank + 1 < size {
-        world.send(&sum, rank + 1, 0)?;
-    } else {
-        println!("the sum of all ranks is {}", sum[0]);
+    let mut sum = 0_u64;
+    // The first rank receives from none, and the last one sends to none.
+    world.recv(&mut sum, rank.checked_sub(1), 0)?;
+    sum += u64::from(rank);
+    println!("rank {rank} of {size} passes on {sum}");
+    world.send(&sum, (rank + 1 < size).then_some(rank + 1), 0)?;
+    if rank + 1 == size {
+        println!("the sum of all ranks is {sum}");
     }
     environment.finalize()
 }

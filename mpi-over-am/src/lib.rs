@@ -122,3 +122,8 @@ pub use settings::{CompletionVariant, Selection, Settings};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 pub use thread_level::ThreadLevel;
+
+/// The programs of the README run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -10,8 +10,8 @@
 //! by its name and by its profiling name. One file here implements a chapter of the standard, in terms of mpi-over-am; where
 //! a function has two forms, the one with large counts is implemented.
 //!
-//! Handles are numbers ([`handles`]), never addresses. Errors of mpi-over-am become error classes and go through the error
-//! handler of the object that the call was about ([`errors`]). A panic does not leave the library: it ends the process, with
+//! Handles are numbers (`handles`), never addresses. Errors of mpi-over-am become error classes and go through the error
+//! handler of the object that the call was about (`errors`). A panic does not leave the library: it ends the process, with
 //! what it said.
 
 #![expect(unsafe_code, reason = "called from C")]

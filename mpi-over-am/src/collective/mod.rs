@@ -1,8 +1,8 @@
 //! Collectives over point-to-point messages or puts, one algorithm a file (MPI 5.0 chapter 6).
 //!
 //! All tasks of a communicator call them in the same order. Their messages have a context id of their own, so that no receive of
-//! the program takes one. An algorithm is written once, over a [`Plan`](plan::Plan): a call that waits carries it out at once
-//! ([`direct`], or [`by_puts`] where that is faster), one that does not wait writes it down ([`recorder`]) as a schedule that
+//! the program takes one. An algorithm is written once, over a `Plan`: a call that waits carries it out at once
+//! (`direct`, or `by_puts` where that is faster), one that does not wait writes it down (`recorder`) as a schedule that
 //! every progress call moves on. Schedules go by messages: puts are asked for in the order in which they come, and schedules that
 //! are under way together take their steps in another order in each task.
 

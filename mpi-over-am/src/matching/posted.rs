@@ -42,7 +42,7 @@ pub trait PostedSlot {
 }
 
 /// Receives in the order in which they were posted. Their slots are stored outside, always the same ones; a slot is named by its
-/// index there. The first one matches without a search. Beyond [`SHORT_ENTRIES_MAX`] receives each post also enters the two
+/// index there. The first one matches without a search. Beyond `SHORT_ENTRIES_MAX` receives each post also enters the two
 /// oldest that are in no table into the table of their shape, so that no step is long and no search goes through more than that
 /// number of receives.
 #[derive(Clone, Debug)]

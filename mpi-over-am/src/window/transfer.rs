@@ -137,7 +137,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// Copies `count` elements of a datatype, which picks them from `memory` by displacements in bytes, to a task's window; see
-    /// [`Communicator::send_layout`](crate::Communicator::send_layout).
+    /// [`View::new`](crate::View::new).
     ///
     /// # Errors
     /// Elements that lie outside of `memory`; as for [`put_data`](Self::put_data).
