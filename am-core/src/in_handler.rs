@@ -23,21 +23,25 @@ thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `handler` with the mark set; the mark is taken back also when it unwinds.
-#[inline(always)]
-pub(crate) fn run<R>(handler: impl FnOnce() -> R) -> R {
-    struct Unmark(bool);
-    impl Drop for Unmark {
-        #[inline(always)]
-        fn drop(&mut self) {
-            RUNNING.set(self.0);
+/// The mark of this thread, set as long as the value lives: code of the program is running. Holds what the mark was before.
+pub(crate) struct Mark(bool);
+
+impl Mark {
+    /// Sets the mark.
+    #[inline(always)]
+    pub(crate) fn set() -> Self {
+        if MARKS.load(Ordering::Relaxed) & HANDLERS == 0 {
+            MARKS.fetch_or(HANDLERS, Ordering::Relaxed);
         }
+        Self(RUNNING.replace(true))
     }
-    if MARKS.load(Ordering::Relaxed) & HANDLERS == 0 {
-        MARKS.fetch_or(HANDLERS, Ordering::Relaxed);
+}
+
+impl Drop for Mark {
+    #[inline(always)]
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
     }
-    let _unmark = Unmark(RUNNING.replace(true));
-    handler()
 }
 
 /// Whether this thread is inside a handler.

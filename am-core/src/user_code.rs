@@ -15,7 +15,8 @@ pub(crate) struct Guarded;
 impl UserCode for Guarded {
     #[inline(always)]
     fn run<R>(self, _kind: &'static str, code: impl FnOnce() -> R) -> Result<R, Panicked> {
-        in_handler::run(|| caught(code))
+        let _mark = in_handler::Mark::set();
+        caught(code)
     }
 }
 

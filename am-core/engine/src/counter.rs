@@ -67,8 +67,8 @@ pub enum DestinationStatus {
 
 #[derive(Debug)]
 struct Slot {
+    /// The counter that is here, or of a free slot the next one.
     name: CounterName,
-    live: bool,
     value: u64,
 }
 
@@ -94,10 +94,6 @@ impl Counters {
     pub fn insert(&mut self) -> Result<Counter> {
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[index];
-            // The generation moves on, so that a late message for the old counter finds nothing.
-            let bumped = slot.name.0.get().wrapping_add(1 << SLOT_BITS);
-            slot.name = CounterName::from_wire(bumped).expect("the slot part of a name is never 0");
-            slot.live = true;
             slot.value = 0;
             return Ok(Counter(slot.name));
         }
@@ -112,17 +108,16 @@ impl Counters {
         }
         let name =
             u32::try_from(number).ok().and_then(CounterName::from_wire).expect("number is 1 to COUNT_MAX");
-        self.slots.push(Slot { name, live: true, value: 0 });
+        self.slots.push(Slot { name, value: 0 });
         Ok(Counter(name))
     }
 
     /// Ends a counter; messages that still name it find nothing.
     pub fn remove(&mut self, counter: Counter) {
-        if let Some(slot) = self.slots.get_mut(counter.0.slot())
-            && slot.live
-            && slot.name == counter.0
-        {
-            slot.live = false;
+        if let Some(slot) = self.slot_mut(counter.0) {
+            // The generation moves on, so that a late message for the old counter finds nothing.
+            let next = slot.name.0.get().wrapping_add(1 << SLOT_BITS);
+            slot.name = CounterName::from_wire(next).expect("the slot part of a name is never 0");
             self.watched.remove(&counter.0);
             self.free.push(counter.0.slot());
         }
@@ -130,7 +125,7 @@ impl Counters {
 
     #[inline(always)]
     fn slot_mut(&mut self, name: CounterName) -> Option<&mut Slot> {
-        self.slots.get_mut(name.slot()).filter(|slot| slot.name == name && slot.live)
+        self.slots.get_mut(name.slot()).filter(|slot| slot.name == name)
     }
 
     /// Adds 1 to the counter that `name` claims; whether it exists.
@@ -158,10 +153,7 @@ impl Counters {
     #[inline(always)]
     #[must_use]
     pub fn value(&self, counter: Counter) -> Option<u64> {
-        self.slots
-            .get(counter.0.slot())
-            .filter(|slot| slot.name == counter.0 && slot.live)
-            .map(|slot| slot.value)
+        self.slots.get(counter.0.slot()).filter(|slot| slot.name == counter.0).map(|slot| slot.value)
     }
 
     /// Sets the value (`LAPI_Setcntr`).

@@ -145,6 +145,12 @@ pub trait Post {
         bytes: &InlineBytes,
     ) -> Result<Outcome>;
 
+    /// As [`post_inline`](Self::post_inline), where that takes no more than writing the entry. `false`: nothing was sent, and `post_inline` finds out why.
+    #[inline(always)]
+    fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
+        matches!(self.post_inline(to, class, label, bytes), Ok(Outcome::Done))
+    }
+
     /// Sends a packet of `head` and `body`, together at most `packet_bytes_max`. The body has been written when the call
     /// returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
     fn post_packet(

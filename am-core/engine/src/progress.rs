@@ -89,7 +89,7 @@ fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
 ) -> Result<()> {
     let front = inline.as_slice();
     let packet = Packet { from, class, label, bytes: Arrived::private(front), front };
-    let due = engine.receive(&*fabric, handlers, &packet);
+    let due = engine.receive(&*fabric, handlers, packet);
     engine.carry_out(due, fabric, handlers)
 }
 
@@ -105,7 +105,7 @@ fn handle_buffered<U: UserCode, F: Fabric, H: HandlerSet>(
     let (from, class, label) = (arrival.from, arrival.class, arrival.label);
     let bytes = fabric.arrived(&arrival);
     let packet = Packet { from, class, label, bytes, front: front.copy(label, &bytes) };
-    let due = engine.receive(&*fabric, handlers, &packet);
+    let due = engine.receive(&*fabric, handlers, packet);
     fabric.release(arrival);
     engine.carry_out(due, fabric, handlers)
 }

@@ -29,7 +29,8 @@ impl<S> Local<S> {
             !in_handler::is_running(),
             "Local::with inside a function or inside another Local::with: the value is in use already"
         );
-        in_handler::run(|| call(&mut self.lock()))
+        let _mark = in_handler::Mark::set();
+        call(&mut self.lock())
     }
 
     /// The same for a function, which runs as a handler does.

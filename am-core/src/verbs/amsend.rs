@@ -66,20 +66,29 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<()> {
         in_handler::check("amsend")?;
         let outgoing = options.outgoing(target.seen_from(self.fabric.endpoint().context), handler, uhdr);
+        if self.engine.post_line(&mut self.fabric, &outgoing, &mut &*udata) {
+            self.engine.bump_own(options.origin);
+            return Ok(());
+        }
+        self.amsend_slowly(outgoing, udata, options.origin)
+    }
+
+    /// Sends what does not fit into a completion entry, or met no credit.
+    #[inline(never)]
+    fn amsend_slowly(&mut self, outgoing: Outgoing<'_>, udata: &[u8], origin: Option<Counter>) -> Result<()> {
         let mut polls = 0;
         loop {
             match self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? {
                 Posted::Sent => {
-                    self.engine.bump_own(options.origin);
+                    self.engine.bump_own(origin);
                     return Ok(());
                 }
                 Posted::NoRoom => self.wait_for_room(&mut polls)?,
-                Posted::NotWhole => return self.amsend_long(outgoing, udata, options.origin),
+                Posted::NotWhole => return self.amsend_long(outgoing, udata, origin),
             }
         }
     }
 
-    #[inline(never)]
     fn amsend_long(&mut self, outgoing: Outgoing<'_>, udata: &[u8], origin: Option<Counter>) -> Result<()> {
         let op = Cell::new(None);
         let start = |context: &mut Self, bytes: RawBytes| {
@@ -140,7 +149,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("amsend_raw")?;
         let target = target.seen_from(self.fabric.endpoint().context);
         let outgoing = options.outgoing(target, handler, uhdr);
-        if self.engine.post_whole(&mut self.fabric, &outgoing, &mut { udata })? == Posted::Sent {
+        if self.engine.post_line(&mut self.fabric, &outgoing, &mut { udata })
+            || self.engine.post_whole(&mut self.fabric, &outgoing, &mut { udata })? == Posted::Sent
+        {
             self.engine.bump_own(options.origin);
             return Ok(Outcome::Done);
         }

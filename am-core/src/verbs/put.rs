@@ -30,16 +30,32 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// A range that is not exposed for writing, a dead target, a call inside a handler.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
         in_handler::check("put")?;
         // A tiny put with a target counter is one packet: the target makes progress for its counter anyway.
         let (Some(counter), None) = (options.target, options.completion) else {
             return self.put_long(to, bytes, options);
         };
+        if self.engine.post_put(&mut self.fabric, to, bytes, counter) {
+            self.engine.bump_own(options.origin);
+            return Ok(());
+        }
+        self.put_slowly(to, bytes, counter, options)
+    }
+
+    /// Writes what does not fit into a completion entry, or met no credit.
+    #[inline(never)]
+    fn put_slowly(
+        &mut self,
+        to: RemoteAddress,
+        bytes: &[u8],
+        counter: CounterName,
+        options: PutOptions,
+    ) -> Result<()> {
         let mut polls = 0;
         loop {
-            match self.engine.post_put(&mut self.fabric, to, bytes, counter)? {
+            match self.engine.post_put_again(&mut self.fabric, to, bytes, counter)? {
                 Posted::Sent => {
                     self.engine.bump_own(options.origin);
                     return Ok(());

@@ -157,9 +157,11 @@ impl<D: Device> ViaFabric<D> {
         &mut self,
         PeerIndex(at): PeerIndex,
         class: Class,
-        entry: Entry,
+        (operation, label, length): (Operation, u16, u32),
         bytes: &mut impl Carry<D>,
     ) -> Result<Outcome> {
+        // Made here of what fits into registers: made by the caller, it would be in memory on the straight path, too.
+        let entry = packet(operation, label, length);
         let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
         let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
         let is_closed = vi.is_peer_closed;
@@ -465,11 +467,21 @@ impl<D: Device> Post for ViaFabric<D> {
         label: u16,
         bytes: &InlineBytes,
     ) -> Result<Outcome> {
-        let entry = packet(Operation::Inline, label, bytes.len() as u32);
-        if self.post(to, class, entry, &mut InEntry(bytes.words())) {
+        if self.try_post_inline(to, class, label, bytes) {
             return Ok(Outcome::Done);
         }
-        self.post_again(to, class, entry, &mut InEntry(bytes.words()))
+        self.post_again(
+            to,
+            class,
+            (Operation::Inline, label, bytes.len() as u32),
+            &mut InEntry(bytes.words()),
+        )
+    }
+
+    #[inline(always)]
+    fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
+        let entry = packet(Operation::Inline, label, bytes.len() as u32);
+        self.post(to, class, entry, &mut InEntry(bytes.words()))
     }
 
     #[inline(always)]
@@ -493,7 +505,7 @@ impl<D: Device> Post for ViaFabric<D> {
         if self.post(to, class, entry, &mut bytes) {
             return Ok(Outcome::Done);
         }
-        self.post_again(to, class, entry, &mut bytes)
+        self.post_again(to, class, (Operation::Area, label, 0), &mut bytes)
     }
 
     #[inline(always)]

@@ -70,15 +70,15 @@ impl InlineBytes {
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
-        if bytes.len() > INLINE_BYTES_MAX - self.len {
+        // Read once: behind the copy the compiler would not know that the length is still the same.
+        let at = self.len;
+        if bytes.len() > INLINE_BYTES_MAX - at {
             return false;
         }
-        // SAFETY: `len + bytes.len()` is within the words (just checked), which are exclusively borrowed; the source is a
+        // SAFETY: `at + bytes.len()` is within the words (just checked), which are exclusively borrowed; the source is a
         // live borrow of something else.
-        unsafe {
-            copy_small(bytes.as_ptr(), self.words.as_mut_ptr().cast::<u8>().add(self.len), bytes.len())
-        };
-        self.len += bytes.len();
+        unsafe { copy_small(bytes.as_ptr(), self.words.as_mut_ptr().cast::<u8>().add(at), bytes.len()) };
+        self.len = at + bytes.len();
         true
     }
 
@@ -86,14 +86,15 @@ impl InlineBytes {
     #[inline(always)]
     #[must_use]
     pub fn push_raw(&mut self, bytes: RawBytes) -> bool {
-        if bytes.len() > INLINE_BYTES_MAX - self.len {
+        let at = self.len;
+        if bytes.len() > INLINE_BYTES_MAX - at {
             return false;
         }
-        // SAFETY: `len + bytes.len()` is within the words (just checked), which are an array.
-        let to = unsafe { self.words.as_mut_ptr().cast::<u8>().add(self.len) };
+        // SAFETY: `at + bytes.len()` is within the words (just checked), which are an array.
+        let to = unsafe { self.words.as_mut_ptr().cast::<u8>().add(at) };
         // SAFETY: as many bytes follow there, exclusively borrowed, and every pattern of bits is a word.
         bytes.copy_to(unsafe { core::slice::from_raw_parts_mut(to, bytes.len()) });
-        self.len += bytes.len();
+        self.len = at + bytes.len();
         true
     }
 

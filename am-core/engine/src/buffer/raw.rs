@@ -369,12 +369,14 @@ pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
     // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`.
     unsafe {
-        if len > 32 {
-            core::ptr::copy_nonoverlapping(from, to, len);
-        } else if len >= 16 {
-            pair::<u128>(from, to, len);
-        } else if len >= 8 {
-            pair::<u64>(from, to, len);
+        if len >= 8 {
+            if len <= 16 {
+                pair::<u64>(from, to, len);
+            } else if len <= 32 {
+                pair::<u128>(from, to, len);
+            } else {
+                core::ptr::copy_nonoverlapping(from, to, len);
+            }
         } else if len >= 4 {
             pair::<u32>(from, to, len);
         } else if len > 0 {

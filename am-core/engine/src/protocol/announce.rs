@@ -4,7 +4,6 @@
 use super::outstanding::{End, Op, State};
 use super::packet::{self, Announcement, FIRST, Fields, Kind, MessageHead, PIECE_HEAD_BYTES, pack};
 use super::reassembly::{Incoming, Ranges, Stage, Tail, room_of};
-use super::receive::Due;
 use super::statistics::Statistics;
 use super::{Cold, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Arrived, Executor, ExposedRange, Grant, JobBuffer, RemoteAddress};
@@ -32,8 +31,8 @@ impl<U: UserCode> Engine<U> {
         &mut self,
         fabric: &F,
         handlers: &mut H,
-        packet: &Packet<'_>,
-    ) -> Result<Due> {
+        packet: Packet<'_>,
+    ) -> Result<()> {
         let parsed = MessageHead::parse_short(packet.front).and_then(|(head, rest)| {
             let announcement = Announcement::parse(rest)?;
             let uhdr = rest.get(Announcement::BYTES..)?.get(..usize::from(head.uhdr_len))?;
@@ -60,11 +59,17 @@ impl<U: UserCode> Engine<U> {
             let here = (len == 0).then_some(Arrived::private(&[]));
             let ticket = self.next_ticket;
             let message = Message { source: packet.from.endpoint, uhdr, len, here, ticket };
-            super::receive::run_header(self.user, handlers, packet.label, &message)
+            let mut answer = None;
+            super::receive::run_header(self.user, handlers, packet.label, &message, &mut answer).and_then(
+                |()| answer.ok_or_else(|| super::receive::unknown_handler(packet.label, &message, handlers)),
+            )
         };
         let (place, completion) = match answer {
             Ok(answer) => answer.into_parts(),
-            Err(error) => return Ok(self.refuse_later(packet, announcement.op, error)),
+            Err(error) => {
+                self.refuse_later(packet.from, packet.class, announcement.op, error);
+                return Ok(());
+            }
         };
         let waits = matches!(place, Place::Later);
         // A message that waits for its place holds no room of its origin: others must be able to pass it.
@@ -85,7 +90,8 @@ impl<U: UserCode> Engine<U> {
             tail,
             failed: None,
         };
-        Ok(self.later(Cold::New(Box::new(incoming))))
+        self.later(Cold::New(Box::new(incoming)));
+        Ok(())
     }
 
     /// Enters a new message, and starts it if its place is known.
@@ -335,7 +341,7 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// A piece of an announced message.
-    pub(crate) fn handle_piece<F: Fabric>(&mut self, fabric: &F, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_piece<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Result<()> {
         let Some((key, offset, bytes)) = piece_of(packet) else {
             return Err(malformed(packet.from, "a piece shorter than its head"));
         };
@@ -358,7 +364,10 @@ impl<U: UserCode> Engine<U> {
         if let Err(error) = incoming.put(self.user, fabric, offset, bytes) {
             incoming.failed.get_or_insert_with(|| Box::new(error));
         }
-        Ok(if whole { self.later(Cold::Whole(key)) } else { Due::Nothing })
+        if whole {
+            self.later(Cold::Whole(key));
+        }
+        Ok(())
     }
 
     /// Takes a message out of the table.
@@ -475,7 +484,7 @@ fn through_bounce<F: Fabric>(
 }
 
 /// A put that comes as a message: its place is what it names, if that is exposed for writing.
-fn place_of_put<F: Fabric>(fabric: &F, packet: &Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
+fn place_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64) -> Result<Answer> {
     let mut fields = Fields(uhdr);
     let (Some(region), Some(generation), Some(offset)) = (fields.u32(), fields.u32(), fields.u64()) else {
         return Err(malformed(packet.from, "a put without its place"));
@@ -517,7 +526,7 @@ fn place_of_put<F: Fabric>(fabric: &F, packet: &Packet<'_>, uhdr: &[u8], len: u6
 }
 
 /// The parts of a piece: number, offset, bytes.
-pub(crate) fn piece_of<'a>(packet: &Packet<'a>) -> Option<(u32, u64, Arrived<'a>)> {
+pub(crate) fn piece_of<'a>(packet: Packet<'a>) -> Option<(u32, u64, Arrived<'a>)> {
     let mut fields = Fields(packet.front.get(..PIECE_HEAD_BYTES)?);
     Some((fields.u32()?, fields.u64()?, packet.bytes.skip(PIECE_HEAD_BYTES)))
 }

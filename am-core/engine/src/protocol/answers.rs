@@ -2,7 +2,6 @@
 
 use super::outstanding::{Pieces, State};
 use super::packet::{self, FIRST, Kind, pack};
-use super::receive::Due;
 use super::segment::Stream;
 use super::statistics::Statistics;
 use super::{Cold, Engine, Packet, malformed};
@@ -16,7 +15,7 @@ use alloc::boxed::Box;
 
 impl<U: UserCode> Engine<U> {
     /// Counters that the target has bumped here.
-    pub(crate) fn handle_acks(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_acks(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let Some(first) = fields.u32() else {
             return Err(malformed(packet.from, "an acknowledgement without its counter"));
@@ -25,11 +24,11 @@ impl<U: UserCode> Engine<U> {
         self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
         let bumped = self.bump_claimed(first);
         self.bump_claimed(second)?;
-        bumped.map(|()| Due::Nothing)
+        bumped
     }
 
     /// An announced message is whole at the target.
-    pub(crate) fn handle_fetched(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_fetched(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u32(), fields.u32()) else {
             return Err(malformed(packet.from, "an answer shorter than its fields"));
@@ -40,12 +39,12 @@ impl<U: UserCode> Engine<U> {
         }
         self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
         let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
-        let due = self.later(Cold::EndOp { op, result: Ok(0) });
-        bumped.map(|()| due)
+        self.later(Cold::EndOp { op, result: Ok(0) });
+        bumped
     }
 
     /// The target wants the data of an announced message as pieces.
-    pub(crate) fn handle_accepted(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_accepted(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(incoming), Some(len)) = (fields.u32(), fields.u32(), fields.u64()) else {
             return Err(malformed(packet.from, "an acceptance shorter than its fields"));
@@ -60,32 +59,34 @@ impl<U: UserCode> Engine<U> {
         }
         *pieces = Some(Pieces { incoming, sent: 0, len });
         self.start_stream(Stream::Message(op));
-        Ok(Due::Nothing)
+        Ok(())
     }
 
     /// A get or rmw that the owner has done.
-    pub(crate) fn handle_told(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_told(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(value)) = (fields.u32(), fields.u64()) else {
             return Err(malformed(packet.from, "an answer shorter than its fields"));
         };
         match self.ops.with_peer(op, packet.from).map(|op| &mut op.state) {
             Some(State::Atomic { posted: false, .. }) => {
-                Ok(self.later(Cold::EndOp { op, result: Ok(value) }))
+                self.later(Cold::EndOp { op, result: Ok(value) });
+                Ok(())
             }
             Some(State::Asked { to, received }) => {
                 let is_whole = received.covered() == to.len() as u64;
                 let early = || malformed(packet.from, "the end of a get before its last byte");
                 // In either case nothing more will come.
                 let result = if is_whole { Ok(value) } else { Err(early()) };
-                Ok(self.later(Cold::EndOp { op, result }))
+                self.later(Cold::EndOp { op, result });
+                Ok(())
             }
             _ => Err(malformed(packet.from, "an answer to something that was not asked")),
         }
     }
 
     /// A piece of a get.
-    pub(crate) fn handle_get_piece(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_get_piece(&mut self, packet: Packet<'_>) -> Result<()> {
         let Some((op, offset, bytes)) = super::announce::piece_of(packet) else {
             return Err(malformed(packet.from, "a piece shorter than its head"));
         };
@@ -98,7 +99,7 @@ impl<U: UserCode> Engine<U> {
         match part.filter(|_| received.insert(offset, bytes.len() as u64)) {
             Some(part) => {
                 bytes.copy_to_buffer(part);
-                Ok(Due::Nothing)
+                Ok(())
             }
             None => {
                 Err(malformed(packet.from, "a piece outside of what was asked for, or one that came twice"))
@@ -107,7 +108,7 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// The target refused.
-    pub(crate) fn handle_refused(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_refused(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let (Some(op), Some(reason)) = (fields.u32(), fields.u32()) else {
             return Err(malformed(packet.from, "a refusal shorter than its fields"));
@@ -122,7 +123,10 @@ impl<U: UserCode> Engine<U> {
             why => Error::Refused { target: packet.from.endpoint, why },
         };
         match self.ops.with_peer(op, packet.from) {
-            Some(record) if !record.is_posted() => Ok(self.later(Cold::EndOp { op, result: Err(error) })),
+            Some(record) if !record.is_posted() => {
+                self.later(Cold::EndOp { op, result: Err(error) });
+                Ok(())
+            }
             _ => Err(error),
         }
     }
@@ -145,10 +149,10 @@ impl<U: UserCode> Engine<U> {
     /// A request met `error` here: its origin is to be told, and this task's caller gets the error itself.
     #[cold]
     #[inline(never)]
-    pub(crate) fn refuse_later(&mut self, packet: &Packet<'_>, op: u32, error: Error) -> Due {
+    pub(crate) fn refuse_later(&mut self, origin: Peer, class: Class, op: u32, error: Error) {
         Statistics::add(&mut self.statistics.packets_refused, 1);
-        let answered = packet.class == Class::Request;
-        self.later(Cold::Refuse { origin: packet.from, answered, op, error: Box::new(error) })
+        let answered = class == Class::Request;
+        self.later(Cold::Refuse { origin, answered, op, error: Box::new(error) });
     }
 }
 

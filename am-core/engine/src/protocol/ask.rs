@@ -1,7 +1,6 @@
 //! Gets and rmws that only the owner of the memory can carry out: what the owner does.
 
 use super::packet::{self, FIRST, Fields, Kind, pack};
-use super::receive::Due;
 use super::segment::{Serve, Stream};
 use super::{Cold, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Grant};
@@ -89,7 +88,7 @@ pub(super) fn has_operation(width: Width, operation: AtomicOp) -> bool {
 
 impl<U: UserCode> Engine<U> {
     /// A get or an rmw for this task to carry out.
-    pub(crate) fn handle_ask<F: Fabric>(&mut self, fabric: &F, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_ask<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Result<()> {
         if packet.class != Class::Request {
             return Err(malformed(packet.from, "a question that may not be answered"));
         }
@@ -108,18 +107,19 @@ impl<U: UserCode> Engine<U> {
     fn handle_get<F: Fabric>(
         &mut self,
         fabric: &F,
-        packet: &Packet<'_>,
+        packet: Packet<'_>,
         grant: Grant,
         offset: u64,
         mut fields: Fields<'_>,
-    ) -> Result<Due> {
+    ) -> Result<()> {
         let (Some(len), Some(op), Some(counter)) = (fields.u64(), fields.u32(), fields.u32()) else {
             return Err(malformed(packet.from, "a get shorter than its fields"));
         };
         let allowed = super::for_programs(packet, grant, offset, len)
             .and_then(|()| granted(fabric, grant, offset, len, Access::READ));
         if let Err(error) = allowed {
-            return Ok(self.refuse_later(packet, op, error));
+            self.refuse_later(packet.from, packet.class, op, error);
+            return Ok(());
         }
         self.start_stream(Stream::Serve(Serve {
             origin: packet.from,
@@ -130,18 +130,18 @@ impl<U: UserCode> Engine<U> {
             sent: 0,
             counter,
         }));
-        Ok(Due::Nothing)
+        Ok(())
     }
 
     fn handle_atomic<F: Fabric>(
         &mut self,
         fabric: &F,
-        packet: &Packet<'_>,
+        packet: Packet<'_>,
         grant: Grant,
         offset: u64,
         code: u16,
         mut fields: Fields<'_>,
-    ) -> Result<Due> {
+    ) -> Result<()> {
         let (Some(op), Some(first), Some(second)) = (fields.u32(), fields.u64(), fields.u64()) else {
             return Err(malformed(packet.from, "an rmw shorter than its fields"));
         };
@@ -152,13 +152,14 @@ impl<U: UserCode> Engine<U> {
         let value = super::for_programs(packet, grant, offset, size)
             .and_then(|()| granted(fabric, grant, offset, size, Access::WRITE))
             .and_then(|word| word.atomic(width, operation).ok_or(Error::Misaligned { offset, size }));
-        Ok(match value {
+        match value {
             Ok(value) => {
                 let told = pack([&op.to_le_bytes(), &value.to_le_bytes()]);
-                self.later(Cold::Answer(packet.from, packet::label(Kind::Told, FIRST), told))
+                self.later(Cold::Answer(packet.from, packet::label(Kind::Told, FIRST), told));
             }
-            Err(error) => self.refuse_later(packet, op, error),
-        })
+            Err(error) => self.refuse_later(packet.from, packet.class, op, error),
+        }
+        Ok(())
     }
 }
 

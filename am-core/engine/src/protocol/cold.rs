@@ -1,9 +1,9 @@
 //! What the shortest path leaves out: the other kinds of packets, what is due for them, and the work that waits.
 
 use super::reassembly::{Incoming, Tail};
-use super::receive::Due;
+use super::receive::Origin;
 use super::{Engine, Packet, ThreadJob, malformed, packet};
-use crate::buffer::InlineBytes;
+use crate::buffer::{Arrived, InlineBytes};
 use crate::error::{Error, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{Completion, Delivered, HandlerSet};
@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 
 use packet::Kind;
 
-/// What is due beside the completion of a whole message: kept in the engine, so that [`Due`] stays small.
+/// What is due beside the completion of a whole message: kept in the engine, so that what [`Engine::receive`] returns stays in registers.
 #[derive(Debug)]
 pub(super) enum Cold {
     /// A message is whole, and its completion is not a plain one.
@@ -39,14 +39,15 @@ impl<U: UserCode> Engine<U> {
     #[inline(never)]
     pub(super) fn receive_other<F: Fabric, H: HandlerSet>(
         &mut self,
-        kind: Kind,
         fabric: &F,
         handlers: &mut H,
-        packet: &Packet<'_>,
-    ) -> Due {
-        match self.handle_other(kind, fabric, handlers, packet) {
-            Ok(due) => due,
-            Err(error) => self.refuse_packet(packet, error),
+        Origin { from, class, label }: Origin,
+        bytes: Arrived<'_>,
+        front: &[u8],
+    ) {
+        let packet = Packet { from, class, label, bytes, front };
+        if let Err(error) = self.handle_other(Kind::of(label), fabric, handlers, packet) {
+            self.refuse_packet(packet.origin(), error);
         }
     }
 
@@ -55,8 +56,8 @@ impl<U: UserCode> Engine<U> {
         kind: Kind,
         fabric: &F,
         handlers: &mut H,
-        packet: &Packet<'_>,
-    ) -> Result<Due> {
+        packet: Packet<'_>,
+    ) -> Result<()> {
         match (kind, packet::handler_of(packet.label)) {
             (Kind::CounterAck, _) => self.handle_acks(packet),
             (Kind::Request, _) => self.handle_request(fabric, handlers, packet),
@@ -74,7 +75,8 @@ impl<U: UserCode> Engine<U> {
             (Kind::Withdraw, packet::SECOND | packet::THIRD) => self.handle_purge(packet),
             (Kind::Withdraw, _) => match packet.fields()?.u32() {
                 Some(op) if packet.class == Class::Request => {
-                    Ok(self.later(Cold::Withdraw { origin: packet.from, op }))
+                    self.later(Cold::Withdraw { origin: packet.from, op });
+                    Ok(())
                 }
                 _ => Err(malformed(packet.from, "a withdrawal without its number")),
             },
@@ -86,16 +88,16 @@ impl<U: UserCode> Engine<U> {
     /// does not.
     #[cold]
     #[inline(never)]
-    pub(super) fn refuse_packet(&mut self, packet: &Packet<'_>, error: Error) -> Due {
-        if Kind::of(packet.label) == Kind::Message && packet.class == Class::OneWay {
-            self.tell_by_fence(packet.from, Refusal::of(&error));
+    pub(super) fn refuse_packet(&mut self, Origin { from, class, label }: Origin, error: Error) {
+        if Kind::of(label) == Kind::Message && class == Class::OneWay {
+            self.tell_by_fence(from, Refusal::of(&error));
         }
-        self.refuse_later(packet, 0, error)
+        self.refuse_later(from, class, 0, error);
     }
 
-    pub(super) fn later(&mut self, due: Cold) -> Due {
+    /// Notes what [`carry_out_cold`](Self::carry_out_cold) is to do for the packet.
+    pub(super) fn later(&mut self, due: Cold) {
         self.due = Some(due);
-        Due::Cold
     }
 
     #[cold]

@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 use super::answers::refusal;
 use super::outstanding::{End, Op, State};
 use super::packet::{self, FIRST, Fields, Kind, SECOND, pack};
-use super::receive::Due;
 use super::{Cold, Engine, FRONT_BYTES_MAX, Packet, malformed};
 use crate::buffer::InlineBytes;
 use crate::error::{Refusal, Result};
@@ -79,7 +78,7 @@ impl FenceWaiting {
 impl<U: UserCode> Engine<U> {
     /// Is all that `packet.from` sent before done? Packets come in order, so its data are in place; its messages may still
     /// be on their way in, and its handlers on the thread.
-    pub(crate) fn handle_fence(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_fence(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let Some(op) = op.filter(|_| packet.class == Class::Request) else {
             return Err(malformed(packet.from, "a fence without its number, or not to be answered"));
@@ -88,10 +87,11 @@ impl<U: UserCode> Engine<U> {
         if packet::handler_of(packet.label) == SECOND && self.unfinished_from.has(packet.from) {
             self.fences.push(fence);
             self.busy = true;
-            return Ok(Due::Nothing);
+            return Ok(());
         }
         let (label, bytes) = self.answer_of_fence(fence);
-        Ok(self.later(Cold::Answer(packet.from, label, bytes)))
+        self.later(Cold::Answer(packet.from, label, bytes));
+        Ok(())
     }
 
     /// A one-way message of `origin` was refused: nothing is sent for it, and the next fence tells.
@@ -128,11 +128,14 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// All that was sent before is done.
-    pub(crate) fn handle_fenced(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_fenced(&mut self, packet: Packet<'_>) -> Result<()> {
         let op = packet.fields()?.u32();
         let record = op.and_then(|op| self.ops.with_peer(op, packet.from));
         match (op, record.map(|record| &record.state)) {
-            (Some(op), Some(State::Fence)) => Ok(self.later(Cold::EndOp { op, result: Ok(0) })),
+            (Some(op), Some(State::Fence)) => {
+                self.later(Cold::EndOp { op, result: Ok(0) });
+                Ok(())
+            }
             _ => Err(malformed(packet.from, "the answer to a fence that this task did not ask for")),
         }
     }
@@ -183,12 +186,12 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// A task has come to a round of its barrier. A round has one sender, so counting is enough.
-    pub(crate) fn handle_barrier(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_barrier(&mut self, packet: Packet<'_>) -> Result<()> {
         let round = packet.fields()?.u32();
         match round.and_then(|round| self.barriers.noticed.get_mut(round as usize)) {
             Some(noticed) => {
                 *noticed += 1;
-                Ok(Due::Nothing)
+                Ok(())
             }
             None => Err(malformed(packet.from, "a barrier with more rounds than tasks allow")),
         }
@@ -256,7 +259,7 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// Contributions to an exchange.
-    pub(crate) fn handle_exchange(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(crate) fn handle_exchange(&mut self, packet: Packet<'_>) -> Result<()> {
         let mut fields = packet.fields()?;
         let epoch = fields.u32();
         // Who has entered the next exchange has seen this task enter the present one, so nobody is further ahead.
@@ -275,7 +278,7 @@ impl<U: UserCode> Engine<U> {
                 }
             }
         }
-        Ok(Due::Nothing)
+        Ok(())
     }
 }
 

@@ -202,7 +202,7 @@ fn malformed(peer: Peer, what: &str) -> Error {
 /// # Errors
 /// It is such a grant.
 #[inline(always)]
-fn for_programs(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> Result<()> {
+fn for_programs(packet: Packet<'_>, grant: Grant, offset: u64, len: u64) -> Result<()> {
     if grant.is_for_operation() {
         return Err(malformed_grant(packet, grant, offset, len));
     }
@@ -211,7 +211,7 @@ fn for_programs(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> Res
 
 #[cold]
 #[inline(never)]
-fn malformed_grant(packet: &Packet<'_>, grant: Grant, offset: u64, len: u64) -> Error {
+fn malformed_grant(packet: Packet<'_>, grant: Grant, offset: u64, len: u64) -> Error {
     stale(packet.from.endpoint.task, grant, offset, len)
 }
 

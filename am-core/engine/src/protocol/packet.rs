@@ -84,31 +84,36 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
-        Self::Message,
-        Self::Request,
-        Self::Put,
-        Self::Notify,
-        Self::CounterAck,
-        Self::Fetched,
-        Self::Accepted,
-        Self::Piece,
-        Self::Ask,
-        Self::Told,
-        Self::Fence,
-        Self::Fenced,
-        Self::Barrier,
-        Self::Withdraw,
-        Self::Exchange,
-        Self::Refused,
-    ];
-
     /// The kind a label claims.
     #[inline(always)]
     #[must_use]
     pub fn of(label: u16) -> Self {
-        Self::ALL[usize::from(label & 15)]
+        match label & 15 {
+            0 => Self::Message,
+            1 => Self::Request,
+            2 => Self::Put,
+            3 => Self::Notify,
+            4 => Self::CounterAck,
+            5 => Self::Fetched,
+            6 => Self::Accepted,
+            7 => Self::Piece,
+            8 => Self::Ask,
+            9 => Self::Told,
+            10 => Self::Fence,
+            11 => Self::Fenced,
+            12 => Self::Barrier,
+            13 => Self::Withdraw,
+            14 => Self::Exchange,
+            _ => Self::Refused,
+        }
     }
+}
+
+/// Whether a label claims this kind.
+#[inline(always)]
+#[must_use]
+pub(crate) fn is(label: u16, kind: Kind) -> bool {
+    label & 15 == kind as u16
 }
 
 /// The label of a packet of this kind, for this handler.
@@ -142,6 +147,8 @@ pub(crate) struct MessageHead {
 }
 
 impl MessageHead {
+    /// Bytes of the shortest form.
+    pub(crate) const BYTES_MIN: usize = 8;
     /// Bytes of the longest form.
     pub(crate) const BYTES_MAX: usize = 12;
 
@@ -347,7 +354,9 @@ mod tests {
 
     #[test]
     fn labels_name_kind_and_handler() {
-        for kind in Kind::ALL {
+        for number in 0..16 {
+            let kind = Kind::of(number);
+            assert_eq!(kind as u16, number);
             let label = label(kind, HandlerId(4095));
             assert_eq!((Kind::of(label), handler_of(label)), (kind, HandlerId(4095)));
         }

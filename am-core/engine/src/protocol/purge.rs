@@ -11,7 +11,6 @@
 use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, SECOND, THIRD, pack};
 use super::reassembly::Stage;
-use super::receive::Due;
 use super::segment::Stream;
 use super::{Cold, Engine, Packet, malformed};
 use crate::error::{Error, Outcome, Result};
@@ -114,10 +113,13 @@ impl<U: UserCode> Engine<U> {
     }
 
     /// A peer has purged this task, or has answered this task's purge.
-    pub(super) fn handle_purge(&mut self, packet: &Packet<'_>) -> Result<Due> {
+    pub(super) fn handle_purge(&mut self, packet: Packet<'_>) -> Result<()> {
         packet.fields()?;
         match packet::handler_of(packet.label) {
-            SECOND if packet.class == Class::Request => Ok(self.later(Cold::Purged(packet.from))),
+            SECOND if packet.class == Class::Request => {
+                self.later(Cold::Purged(packet.from));
+                Ok(())
+            }
             THIRD => {
                 let found = self.purges.silenced.iter().position(|&(silenced, _)| silenced == packet.from);
                 let Some(at) = found else {
@@ -127,7 +129,7 @@ impl<U: UserCode> Engine<U> {
                 if self.purges.silenced[at].1 == 0 {
                     self.purges.silenced.swap_remove(at);
                 }
-                Ok(Due::Nothing)
+                Ok(())
             }
             _ => Err(malformed(packet.from, "a packet of an unknown kind")),
         }

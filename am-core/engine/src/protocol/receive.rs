@@ -38,6 +38,13 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
+    /// What functions beside the shortest path get: a packet that is passed to one that is not inlined would be in memory on the
+    /// shortest path, too.
+    #[inline(always)]
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { from: self.from, class: self.class, label: self.label }
+    }
+
     /// The fields of a packet of fixed format.
     ///
     /// # Errors
@@ -48,6 +55,14 @@ impl<'a> Packet<'a> {
         }
         Ok(Fields(self.front))
     }
+}
+
+/// Whom a packet came from, and how: what is needed to refuse it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) from: Peer,
+    pub(crate) class: Class,
+    pub(crate) label: u16,
 }
 
 /// Private memory for the first bytes of a packet that lies in the NIC's buffer.
@@ -109,13 +124,18 @@ impl<U: UserCode> Engine<U> {
         &mut self,
         fabric: &F,
         handlers: &mut H,
-        packet: &Packet<'_>,
+        packet: Packet<'_>,
     ) -> Due {
-        match Kind::of(packet.label) {
-            Kind::Message => self.receive_message(fabric, handlers, packet),
-            Kind::Put => self.receive_put(fabric, packet),
-            Kind::Notify => self.receive_notice(packet),
-            kind => self.receive_other(kind, fabric, handlers, packet),
+        // Three comparisons, the frequent kinds first: a jump table is hard to predict.
+        if packet::is(packet.label, Kind::Message) {
+            self.receive_message(fabric, handlers, packet)
+        } else if packet::is(packet.label, Kind::Put) {
+            self.receive_put(fabric, packet)
+        } else if packet::is(packet.label, Kind::Notify) {
+            self.receive_notice(packet)
+        } else {
+            self.receive_other(fabric, handlers, packet.origin(), packet.bytes, packet.front);
+            Due::Cold
         }
     }
 
@@ -143,9 +163,12 @@ impl<U: UserCode> Engine<U> {
         &mut self,
         fabric: &F,
         handlers: &mut H,
-        packet: &Packet<'_>,
+        packet: Packet<'_>,
     ) -> Due {
-        let Some((head, uhdr, data_at)) = parse_message(packet) else { return self.refuse_message(packet) };
+        let Some((head, uhdr, data_at)) = parse_message(packet) else {
+            self.refuse_message(packet.origin());
+            return Due::Cold;
+        };
         let here = packet.bytes.skip(data_at);
         let len = here.len() as u64;
         if handlers.consume(packet::handler_of(packet.label), packet.from.endpoint, uhdr, here) {
@@ -154,13 +177,17 @@ impl<U: UserCode> Engine<U> {
         }
         let ticket = self.next_ticket;
         let message = Message { source: packet.from.endpoint, uhdr, len, here: Some(here), ticket };
-        let PlainAnswer { place, completion } = match run_header(self.user, handlers, packet.label, &message)
-        {
-            Ok(Answer::Plain(answer)) => answer,
-            Ok(Answer::Full(place, completion)) => {
-                return self.settle(fabric, packet, head, (place, completion), here);
+        let mut answer = None;
+        if let Err(error) = run_header(self.user, handlers, packet.label, &message, &mut answer) {
+            return self.refused(packet, error);
+        }
+        let PlainAnswer { place, completion } = match answer {
+            Some(Answer::Plain(answer)) => answer,
+            Some(Answer::Full(place, completion)) => {
+                self.settle(fabric, packet.origin(), head, (place, completion), here);
+                return Due::Cold;
             }
-            Err(error) => return self.refuse_packet(packet, error),
+            None => return self.refused(packet, unknown_handler(packet.label, &message, handlers)),
         };
         let placed = match place {
             PlainPlace::Nowhere => 0,
@@ -168,7 +195,7 @@ impl<U: UserCode> Engine<U> {
             PlainPlace::Exposed(ExposedRange { grant, offset, len }) => {
                 match granted(fabric, grant, offset, len, Access::OWNER) {
                     Ok(to) => here.copy_to_buffer(to),
-                    Err(error) => return self.refuse_packet(packet, error),
+                    Err(error) => return self.refused(packet, error),
                 }
             }
         };
@@ -213,26 +240,25 @@ impl<U: UserCode> Engine<U> {
     fn settle<F: Fabric>(
         &mut self,
         fabric: &F,
-        packet: &Packet<'_>,
+        origin: Origin,
         head: MessageHead,
         answer: (Place, Completion),
         here: Arrived<'_>,
-    ) -> Due {
-        match self.place_whole(fabric, packet, head, answer, here) {
+    ) {
+        match self.place_whole(fabric, origin, head, answer, here) {
             Ok(cold) => self.later(cold),
-            Err(error) => self.refuse_packet(packet, error),
+            Err(error) => self.refuse_packet(origin, error),
         }
     }
 
     fn place_whole<F: Fabric>(
         &mut self,
         fabric: &F,
-        packet: &Packet<'_>,
+        Origin { from: source, class, .. }: Origin,
         head: MessageHead,
         (place, completion): (Place, Completion),
         here: Arrived<'_>,
     ) -> Result<Cold> {
-        let source = packet.from;
         let mut buffer = None;
         let placed = match place {
             Place::Nowhere => 0,
@@ -257,70 +283,81 @@ impl<U: UserCode> Engine<U> {
                 len
             }
             Place::Later => {
-                return Ok(announce::keep_whole(source, packet.class, head, here, completion));
+                return Ok(announce::keep_whole(source, class, head, here, completion));
             }
         };
         let len = here.len() as u64;
         let delivered =
             Delivered { source: source.endpoint, len, placed: placed as u64, buffer, outcome: Ok(()) };
-        let tail = Tail::of_whole(packet.class, head);
+        let tail = Tail::of_whole(class, head);
         Ok(Cold::Complete { source, completion, delivered, tail })
     }
 
     /// A tiny put: the target places it, as it makes the progress that the counter needs anyway.
     #[inline(always)]
-    fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: &Packet<'_>) -> Due {
+    fn receive_put<F: Fabric>(&mut self, fabric: &F, packet: Packet<'_>) -> Due {
         let mut fields = Fields(packet.front);
         let (Some(names), Some(offset), Some(counter)) = (fields.u64(), fields.u64(), fields.u64()) else {
-            return self.refuse_message(packet);
+            self.refuse_message(packet.origin());
+            return Due::Cold;
         };
         let data = fields.0;
         let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
         if grant.is_for_operation() || packet.front.len() < packet.bytes.len() {
-            return self.refuse_put(packet, grant, offset);
+            self.refuse_put(packet.origin(), grant, offset, packet.bytes.len());
+            return Due::Cold;
         }
         match granted(fabric, grant, offset, data.len() as u64, Access::WRITE) {
             Ok(to) => to.fill_from(data),
-            Err(error) => return self.refuse_packet(packet, error),
+            Err(error) => return self.refused(packet, error),
         };
         self.count(packet, counter as u32)
     }
 
     /// A put or get that its origin has carried out.
     #[inline(always)]
-    fn receive_notice(&mut self, packet: &Packet<'_>) -> Due {
+    fn receive_notice(&mut self, packet: Packet<'_>) -> Due {
         match Fields(packet.front).u32() {
             Some(counter) => self.count(packet, counter),
-            None => self.refuse_message(packet),
+            None => {
+                self.refuse_message(packet.origin());
+                Due::Cold
+            }
         }
     }
 
     /// Adds 1 to the counter that a packet names.
     #[inline(always)]
-    fn count(&mut self, packet: &Packet<'_>, counter: u32) -> Due {
+    fn count(&mut self, packet: Packet<'_>, counter: u32) -> Due {
         match CounterName::from_wire(counter) {
-            Some(name) if !self.counters.bump(name) => self.refuse_packet(packet, unknown_counter(name)),
+            Some(name) if !self.counters.bump(name) => self.refused(packet, unknown_counter(name)),
             _ => Due::Nothing,
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn refuse_message(&mut self, packet: &Packet<'_>) -> Due {
-        let what = "a message, put or notice that is shorter than it says, or that asks for an answer and may not be answered";
-        self.refuse_packet(packet, malformed(packet.from, what))
+    /// Refuses a packet. The functions that are not inlined return nothing, or the rest of [`receive`](Self::receive) would go through memory.
+    #[inline(always)]
+    fn refused(&mut self, packet: Packet<'_>, error: Error) -> Due {
+        self.refuse_packet(packet.origin(), error);
+        Due::Cold
     }
 
     #[cold]
     #[inline(never)]
-    fn refuse_put(&mut self, packet: &Packet<'_>, grant: Grant, offset: u64) -> Due {
-        let len = packet.bytes.len() as u64;
+    fn refuse_message(&mut self, origin: Origin) {
+        let what = "a message, put or notice that is shorter than it says, or that asks for an answer and may not be answered";
+        self.refuse_packet(origin, malformed(origin.from, what));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_put(&mut self, origin: Origin, grant: Grant, offset: u64, len: usize) {
         let error = if grant.is_for_operation() {
-            stale(packet.from.endpoint.task, grant, offset, len)
+            stale(origin.from.endpoint.task, grant, offset, len as u64)
         } else {
-            malformed(packet.from, "a tiny put that is not tiny")
+            malformed(origin.from, "a tiny put that is not tiny")
         };
-        self.refuse_packet(packet, error)
+        self.refuse_packet(origin, error);
     }
 }
 
@@ -342,7 +379,7 @@ fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32)
 
 /// What a message says before its data: the head, the user header, and where the data begin. `None` if that is not so.
 #[inline(always)]
-fn parse_message<'a>(packet: &Packet<'a>) -> Option<(MessageHead, &'a [u8], usize)> {
+fn parse_message<'a>(packet: Packet<'a>) -> Option<(MessageHead, &'a [u8], usize)> {
     let head = MessageHead::parse(packet.front)?;
     let data_at = head.len() + usize::from(head.uhdr_len);
     let uhdr = packet.front.get(head.len()..data_at)?;
@@ -350,25 +387,32 @@ fn parse_message<'a>(packet: &Packet<'a>) -> Option<(MessageHead, &'a [u8], usiz
     may_be_answered.then_some((head, uhdr, data_at))
 }
 
-/// Runs the header handler.
+/// Runs the header handler. Its answer goes where the caller looks at it: each layer that returned it would copy it.
+///
+/// # Errors
+/// The handler panicked.
 #[inline(always)]
 pub(super) fn run_header<U: UserCode, H: HandlerSet>(
     user: U,
     handlers: &mut H,
     label: u16,
     message: &Message<'_>,
-) -> Result<Answer> {
+    answer: &mut Option<Answer>,
+) -> Result<()> {
     let id = packet::handler_of(label);
-    let answer = if H::RUNS_USER_CODE {
-        user_code::run(user, message.source, "header", || handlers.header(id, message))?
+    if H::RUNS_USER_CODE {
+        // There was none before: nothing to drop, which the compiler does not see.
+        let run = || core::mem::forget(core::mem::replace(answer, handlers.header(id, message)));
+        user_code::run(user, message.source, "header", run)
     } else {
-        handlers.header(id, message)
-    };
-    answer.ok_or_else(|| unknown_handler(message, id, handlers.count()))
+        *answer = handlers.header(id, message);
+        Ok(())
+    }
 }
 
 #[cold]
 #[inline(never)]
-fn unknown_handler(message: &Message<'_>, id: HandlerId, registered: usize) -> Error {
-    Error::UnknownHandler { handler: id.0, origin: message.source, registered }
+pub(super) fn unknown_handler(label: u16, message: &Message<'_>, handlers: &impl HandlerSet) -> Error {
+    let handler = packet::handler_of(label).0;
+    Error::UnknownHandler { handler, origin: message.source, registered: handlers.count() }
 }

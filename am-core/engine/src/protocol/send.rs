@@ -10,7 +10,9 @@ use super::{Engine, FRONT_BYTES_MAX};
 use alloc::boxed::Box;
 use smallvec::SmallVec;
 
-use crate::buffer::{Access, Executor, InlineBytes, RawBuffer, RawBytes, RemoteAddress, Room};
+use crate::buffer::{
+    Access, Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RemoteAddress, Room,
+};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -129,11 +131,38 @@ impl<U: UserCode> Engine<U> {
         !outgoing.announce && len <= self.limits.packet_bytes_max.saturating_sub(front)
     }
 
+    /// Posts a message that fits into a completion entry, where that takes no more than writing the entry; whether it did. Nothing here
+    /// is called that is not inlined, so that the entry is made in registers. If not, [`post_whole`](Self::post_whole) finds out why.
+    #[inline(always)]
+    pub fn post_line<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        outgoing: &Outgoing<'_>,
+        data: &mut impl Body,
+    ) -> bool {
+        // Asked first, so that a longer message does not pay for an entry that it will not use.
+        if outgoing.uhdr.len() + data.len() > INLINE_BYTES_MAX - MessageHead::BYTES_MIN {
+            return false;
+        }
+        let mut packet = InlineBytes::new();
+        let fits =
+            outgoing.head().push_to(&mut packet) && packet.push(outgoing.uhdr) && data.push_to(&mut packet);
+        if !fits || outgoing.announce || !self.pending.is_clear() {
+            return false;
+        }
+        let Ok(target) = fabric.peer(outgoing.target) else { return false };
+        if !self.touched.has(target) {
+            return false;
+        }
+        let label = packet::label(Kind::Message, outgoing.handler);
+        fabric.try_post_inline(target.index, outgoing.class(), label, &packet)
+    }
+
     /// Posts a message as one packet, if it is as short as most are and nothing waits for room.
     ///
     /// # Errors
     /// An unknown or dead target.
-    #[inline(always)]
+    #[inline]
     pub fn post_whole<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -158,10 +187,8 @@ impl<U: UserCode> Engine<U> {
         Ok(if outcome == Outcome::Done { Posted::Sent } else { Posted::NoRoom })
     }
 
-    /// Posts a put as one packet that the target places, if it is short enough and nothing waits for room.
-    ///
-    /// # Errors
-    /// An unknown or dead target.
+    /// Posts a put that the target places, where that takes no more than writing a completion entry; whether it did. If not,
+    /// [`post_put_again`](Self::post_put_again) finds out why.
     #[inline(always)]
     pub fn post_put<F: Fabric>(
         &mut self,
@@ -169,17 +196,32 @@ impl<U: UserCode> Engine<U> {
         to: RemoteAddress,
         bytes: &[u8],
         counter: CounterName,
-    ) -> Result<Posted> {
-        let mut packet = InlineBytes::new();
-        // In whole words, and the data behind them on a word: what is written in one size and read in another waits for the
-        // processor's store buffer.
-        let fits = packet.push_word(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32)
-            && packet.push_word(to.offset)
-            && packet.push_word(u64::from(CounterName::to_wire(Some(counter))))
-            && packet.push(bytes);
-        if !fits || !self.pending.is_clear() {
-            return Ok(Posted::NotWhole);
+    ) -> bool {
+        let Some(packet) = put_packet(to, bytes, counter).filter(|_| self.pending.is_clear()) else {
+            return false;
+        };
+        let Ok(target) = fabric.peer(to.owner()) else { return false };
+        if !self.touched.has(target) {
+            return false;
         }
+        fabric.try_post_inline(target.index, Class::OneWay, packet::label(Kind::Put, FIRST), &packet)
+    }
+
+    /// Posts a put as one packet that the target places, if it is short enough and nothing waits for room.
+    ///
+    /// # Errors
+    /// An unknown or dead target.
+    #[inline]
+    pub fn post_put_again<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        to: RemoteAddress,
+        bytes: &[u8],
+        counter: CounterName,
+    ) -> Result<Posted> {
+        let Some(packet) = put_packet(to, bytes, counter).filter(|_| self.pending.is_clear()) else {
+            return Ok(Posted::NotWhole);
+        };
         let target = fabric.peer(to.owner())?;
         self.touched.mark(target);
         let label = packet::label(Kind::Put, FIRST);
@@ -199,7 +241,9 @@ impl<U: UserCode> Engine<U> {
         mut source: impl Source,
         end: End,
     ) -> Result<Begun> {
-        if self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent {
+        if self.post_line(fabric, &outgoing, &mut source)
+            || self.post_whole(fabric, &outgoing, &mut source)? == Posted::Sent
+        {
             self.bump_own(end.origin);
             return Ok(Begun::Done);
         }
@@ -637,6 +681,18 @@ impl<U: UserCode> Engine<U> {
         }
         self.gone(target).map_or(Ok(peer), Err)
     }
+}
+
+/// The packet of a put that the target places; `None` if the bytes do not fit. In whole words, and the data behind them on a word: what is
+/// written in one size and read in another waits for the processor's store buffer.
+#[inline(always)]
+fn put_packet(to: RemoteAddress, bytes: &[u8], counter: CounterName) -> Option<InlineBytes> {
+    let mut packet = InlineBytes::new();
+    let fits = packet.push_word(u64::from(to.grant.region) | u64::from(to.grant.generation) << 32)
+        && packet.push_word(to.offset)
+        && packet.push_word(u64::from(CounterName::to_wire(Some(counter))))
+        && packet.push(bytes);
+    fits.then_some(packet)
 }
 
 pub(super) enum Started {

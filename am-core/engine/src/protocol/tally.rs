@@ -40,10 +40,16 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// A few instructions: the message path calls this for each packet.
+    /// Whether a peer is marked. A few instructions: the message path asks for each packet.
+    #[inline(always)]
+    pub(crate) fn has(&self, peer: Peer) -> bool {
+        self.marks.get(peer.index.0 as usize) == Some(&true)
+    }
+
+    /// Marks a peer.
     #[inline(always)]
     pub(crate) fn mark(&mut self, peer: Peer) {
-        if self.marks.get(peer.index.0 as usize) != Some(&true) {
+        if !self.has(peer) {
             self.mark_first(peer);
         }
     }
