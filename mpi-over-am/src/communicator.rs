@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use crate::attribute::Attributes;
+use crate::attribute::{Attributes, ObjectKind};
 use crate::collective::LanesOf;
 use crate::context_id;
 use crate::environment::JobFabric;
@@ -20,6 +20,7 @@ use crate::group::Group;
 use crate::info::Info;
 use crate::matching::{ContextId, Envelope, Pattern};
 use crate::policy::{Field, LockPolicy, OneThread};
+use crate::properties::Properties;
 use crate::protocol::Route;
 use crate::rank::Source;
 use crate::state::State;
@@ -27,8 +28,9 @@ use crate::tag::{self, Tag};
 use crate::topology::Topology;
 use crate::turn::Turn;
 
+pub use crate::properties::NAME_BYTES_MAX;
 pub use create::{PendingCommunicator, SplitType};
-pub use state_of::{ANY_RANK, NAME_BYTES_MAX};
+pub use state_of::ANY_RANK;
 
 /// A group of tasks with a message space of its own (MPI 5.0 chapter 7); or, as an *inter-communicator*, two of them that talk
 /// to each other.
@@ -60,12 +62,7 @@ struct Common<F: Fabric, L: LockPolicy> {
     /// Of an inter-communicator.
     other: Option<OtherSide<F, L>>,
     topology: Option<Topology>,
-    /// The number under which the layer above knows it.
-    handle: L::Field<u64>,
-    name: L::Field<String>,
-    info: L::Field<Info>,
-    error_handler: L::Field<ErrorHandler>,
-    attributes: L::Field<Attributes>,
+    properties: Properties<L>,
     /// By which collectives go where puts are faster.
     lanes: L::Field<LanesOf>,
 }
@@ -167,6 +164,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         beginnings: Beginnings<F, L>,
     ) -> Self {
         let Beginnings { other, topology, name, info, error_handler, attributes } = beginnings;
+        let properties =
+            Properties::new(ObjectKind::Communicator, info, error_handler).with_attributes(attributes);
+        properties.set_name(&name);
         let size = group.size();
         let reached = other.as_ref().map_or(&group, |other| &other.group);
         let (direct, peers) = (reached.direct_ranks(), reached.size());
@@ -179,11 +179,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             group,
             other,
             topology,
-            handle: L::Field::new(0),
-            name: L::Field::new(name),
-            info: L::Field::new(info),
-            error_handler: L::Field::new(error_handler),
-            attributes: L::Field::new(attributes),
+            properties,
             lanes: L::Field::new(LanesOf::default()),
         });
         Self {

@@ -72,6 +72,7 @@ pub mod packing;
 mod policy;
 mod probe;
 mod progress_thread;
+mod properties;
 mod protocol;
 mod queues;
 mod rank;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 
 use super::Communicator;
-use crate::attribute::{Attributes, Keyval, ObjectKind, PredefinedAttribute};
+use crate::attribute::{Attributes, Keyval, PredefinedAttribute};
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::{Comparison, Group};
@@ -13,9 +13,6 @@ use crate::info::Info;
 use crate::policy::{Field, LockPolicy};
 use crate::tag::TAG_UB;
 use crate::topology::Topology;
-
-/// The longest name of an object, in bytes (`MPI_MAX_OBJECT_NAME`, less the zero that C needs).
-pub const NAME_BYTES_MAX: usize = 127;
 
 /// The value of [`PredefinedAttribute::Io`] that means everybody; the layer above has its own number for it.
 pub const ANY_RANK: i64 = -1;
@@ -83,26 +80,24 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Its name; empty if it has none (`MPI_Comm_get_name`).
     #[must_use]
     pub fn name(&self) -> String {
-        self.common.name.get()
+        self.common.properties.name()
     }
 
     /// Gives it a name, for people to read (`MPI_Comm_set_name`). What is beyond [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX)
     /// bytes is cut.
     pub fn set_name(&self, name: &str) {
-        let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
-        let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);
-        self.common.name.set(name[..len].to_owned());
+        self.common.properties.set_name(name);
     }
 
     /// The hints that are in use (`MPI_Comm_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
-        self.common.info.get()
+        self.common.properties.info.get()
     }
 
     /// Gives hints (`MPI_Comm_set_info`): they are kept, and nothing depends on them so far.
     pub fn set_info(&self, info: &Info) {
-        self.common.info.set(info.clone());
+        self.common.properties.info.set(info.clone());
     }
 
     /// The virtual topology, if it has one (`MPI_Topo_test` and the inquiries).
@@ -114,23 +109,23 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The number under which the layer above knows it: callbacks get it. 0 at first.
     #[must_use]
     pub fn handle(&self) -> u64 {
-        self.common.handle.get()
+        self.common.properties.handle.get()
     }
 
     /// Tells the number under which the layer above knows it.
     pub fn set_handle(&self, handle: u64) {
-        self.common.handle.set(handle);
+        self.common.properties.handle.set(handle);
     }
 
     /// The error handler (`MPI_Comm_get_errhandler`).
     #[must_use]
     pub fn error_handler(&self) -> ErrorHandler {
-        self.common.error_handler.get()
+        self.common.properties.error_handler.get()
     }
 
     /// Sets the error handler (`MPI_Comm_set_errhandler`).
     pub fn set_error_handler(&self, handler: ErrorHandler) {
-        self.common.error_handler.set(handler);
+        self.common.properties.error_handler.set(handler);
     }
 
     /// Runs the error handler if a call has failed (`MPI_Comm_call_errhandler`), and gives the result back if the handler lets
@@ -187,7 +182,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// A keyval for another kind of object.
     pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
-        self.common.attributes.with(|attributes| attributes.get(ObjectKind::Communicator, keyval))
+        self.common.properties.attribute(keyval)
     }
 
     /// Gives an attribute a value (`MPI_Comm_set_attr`); the delete callback runs for an older one.
@@ -195,9 +190,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
-        let older = self.common.attributes.with(|attributes| attributes.deletion(keyval));
-        older.map_or(Ok(()), |older| older.run(self.handle()))?;
-        self.common.attributes.with(|attributes| attributes.set(ObjectKind::Communicator, keyval, value))
+        self.common.properties.set_attribute(keyval, value)
     }
 
     /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`).
@@ -205,32 +198,17 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// There is no such attribute; the callback's own, and then it stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
-        let deletion =
-            self.common.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
-                let what = "the communicator has no attribute with this keyval";
-                let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
-                Error::refused(ErrorClass::Keyval, "delete_attribute", what, number)
-            })?;
-        deletion.run(self.handle())?;
-        self.common.attributes.with(|attributes| attributes.remove(keyval));
-        Ok(())
+        self.common.properties.delete_attribute(keyval)
     }
 
     /// Deletes all attributes, the last one first; the first error of a callback, which does not keep the others from going.
     pub(crate) fn delete_attributes(&self) -> Result<()> {
-        let deletions = self.common.attributes.with(|attributes| attributes.deletions());
-        let mut result = Ok(());
-        for deletion in deletions {
-            result = result.and(deletion.run(self.handle()));
-            self.common.attributes.with(|attributes| attributes.remove(deletion.keyval()));
-        }
-        result
+        self.common.properties.delete_attributes()
     }
 
     /// The attributes for a duplicate.
     pub(super) fn attributes_for_duplicate(&self) -> Result<Attributes> {
-        let attributes = self.common.attributes.get();
-        attributes.duplicate(self.handle())
+        self.common.properties.attributes_for_duplicate()
     }
 
     /// The value of an attribute that the library sets; `None` for one that does not exist.

@@ -24,7 +24,7 @@ use am_core::fabric::Fabric;
 use am_core::task::Endpoint;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use crate::attribute::{Attributes, Keyval, ObjectKind};
+use crate::attribute::{Keyval, ObjectKind};
 use crate::buffer::WindowMemory;
 use crate::communicator::Communicator;
 use crate::environment::JobFabric;
@@ -33,6 +33,7 @@ use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::policy::{Field, LockPolicy, OneThread};
+use crate::properties::Properties;
 use crate::remote::{from_words, to_words};
 
 pub use accumulate::Number;
@@ -83,11 +84,7 @@ pub struct Window<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     epochs: L::Field<Epochs>,
     attached: L::Field<Vec<Attached>>,
     directories: L::Field<Vec<Directory>>,
-    handle: L::Field<u64>,
-    name: L::Field<String>,
-    info: L::Field<Info>,
-    error_handler: L::Field<ErrorHandler>,
-    attributes: L::Field<Attributes>,
+    properties: Properties<L>,
 }
 
 /// What is known of a task's part of the window.
@@ -273,11 +270,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             epochs: L::Field::new(Epochs::default()),
             attached: L::Field::new(Vec::new()),
             directories: L::Field::new(directories),
-            handle: L::Field::new(0),
-            name: L::Field::new(String::new()),
-            info: L::Field::new(self.info),
-            error_handler: L::Field::new(ErrorHandler::default()),
-            attributes: L::Field::new(Attributes::default()),
+            properties: Properties::new(ObjectKind::Window, self.info, ErrorHandler::default()),
         }
     }
 }
@@ -408,7 +401,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// Refuses to end the window while an epoch is open.
     pub(crate) fn check_free(&self) -> Result<()> {
-        let handle = self.handle.get();
+        let handle = self.properties.handle.get();
         self.epochs.with(|epochs| epochs.check_closed("Window::free", handle))
     }
 
@@ -433,57 +426,51 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// An epoch is open; a callback's own, which does not keep the other attributes from going.
     pub fn begin_free(&self) -> Result<()> {
         self.check_free()?;
-        let deletions = self.attributes.with(|attributes| attributes.deletions());
-        let mut result = Ok(());
-        for deletion in deletions {
-            result = result.and(deletion.run(self.handle()));
-            self.attributes.with(|attributes| attributes.remove(deletion.keyval()));
-        }
-        result
+        self.properties.delete_attributes()
     }
 
     /// Its name; empty if it has none (`MPI_Win_get_name`).
     #[must_use]
     pub fn name(&self) -> String {
-        self.name.get()
+        self.properties.name()
     }
 
-    /// Gives it a name, for people to read (`MPI_Win_set_name`).
+    /// Gives it a name, for people to read (`MPI_Win_set_name`). What is beyond [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes is cut.
     pub fn set_name(&self, name: &str) {
-        self.name.set(name.to_owned());
+        self.properties.set_name(name);
     }
 
     /// The hints that it has (`MPI_Win_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
-        self.info.get()
+        self.properties.info.get()
     }
 
     /// Gives hints (`MPI_Win_set_info`): they are kept, and nothing depends on them so far.
     pub fn set_info(&self, info: &Info) {
-        self.info.set(info.clone());
+        self.properties.info.set(info.clone());
     }
 
     /// The number under which the layer above knows it: callbacks get it. 0 at first.
     #[must_use]
     pub fn handle(&self) -> u64 {
-        self.handle.get()
+        self.properties.handle.get()
     }
 
     /// Tells the number under which the layer above knows it.
     pub fn set_handle(&self, handle: u64) {
-        self.handle.set(handle);
+        self.properties.handle.set(handle);
     }
 
     /// The error handler (`MPI_Win_get_errhandler`).
     #[must_use]
     pub fn error_handler(&self) -> ErrorHandler {
-        self.error_handler.get()
+        self.properties.error_handler.get()
     }
 
     /// Sets the error handler (`MPI_Win_set_errhandler`).
     pub fn set_error_handler(&self, handler: ErrorHandler) {
-        self.error_handler.set(handler);
+        self.properties.error_handler.set(handler);
     }
 
     /// Runs the error handler if a call has failed (`MPI_Win_call_errhandler`); see [`Communicator::handled`].
@@ -499,7 +486,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// A keyval for another kind of object.
     pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
-        self.attributes.with(|attributes| attributes.get(ObjectKind::Window, keyval))
+        self.properties.attribute(keyval)
     }
 
     /// Gives an attribute a value (`MPI_Win_set_attr`); the delete callback runs for an older one.
@@ -507,9 +494,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
     pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
-        let older = self.attributes.with(|attributes| attributes.deletion(keyval));
-        older.map_or(Ok(()), |older| older.run(self.handle()))?;
-        self.attributes.with(|attributes| attributes.set(ObjectKind::Window, keyval, value))
+        self.properties.set_attribute(keyval, value)
     }
 
     /// Deletes an attribute, after its callback (`MPI_Win_delete_attr`).
@@ -517,13 +502,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// There is no such attribute; the callback's own, and then it stays.
     pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
-        let deletion = self.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
-            let what = "the window has no attribute with this keyval";
-            let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
-            Error::refused(ErrorClass::Keyval, "Window::delete_attribute", what, number)
-        })?;
-        deletion.run(self.handle())?;
-        self.attributes.with(|attributes| attributes.remove(keyval));
-        Ok(())
+        self.properties.delete_attribute(keyval)
     }
 }

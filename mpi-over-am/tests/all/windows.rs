@@ -10,7 +10,7 @@ use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{Op, PredefinedOp};
 use mpi_over_am::window::{Assertion, Flavor, Lock, Number, TargetData};
-use mpi_over_am::{Error, ErrorClass, Group, Info, PROC_NULL, Settings};
+use mpi_over_am::{Error, ErrorClass, Group, Info, NAME_BYTES_MAX, PROC_NULL, Settings};
 
 type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback>;
 
@@ -326,6 +326,9 @@ fn windows_have_names_hints_and_attributes() {
         assert_eq!(window.info(), hints);
         window.set_name("a window");
         assert_eq!(window.name(), "a window");
+        // As those of communicators, a name is as long as C programs have room for.
+        window.set_name(&"\u{e9}".repeat(100));
+        assert_eq!(window.name(), "\u{e9}".repeat(NAME_BYTES_MAX / 2));
         window.set_handle(5);
         let deleted = std::sync::Arc::new(AtomicU64::new(0));
         let log = std::sync::Arc::clone(&deleted);

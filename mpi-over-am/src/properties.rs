@@ -1,0 +1,109 @@
+//! What communicators, windows and sessions have alike: a number of the layer above, a name, hints, an error handler, attributes.
+
+use crate::attribute::{Attributes, Keyval, ObjectKind};
+use crate::error::{Error, ErrorClass, Result};
+use crate::error_handler::ErrorHandler;
+use crate::info::Info;
+use crate::policy::{Field, LockPolicy};
+
+/// The longest name of an object, in bytes (`MPI_MAX_OBJECT_NAME`, less the zero that C needs).
+pub const NAME_BYTES_MAX: usize = 127;
+
+/// The properties of one object. Each is reached for a moment only: callbacks of attributes run while none is.
+#[derive(Debug)]
+pub(crate) struct Properties<L: LockPolicy> {
+    kind: ObjectKind,
+    /// The number under which the layer above knows the object; 0 at first.
+    pub(crate) handle: L::Field<u64>,
+    name: L::Field<String>,
+    pub(crate) info: L::Field<Info>,
+    pub(crate) error_handler: L::Field<ErrorHandler>,
+    attributes: L::Field<Attributes>,
+}
+
+impl<L: LockPolicy> Properties<L> {
+    /// Those of a new object.
+    pub(crate) fn new(kind: ObjectKind, info: Info, error_handler: ErrorHandler) -> Self {
+        Self {
+            kind,
+            handle: L::Field::new(0),
+            name: L::Field::new(String::new()),
+            info: L::Field::new(info),
+            error_handler: L::Field::new(error_handler),
+            attributes: L::Field::new(Attributes::new()),
+        }
+    }
+
+    /// With these attributes, of an object that is being made.
+    pub(crate) fn with_attributes(self, attributes: Attributes) -> Self {
+        self.attributes.set(attributes);
+        self
+    }
+
+    /// The name; empty at first.
+    pub(crate) fn name(&self) -> String {
+        self.name.get()
+    }
+
+    /// Sets the name. What is beyond [`NAME_BYTES_MAX`] bytes is cut.
+    pub(crate) fn set_name(&self, name: &str) {
+        let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
+        let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);
+        self.name.set(name[..len].to_owned());
+    }
+
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    /// A keyval for another kind of object.
+    pub(crate) fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
+        self.attributes.with(|attributes| attributes.get(self.kind, keyval))
+    }
+
+    /// Gives an attribute a value; the delete callback runs for an older one.
+    ///
+    /// # Errors
+    /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
+    pub(crate) fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
+        let older = self.attributes.with(|attributes| attributes.deletion(keyval));
+        older.map_or(Ok(()), |older| older.run(self.handle.get()))?;
+        self.attributes.with(|attributes| attributes.set(self.kind, keyval, value))
+    }
+
+    /// Deletes an attribute, after its callback.
+    ///
+    /// # Errors
+    /// There is no such attribute; the callback's own, and then it stays.
+    pub(crate) fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
+        let deletion = self.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
+            let what = "the object has no attribute with this keyval";
+            let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
+            Error::refused(ErrorClass::Keyval, "delete_attribute", what, number)
+        })?;
+        deletion.run(self.handle.get())?;
+        self.attributes.with(|attributes| attributes.remove(keyval));
+        Ok(())
+    }
+
+    /// Deletes all attributes, the last one first.
+    ///
+    /// # Errors
+    /// The first error of a callback, which does not keep the others from going.
+    pub(crate) fn delete_attributes(&self) -> Result<()> {
+        let deletions = self.attributes.with(|attributes| attributes.deletions());
+        let mut result = Ok(());
+        for deletion in deletions {
+            result = result.and(deletion.run(self.handle.get()));
+            self.attributes.with(|attributes| attributes.remove(deletion.keyval()));
+        }
+        result
+    }
+
+    /// The attributes for a duplicate, as the copy callbacks say.
+    ///
+    /// # Errors
+    /// A callback's own.
+    pub(crate) fn attributes_for_duplicate(&self) -> Result<Attributes> {
+        self.attributes.get().duplicate(self.handle.get())
+    }
+}
