@@ -46,7 +46,7 @@ pub(crate) enum Shown {
     Time,
     /// Nanoseconds of a message, as MB/s.
     Rate,
-    /// The value as it is, in this unit.
+    /// The value as it is: what it is, and its unit.
     Plain(&'static str),
 }
 
@@ -59,11 +59,11 @@ impl Shown {
         }
     }
 
-    pub(crate) fn unit(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
-            Self::Time => "us",
-            Self::Rate => "MB/s",
-            Self::Plain(unit) => unit,
+            Self::Time => "time, us",
+            Self::Rate => "bandwidth, MB/s",
+            Self::Plain(description) => description,
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Each curve is a job of the launcher: this program again, as the tasks that measure, or a NAS kernel of the examples. Figures share
 //! the jobs that they have in common. Each round runs every job once, so that what else the machine does meets all curves. A point is
-//! the median of the rounds (for the kernels the best, as in the paper). The sentence "here" below a figure is made of these numbers.
+//! the median of the rounds of each one's best batch (for the kernels the best round, as in the paper). The sentence "here" below a figure is made of these numbers.
 
 mod curve;
 mod figure;

@@ -42,8 +42,8 @@ pub(crate) fn page(figures: &[Drawn<'_>], effort: &Effort) -> Result<String, Fai
     Ok(format!(
         "<!doctype html><html lang=en><meta charset=utf-8><title>The papers' figures, from our own runs</title><style>{STYLE}</style>\n\
          <h1>The papers' figures, from our own runs</h1>\n\
-         <p>Measured on {} ({processors} processors), {} round(s) of every job in turn. A point is the median of the rounds, of a kernel the \
-         best one; each task is bound to a processor. A message is the same from one round trip to the next except its last byte, which is \
+         <p>Measured on {} ({processors} processors), {} round(s) of every job in turn. A point is the median of the rounds (of a kernel the best one) of the best \
+         batch of each; each task is bound to a processor. A message is the same from one round trip to the next except its last byte, which is \
          checked. Scales are logarithmic. Each \"here\" is made of the numbers of this run. ToCL, the fifth paper, shows no measurements.</p>\n\
          <ol>\n{contents}</ol>\n{text}</html>\n",
         escaped(&processor()),
@@ -80,7 +80,7 @@ fn section(text: &mut String, drawn: &Drawn<'_>, effort: &Effort) -> Result<(), 
 
 fn table(text: &mut String, drawn: &Drawn<'_>) -> std::fmt::Result {
     let figure = drawn.figure;
-    writeln!(text, "<table><tr><th>{} (values: {})", figure.along.description(), figure.shown.unit())?;
+    writeln!(text, "<table><tr><th>{}; {}", figure.along.description(), figure.shown.description())?;
     drawn.curves.iter().try_for_each(|curve| write!(text, "<th>{}", escaped(curve.label)))?;
     let points = drawn.curves.first().map_or(&[][..], |curve| &curve.points);
     for point in points {
@@ -123,19 +123,20 @@ fn chart(drawn: &Drawn<'_>) -> Result<String, Box<dyn Error>> {
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
             .margin(14)
+            .margin_right(36)
             .x_label_area_size(46)
             .y_label_area_size(78)
             .build_cartesian_2d(across.log_scale().base(2.0), up.log_scale())?;
-        let unit = figure.shown.unit();
+        let description = figure.shown.description();
         chart
             .configure_mesh()
             .x_desc(figure.along.description())
-            .y_desc(unit)
+            .y_desc(description)
             .x_labels(12)
             .x_label_formatter(&|x| {
                 if matches!(figure.along, Along::Bytes) { bytes(*x) } else { figure.along.name(*x) }
             })
-            .y_label_formatter(&|y| digits(*y))
+            .y_label_formatter(&|y| ((y * 1e6).round() / 1e6).to_string())
             .light_line_style(WHITE)
             .label_style(("sans-serif", 14))
             .axis_desc_style(("sans-serif", 15))

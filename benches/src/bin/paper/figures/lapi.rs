@@ -195,7 +195,7 @@ pub(super) fn figures() -> Vec<Figure> {
             source: "MPI-LAPI, beside figure 18",
             title: "What interrupts leave of the target's computation",
             form: Form::Table,
-            shown: Shown::Plain("% of its speed alone"),
+            shown: Shown::Plain("speed of the computation, % of that alone"),
             series: vec![pair("amsend, target computes", &[], Measure::ComputationLeft, INTERRUPTS)],
             paper: "Interrupt mode is for programs that compute while messages come; the paper measured what it costs the message, not what it \
                     costs the computation.",
@@ -244,7 +244,7 @@ fn kernels(like: &Figure) -> Figure {
         title: "NAS kernels under each completion",
         form: Form::Table,
         along: Along::Names(KERNELS),
-        shown: Shown::Plain("Mop/s, the best run"),
+        shown: Shown::Plain("best run, Mop/s"),
         series: vec![
             series("base (handler thread)", BASE),
             series("counters", COUNTERS),

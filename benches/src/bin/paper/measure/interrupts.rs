@@ -110,6 +110,10 @@ impl Way for Interrupts {
         Ok(left)
     }
 
+    fn tells_times(&self) -> bool {
+        !self.tells_computation
+    }
+
     fn teller(&self) -> usize {
         usize::from(self.tells_computation)
     }
