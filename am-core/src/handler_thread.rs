@@ -6,30 +6,29 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use am_core_engine::protocol::{End, Outgoing, ThreadJob};
+use am_core_engine::protocol::ThreadJob;
 
-use crate::context::Context;
-use crate::counter::{Counter, CounterName};
+use crate::counter::Counter;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Waker};
-use crate::handler::{Deferred, HandlerId, HandlerSet};
+use crate::fabric::Waker;
+use crate::handler::{Deferred, HandlerId};
 use crate::task::Endpoint;
 use crate::user_code::{self, Panicked};
 
 /// Something that a handler on the thread has asked for.
 #[derive(Debug)]
-enum Asked {
+pub(crate) enum Asked {
     Amsend { target: Endpoint, handler: HandlerId, uhdr: Vec<u8>, udata: Vec<u8> },
     Bump(Counter),
 }
 
 /// A handler that has run.
 #[derive(Debug)]
-struct Ran {
-    key: u32,
-    asked: Vec<Asked>,
+pub(crate) struct Ran {
+    pub(crate) key: u32,
+    pub(crate) asked: Vec<Asked>,
     /// Its panic, if it did.
-    panicked: Option<Error>,
+    pub(crate) panicked: Option<Error>,
 }
 
 /// The thread of one context. Started at first use, joined when the context ends.
@@ -41,7 +40,7 @@ pub(crate) struct HandlerThread {
 }
 
 impl HandlerThread {
-    fn start(waker: Waker) -> Result<Self> {
+    pub(crate) fn start(waker: Waker) -> Result<Self> {
         let (jobs, to_run) = channel::<ThreadJob>();
         let (report, ran) = channel();
         let run = move || {
@@ -57,6 +56,17 @@ impl HandlerThread {
             |source| Error::System { doing: "starting the handler thread", source: source.into() },
         )?;
         Ok(Self { jobs: Some(jobs), ran, thread: Some(thread) })
+    }
+
+    /// Hands a job over.
+    pub(crate) fn hand_over(&self, job: ThreadJob) {
+        // The thread lives as long as its sender.
+        let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
+    }
+
+    /// The earliest handler that has run since.
+    pub(crate) fn take_ran(&self) -> Option<Ran> {
+        self.ran.try_recv().ok()
     }
 }
 
@@ -90,56 +100,5 @@ impl Deferred for Recorder<'_> {
 
     fn bump(&mut self, counter: Counter) {
         self.0.push(Asked::Bump(counter));
-    }
-}
-
-impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// Hands jobs to the thread and carries out what handlers asked for; whether there was anything.
-    ///
-    /// # Errors
-    /// A handler's panic, or a call of it that can't be carried out.
-    pub(crate) fn work_on_thread(&mut self) -> Result<bool> {
-        let mut moved = false;
-        while let Some(job) = self.engine.take_thread_job() {
-            moved = true;
-            if self.thread.is_none() {
-                self.thread = Some(HandlerThread::start(self.fabric.waker())?);
-            }
-            let jobs = self.thread.as_ref().and_then(|thread| thread.jobs.as_ref());
-            // The thread lives as long as its sender.
-            let _ = jobs.map(|jobs| jobs.send(job));
-        }
-        while let Some(ran) = self.thread.as_ref().and_then(|thread| thread.ran.try_recv().ok()) {
-            moved = true;
-            let has_panicked = ran.panicked.is_some();
-            let mut result = ran.panicked.map_or(Ok(()), Err);
-            for asked in ran.asked {
-                result = result.and(self.carry_out_asked(asked));
-            }
-            let done = self.engine.thread_done(ran.key, has_panicked, &mut self.fabric);
-            result.and(done)?;
-        }
-        Ok(moved)
-    }
-
-    fn carry_out_asked(&mut self, asked: Asked) -> Result<()> {
-        match asked {
-            Asked::Bump(counter) => self.engine.bump_claimed(CounterName::to_wire(Some(counter.name()))),
-            Asked::Amsend { target, handler, uhdr, udata } => {
-                let outgoing = Outgoing {
-                    target,
-                    handler,
-                    uhdr: &uhdr,
-                    target_counter: 0,
-                    completion_counter: 0,
-                    answerable: true,
-                    announce: false,
-                };
-                let kept = crate::buffer::JobBuffer::from(udata);
-                let source = crate::buffer::memory_of(&kept).as_bytes();
-                let end = End { keep: Some(kept), ..End::default() };
-                self.engine.send(&mut self.fabric, outgoing, source, end).map(|_| ())
-            }
-        }
     }
 }

@@ -161,6 +161,7 @@
 pub mod buffer;
 pub mod call;
 pub mod context;
+mod deferred_calls;
 pub mod handler;
 mod handler_thread;
 mod in_handler;

@@ -4,8 +4,6 @@ use std::fmt;
 
 pub use am_core::error::Fault;
 
-use crate::tag::TAG_UB;
-
 /// The result of an MPI call. Errors are values: nothing aborts the job behind the program's back.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -216,11 +214,13 @@ pub enum Error {
         /// Ranks of the communicator.
         size: u32,
     },
-    /// A tag below 0 or above [`TAG_UB`].
-    #[error("tag {tag} is out of range: tags are 0 to {TAG_UB}; to receive any tag use Tag::Any")]
+    /// A tag below 0 or above the largest one.
+    #[error("tag {tag} is out of range: tags are 0 to {max}; to receive any tag use Tag::Any")]
     TagOutOfRange {
         /// What was asked for.
         tag: i32,
+        /// The largest tag (`MPI_TAG_UB`).
+        max: i32,
     },
     /// A message longer than the buffer that received it. The buffer holds the message's beginning.
     #[error(

@@ -36,5 +36,5 @@ pub(crate) fn check(tag: i32) -> Result<i32> {
 #[cold]
 #[inline(never)]
 fn out_of_range(tag: i32) -> Error {
-    Error::TagOutOfRange { tag }
+    Error::TagOutOfRange { tag, max: TAG_UB }
 }

@@ -535,3 +535,21 @@ impl Error {
 
 /// What every call here returns.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+impl Endpoint {
+    /// Checks that a job of `num_tasks` tasks, of which each may open `contexts_max` contexts, can have this endpoint. The one check
+    /// of an endpoint that a program or a peer names. Says nothing of whether the context is open.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTask`] or [`Error::UnknownContext`].
+    #[inline]
+    pub fn check(self, num_tasks: u32, contexts_max: u8) -> Result<()> {
+        if self.task.0 >= num_tasks {
+            return Err(Error::UnknownTask { endpoint: self, num_tasks });
+        }
+        if self.context.0 >= contexts_max {
+            return Err(Error::UnknownContext { endpoint: self, contexts_max });
+        }
+        Ok(())
+    }
+}

@@ -2,8 +2,6 @@
 
 use core::fmt;
 
-use crate::error::{Error, Result};
-
 /// A task of the job: one process, numbered from 0 (LAPI's task id).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
@@ -42,22 +40,6 @@ impl Endpoint {
     #[must_use]
     pub fn new(task: TaskId, context: ContextNumber) -> Self {
         Self { task, context }
-    }
-
-    /// Checks that a job of `num_tasks` tasks, of which each may open `contexts_max` contexts, can have this endpoint. The one check
-    /// of an endpoint that a program or a peer names. Says nothing of whether the context is open.
-    ///
-    /// # Errors
-    /// [`Error::UnknownTask`] or [`Error::UnknownContext`].
-    #[inline]
-    pub fn check(self, num_tasks: u32, contexts_max: u8) -> Result<()> {
-        if self.task.0 >= num_tasks {
-            return Err(Error::UnknownTask { endpoint: self, num_tasks });
-        }
-        if self.context.0 >= contexts_max {
-            return Err(Error::UnknownContext { endpoint: self, contexts_max });
-        }
-        Ok(())
     }
 }
 

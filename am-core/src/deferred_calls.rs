@@ -1,0 +1,61 @@
+//! What completion handlers on the handler thread have asked for, carried out by the context's owner.
+
+use am_core_engine::protocol::{End, Outgoing};
+
+use crate::context::Context;
+use crate::counter::CounterName;
+use crate::error::Result;
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::handler_thread::{Asked, HandlerThread};
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// Hands jobs to the thread and carries out what handlers asked for; whether there was anything.
+    ///
+    /// # Errors
+    /// A handler's panic, or a call of it that can't be carried out.
+    pub(crate) fn work_on_thread(&mut self) -> Result<bool> {
+        let mut moved = false;
+        while let Some(job) = self.engine.take_thread_job() {
+            moved = true;
+            if self.thread.is_none() {
+                self.thread = Some(HandlerThread::start(self.fabric.waker())?);
+            }
+            if let Some(thread) = &self.thread {
+                thread.hand_over(job);
+            }
+        }
+        while let Some(ran) = self.thread.as_ref().and_then(HandlerThread::take_ran) {
+            moved = true;
+            let has_panicked = ran.panicked.is_some();
+            let mut result = ran.panicked.map_or(Ok(()), Err);
+            for asked in ran.asked {
+                result = result.and(self.carry_out_asked(asked));
+            }
+            let done = self.engine.thread_done(ran.key, has_panicked, &mut self.fabric);
+            result.and(done)?;
+        }
+        Ok(moved)
+    }
+
+    fn carry_out_asked(&mut self, asked: Asked) -> Result<()> {
+        match asked {
+            Asked::Bump(counter) => self.engine.bump_claimed(CounterName::to_wire(Some(counter.name()))),
+            Asked::Amsend { target, handler, uhdr, udata } => {
+                let outgoing = Outgoing {
+                    target,
+                    handler,
+                    uhdr: &uhdr,
+                    target_counter: 0,
+                    completion_counter: 0,
+                    answerable: true,
+                    announce: false,
+                };
+                let kept = crate::buffer::JobBuffer::from(udata);
+                let source = crate::buffer::memory_of(&kept).as_bytes();
+                let end = End { keep: Some(kept), ..End::default() };
+                self.engine.send(&mut self.fabric, outgoing, source, end).map(|_| ())
+            }
+        }
+    }
+}
