@@ -56,7 +56,7 @@ pub use start::{ShmFabric, Task};
 
 /// The job of a task, and how its tasks fare.
 pub mod job {
-    pub use am_via_job::{Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, TaskState};
+    pub use am_via_job::{Cause, Failure, JOB_VARIABLE, Job, JobError, OpenContext, TaskState, Variables};
 }
 
 /// VIA's words, for a program that is written to VIA itself.

@@ -7,8 +7,8 @@ use am_core::error::{Error, Fault, Result};
 
 use crate::fabric::{CreditPlan, ViaFabric};
 use crate::limit::BareLink;
-use am_via_job::settings::{Auto, Memory, Settings};
-use am_via_job::{Carrier, Job, JobError};
+use am_via_job::settings::Memory;
+use am_via_job::{Carrier, Job, JobError, Variables};
 use am_via_shm::regions::Ways;
 use am_via_shm::wait::WaitPolicy;
 use am_via_vipl::device::DeviceError;
@@ -38,12 +38,12 @@ impl Task {
         Ok(Self { job, heap })
     }
 
-    /// The settings of the job that [`join`](Self::join) joins, without joining it.
+    /// What is said of settings in the job that [`join`](Self::join) joins, without joining it.
     ///
     /// # Errors
     /// The job's memory cannot be reached, or a setting has a value that it cannot take.
-    pub fn settings() -> Result<Settings> {
-        Job::look_at_settings().map_err(|error| of_job(&error))
+    pub fn variables() -> Result<Variables> {
+        Job::look_at_variables().map_err(|error| of_job(&error))
     }
 
     /// The job.
@@ -80,8 +80,8 @@ impl Task {
         };
         let fabric = ViaFabric::new(device, plan).with_bounce_bytes_max(bounce_bytes_max);
         Ok(match settings.registered_bytes_max {
-            Auto::Auto => fabric,
-            Auto::Fixed(bytes) => fabric.with_registered_bytes_max(bytes),
+            None => fabric,
+            Some(bytes) => fabric.with_registered_bytes_max(bytes),
         })
     }
 
@@ -101,8 +101,8 @@ impl Task {
         }
         let nic = UserAgent::open(self.device(context)?);
         Ok(match self.job.settings().registered_bytes_max {
-            Auto::Auto => nic,
-            Auto::Fixed(bytes) => nic.with_registered_bytes_max(bytes),
+            None => nic,
+            Some(bytes) => nic.with_registered_bytes_max(bytes),
         })
     }
 

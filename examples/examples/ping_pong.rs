@@ -131,7 +131,7 @@ fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
     let mut context = task.context()?;
     // Before a measurement that would be lost.
     let json = agree(&mut context, PROGRAM, open_json(task, arguments))?;
-    let settings = Settings::from(task.job().settings());
+    let settings = Settings::try_from(task.job().variables())?;
     let environment = Environment::with_fabric(task.fabric(1)?, &settings)?;
     let own = context.alloc(BYTES_MAX)?;
     let own = context.expose(own, Access::READ_WRITE)?;

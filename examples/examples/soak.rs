@@ -57,7 +57,8 @@ fn main() -> ExitCode {
 }
 
 fn run(task: &Task, arguments: &Arguments) -> Result<(), Failure> {
-    let environment = Environment::with_fabric(task.fabric(0)?, &Settings::from(task.job().settings()))?;
+    let environment =
+        Environment::with_fabric(task.fabric(0)?, &Settings::try_from(task.job().variables())?)?;
     let world = environment.world();
     environment.attach_buffer(vec![0; BUFFER_BYTES])?;
     let mixture = Mixture { seed: arguments.seed, tasks: world.size(), of_a_round: ROUND };

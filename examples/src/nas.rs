@@ -85,7 +85,7 @@ fn run(
     choice: &Choice,
     kernel: impl Fn(&Communicator<ShmFabric>) -> Result<Outcome, Failure>,
 ) -> Result<(), Failure> {
-    let mut settings = Settings::from(task.job().settings());
+    let mut settings = Settings::try_from(task.job().variables())?;
     if let Some(variant) = choice.variant {
         settings.completion = match variant {
             Variant::Base => CompletionVariant::Thread,

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
-use am_via::settings::{Auto, Check, Completion};
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -18,86 +17,37 @@ use crate::protocol::{self, BufferOwner, SendBuffer};
 use crate::queues::{self, Counts};
 use crate::request::{Partitioned, Phase, RequestId};
 use crate::session::Session;
-use crate::settings::{CompletionVariant, Selection, Settings};
+use crate::settings::{SettingError, Settings, Table};
 use crate::state::State;
 use crate::thread_level::ThreadLevel;
 use crate::turn::Turn;
 
-impl From<&am_via::settings::Settings> for Settings {
-    fn from(job: &am_via::settings::Settings) -> Self {
-        let fixed = |number| match number {
-            Auto::Auto => None,
-            Auto::Fixed(number) => Some(number),
-        };
-        Self {
-            eager_limit_bytes: usize::try_from(job.eager_limit_bytes).unwrap_or(usize::MAX),
-            early_arrival_bytes_max: job.early_arrival_bytes_max,
-            completion: match job.completion {
-                Completion::InContext => CompletionVariant::InContext,
-                Completion::Counter => CompletionVariant::Counter,
-                Completion::Thread => CompletionVariant::Thread,
-            },
-            early_arrivals_max: fixed(job.early_arrivals_max),
-            posted_receives_max: fixed(job.posted_receives_max),
-            long_sends_max: fixed(job.long_sends_max),
-            debug: job.debug,
-            dump_queues: job.dump_queues,
-            collectives: Selection {
-                check: match job.check_collectives {
-                    Check::Auto => cfg!(debug_assertions),
-                    Check::On => true,
-                    Check::Off => false,
-                },
-                puts_tasks_max: job.collective_puts_tasks_max,
-                puts_bytes_max: job.collective_puts_bytes_max,
-                broadcast_puts_bytes_max: job.broadcast_puts_bytes_max,
-                broadcast_puts_tasks_min: job.broadcast_puts_tasks_min,
-                barrier_rounds_tasks_max: job.barrier_rounds_tasks_max,
-                broadcast_tree_bytes_max: job.broadcast_tree_bytes_max,
-                broadcast_piece_bytes: job.broadcast_piece_bytes,
-                reduce_tree_bytes_max: job.reduce_tree_bytes_max,
-                reduce_piece_bytes: job.reduce_piece_bytes,
-                allreduce_doubling_bytes_max: job.allreduce_doubling_bytes_max,
-                allgather_linear_tasks_max: job.allgather_linear_tasks_max,
-                allgather_rounds_bytes_max: job.allgather_rounds_bytes_max,
-            },
-        }
-    }
-}
-
-/// The settings of a job, of which some are this layer's: [`MPI_SETTINGS`], [`COLLECTIVE_SETTINGS`].
-pub use am_via::settings::{SETTINGS as JOB_SETTINGS, Setting, Settings as JobSettings};
-
-/// Names of the settings that each task reads for itself when MPI starts ([`Environment::init_with`]).
-pub const MPI_SETTINGS: [&str; 8] = [
-    "eager_limit_bytes",
-    "early_arrival_bytes_max",
-    "completion",
-    "early_arrivals_max",
-    "posted_receives_max",
-    "long_sends_max",
-    "debug",
-    "dump_queues",
-];
-
-/// The same, for those that choose the algorithms of collectives.
-pub const COLLECTIVE_SETTINGS: [&str; 9] = [
-    "check_collectives",
-    "barrier_rounds_tasks_max",
-    "broadcast_tree_bytes_max",
-    "broadcast_piece_bytes",
-    "reduce_tree_bytes_max",
-    "reduce_piece_bytes",
-    "allreduce_doubling_bytes_max",
-    "allgather_linear_tasks_max",
-    "allgather_rounds_bytes_max",
-];
+/// The settings of am-via in a job, and what is said of settings in it: ours are read of that ([`Settings`]).
+pub use am_via::{job::Variables, settings::Settings as JobSettings};
 
 /// Large blocks of memory that other tasks reach by a plain copy, for allocators.
 pub use am_via::JobAllocator;
 
 /// The fabric of a task that runs in a job on this machine.
 pub type JobFabric = am_via::ShmFabric;
+
+/// What is said of MPI's settings in a job.
+impl TryFrom<&Variables> for Settings {
+    type Error = Error;
+
+    fn try_from(variables: &Variables) -> Result<Self> {
+        let of_setting = |error: SettingError| am_core::error::Error::Job {
+            fault: am_core::error::Fault::Caller,
+            what: error.to_string(),
+        };
+        Ok(Self::from_variables(|name| variables.get(name)).map_err(of_setting)?.checked_when_debugging())
+    }
+}
+
+fn warn_of_unknown(name: &str) {
+    let near = Settings::nearest(name).map_or_else(String::new, |near| format!("; perhaps {near} is meant"));
+    eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
+}
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for the threads of the task that `L` says.
 #[derive(Debug)]
@@ -120,13 +70,12 @@ impl Environment {
         Self::init_with(|_| ())
     }
 
-    /// As [`init`](Self::init), with other values of [`MPI_SETTINGS`] and [`COLLECTIVE_SETTINGS`] than the job has; changes of
-    /// others change nothing. What concerns both ends of a message has to be the same in all tasks: all of them but the limits of
+    /// As [`init`](Self::init), with other settings than the job has. What concerns both ends of a message has to be the same in all tasks: all of them but the limits of
     /// posted receives and long sends, `debug` and `dump_queues`.
     ///
     /// # Errors
     /// As for [`init`](Self::init).
-    pub fn init_with(change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
+    pub fn init_with(change: impl FnOnce(&mut Settings)) -> Result<Self> {
         Self::init_on(0, change)
     }
 
@@ -138,12 +87,12 @@ impl Environment {
         Info::of_start(&arguments, |name| std::env::var(name).ok())
     }
 
-    /// The settings of the job that [`init`](Self::init) joins, also before it.
+    /// What is said of settings in the job that [`init`](Self::init) joins, also before it.
     ///
     /// # Errors
     /// As for [`init`](Self::init).
-    pub fn job_settings() -> Result<JobSettings> {
-        Ok(am_via::Task::settings()?)
+    pub fn variables() -> Result<Variables> {
+        Ok(am_via::Task::variables()?)
     }
 }
 
@@ -188,11 +137,15 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
     ///
     /// # Errors
     /// As for [`init`](Self::init); there is no such context.
-    pub fn init_on(context: u32, change: impl FnOnce(&mut JobSettings)) -> Result<Self> {
+    pub fn init_on(context: u32, change: impl FnOnce(&mut Settings)) -> Result<Self> {
         let task = am_via::Task::join()?;
-        let mut of_job = task.job().settings().clone();
-        change(&mut of_job);
-        let settings = Settings::from(&of_job);
+        let variables = task.job().variables();
+        let mut settings = Settings::try_from(variables)?;
+        if task.number() == 0 {
+            variables.unknown_to::<Settings>().for_each(warn_of_unknown);
+        }
+        change(&mut settings);
+        let settings = settings.checked_when_debugging();
         let environment = Self::on_fabric(task.fabric(context)?, &settings)?;
         if settings.dump_queues {
             environment.show_queues_when(task.job().note_usr2().map_err(|error| Error::Signal { error })?);

@@ -100,10 +100,7 @@ pub use buffer::{
 };
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
-pub use environment::{
-    COLLECTIVE_SETTINGS, Environment, JOB_SETTINGS, JobAllocator, JobFabric, JobSettings, MPI_SETTINGS,
-    Setting,
-};
+pub use environment::{Environment, JobAllocator, JobFabric, JobSettings, Variables};
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange};
@@ -119,7 +116,9 @@ pub use request::{
     Request, RequestFacts, RequestId, Returned, Scope, Tested, WaitList,
 };
 pub use session::{SELF_SET, Session, WORLD_SET};
-pub use settings::{CompletionVariant, Selection, Settings};
+pub use settings::{
+    COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, Settings, Table,
+};
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
 pub use thread_level::ThreadLevel;

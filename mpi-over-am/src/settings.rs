@@ -1,5 +1,10 @@
-//! The settings of this layer, read once when the environment is made. Their names in the environment, older ones too, are in the
-//! table of am-via, which `amrun info` prints.
+//! The settings of this layer, read once when the environment is made, and their table, which `mpiexec --info` prints beside that of
+//! am-via. The launcher does not know them: it hands the variables of its own environment over to the tasks.
+
+use std::fmt;
+
+use am_via_settings::{Older, Value, choose, table};
+pub use am_via_settings::{Setting, SettingError, Table};
 
 /// How the receiver learns that an eager message is complete: the three variants of the seed paper's section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +43,16 @@ pub struct Settings {
     pub collectives: Selection,
 }
 
+impl Settings {
+    /// With what `auto` means in this build for the check of collectives.
+    pub(crate) fn checked_when_debugging(mut self) -> Self {
+        if self.collectives.check == Check::Auto && cfg!(debug_assertions) {
+            self.collectives.check = Check::On;
+        }
+        self
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -62,7 +77,7 @@ pub struct Selection {
     /// Each collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and
     /// length ([`Error::Mismatched`](crate::Error::Mismatched)). All tasks have the same. Off by default, but
     /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging. `AM_CHECK_COLLECTIVES`.
-    pub check: bool,
+    pub check: Check,
     /// Communicators of up to this many tasks carry short collectives out by puts and counters, with no message; 0: none does.
     pub puts_tasks_max: u32,
     /// The longest data, in bytes, of which a collective goes by puts. Barriers, which have none, always do.
@@ -103,7 +118,7 @@ impl Selection {
 impl Default for Selection {
     fn default() -> Self {
         Self {
-            check: false,
+            check: Check::Auto,
             puts_tasks_max: 32,
             // On 2 busy cores, puts took 0.9 to 1.1 of the time of messages in barriers of 2 to 16 tasks, and 0.4 to 0.7 in broadcasts of
             // 64 bytes to 16 KiB among 12 and 16 tasks (of 8 bytes 1.2 to 2); otherwise, with data, 1.0 to 1.4 among 2 tasks, and 0.9 to
@@ -119,6 +134,242 @@ impl Default for Selection {
             allreduce_doubling_bytes_max: 16 << 10,
             allgather_linear_tasks_max: 4,
             allgather_rounds_bytes_max: 16 << 10,
+        }
+    }
+}
+
+impl fmt::Display for CompletionVariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InContext => "in-context",
+            Self::Counter => "counter",
+            Self::Thread => "thread",
+        })
+    }
+}
+
+impl Value for CompletionVariant {
+    const FORM: &'static str = "in-context, counter or thread";
+    const CHOICES: &'static [&'static str] = &["in-context", "counter", "thread"];
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::InContext, Self::Counter, Self::Thread])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Whether the tasks of a collective compare what they are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// [`Environment::init`](crate::Environment::init) turns it on in builds for debugging; otherwise off.
+    #[default]
+    Auto,
+    /// They do.
+    On,
+    /// They do not.
+    Off,
+}
+
+impl Value for Check {
+    const FORM: &'static str = "auto, on or off";
+    const CHOICES: &'static [&'static str] = &["auto", "on", "off"];
+
+    fn parse(text: &str) -> Result<Self, String> {
+        choose(text, &[Self::Auto, Self::On, Self::Off])
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::On => "on",
+            Self::Off => "off",
+        })
+    }
+}
+
+table! { Settings, older OLDER;
+    "Longest message that is sent without asking the receiver first, in bytes.",
+        eager_limit_bytes: usize = eager_limit_bytes, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
+    "Memory for messages that came before their receive; beyond it senders ask first.",
+        early_arrival_bytes_max: u64 = early_arrival_bytes_max, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
+    "How an MPI receive learns that its message is there: marked in context, by target counters, or by the handler thread.",
+        completion: CompletionVariant = completion, "AM_COMPLETION";
+    "Messages that came eagerly before their receive, at most; beyond them senders ask first. auto: as many as the memory holds.",
+        early_arrivals_max: Option<u64> = early_arrivals_max, "AM_EARLY_ARRIVALS_MAX", 1..=1 << 46;
+    "Non-blocking MPI receives that one task may have posted at once; one more is an error. auto: any number.",
+        posted_receives_max: Option<u64> = posted_receives_max, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
+    "Non-blocking MPI sends of one task that may be under way at once; one more long one is an error. auto: any number.",
+        long_sends_max: Option<u64> = long_sends_max, "AM_LONG_SENDS_MAX", 1..=1 << 46;
+    "Largest communicator, in tasks, whose barriers go by puts and counters, with no message, and to which the next three settings apply. 0: none.",
+        collective_puts_tasks_max: u32 = collectives.puts_tasks_max, "AM_COLLECTIVE_PUTS_TASKS_MAX", 0..=1024;
+    "Largest collective payload sent by puts, in bytes. Each pair of tasks keeps 8 buffers of this size. 0 sends all collectives as messages.",
+        collective_puts_bytes_max: u64 = collectives.puts_bytes_max, "AM_COLLECTIVE_PUTS_BYTES_MAX", 0..=1 << 20;
+    "The same for broadcasts among many tasks, where it is larger: there puts are faster.",
+        broadcast_puts_bytes_max: u64 = collectives.broadcast_puts_bytes_max, "AM_BROADCAST_PUTS_BYTES_MAX", 0..=1 << 20;
+    "Minimum number of tasks for which broadcast_puts_bytes_max applies.",
+        broadcast_puts_tasks_min: u32 = collectives.broadcast_puts_tasks_min, "AM_BROADCAST_PUTS_TASKS_MIN";
+    "Up to this many tasks an MPI barrier goes in rounds of notices; more use a tree.",
+        barrier_rounds_tasks_max: u32 = collectives.barrier_rounds_tasks_max, "AM_BARRIER_ROUNDS_TASKS_MAX";
+    "Up to this many bytes an MPI broadcast goes down a tree; longer ones along a chain, in pieces.",
+        broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
+    "Length of a piece in the chain of a long MPI broadcast.",
+        broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
+    "Up to this many bytes an MPI reduction goes up a tree; in longer ones each task reduces a part of the vector.",
+        reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
+    "Length of a piece in which a long vector is reduced: what the others send of it should stay in the cache.",
+        reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;
+    "Up to this many bytes an MPI allreduce goes by recursive doubling; in longer ones each task reduces a part.",
+        allreduce_doubling_bytes_max: u64 = collectives.allreduce_doubling_bytes_max, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";
+    "Up to this many tasks an MPI allgather sends each block to each task; more go in rounds, if the result is short.",
+        allgather_linear_tasks_max: u32 = collectives.allgather_linear_tasks_max, "AM_ALLGATHER_LINEAR_TASKS_MAX";
+    "The longest result that an MPI allgather of many tasks collects in rounds.",
+        allgather_rounds_bytes_max: u64 = collectives.allgather_rounds_bytes_max, "AM_ALLGATHER_ROUNDS_BYTES_MAX";
+    "Each MPI collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and length; tasks that disagree get an error that says so, instead of waiting for ever or wrong data. auto: on in builds for debugging. Programs of one job that were built differently need one value.",
+        check_collectives: Check = collectives.check, "AM_CHECK_COLLECTIVES";
+    "Each task says on its standard error with what MPI starts, and what it has done at its end.",
+        debug: bool = debug, "AM_DEBUG";
+    "On SIGUSR2 each task prints its queues to its standard error, at its next wait. amrun passes the signal to all tasks.",
+        dump_queues: bool = dump_queues, "AM_DUMP_QUEUES";
+}
+
+/// Names of the settings that choose the algorithms of collectives.
+pub const COLLECTIVE_SETTINGS: [&str; 13] = [
+    "check_collectives",
+    "collective_puts_tasks_max",
+    "collective_puts_bytes_max",
+    "broadcast_puts_bytes_max",
+    "broadcast_puts_tasks_min",
+    "barrier_rounds_tasks_max",
+    "broadcast_tree_bytes_max",
+    "broadcast_piece_bytes",
+    "reduce_tree_bytes_max",
+    "reduce_piece_bytes",
+    "allreduce_doubling_bytes_max",
+    "allgather_linear_tasks_max",
+    "allgather_rounds_bytes_max",
+];
+
+const OLDER: &[Older<Settings>] = &[
+    Older {
+        env: "MP_EAGER_LIMIT",
+        own: "eager_limit_bytes",
+        meaning: "the same",
+        store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?),
+    },
+    Older {
+        env: "MPI_LONG_MSG",
+        own: "eager_limit_bytes",
+        meaning: "the shortest long message: one byte more",
+        store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?.saturating_sub(1)),
+    },
+    Older {
+        env: "LAM_MPI_SSI_rpi_via_short",
+        own: "eager_limit_bytes",
+        meaning: "the same",
+        store: |settings, text| keep(&mut settings.eager_limit_bytes, usize::parse(text)?),
+    },
+    Older {
+        env: "MP_BUFFER_MEM",
+        own: "early_arrival_bytes_max",
+        meaning: "the same",
+        store: |settings, text| keep(&mut settings.early_arrival_bytes_max, u64::parse(text)?),
+    },
+    Older {
+        env: "MPI_UNEX_BLOCK_SIZE",
+        own: "early_arrival_bytes_max",
+        meaning: "one of three blocks of memory: a third",
+        store: |settings, text| {
+            let bytes =
+                u64::parse(text)?.checked_mul(3).ok_or("three times as much does not fit into 64 bits")?;
+            keep(&mut settings.early_arrival_bytes_max, bytes)
+        },
+    },
+    Older {
+        env: "MPI_UNEX_MAX",
+        own: "early_arrivals_max",
+        meaning: "the same",
+        store: |settings, text| keep(&mut settings.early_arrivals_max, Some(u64::parse(text)?)),
+    },
+    Older {
+        env: "MPI_IRECV_MAX",
+        own: "posted_receives_max",
+        meaning: "the same",
+        store: |settings, text| keep(&mut settings.posted_receives_max, Some(u64::parse(text)?)),
+    },
+    Older {
+        env: "MPI_LONG_MAX",
+        own: "long_sends_max",
+        meaning: "the same",
+        store: |settings, text| keep(&mut settings.long_sends_max, Some(u64::parse(text)?)),
+    },
+    Older {
+        env: "MPI_DEBUG",
+        own: "debug",
+        meaning: "set at all: on",
+        store: |settings, _| keep(&mut settings.debug, true),
+    },
+    Older {
+        env: "MPI_DUMP_QUEUES",
+        own: "dump_queues",
+        meaning: "set at all: on",
+        store: |settings, _| keep(&mut settings.dump_queues, true),
+    },
+];
+
+fn keep<T>(field: &mut T, value: T) -> Result<(), String> {
+    *field = value;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingError> {
+        Settings::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_table_is_whole() {
+        am_via_settings::check::<Settings>();
+        assert!(COLLECTIVE_SETTINGS.iter().all(|name| Settings::default().value(name).is_some()));
+    }
+
+    #[test]
+    fn each_older_name_changes_its_setting_and_no_other() {
+        for older in OLDER {
+            let changed = read(&[(older.env, "7000")]).unwrap();
+            for setting in Settings::SETTINGS {
+                let is_same = setting.value(&changed) == setting.value(&Settings::default());
+                assert_eq!(is_same, setting.name != older.own, "{}", older.env);
+            }
+        }
+        assert_eq!(read(&[("MPI_UNEX_BLOCK_SIZE", "2m")]).unwrap().early_arrival_bytes_max, 6 << 20);
+        assert_eq!(read(&[("MPI_LONG_MSG", "8064")]).unwrap().eager_limit_bytes, 8063);
+        assert_eq!(read(&[("MPI_IRECV_MAX", "1024")]).unwrap().posted_receives_max, Some(1024));
+        let both = [("MPI_LONG_MSG", "9"), ("MP_EAGER_LIMIT", "5"), ("AM_EAGER_LIMIT_BYTES", "1k")];
+        assert_eq!(read(&both).unwrap().eager_limit_bytes, 1024);
+        assert_eq!(read(&both[..2]).unwrap().eager_limit_bytes, 5);
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_refused_under_the_name_that_was_used() {
+        for (env, value) in
+            [("MP_EAGER_LIMIT", "many"), ("MPI_UNEX_BLOCK_SIZE", "16777216t"), ("MPI_LONG_MAX", "-1")]
+        {
+            let text = read(&[(env, value)]).unwrap_err().to_string();
+            assert!(text.contains(env) && text.contains(value), "{text}");
         }
     }
 }

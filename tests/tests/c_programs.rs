@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use am_tests::programs::{self, Scratch, run};
-use am_via::settings::{SETTINGS, Settings};
+use mpi_over_am::{JobSettings, Settings, Table};
 
 fn test(name: &str) {
     programs::compile_and_run("mpicc", &["-O1", "-Wall", "-Wextra", "-Werror"], &format!("c/{name}.c"));
@@ -131,7 +131,15 @@ fn c_mismatched() {
     programs::compile_and_run_under("mpicc", &options, "c/c_mismatched.c", &settings);
 }
 
-/// The control variables of the tool interface are the settings that `amrun info` prints, with their values.
+/// How a table shows a value of one of its settings.
+fn value_in<T: Table>(name: &str, value: &str) -> Option<String> {
+    let setting = T::SETTINGS.iter().find(|setting| setting.name == name)?;
+    let mut settings = T::default();
+    setting.store(&mut settings, value).expect("a value that it can have");
+    Some(setting.value(&settings))
+}
+
+/// The control variables of the tool interface are the settings that `mpiexec --info` prints, with their values.
 #[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn tools_see_the_settings_of_the_job() {
@@ -143,25 +151,33 @@ fn tools_see_the_settings_of_the_job() {
     compile.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/c/t_variables.c")).arg("-o").arg(&program);
     let (good, said) = run(&mut compile);
     assert!(good, "it does not compile: {said}");
-    let chosen = [("AM_MEMORY", "kernel"), ("AM_CREDITS", "7"), ("AM_HEAP_BYTES", "1G"), ("AM_DEBUG", "off")];
-    let (good, info) = run(Command::new(programs::folder().join("amrun")).arg("info").envs(chosen));
+    let chosen = [
+        ("AM_MEMORY", "kernel"),
+        ("AM_CREDITS", "7"),
+        ("AM_HEAP_BYTES", "1G"),
+        ("AM_EARLY_ARRIVALS_MAX", "9"),
+        ("MPI_LONG_MAX", "5"),
+        ("AM_BARRIER_ROUND_TASKS_MAX", "1"),
+    ];
+    let (good, info) = run(Command::new(programs::folder().join("mpiexec")).arg("--info").envs(chosen));
     assert!(good, "{info}");
     let mut start = Command::new(programs::folder().join("mpiexec"));
     let (good, said) = run(start.args(["-n", "2"]).arg(&program).envs(chosen));
     assert!(good && said.contains("all good"), "{said}");
+    let misspelt = "no setting AM_BARRIER_ROUND_TASKS_MAX; perhaps AM_BARRIER_ROUNDS_TASKS_MAX";
+    assert_eq!(said.matches(misspelt).count(), 1, "{said}");
     for when in ["before", "after"] {
         let lines: Vec<_> =
             said.lines().filter_map(|line| line.strip_prefix(when)?.strip_prefix(' ')).collect();
-        assert_eq!(lines.len(), SETTINGS.len(), "{said}");
-        for (setting, line) in SETTINGS.iter().zip(lines) {
+        assert_eq!(lines.len(), JobSettings::SETTINGS.len() + Settings::SETTINGS.len(), "{said}");
+        for line in lines {
             let (name, value) = line.split_once(' ').expect("a name and a value");
             if (when, name) == ("after", "eager_limit_bytes") {
                 assert_eq!(value, "100", "the program has written it");
                 continue;
             }
-            let mut settings = Settings::default();
-            setting.store(&mut settings, value).expect("a value that it can have");
-            let shown = format!("  {name} = {}  (", setting.value(&settings));
+            let shown = value_in::<JobSettings>(name, value).or_else(|| value_in::<Settings>(name, value));
+            let shown = format!("  {name} = {}  (", shown.expect("a setting of one of the two tables"));
             assert!(info.contains(&shown), "{when}: {shown} is not in\n{info}");
         }
     }

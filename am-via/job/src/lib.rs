@@ -26,7 +26,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::settings::Settings;
+use crate::settings::{Settings, Table};
 use am_via_os::atomics::{AtomicBool, AtomicU32, Ordering};
 use am_via_os::memory::{self, PAGE_BYTES};
 use am_via_os::process::PidFd;
@@ -41,10 +41,12 @@ use am_via_shm::wait::{Doorbell, SleepBarrier};
 use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers};
 
 pub mod settings;
+mod variables;
 
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use owner::{JobOwner, JobPlan};
+pub use variables::{Variables, misspelt};
 pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 
 /// The environment variable that makes a process a task: `<job file>:<task>:<launcher>:<job id>`.
@@ -79,6 +81,7 @@ pub struct Job {
     entries: Vec<Shared<TaskEntry>>,
     files: Vec<LazyFiles>,
     settings: Settings,
+    variables: Variables,
     barrier: SleepBarrier,
     /// Contexts that are open in this process: a bit each.
     open_contexts: AtomicU32,
@@ -147,27 +150,34 @@ impl Job {
         Ok(job)
     }
 
-    /// The settings that [`attach`](Self::attach) would find, without becoming a task of the job.
+    /// The variables that [`attach`](Self::attach) would find, without becoming a task of the job.
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
-    pub fn look_at_settings() -> Result<Settings, JobError> {
+    pub fn look_at_variables() -> Result<Variables, JobError> {
         let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         if let Some(job) = current {
-            return Ok(job.settings.clone());
+            return Ok(job.variables.clone());
         }
-        let Ok(value) = std::env::var(JOB_VARIABLE) else { return Ok(Settings::from_env()?) };
+        let Ok(value) = std::env::var(JOB_VARIABLE) else {
+            return Ok(Variables::of_lines(variables_of_this_process().lines_with(&Settings::from_env()?)));
+        };
         let file = Invitation::parse(&value)?.open()?;
         let mapping = Mapping::new(file.as_fd(), 0, size_of::<JobHeader>())
             .map_err(JobError::system("mapping the job file"))?;
         let header: Option<Shared<JobHeader>> = mapping.atomics(0);
         let header = header.ok_or(JobError::Damaged { what: "it is shorter than its header" })?;
-        Ok(Settings::from_lines(&header.settings.read())?)
+        Ok(Variables::of_lines(header.settings.read()))
     }
 
     fn of_one() -> Result<Self, JobError> {
         let settings = Settings::from_env()?;
-        let plan = JobPlan { num_tasks: 1, settings: settings.clone(), cpus: Vec::new() };
+        let plan = JobPlan {
+            num_tasks: 1,
+            settings: settings.clone(),
+            others: variables_of_this_process(),
+            cpus: Vec::new(),
+        };
         let (file, header, entries, files) = JobOwner::create(&plan)?.into_parts();
         let files = files
             .into_iter()
@@ -177,6 +187,7 @@ impl Job {
             })
             .collect();
         header.launcher_pid.store(0, Ordering::Relaxed);
+        let variables = Variables::of_lines(header.settings.read());
         let job = Self {
             task: 0,
             num_tasks: 1,
@@ -186,6 +197,7 @@ impl Job {
             header,
             entries,
             files,
+            variables,
             settings,
             open_contexts: AtomicU32::new(0),
             nics: AtomicU32::new(0),
@@ -215,7 +227,8 @@ impl Job {
             .map(|task| mapping.atomics(JobHeader::entry_offset(task)))
             .collect::<Option<Vec<_>>>()
             .ok_or_else(damaged("it is shorter than its table of tasks"))?;
-        let settings = Settings::from_lines(&header.settings.read())?;
+        let variables = Variables::of_lines(header.settings.read());
+        let settings = Settings::from_variables(|name| variables.get(name))?;
         let is_visible = header.pid_namespace.load(Ordering::Relaxed) == pid_namespace();
         let launcher = Some(invitation.launcher_pid).filter(|_| is_visible);
         let launcher = launcher.and_then(|pid| Some((pid, PidFd::open(pid).ok()?)));
@@ -228,6 +241,7 @@ impl Job {
             header,
             entries,
             files: (0..num_tasks).map(|_| LazyFiles::default()).collect(),
+            variables,
             settings,
             open_contexts: AtomicU32::new(0),
             nics: AtomicU32::new(0),
@@ -330,6 +344,12 @@ impl Job {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What the launcher's environment said of settings, for the tables of layers above.
+    #[must_use]
+    pub fn variables(&self) -> &Variables {
+        &self.variables
     }
 
     /// One setting as text; `None` if there is none of this name.
@@ -639,6 +659,14 @@ fn tell_copy() {
         let (kind, value) = Cause::GaveUp.encode();
         job.header.record_failure(job.task, kind, value, "this process is a copy of the task, made by fork");
     }
+}
+
+/// What this process's own environment says to layers above, where no launcher does.
+fn variables_of_this_process() -> Variables {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    Variables::of_other_tables(std::env::vars_os().filter_map(text))
 }
 
 /// The number under which tasks inherit a task's control file, and its inode: claims.

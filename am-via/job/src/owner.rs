@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::wait::{self, NotedWait};
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
-use crate::settings::{Auto, HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
+use crate::Variables;
+use crate::settings::{HEAP_BYTES_DEFAULT, HEAP_BYTES_MIN, Settings};
 use am_via_os::atomics::Ordering;
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::memory::{self, PAGE_BYTES};
@@ -30,6 +31,8 @@ pub struct JobPlan {
     pub num_tasks: u32,
     /// Its settings.
     pub settings: Settings,
+    /// What the environment says of settings of other layers.
+    pub others: Variables,
     /// The one processor that each task will be bound to; empty: the tasks run where the launcher may.
     pub cpus: Vec<usize>,
 }
@@ -122,7 +125,7 @@ impl JobOwner {
         let barrier =
             if plan.settings.membarrier { SleepBarrier::probe() } else { SleepBarrier::SenderFence };
         header.barrier.store(barrier.to_word(), Ordering::Relaxed);
-        header.settings.write(&plan.settings.to_lines());
+        header.settings.write(&plan.others.lines_with(&plan.settings));
         // Release: "job file made", pairs with the load in `Job::attach`.
         header.magic.store(JOB_MAGIC, Ordering::Release);
     }
@@ -308,8 +311,8 @@ impl Limits {
 
     /// Bytes of each heap file: what programs may allocate, and behind it the part that measures the machine's limit. What
     /// nobody chose is cut to what the limits allow; what somebody chose is kept or refused.
-    fn heap_file_bytes(&self, setting: Auto<u64>, num_tasks: u32) -> Result<u64, JobError> {
-        let Auto::Fixed(chosen) = setting else {
+    fn heap_file_bytes(&self, setting: Option<u64>, num_tasks: u32) -> Result<u64, JobError> {
+        let Some(chosen) = setting else {
             return self.automatic_heap_file_bytes(num_tasks);
         };
         let needed = chosen.next_multiple_of(PAGE_BYTES) + MEASURE_BYTES as u64;
@@ -359,22 +362,22 @@ mod tests {
     #[test]
     fn a_heap_is_cut_to_what_the_limits_allow() {
         let measure = MEASURE_BYTES as u64;
-        assert_eq!(UNLIMITED.heap_file_bytes(Auto::Auto, 4).unwrap(), HEAP_BYTES_DEFAULT + measure);
+        assert_eq!(UNLIMITED.heap_file_bytes(None, 4).unwrap(), HEAP_BYTES_DEFAULT + measure);
         let limits = Limits { file_size: Some((30 << 20) + 5), ..UNLIMITED };
-        assert_eq!(limits.heap_file_bytes(Auto::Auto, 4).unwrap(), 30 << 20);
+        assert_eq!(limits.heap_file_bytes(None, 4).unwrap(), 30 << 20);
         let limits = Limits { address_space: Some(1 << 30), ..UNLIMITED };
-        assert_eq!(limits.heap_file_bytes(Auto::Auto, 4).unwrap(), 64 << 20);
+        assert_eq!(limits.heap_file_bytes(None, 4).unwrap(), 64 << 20);
     }
 
     #[test]
     fn what_was_chosen_can_be_allocated_also_where_it_is_the_least() {
-        for setting in [Auto::Fixed(HEAP_BYTES_MIN), Auto::Auto] {
+        for setting in [Some(HEAP_BYTES_MIN), None] {
             let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
             let enough = Limits { address_space: Some(8 * smallest), ..UNLIMITED };
             assert_eq!(enough.heap_file_bytes(setting, 2).unwrap() - MEASURE_BYTES as u64, HEAP_BYTES_MIN);
         }
         let short = Limits { address_space: Some(100 << 20), ..UNLIMITED };
-        let error = short.heap_file_bytes(Auto::Auto, 2).unwrap_err().to_string();
+        let error = short.heap_file_bytes(None, 2).unwrap_err().to_string();
         assert!(error.contains("RLIMIT_AS is 104857600"), "{error}");
     }
 
@@ -384,17 +387,14 @@ mod tests {
         let address_space = Limits { address_space: Some(1 << 20), ..UNLIMITED };
         let open_files = Limits { open_files: Some(20), ..UNLIMITED };
         let cases = [
-            (file_size.heap_file_bytes(Auto::Auto, 2).unwrap_err(), ["RLIMIT_FSIZE", "4096", "ulimit -f"]),
+            (file_size.heap_file_bytes(None, 2).unwrap_err(), ["RLIMIT_FSIZE", "4096", "ulimit -f"]),
             (
-                file_size.heap_file_bytes(Auto::Fixed(8192), 2).unwrap_err(),
+                file_size.heap_file_bytes(Some(8192), 2).unwrap_err(),
                 ["RLIMIT_FSIZE", "16785408", "AM_HEAP_BYTES"],
             ),
+            (address_space.heap_file_bytes(None, 2).unwrap_err(), ["RLIMIT_AS", "1048576", "ulimit -v"]),
             (
-                address_space.heap_file_bytes(Auto::Auto, 2).unwrap_err(),
-                ["RLIMIT_AS", "1048576", "ulimit -v"],
-            ),
-            (
-                address_space.heap_file_bytes(Auto::Fixed(1 << 20), 2).unwrap_err(),
+                address_space.heap_file_bytes(Some(1 << 20), 2).unwrap_err(),
                 ["RLIMIT_AS", "35651584", "AM_HEAP_BYTES"],
             ),
             (open_files.check_open_files(8).unwrap_err(), ["RLIMIT_NOFILE", "96", "ulimit -Hn"]),
@@ -408,14 +408,24 @@ mod tests {
     #[test]
     fn a_job_has_tasks_and_not_too_many() {
         for num_tasks in [0, TASKS_MAX + 1] {
-            let plan = JobPlan { num_tasks, settings: Settings::default(), cpus: Vec::new() };
+            let plan = JobPlan {
+                num_tasks,
+                settings: Settings::default(),
+                others: Variables::default(),
+                cpus: Vec::new(),
+            };
             assert!(matches!(JobOwner::create(&plan), Err(JobError::NumTasks { .. })));
         }
     }
 
     #[test]
     fn jobs_have_different_numbers_and_high_files() {
-        let plan = JobPlan { num_tasks: 2, settings: Settings::default(), cpus: Vec::new() };
+        let plan = JobPlan {
+            num_tasks: 2,
+            settings: Settings::default(),
+            others: Variables::default(),
+            cpus: Vec::new(),
+        };
         let (a, b) = (JobOwner::create(&plan).unwrap(), JobOwner::create(&plan).unwrap());
         assert_ne!(a.id(), b.id());
         assert_eq!(a.inherited_files().len(), 5);

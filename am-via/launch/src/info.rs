@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use am_via_job::settings::{OLDER, SETTINGS, SettingError, Settings};
+use am_via_job::settings::{SettingError, Settings, Table};
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
 
@@ -21,7 +21,7 @@ pub fn info() -> Result<String, SettingError> {
     // Writing to a String cannot fail.
     let _ = write_machine(&mut text)
         .and_then(|()| write_limits(&mut text))
-        .and_then(|()| write_settings(&mut text, &settings));
+        .and_then(|()| write!(text, "\nSettings\n{}", settings.describe()));
     Ok(text)
 }
 
@@ -61,21 +61,6 @@ fn write_limits(text: &mut String) -> std::fmt::Result {
     }
     let memory = limits::cgroup_memory_bytes();
     line(text, "cgroup memory", &memory.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes")))
-}
-
-fn write_settings(text: &mut String, settings: &Settings) -> std::fmt::Result {
-    let defaults = Settings::default();
-    writeln!(text, "\nSettings")?;
-    for setting in SETTINGS {
-        let (value, default) = (setting.value(settings), setting.value(&defaults));
-        let origin = if value == default { "default".to_owned() } else { format!("default {default}") };
-        writeln!(text, "  {} = {value}  ({origin}; {}: {})", setting.name, setting.env, setting.form())?;
-        writeln!(text, "     {}", setting.meaning.trim())?;
-        for older in OLDER.iter().filter(|older| older.own == setting.name) {
-            writeln!(text, "     also {}: {}", older.env, older.meaning)?;
-        }
-    }
-    Ok(())
 }
 
 fn line(text: &mut String, name: &str, value: &str) -> std::fmt::Result {

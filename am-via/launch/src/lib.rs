@@ -32,6 +32,7 @@ mod spawn;
 mod supervise;
 mod sweeper;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
@@ -39,8 +40,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use am_via_job::settings::Settings;
-use am_via_job::{JobOwner, JobPlan};
+use am_via_job::settings::{Settings, Table};
+use am_via_job::{JobOwner, JobPlan, Variables};
 use am_via_os::process::{self, PidFd};
 use am_via_os::sched;
 use am_via_os::signal::SignalFd;
@@ -49,7 +50,7 @@ use end_request::{EndRequest, SIGNALS};
 use spawn::{Spawned, TaskProcess};
 use supervise::{Supervisor, Watched};
 
-pub use am_via_job::settings::unknown_variables;
+pub use am_via_job::misspelt;
 pub use am_via_os::process::Ended;
 pub use am_via_os::standard_output::was_closed as output_was_closed;
 pub use error::LaunchError;
@@ -223,8 +224,12 @@ impl Launch {
         self.check_wdir()?;
         let settings = Settings::from_variables(|name| self.variable(name))?;
         let cpus = self.cpus();
-        let job =
-            Arc::new(JobOwner::create(&JobPlan { num_tasks: self.tasks, settings, cpus: cpus.clone() })?);
+        let job = Arc::new(JobOwner::create(&JobPlan {
+            num_tasks: self.tasks,
+            settings,
+            others: self.variables(),
+            cpus: cpus.clone(),
+        })?);
         let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
         let end = Arc::new(end);
         let watched = self.watched(bell)?;
@@ -260,6 +265,16 @@ impl Launch {
     }
 
     /// A variable of the job's environment: what the caller set, or what this process has.
+    /// What the job's environment says of settings of other layers than am-via.
+    fn variables(&self) -> Variables {
+        let names =
+            std::env::vars_os().map(|(name, _)| name).chain(self.env.iter().map(|(name, _)| name.clone()));
+        let names: BTreeSet<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        Variables::of_other_tables(
+            names.into_iter().filter_map(|name| Some((name.clone(), self.variable(&name)?))),
+        )
+    }
+
     fn variable(&self, name: &str) -> Option<String> {
         let set = self.env.iter().rev().find(|(key, _)| key == OsStr::new(name));
         match set {

@@ -11,14 +11,15 @@
 
 use std::ffi::{c_char, c_int};
 
+use mpi_over_am::COLLECTIVE_SETTINGS;
 use mpi_over_am::events::EventKind;
-use mpi_over_am::{COLLECTIVE_SETTINGS, JOB_SETTINGS, MPI_SETTINGS};
 
 use crate::constants::{
     MPI_SUCCESS, MPI_T_ERR_INVALID, MPI_T_ERR_NOT_INITIALIZED, MPI_T_PVAR_CLASS_COUNTER,
     MPI_T_PVAR_CLASS_LEVEL, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
     MPI_THREAD_SINGLE,
 };
+use crate::control::{CONTROL_VARIABLES, Variable};
 use crate::events::forget_registrations;
 use crate::mpi_t::{self, in_tool, index_of, indexed, put, put_string};
 use crate::performance::{VARIABLES, forget_sessions};
@@ -49,7 +50,7 @@ pub(crate) unsafe fn mpi_t_finalize() -> c_int {
 struct Category {
     name: &'static str,
     about: &'static str,
-    has_control: fn(&str) -> bool,
+    has_control: fn(Variable) -> bool,
     has_performance: fn(class: c_int) -> bool,
     has_events: bool,
     /// Indices of the categories inside.
@@ -60,7 +61,7 @@ const CATEGORIES: [Category; 6] = [
     Category {
         name: "job",
         about: "Settings of the whole job, which its launcher reads: memory, device, packets",
-        has_control: |name| !MPI_SETTINGS.contains(&name) && !COLLECTIVE_SETTINGS.contains(&name),
+        has_control: Variable::is_of_job,
         has_performance: |_| false,
         has_events: false,
         inside: &[],
@@ -68,7 +69,7 @@ const CATEGORIES: [Category; 6] = [
     Category {
         name: "mpi",
         about: "Settings that MPI reads when it starts: how messages go, and what may wait",
-        has_control: |name| MPI_SETTINGS.contains(&name),
+        has_control: |setting| !setting.is_of_job() && !COLLECTIVE_SETTINGS.contains(&setting.name()),
         has_performance: |_| false,
         has_events: false,
         inside: &[2],
@@ -76,7 +77,7 @@ const CATEGORIES: [Category; 6] = [
     Category {
         name: "collectives",
         about: "From where on which algorithm a collective uses",
-        has_control: |name| COLLECTIVE_SETTINGS.contains(&name),
+        has_control: |setting| COLLECTIVE_SETTINGS.contains(&setting.name()),
         has_performance: |_| false,
         has_events: false,
         inside: &[],
@@ -110,8 +111,8 @@ const CATEGORIES: [Category; 6] = [
 impl Category {
     fn controls(&self) -> Vec<c_int> {
         (0..)
-            .zip(JOB_SETTINGS)
-            .filter(|(_, setting)| (self.has_control)(setting.name))
+            .zip(CONTROL_VARIABLES.iter())
+            .filter(|(_, setting)| (self.has_control)(**setting))
             .map(|(at, _)| at)
             .collect()
     }

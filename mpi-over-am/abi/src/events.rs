@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mpi_over_am::events::{self, EVENTS_MAX, Event, EventKind};
-use mpi_over_am::{ByCall, Info, JOB_SETTINGS};
+use mpi_over_am::{ByCall, Info};
 
 use crate::constants::{
     MPI_COUNT, MPI_ERR_INFO, MPI_T_BIND_NO_OBJECT, MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE,
@@ -305,7 +305,10 @@ pub(crate) unsafe fn mpi_t_event_get_info(
             put_string(own_name, name, name_len);
             put_string(about, desc, desc_len);
             put(verbosity, MPI_T_VERBOSITY_USER_DETAIL);
-            put(enumtype, MPI_T_enum(HANDLES_FROM + JOB_SETTINGS.len() + event_index as usize));
+            put(
+                enumtype,
+                MPI_T_enum(HANDLES_FROM + crate::control::CONTROL_VARIABLES.len() + event_index as usize),
+            );
             put(bind, MPI_T_BIND_NO_OBJECT);
             if !num_elements.is_null() {
                 let room = usize::try_from(*num_elements).unwrap_or(0).min(numbers.len());

@@ -32,6 +32,7 @@ mod categories;
 mod codes;
 mod collectives;
 mod communicators;
+mod control;
 mod data;
 mod datatypes;
 mod deprecated;

@@ -1,7 +1,7 @@
-//! Control variables of the tool information interface (MPI 5.0 section 15.3.6): the settings that `amrun info` lists.
+//! Control variables of the tool information interface (MPI 5.0 section 15.3.6): the settings that `mpiexec --info` lists.
 //!
-//! Numbers are `MPI_COUNT`, -1 for `auto`; words are `MPI_INT` with an enumeration. What MPI itself reads of the settings can be
-//! written until it starts; all else belongs to the job.
+//! Numbers are `MPI_COUNT`, -1 for `auto`; words are `MPI_INT` with an enumeration. MPI's own settings can be written
+//! until it starts; all others belong to the job.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for; each may be null where the standard says so.
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mpi_over_am::{COLLECTIVE_SETTINGS, JOB_SETTINGS, JobSettings, MPI_SETTINGS, Setting};
+use mpi_over_am::{COLLECTIVE_SETTINGS, JobSettings, Settings, Table};
 
 use crate::constants::{
     MPI_COUNT, MPI_INT, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_CVAR_SET_NEVER,
@@ -24,6 +24,7 @@ use crate::constants::{
     MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
     MPI_T_VERBOSITY_USER_DETAIL,
 };
+use crate::control::{CONTROL_VARIABLES, Variable};
 use crate::engine::Environment;
 use crate::events::numbers_of_event;
 use crate::mpi_t::{HANDLES_FROM, in_tool, index_of, indexed, new_handle, put, put_string};
@@ -37,6 +38,30 @@ struct Controls {
     handles: BTreeMap<usize, usize>,
     /// Values that were written before MPI started, by the name of the setting.
     written: BTreeMap<&'static str, String>,
+}
+
+/// Its value now: the job's, or what was written.
+fn value(variable: Variable, controls: &Controls) -> Result<String, c_int> {
+    let variables = mpi_over_am::Environment::variables().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
+    let lookup = |name: &str| variables.get(name);
+    match variable {
+        Variable::Job(setting) => JobSettings::from_variables(lookup).map(|job| setting.plain_value(&job)),
+        Variable::Mpi(setting) => Settings::from_variables(lookup).map(|mut mpi| {
+            write_to(&mut mpi, &controls.written);
+            setting.plain_value(&mpi)
+        }),
+    }
+    .map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)
+}
+
+/// Changes settings of MPI to what was written.
+fn write_to(settings: &mut Settings, written: &BTreeMap<&'static str, String>) {
+    for setting in Settings::SETTINGS {
+        if let Some(text) = written.get(setting.name) {
+            let stored = setting.store(settings, text);
+            debug_assert!(stored.is_ok(), "it was checked when it was written");
+        }
+    }
 }
 
 static CONTROLS: Mutex<Controls> =
@@ -57,39 +82,21 @@ pub(crate) fn forget_handles() {
 /// What [`Environment::init_on`] reports.
 pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<Mpi> {
     let written = controls().written.clone();
-    let environment = Environment::init_on(state::next_context(), |settings| {
-        for setting in JOB_SETTINGS {
-            if let Some(text) = written.get(setting.name) {
-                let stored = setting.store(settings, text);
-                debug_assert!(stored.is_ok(), "it was checked when it was written");
-            }
-        }
-    })?;
+    let environment = Environment::init_on(state::next_context(), |settings| write_to(settings, &written))?;
     Ok(Mpi::new(environment, level))
 }
 
-/// The settings as they are now: the job's, and what was written.
-fn settings(controls: &Controls) -> Result<JobSettings, c_int> {
-    let mut settings = mpi_over_am::Environment::job_settings().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
-    for setting in JOB_SETTINGS {
-        if let Some(text) = controls.written.get(setting.name) {
-            setting.store(&mut settings, text).map_err(|_| MPI_T_ERR_INVALID)?;
-        }
-    }
-    Ok(settings)
-}
-
 /// The enumeration of a setting that is a word.
-fn enum_of(setting: &Setting, index: c_int) -> MPI_T_enum {
-    if setting.choices.is_empty() { MPI_T_ENUM_NULL } else { MPI_T_enum(HANDLES_FROM + index as usize) }
+fn enum_of(setting: Variable, index: c_int) -> MPI_T_enum {
+    if setting.choices().is_empty() { MPI_T_ENUM_NULL } else { MPI_T_enum(HANDLES_FROM + index as usize) }
 }
 
 /// The name and the items of an enumeration: of a setting, or of the numbers of an event.
 fn enumeration(handle: MPI_T_enum) -> Result<(&'static str, &'static [&'static str]), c_int> {
     let index = handle.0.checked_sub(HANDLES_FROM).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
-    let setting = JOB_SETTINGS.get(index).filter(|setting| !setting.choices.is_empty());
-    let setting = setting.map(|setting| (setting.name, setting.choices));
-    let found = setting.or_else(|| index.checked_sub(JOB_SETTINGS.len()).and_then(numbers_of_event));
+    let setting = CONTROL_VARIABLES.get(index).filter(|setting| !setting.choices().is_empty());
+    let setting = setting.map(|setting| (setting.name(), setting.choices()));
+    let found = setting.or_else(|| index.checked_sub(CONTROL_VARIABLES.len()).and_then(numbers_of_event));
     found.ok_or(MPI_T_ERR_INVALID_HANDLE)
 }
 
@@ -128,18 +135,18 @@ pub(crate) unsafe fn mpi_t_enum_get_item(
 
 pub(crate) unsafe fn mpi_t_cvar_get_num(num_cvar: *mut c_int) -> c_int {
     in_tool(|| {
-        unsafe { put(num_cvar, JOB_SETTINGS.len() as c_int) };
+        unsafe { put(num_cvar, CONTROL_VARIABLES.len() as c_int) };
         Ok(())
     })
 }
 
 /// Whom a setting is for, and who has to set it alike.
-fn rank_of(setting: &Setting) -> (c_int, c_int) {
-    match setting.name {
+fn rank_of(setting: Variable) -> (c_int, c_int) {
+    match setting.name() {
         "debug" | "dump_queues" => (MPI_T_VERBOSITY_USER_BASIC, MPI_T_SCOPE_LOCAL),
         name if COLLECTIVE_SETTINGS.contains(&name) => (MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_SCOPE_ALL_EQ),
         "posted_receives_max" | "long_sends_max" => (MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_SCOPE_LOCAL),
-        name if MPI_SETTINGS.contains(&name) => (MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_SCOPE_ALL_EQ),
+        _ if !setting.is_of_job() => (MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_SCOPE_ALL_EQ),
         _ => (MPI_T_VERBOSITY_USER_DETAIL, MPI_T_SCOPE_CONSTANT),
     }
 }
@@ -157,15 +164,13 @@ pub(crate) unsafe fn mpi_t_cvar_get_info(
     scope: *mut c_int,
 ) -> c_int {
     in_tool(|| {
-        let setting = indexed(JOB_SETTINGS, cvar_index)?;
-        let auto = if setting.may_be_auto { "; -1 is auto" } else { "" };
-        let text = format!("{} ({}: {}{auto})", setting.meaning.trim(), setting.env, setting.form());
+        let setting = *indexed(&CONTROL_VARIABLES, cvar_index)?;
         let (for_whom, alike) = rank_of(setting);
         unsafe {
-            put_string(setting.name, name, name_len);
-            put_string(&text, desc, desc_len);
+            put_string(setting.name(), name, name_len);
+            put_string(&setting.about(), desc, desc_len);
             put(verbosity, for_whom);
-            put(datatype, if setting.choices.is_empty() { MPI_COUNT } else { MPI_INT });
+            put(datatype, if setting.choices().is_empty() { MPI_COUNT } else { MPI_INT });
             put(enumtype, enum_of(setting, cvar_index));
             put(bind, MPI_T_BIND_NO_OBJECT);
             put(scope, alike);
@@ -176,7 +181,7 @@ pub(crate) unsafe fn mpi_t_cvar_get_info(
 
 pub(crate) unsafe fn mpi_t_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
     in_tool(|| {
-        let index = unsafe { index_of(name, JOB_SETTINGS.iter().map(|setting| setting.name)) }?;
+        let index = unsafe { index_of(name, CONTROL_VARIABLES.iter().map(|setting| setting.name())) }?;
         unsafe { put(cvar_index, index) };
         Ok(())
     })
@@ -189,7 +194,7 @@ pub(crate) unsafe fn mpi_t_cvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     in_tool(|| {
-        indexed(JOB_SETTINGS, cvar_index)?;
+        indexed(&CONTROL_VARIABLES, cvar_index)?;
         if handle.is_null() {
             return Err(MPI_T_ERR_INVALID);
         }
@@ -214,8 +219,8 @@ pub(crate) unsafe fn mpi_t_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c
     })
 }
 
-fn setting_of(controls: &Controls, handle: MPI_T_cvar_handle) -> Result<&'static Setting, c_int> {
-    controls.handles.get(&handle.0).map(|&index| &JOB_SETTINGS[index]).ok_or(MPI_T_ERR_INVALID_HANDLE)
+fn setting_of(controls: &Controls, handle: MPI_T_cvar_handle) -> Result<Variable, c_int> {
+    controls.handles.get(&handle.0).map(|&index| CONTROL_VARIABLES[index]).ok_or(MPI_T_ERR_INVALID_HANDLE)
 }
 
 pub(crate) unsafe fn mpi_t_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
@@ -225,14 +230,17 @@ pub(crate) unsafe fn mpi_t_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void
         if buf.is_null() {
             return Err(MPI_T_ERR_INVALID);
         }
-        let text = setting.plain_value(&settings(&controls)?);
-        if setting.choices.is_empty() {
+        let text = value(setting, &controls)?;
+        if setting.choices().is_empty() {
             // All that is no number is `auto`.
             let number = text.parse::<u64>().map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX));
             unsafe { buf.cast::<i64>().write_unaligned(number) };
         } else {
-            let place =
-                setting.choices.iter().position(|&choice| choice == text).ok_or(MPI_T_ERR_NOT_ACCESSIBLE)?;
+            let place = setting
+                .choices()
+                .iter()
+                .position(|&choice| choice == text)
+                .ok_or(MPI_T_ERR_NOT_ACCESSIBLE)?;
             unsafe { buf.cast::<c_int>().write_unaligned(place as c_int) };
         }
         Ok(())
@@ -243,9 +251,7 @@ pub(crate) unsafe fn mpi_t_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_v
     in_tool(|| {
         let mut controls = controls();
         let setting = setting_of(&controls, handle)?;
-        if !MPI_SETTINGS.contains(&setting.name) && !COLLECTIVE_SETTINGS.contains(&setting.name) {
-            return Err(MPI_T_ERR_CVAR_SET_NEVER);
-        }
+        let Variable::Mpi(setting) = setting else { return Err(MPI_T_ERR_CVAR_SET_NEVER) };
         if state::stage().0 {
             return Err(MPI_T_ERR_CVAR_SET_NOT_NOW);
         }
@@ -261,7 +267,7 @@ pub(crate) unsafe fn mpi_t_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_v
             let place = unsafe { buf.cast::<c_int>().read_unaligned() };
             (*indexed(setting.choices, place).map_err(|_| MPI_T_ERR_INVALID)?).to_owned()
         };
-        setting.store(&mut settings(&controls)?, &text).map_err(|_| MPI_T_ERR_INVALID)?;
+        setting.store(&mut Settings::default(), &text).map_err(|_| MPI_T_ERR_INVALID)?;
         controls.written.insert(setting.name, text);
         Ok(())
     })

@@ -44,7 +44,7 @@ use crate::events::{self, EventKind};
 use crate::op::Combine;
 use crate::policy::LockPolicy;
 use crate::request::{Recipe, RequestId, start_schedule};
-use crate::settings::Selection;
+use crate::settings::{Check, Selection};
 use by_puts::ByPuts;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
@@ -116,7 +116,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         // The number is taken in any case, so that a task whose arguments are wrong stays in step with the others.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;
-        if recorder.selection().check && series != Series::Lanes {
+        if recorder.selection().check == Check::On && series != Series::Lanes {
             agreement::agree(&mut recorder, collective, collective.op().map(|op| op as &dyn Combine))?;
         }
         self.perform(collective, &mut recorder)?;
@@ -142,7 +142,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     fn carry_out_unwatched(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
         let mut direct = Direct::new(self, op)?;
         let selection = direct.selection();
-        let puts_bytes_max = if selection.check {
+        let puts_bytes_max = if selection.check == Check::On {
             self.check(collective)?;
             agreement::agree(&mut direct, collective, op)?;
             self.puts_bytes_max(collective, &selection)?

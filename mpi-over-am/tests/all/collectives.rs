@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Communicator, Environment, job, networks};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op};
+use mpi_over_am::{
+    Check, Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op,
+};
 
 /// Counts of elements around every choice of algorithm.
 const COUNTS: [usize; 6] = [0, 1, 5, 16, 300, 9000];
@@ -171,7 +173,7 @@ fn an_operator_may_not_communicate_into_the_middle_of_a_call_but_between_calls()
 /// Settings with which tasks compare what they are in, for messages and for puts.
 fn checking() -> [Settings; 2] {
     [0, 16 << 10].map(|puts_bytes_max| Settings {
-        collectives: Selection { check: true, puts_bytes_max, ..Selection::default() },
+        collectives: Selection { check: Check::On, puts_bytes_max, ..Selection::default() },
         ..Settings::default()
     })
 }

@@ -4,7 +4,7 @@ use crate::common::{Communicator, Environment, job};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};
-use mpi_over_am::{Error, LayoutPart, Neighbours, Placement, Selection, Settings};
+use mpi_over_am::{Check, Error, LayoutPart, Neighbours, Placement, Selection, Settings};
 
 /// Counts of elements around every choice of algorithm.
 const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
@@ -12,7 +12,7 @@ const COUNTS: [usize; 5] = [0, 1, 7, 300, 5000];
 /// With the algorithms for short and for long data alike.
 fn with_1_to_9_tasks(task: impl Fn(&Environment, &Communicator) + Sync) {
     let long = Selection {
-        check: true,
+        check: Check::On,
         puts_tasks_max: 0,
         puts_bytes_max: 0,
         broadcast_puts_bytes_max: 0,

@@ -142,7 +142,7 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
 
 /// The second process: launches the job.
 fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
-    warn_of_unknown_settings();
+    warn_of_misspelt_settings();
     let tasks = options.tasks.unwrap_or(1);
     let mut command = options.command.iter().cloned();
     let program: OsString = match &options.example {
@@ -188,10 +188,12 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-fn warn_of_unknown_settings() {
+fn warn_of_misspelt_settings() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for name in am_via_launch::unknown_variables(names) {
-        eprintln!("amrun: there is no setting {name}; `amrun info` lists all");
+    for (name, near) in am_via_launch::misspelt(names) {
+        eprintln!(
+            "amrun: there is no setting {name}; perhaps {near} is meant? `amrun info` lists those of the job"
+        );
     }
 }
 

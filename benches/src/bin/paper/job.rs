@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use am_examples::Failure;
-use am_via_launch::{Bind, Launch, LaunchError, build_example, unknown_variables};
+use am_via_launch::{Bind, Launch, LaunchError, build_example};
+use mpi_over_am::{JobSettings, Settings, Table};
 
 use crate::curve::Point;
 use crate::figure::Figure;
@@ -150,11 +151,11 @@ pub(crate) fn of_figures(figures: &[Figure]) -> Vec<Job> {
 
 /// Every variable that a job sets is a setting: one that was renamed would leave two curves the same.
 pub(crate) fn check_settings(jobs: &[Job]) -> Result<(), Failure> {
-    let names = jobs.iter().flat_map(|job| job.settings).map(|(name, _)| (*name).to_owned());
-    match unknown_variables(names).first() {
+    let mut names = jobs.iter().flat_map(|job| job.settings).map(|(name, _)| *name);
+    match names.find(|name| !JobSettings::knows(name) && !Settings::knows(name)) {
         None => Ok(()),
         Some(name) => {
-            Err(Failure::Wrong(format!("a figure sets {name}, and `amrun info` knows no such setting")))
+            Err(Failure::Wrong(format!("a figure sets {name}, and `mpiexec --info` knows no such setting")))
         }
     }
 }

@@ -8,8 +8,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, io};
+
+use mpi_over_am::{Settings, Table};
 
 use super::standard_output;
 
@@ -34,6 +36,7 @@ For the job:
                            plain copy: faster long messages; a fork without exec copies what is in use
   --tag-output, -l         mark each line with its task
   --verbose, -v            say more about the job
+  --info                   say what the machine offers, and every setting with its value
   --version, -V            the version
 
 Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, -genvall, -envall, -ppn N,
@@ -191,6 +194,7 @@ impl Plan {
             "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {}
             "-ppn" | "--map-by" | "-map-by" => drop(value()?),
             "-host" | "--host" | "-H" | "-hosts" => check_hosts(&option, &value()?.to_string_lossy())?,
+            "--info" | "-info" => return Ok(Some(info()?)),
             "--version" | "-V" | "-version" => return Ok(Some(version())),
             "--help" | "-h" | "-help" => return Ok(Some(HELP.to_owned())),
             unknown => {
@@ -306,6 +310,23 @@ fn check_hosts(option: &str, hosts: &str) -> Result<(), String> {
     }
 }
 
+/// What `amrun info` says, and the settings of MPI.
+fn info() -> Result<String, String> {
+    let settings = Settings::from_env().map_err(|error| error.to_string())?;
+    let amrun = launcher(&own_path()?);
+    let output = Command::new(&amrun).arg("info").stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run {}: {error}", amrun.display()))?;
+    if !output.status.success() {
+        return Err(format!("{} info: {}", amrun.display(), output.status));
+    }
+    Ok(format!("{}\nSettings of MPI\n{}", String::from_utf8_lossy(&output.stdout), settings.describe()))
+}
+
+/// The launcher, which lies beside this program.
+fn launcher(own: &Path) -> PathBuf {
+    Some(own.with_file_name("amrun")).filter(|amrun| amrun.exists()).unwrap_or_else(|| "amrun".into())
+}
+
 fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
     let own = match own_path() {
         Ok(own) => own,
@@ -314,8 +335,7 @@ fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let amrun =
-        Some(own.with_file_name("amrun")).filter(|amrun| amrun.exists()).unwrap_or_else(|| "amrun".into());
+    let amrun = launcher(&own);
     let error = Command::new(&amrun).args(plan.launcher_arguments(&own)).exec();
     eprintln!("{name}: cannot run {}: {error}; it belongs beside this program", amrun.display());
     ExitCode::FAILURE

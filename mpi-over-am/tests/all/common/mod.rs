@@ -9,7 +9,7 @@ use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, Loopback, network};
 pub(crate) use am_core::testing::pattern;
 use am_core::testing::watchdog::Watchdog;
-use mpi_over_am::{CompletionVariant, Selection, Settings};
+use mpi_over_am::{Check, CompletionVariant, Selection, Settings};
 
 /// A task's environment.
 pub(crate) type Environment = mpi_over_am::Environment<Loopback>;
@@ -76,7 +76,7 @@ pub(crate) fn all_settings() -> Vec<Settings> {
         Settings { early_arrival_bytes_max: 4000, ..base },
         Settings { completion: CompletionVariant::Counter, ..base },
         Settings { completion: CompletionVariant::Thread, ..base },
-        Settings { collectives: Selection { check: true, ..Selection::default() }, ..base },
+        Settings { collectives: Selection { check: Check::On, ..Selection::default() }, ..base },
     ]
 }
 

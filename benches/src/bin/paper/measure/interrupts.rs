@@ -128,7 +128,7 @@ pub(super) struct SsendComputing {
 
 impl SsendComputing {
     pub(super) fn new(task: &Task, bytes_max: usize) -> Result<Self, Failure> {
-        let settings = Settings::from(task.job().settings());
+        let settings = Settings::try_from(task.job().variables())?;
         let environment = Environment::<ShmFabric, Threads>::on_fabric(task.fabric(0)?, &settings)?;
         environment.set_progress_thread(task.number() == 1)?;
         Ok(Self { world: environment.world(), environment, from: vec![0; bytes_max] })

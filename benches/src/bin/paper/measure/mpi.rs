@@ -33,7 +33,7 @@ pub(super) struct Mpi {
 
 impl Mpi {
     pub(super) fn new(task: &Task, kind: Kind, bytes_max: usize) -> Result<Self, Failure> {
-        let settings = Settings::from(task.job().settings());
+        let settings = Settings::try_from(task.job().variables())?;
         let environment = Environment::with_fabric(task.fabric(0)?, &settings)?;
         let buffers = if kind == Kind::Stream { WINDOW } else { 1 };
         Ok(Self {

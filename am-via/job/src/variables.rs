@@ -1,0 +1,97 @@
+//! Environment variables that a job file carries: what its launcher's environment says of settings.
+
+use crate::settings::{Settings, Table};
+
+/// Variables, a line `NAME=value` each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variables(String);
+
+/// How the names of settings begin, ours and those of the MPI libraries whose names are understood.
+const PREFIXES: [&str; 4] = ["AM_", "MPI_", "MP_", "LAM_MPI_"];
+/// Variables that begin like settings without being any: the launcher writes them.
+const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED", "AM_TERMINAL"];
+/// The longest value of a setting, in bytes. A longer one is a path or a list of something else.
+const VALUE_BYTES_MAX: usize = 64;
+
+impl Variables {
+    /// Of an environment, what the tables of layers above may know.
+    pub fn of_other_tables(environment: impl Iterator<Item = (String, String)>) -> Self {
+        let is_theirs = |(name, value): &(String, String)| {
+            let is_line = value.len() <= VALUE_BYTES_MAX && !value.contains('\n');
+            let is_ours = Settings::knows(name) || WRITTEN_BY_THE_LAUNCHER.contains(&name.as_str());
+            is_line && !is_ours && PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        };
+        Self(environment.filter(is_theirs).map(|(name, value)| format!("{name}={value}\n")).collect())
+    }
+
+    /// What a job file says.
+    pub(crate) fn of_lines(lines: String) -> Self {
+        Self(lines)
+    }
+
+    /// The settings of am-via, and behind them these.
+    pub(crate) fn lines_with(&self, settings: &Settings) -> String {
+        let own =
+            Settings::SETTINGS.iter().map(|setting| format!("{}={}\n", setting.env, setting.value(settings)));
+        own.collect::<String>() + &self.0
+    }
+
+    /// The value of the variable `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.all().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+    }
+
+    /// Those that begin like settings of this project (`AM_`) and are in neither am-via's table nor `T`: most likely misspelt.
+    pub fn unknown_to<T: Table>(&self) -> impl Iterator<Item = &str> {
+        let names = self.all().map(|(name, _)| name);
+        names.filter(|name| name.starts_with("AM_") && !Settings::knows(name) && !T::knows(name))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.lines().filter_map(|line| line.split_once('='))
+    }
+}
+
+/// Of `names`, those that are most likely misspelt settings of am-via, each with the setting that it may be meant to be.
+pub fn misspelt(names: impl Iterator<Item = String>) -> Vec<(String, &'static str)> {
+    let looks_like_ours = |name: &String| {
+        name.starts_with("AM_") && !Settings::knows(name) && !WRITTEN_BY_THE_LAUNCHER.contains(&name.as_str())
+    };
+    names
+        .filter(looks_like_ours)
+        .filter_map(|name| Settings::nearest(&name).map(|near| (name, near)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_file_carries_am_vias_settings_and_what_other_tables_may_know() {
+        let long = "x".repeat(VALUE_BYTES_MAX + 1);
+        let environment = [
+            ("AM_EAGER_LIMIT_BYTES", "7"),
+            ("MPI_LONG_MSG", "9"),
+            ("MPI_HOME", &long),
+            ("AM_CREDITS", "3"),
+            ("AM_JOB", "4"),
+            ("HOME", "/"),
+        ];
+        let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let others = Variables::of_other_tables(environment);
+        assert_eq!(others, Variables("AM_EAGER_LIMIT_BYTES=7\nMPI_LONG_MSG=9\n".to_owned()));
+        let settings = Settings { credits: 5, heap_bytes: Some(3 << 20), ..Settings::default() };
+        let carried = Variables::of_lines(others.lines_with(&settings));
+        assert_eq!(Settings::from_variables(|name| carried.get(name)).unwrap(), settings);
+        assert_eq!(carried.get("MPI_LONG_MSG").as_deref(), Some("9"));
+        assert_eq!(carried.unknown_to::<Settings>().collect::<Vec<_>>(), ["AM_EAGER_LIMIT_BYTES"]);
+    }
+
+    #[test]
+    fn misspelt_settings_are_found() {
+        let names = ["AM_CREDIT", "AM_CREDITS", "AM_JOB", "AM_EAGER_LIMIT_BYTES", "HOME"].map(str::to_owned);
+        assert_eq!(misspelt(names.into_iter()), [("AM_CREDIT".to_owned(), "AM_CREDITS")]);
+    }
+}

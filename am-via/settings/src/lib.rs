@@ -1,0 +1,360 @@
+//! Tables of settings. A setting is a field of a struct, with a name, an environment variable, a default, a range and a meaning; a
+//! [`Table`] is a struct with all of its settings. Each layer has a table of its own.
+//!
+//! ```
+//! use am_via_settings::{Table, table};
+//!
+//! #[derive(Clone, Default)]
+//! struct Settings {
+//!     buffers: u32,
+//! }
+//!
+//! table! { Settings;
+//!     "Number of buffers.", buffers: u32 = buffers, "AM_BUFFERS", 0..=64;
+//! }
+//!
+//! let variable = |name: &str| (name == "AM_BUFFERS").then(|| "16".to_owned());
+//! assert_eq!(Settings::from_variables(variable)?.buffers, 16);
+//! assert!(Settings::from_variables(|_| Some("65".to_owned())).is_err());
+//! # Ok::<(), am_via_settings::SettingError>(())
+//! ```
+
+mod value;
+
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+pub use value::{Value, choose};
+
+/// Makes a struct a [`Table`], with its [`Older`] names if it has some: for each setting its meaning, name, type, field, environment variable and, for a number, its range.
+#[macro_export]
+macro_rules! table {
+    ($table:ty $(, older $older:expr)?; $($meaning:expr, $name:ident: $type:ty = $($field:ident).+, $env:literal $(, $range:expr)?;)+) => {
+        impl $crate::Table for $table {
+            const SETTINGS: &'static [$crate::Setting<Self>] = &[$($crate::Setting::of::<$type>(
+                stringify!($name),
+                $env,
+                $meaning,
+                $crate::table!(@range $($range)?),
+                |table, text| $crate::set(&mut table.$($field).+, text),
+                |table| $crate::Value::show(&table.$($field).+),
+            ),)+];
+            $(const OLDER: &'static [$crate::Older<Self>] = $older;)?
+        }
+    };
+    (@range) => { None };
+    (@range $range:expr) => { Some($range) };
+}
+
+/// A setting of table `S`.
+#[derive(Debug)]
+pub struct Setting<S: 'static> {
+    /// Its name.
+    pub name: &'static str,
+    /// The environment variable that sets it.
+    pub env: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// The words that it may be; none for a number.
+    pub choices: &'static [&'static str],
+    /// Whether a number may also be `auto`.
+    pub may_be_auto: bool,
+    form: &'static str,
+    range: Option<RangeInclusive<u64>>,
+    store: Store<S>,
+    show: fn(&S) -> String,
+}
+
+/// Stores a text in a setting's field; the number that a range is compared with, or what is wrong with the text.
+type Store<S> = fn(&mut S, &str) -> Result<Option<u64>, String>;
+
+/// Stores a text in a field: for [`table!`].
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn set<V: Value>(field: &mut V, text: &str) -> Result<Option<u64>, String> {
+    *field = V::parse(text)?;
+    Ok(field.number())
+}
+
+impl<S> Setting<S> {
+    /// A setting of type `V`: for [`table!`].
+    #[must_use]
+    pub const fn of<V: Value>(
+        name: &'static str,
+        env: &'static str,
+        meaning: &'static str,
+        range: Option<RangeInclusive<u64>>,
+        store: Store<S>,
+        show: fn(&S) -> String,
+    ) -> Self {
+        let (choices, may_be_auto, form) = (V::CHOICES, V::MAY_BE_AUTO, V::FORM);
+        Self { name, env, meaning, choices, may_be_auto, form, range, store, show }
+    }
+
+    /// Its value in `settings`, in a form that is understood again as input.
+    #[must_use]
+    pub fn value(&self, settings: &S) -> String {
+        let text = (self.show)(settings);
+        match text.parse() {
+            Ok(number) => self.number(number),
+            Err(_) => text,
+        }
+    }
+
+    /// Its value as [`value`](Self::value) has it, but numbers in digits.
+    #[must_use]
+    pub fn plain_value(&self, settings: &S) -> String {
+        (self.show)(settings)
+    }
+
+    /// The values it takes, for a person.
+    #[must_use]
+    pub fn form(&self) -> String {
+        match &self.range {
+            Some(range) => {
+                format!("{} from {} to {}", self.form, self.number(*range.start()), self.number(*range.end()))
+            }
+            None => self.form.to_owned(),
+        }
+    }
+
+    /// A number of bytes reads best in binary units, a count in digits.
+    fn number(&self, number: u64) -> String {
+        if self.name.contains("bytes") { in_binary_units(number) } else { number.to_string() }
+    }
+}
+
+impl<S: Clone + Default> Setting<S> {
+    /// Changes it in `settings`.
+    ///
+    /// # Errors
+    /// A value that it cannot take; nothing is changed then.
+    pub fn store(&self, settings: &mut S, text: &str) -> Result<(), SettingError> {
+        *settings =
+            self.changed(settings, self.env, text, |changed| (self.store)(changed, text.trim()).map(|_| ()))?;
+        Ok(())
+    }
+
+    /// The settings with this one changed by `change`, if its range allows the new value.
+    fn changed(
+        &self,
+        settings: &S,
+        env: &'static str,
+        text: &str,
+        change: impl FnOnce(&mut S) -> Result<(), String>,
+    ) -> Result<S, SettingError> {
+        let mut changed = settings.clone();
+        let number = change(&mut changed)
+            .and_then(|()| (self.store)(&mut changed.clone(), &self.plain_value(&changed)));
+        let in_range = number.and_then(|number| match (number, &self.range) {
+            (Some(number), Some(range)) if !range.contains(&number) => {
+                Err(format!("{number} is outside of {} to {}", range.start(), range.end()))
+            }
+            _ => Ok(()),
+        });
+        let form = || if env == self.env { self.form() } else { format!("{}, of {}", self.form(), self.env) };
+        in_range.map(|()| changed).map_err(|why| SettingError {
+            env,
+            value: text.to_owned(),
+            why,
+            form: form(),
+            default: self.value(&S::default()),
+        })
+    }
+}
+
+/// A name that a setting has in another library. It holds where our own name is not set.
+#[derive(Debug)]
+pub struct Older<S: 'static> {
+    /// The environment variable.
+    pub env: &'static str,
+    /// The setting of ours that it changes, by name.
+    pub own: &'static str,
+    /// What its value becomes.
+    pub meaning: &'static str,
+    /// Stores it.
+    pub store: fn(&mut S, &str) -> Result<(), String>,
+}
+
+/// A setting has a value that it cannot take: the fault of whoever set it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{env}=\"{value}\" is no value for this setting: {why}. Set it to {form}, or unset it for the default, {default}"
+)]
+pub struct SettingError {
+    /// The environment variable.
+    pub env: &'static str,
+    /// What it was set to.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// What would be right.
+    pub form: String,
+    /// What holds when it is not set.
+    pub default: String,
+}
+
+/// The settings of one layer.
+pub trait Table: Clone + Default + 'static {
+    /// A line for each setting, in the order in which they are shown.
+    const SETTINGS: &'static [Setting<Self>];
+    /// Names that they have elsewhere; of those that are set for one setting, the first holds.
+    const OLDER: &'static [Older<Self>] = &[];
+
+    /// The defaults, changed by what `variable` says of each environment variable, and of [older names](Self::OLDER).
+    ///
+    /// # Errors
+    /// A value that a setting cannot take.
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        for setting in Self::SETTINGS {
+            if let Some(text) = variable(setting.env) {
+                setting.store(&mut settings, &text)?;
+                continue;
+            }
+            let mut older = Self::OLDER.iter().filter(|older| older.own == setting.name);
+            if let Some((older, text)) = older.find_map(|older| Some((older, variable(older.env)?))) {
+                settings = setting
+                    .changed(&settings, older.env, &text, |changed| (older.store)(changed, text.trim()))?;
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The defaults, changed by this process's environment.
+    ///
+    /// # Errors
+    /// A value that a setting cannot take.
+    fn from_env() -> Result<Self, SettingError> {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    /// The value of the setting `name`, as text; `None` if there is none of this name.
+    #[must_use]
+    fn value(&self, name: &str) -> Option<String> {
+        Self::SETTINGS.iter().find(|setting| setting.name == name).map(|setting| setting.value(self))
+    }
+
+    /// Whether an environment variable sets something in this table.
+    #[must_use]
+    fn knows(variable: &str) -> bool {
+        Self::SETTINGS.iter().any(|setting| setting.env == variable)
+            || Self::OLDER.iter().any(|older| older.env == variable)
+    }
+
+    /// The variable of this table that `variable` most likely is meant to be, if it is one with at most two letters wrong.
+    #[must_use]
+    fn nearest(variable: &str) -> Option<&'static str> {
+        let distances =
+            Self::SETTINGS.iter().map(|setting| (letters_wrong(setting.env, variable), setting.env));
+        distances.min().filter(|&(distance, _)| distance <= 2).map(|(_, env)| env)
+    }
+
+    /// Two lines and more for each setting, for a person: value, default, variable, form, meaning, names elsewhere.
+    #[must_use]
+    fn describe(&self) -> String {
+        let (defaults, mut text) = (Self::default(), String::new());
+        for setting in Self::SETTINGS {
+            let (value, default) = (setting.value(self), setting.value(&defaults));
+            let origin = if value == default { "default".to_owned() } else { format!("default {default}") };
+            let (name, env, form, meaning) =
+                (setting.name, setting.env, setting.form(), setting.meaning.trim());
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {name} = {value}  ({origin}; {env}: {form})\n     {meaning}");
+            for older in Self::OLDER.iter().filter(|older| older.own == setting.name) {
+                let _ = writeln!(text, "     also {}: {}", older.env, older.meaning);
+            }
+        }
+        text
+    }
+}
+
+/// The fewest letters to insert, remove or change between two words.
+fn letters_wrong(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut before = row[0];
+        row[0] = at + 1;
+        for (column, with) in other.bytes().enumerate() {
+            let changed = before + usize::from(letter != with);
+            before = row[column + 1];
+            row[column + 1] = changed.min(before + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// A number in the largest binary unit that divides it.
+fn in_binary_units(number: u64) -> String {
+    const UNITS: [&str; 5] = ["", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut value = number;
+    while value >= 1024 && value.is_multiple_of(1024) && unit + 1 < UNITS.len() {
+        value /= 1024;
+        unit += 1;
+    }
+    format!("{value}{}", UNITS[unit])
+}
+
+/// What every table keeps: names and variables of their own, defaults in their ranges, choices that are understood. For the tests of
+/// the layers that have one.
+///
+/// # Panics
+/// The table does not keep it.
+#[doc(hidden)]
+pub fn check<S: Table>() {
+    assert!(!S::SETTINGS.is_empty());
+    for (at, setting) in S::SETTINGS.iter().enumerate() {
+        assert_eq!(setting.env, format!("AM_{}", setting.name.to_ascii_uppercase()));
+        assert!(
+            S::SETTINGS[..at].iter().all(|other| other.env != setting.env),
+            "{} is there twice",
+            setting.env
+        );
+        let default = setting.value(&S::default());
+        let mut settings = S::default();
+        let is_stored = |settings: &mut S, text: &str| setting.store(settings, text).is_ok();
+        assert!(
+            is_stored(&mut settings, &default) && setting.value(&settings) == default,
+            "{}",
+            setting.name
+        );
+        for choice in setting.choices {
+            assert!(
+                is_stored(&mut settings, choice) && setting.plain_value(&settings) == *choice,
+                "{choice}"
+            );
+        }
+        let auto = is_stored(&mut S::default(), "auto");
+        assert_eq!(auto, setting.may_be_auto || setting.choices.contains(&"auto"), "{}", setting.name);
+        assert_eq!(setting.choices.is_empty(), setting.form.contains("a number"), "{}", setting.name);
+    }
+    for older in S::OLDER {
+        assert!(S::SETTINGS.iter().any(|setting| setting.name == older.own), "{} stands for none", older.env);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_letters_are_counted() {
+        for (one, other, wrong) in
+            [("", "", 0), ("abc", "abc", 0), ("abc", "ab", 1), ("abc", "axc", 1), ("", "ab", 2)]
+        {
+            assert_eq!(
+                (letters_wrong(one, other), letters_wrong(other, one)),
+                (wrong, wrong),
+                "{one} {other}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_are_shown_in_the_largest_unit_that_divides_them() {
+        assert_eq!(in_binary_units(3 << 20), "3MiB");
+        assert_eq!(in_binary_units(1025), "1025");
+    }
+}

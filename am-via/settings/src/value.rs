@@ -1,0 +1,135 @@
+//! How the types of settings are read and shown.
+
+use std::fmt;
+
+/// The type of a setting.
+pub trait Value: Sized {
+    /// The values that it takes, for a person.
+    const FORM: &'static str;
+    /// The words that it may be; none for a number.
+    const CHOICES: &'static [&'static str] = &[];
+    /// Whether a number may also be `auto`.
+    const MAY_BE_AUTO: bool = false;
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    fn parse(text: &str) -> Result<Self, String>;
+
+    /// Shows a value, in a form that [`parse`](Self::parse) understands.
+    fn show(&self) -> String;
+
+    /// The number that a range is compared with, if the value has one.
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Value for u64 {
+    const FORM: &'static str = "a number (64k is 65536)";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        let digits = lower.trim_end_matches(|last: char| last.is_ascii_alphabetic());
+        let shift = match &lower[digits.len()..] {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            "t" | "tb" | "tib" => 40,
+            unit => return Err(format!("the unit {unit:?} is unknown")),
+        };
+        let number: u64 = digits.trim().parse().map_err(|error| format!("{digits:?}: {error}"))?;
+        number.checked_mul(1 << shift).ok_or_else(|| "it does not fit into 64 bits".to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        Some(*self)
+    }
+}
+
+impl Value for u32 {
+    const FORM: &'static str = <u64 as Value>::FORM;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = <u64 as Value>::parse(text)?;
+        Self::try_from(number).map_err(|_| "it does not fit into 32 bits".to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        Some(u64::from(*self))
+    }
+}
+
+impl Value for bool {
+    const FORM: &'static str = "on or off";
+    const CHOICES: &'static [&'static str] = &["off", "on"];
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "on" | "1" | "true" | "yes" => Ok(true),
+            "off" | "0" | "false" | "no" => Ok(false),
+            _ => Err("it is neither on nor off".to_owned()),
+        }
+    }
+
+    fn show(&self) -> String {
+        if *self { "on" } else { "off" }.to_owned()
+    }
+}
+
+impl Value for usize {
+    const FORM: &'static str = <u64 as Value>::FORM;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = <u64 as Value>::parse(text)?;
+        Self::try_from(number).map_err(|_| "it does not fit into an address".to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn number(&self) -> Option<u64> {
+        u64::try_from(*self).ok()
+    }
+}
+
+/// `None` is `auto`: the library chooses.
+impl<T: Value> Value for Option<T> {
+    const FORM: &'static str = "auto, or a number (64k is 65536)";
+    const MAY_BE_AUTO: bool = true;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("auto") { Ok(None) } else { T::parse(text).map(Some) }
+    }
+
+    fn show(&self) -> String {
+        self.as_ref().map_or_else(|| "auto".to_owned(), Value::show)
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.as_ref().and_then(Value::number)
+    }
+}
+
+/// The choice whose name is `text`: the [`Value::parse`] of an enumeration.
+///
+/// # Errors
+/// None of them has this name.
+pub fn choose<T: Copy + fmt::Display>(text: &str, choices: &[T]) -> Result<T, String> {
+    choices
+        .iter()
+        .copied()
+        .find(|choice| choice.to_string().eq_ignore_ascii_case(text))
+        .ok_or_else(|| "it is none of the choices".to_owned())
+}
