@@ -28,6 +28,26 @@ fn sixteen_tasks_make_progress() {
     });
 }
 
+/// Many more tasks than processors: a short ring and collectives that are trees.
+#[test]
+fn a_hundred_and_twenty_eight_tasks_come_through() {
+    job("a_hundred_and_twenty_eight_tasks_come_through").tasks(128).run(|| {
+        let mpi = Environment::init().expect("the launcher made a job");
+        let world = mpi.world();
+        let (own, size) = (world.rank(), world.size());
+        let mut got = [u32::MAX];
+        world
+            .sendrecv(&[own], (own + 1) % size, 0, &mut got, (own + size - 1) % size, 0)
+            .expect("the neighbours live");
+        assert_eq!(got, [(own + size - 1) % size]);
+        let mut sum = [own];
+        world.allreduce_in_place(&mut sum, op::Sum).expect("allreduce");
+        assert_eq!(sum, [127 * 64]);
+        drop(world);
+        mpi.finalize().expect("nothing went wrong");
+    });
+}
+
 /// Everybody's first messages go to everybody at once: a message may be polled before the news of its connection.
 #[test]
 fn first_messages_of_all_to_all_arrive() {
