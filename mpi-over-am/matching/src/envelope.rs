@@ -168,6 +168,7 @@ impl Pattern {
         !matches!(self.shape, Shape::Exact) && self.matches_by_wildcard(envelope)
     }
 
+    #[inline]
     const fn matches_by_wildcard(&self, envelope: &Envelope) -> bool {
         let shape = self.shape as u32;
         let sender = (envelope.sender ^ self.sender) >> ((shape & ANY_SOURCE) * u32::BITS);
@@ -206,7 +207,8 @@ impl Pattern {
 
     /// The key in the table of this pattern's shape.
     #[inline]
-    pub(crate) const fn key(&self) -> Envelope {
+    #[must_use]
+    pub const fn key(&self) -> Envelope {
         Envelope { sender: self.sender, tag: self.tag }
     }
 }
@@ -221,14 +223,17 @@ impl fmt::Debug for Pattern {
     }
 }
 
+#[inline]
 const fn sender(context_id: ContextId, source: u32) -> u64 {
     (context_id.0 as u64) << u32::BITS | source as u64
 }
 
+#[inline]
 const fn high(word: u64) -> u32 {
     (word >> u32::BITS) as u32
 }
 
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
 const fn low(word: u64) -> u32 {
     word as u32

@@ -33,7 +33,7 @@ impl<R> PostedSlot for Slot<R> {
 /// Receives in the order in which they were posted. `R` is what names a receive request to the caller.
 ///
 /// ```
-/// use mpi_over_am::matching::{ContextId, Envelope, Pattern, PostedQueue};
+/// use mpi_matching::{ContextId, Envelope, Pattern, PostedQueue};
 ///
 /// let world = ContextId(1);
 /// let mut posted = PostedQueue::new();

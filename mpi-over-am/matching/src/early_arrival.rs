@@ -27,7 +27,7 @@ pub struct EarlyHandle {
 /// Messages in the order in which they arrived. `M` is what the caller keeps of a message.
 ///
 /// ```
-/// use mpi_over_am::matching::{ContextId, EarlyArrivalQueue, Envelope, Pattern};
+/// use mpi_matching::{ContextId, EarlyArrivalQueue, Envelope, Pattern};
 ///
 /// let world = ContextId(1);
 /// let mut early = EarlyArrivalQueue::new();
