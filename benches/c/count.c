@@ -1,7 +1,9 @@
 /* One path of MPI, call by call, for the program `instruction_count`: count PATH BYTES MESSAGES TURNS
  * Rank 1 is counted, inside of the functions named counted_*; rank 0 is its peer. The two take turns through two pipes, TURNS.0
  * and TURNS.1 (each rank waits on its own), so that a message is in the ring before the call that takes it, and that call polls once.
- * The first messages are not counted: they connect the two. */
+ * The first messages are not counted: they connect the two.
+ * The paths posted_* and early_* are messages behind others that match nothing: KIND:DEPTH receives that are posted, or messages that
+ * have come early. Their ends are looked for only when the counting is over. */
 #include <mpi.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,11 +12,12 @@
 #include <unistd.h>
 
 #define COUNTED __attribute__((noinline, noclone))
-enum { WINDOW = 64, UNCOUNTED = 256, BYTES_MAX = 1 << 20 };
+enum { WINDOW = 64, UNCOUNTED = 256, BYTES_MAX = 1 << 20, DEPTH_MAX = 10000, BEHIND_TAG = 1000 };
 
 static int rank, bytes, own_turn, peer_turn;
 static char data[BYTES_MAX];
-static MPI_Request requests[WINDOW];
+static MPI_Request requests[WINDOW], behind[DEPTH_MAX];
+static int depth, source;
 
 static void stop(const char *what)
 {
@@ -127,22 +130,105 @@ static void irecv(int counted)
     }
 }
 
+/* A receive that is posted before its message comes, from `source`. */
+static inline __attribute__((always_inline)) void post(MPI_Request *request)
+{
+    MPI_Irecv(data, bytes, MPI_BYTE, source, 7, MPI_COMM_WORLD, request);
+}
+
+/* The message is taken in by a call that looks for another one, and received after that. */
+static inline __attribute__((always_inline)) void receive_early(void)
+{
+    int flag;
+    MPI_Iprobe(0, 8, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    MPI_Recv(data, bytes, MPI_BYTE, source, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+COUNTED static void counted_post(MPI_Request *request) { post(request); }
+COUNTED static void counted_wait(MPI_Request *request) { MPI_Wait(request, MPI_STATUS_IGNORE); }
+COUNTED static void counted_receive_early(void) { receive_early(); }
+
+static void posted(int counted)
+{
+    MPI_Request request;
+    if (rank == 1) {
+        if (counted) counted_post(&request); else post(&request);
+        peer_may_go();
+        wait_for_turn();
+        if (counted) counted_wait(&request); else MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        wait_for_turn();
+        send_one(1);
+        peer_may_go();
+    }
+}
+
+static void early(int counted)
+{
+    if (rank == 1) {
+        wait_for_turn();
+        if (counted) counted_receive_early(); else receive_early();
+        peer_may_go();
+    } else {
+        send_one(1);
+        peer_may_go();
+        wait_for_turn();
+    }
+}
+
+/* Receives that no message is for yet, or messages that no receive is for yet. */
+static void begin_behind(int is_early)
+{
+    for (int i = 0; i < depth; i++)
+        if (rank == 1 && !is_early) MPI_Irecv(NULL, 0, MPI_BYTE, source, BEHIND_TAG + i, MPI_COMM_WORLD, &behind[i]);
+        else if (rank == 0 && is_early) MPI_Send(NULL, 0, MPI_BYTE, 1, BEHIND_TAG + i, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD); /* in which rank 1 takes in what has come */
+}
+
+static void end_behind(int is_early)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < depth; i++)
+        if (rank == 0 && !is_early) MPI_Send(NULL, 0, MPI_BYTE, 1, BEHIND_TAG + i, MPI_COMM_WORLD);
+        else if (rank == 1 && is_early) MPI_Recv(NULL, 0, MPI_BYTE, 0, BEHIND_TAG + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1 && !is_early) MPI_Waitall(depth, behind, MPI_STATUSES_IGNORE);
+}
+
+typedef void Step(int counted);
+
+static Step *step_of(char *path)
+{
+    char *at = strchr(path, ':');
+    if (at) {
+        *at = 0;
+        depth = atoi(at + 1);
+    }
+    if (depth < 0 || depth > DEPTH_MAX) stop("DEPTH is 0 to 10000");
+    source = strstr(path, "_any") ? MPI_ANY_SOURCE : 0;
+    if (!strcmp(path, "send")) return send;
+    if (!strcmp(path, "receive")) return receive;
+    if (!strcmp(path, "isend")) return isend;
+    if (!strcmp(path, "irecv")) return irecv;
+    return strstr(path, "early") ? early : posted;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 5) stop("usage: count PATH BYTES MESSAGES TURNS");
-    const char *path = argv[1];
     bytes = atoi(argv[2]);
     if (bytes < 0 || bytes > BYTES_MAX) stop("BYTES is 0 to 1048576");
     own_turn = open_turn(argv[4], rank);
     peer_turn = open_turn(argv[4], 1 - rank);
     memset(data, 1, sizeof data);
 
-    void (*step)(int) = !strcmp(path, "send") ? send : !strcmp(path, "receive") ? receive : !strcmp(path, "isend") ? isend : irecv;
+    Step *step = step_of(argv[1]);
+    begin_behind(step == early);
     int each = step == isend || step == irecv ? WINDOW : 1;
     for (int i = 0; i < UNCOUNTED; i += each) step(0);
     for (int i = 0; i < atoi(argv[3]); i += each) step(1);
+    end_behind(step == early);
     MPI_Finalize();
     return 0;
 }

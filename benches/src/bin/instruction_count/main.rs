@@ -74,11 +74,21 @@ enum Counted {
 }
 
 /// What is counted: a name for the reader, and a path. 64 requests wait together in a window.
-const ROWS: [(&str, Counted, &[usize]); 10] = [
+const ROWS: [(&str, Counted, &[usize]); 18] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
     ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
     ("MPI_Irecv+Waitall/64", Counted::C("irecv"), &[8]),
+    // A message behind 10 000 receives, or early messages, that are not for it, beside the same message behind none: with the source
+    // named, and from any source.
+    ("posted/0", Counted::C("posted:0"), &[8]),
+    ("posted/10000", Counted::C("posted:10000"), &[8]),
+    ("posted_any/0", Counted::C("posted_any:0"), &[8]),
+    ("posted_any/10000", Counted::C("posted_any:10000"), &[8]),
+    ("early/0", Counted::C("early:0"), &[8]),
+    ("early/10000", Counted::C("early:10000"), &[8]),
+    ("early_any/0", Counted::C("early_any:0"), &[8]),
+    ("early_any/10000", Counted::C("early_any:10000"), &[8]),
     ("send", Counted::Rust(Path::Send), &[8]),
     ("recv", Counted::Rust(Path::Receive), &[8]),
     ("amsend", Counted::Rust(Path::Amsend), &[8]),
