@@ -49,6 +49,9 @@ pub use posted_queue::{PostedHandle, PostedQueue};
 /// random tests of this module would need very long queues.
 const SHORT_ENTRIES_MAX: usize = if cfg!(test) { 8 } else { 64 };
 
+/// The newest receives of a long list, which are compared one by one: they are in no table.
+const TAIL_ENTRIES_MAX: usize = SHORT_ENTRIES_MAX / 8;
+
 /// A long queue with fewer entries becomes a short list again. Well below the other limit, so that a queue that swings
 /// around one of the two pays for the change only once in several operations.
 const LONG_ENTRIES_MIN: usize = SHORT_ENTRIES_MAX / 2;

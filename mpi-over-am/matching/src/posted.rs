@@ -1,6 +1,6 @@
 //! The posted receive list: receives that wait for their message, in slots that somebody else stores.
 
-use super::SHORT_ENTRIES_MAX;
+use super::{SHORT_ENTRIES_MAX, TAIL_ENTRIES_MAX};
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
 use super::slab::{List, NIL};
@@ -43,8 +43,8 @@ pub trait PostedSlot {
 
 /// Receives in the order in which they were posted. Their slots are stored outside, always the same ones; a slot is named by its
 /// index there. The first one matches without a search. Beyond `SHORT_ENTRIES_MAX` receives each post also enters the two
-/// oldest that are in no table into the table of their shape, so that no step is long and no search goes through more than that
-/// number of receives.
+/// oldest that are in no table into the table of their shape, until `TAIL_ENTRIES_MAX` are left: so no step is long, no search goes
+/// through more than the first number of receives, and a receive whose message comes soon enters no table.
 #[derive(Clone, Debug)]
 pub struct PostedList {
     order: List,
@@ -104,7 +104,7 @@ impl PostedList {
             }
         }
         self.len += 1;
-        if self.len > SHORT_ENTRIES_MAX {
+        if self.len > SHORT_ENTRIES_MAX && self.len - self.indexed > TAIL_ENTRIES_MAX {
             self.index_two(slots);
         }
     }
@@ -168,6 +168,9 @@ impl PostedList {
     fn find_in_tables<S: PostedSlot>(&self, slots: &[S], envelope: &Envelope) -> Option<u32> {
         let offers = Shape::ALL.iter().filter_map(|shape| {
             let table = &self.tables[*shape as usize];
+            if table.is_empty() {
+                return None;
+            }
             let slot = table.first(table.find(&shape.key_of(envelope))?);
             Some((slots[slot as usize].entry().number, slot))
         });
