@@ -6,7 +6,7 @@ use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
 use super::short_list::{Entry, ShortList};
 use super::slab::{NIL, Slab};
-use super::{LONG_ENTRIES_MIN, SHORT_ENTRIES_MAX};
+use super::{SHORT_ENTRIES_MAX, TAIL_ENTRIES_MAX};
 
 /// A message hangs in several tables at once: one lane for each, behind the lane of the order.
 const LANES: usize = 1 + Shape::ALL.len();
@@ -42,8 +42,8 @@ pub struct EarlyHandle {
 #[derive(Clone, Debug)]
 pub struct EarlyArrivalQueue<M> {
     next_number: NonZeroU64,
-    /// Whether all messages are in the long queue, or all in the short one.
-    is_long: bool,
+    /// Beyond this many messages in the short queue, the two oldest of them go into the long one.
+    short_max: usize,
     /// The tables that the long queue fills: the exact one, and those of the wildcards that ever had to look
     /// beyond the first message. A program without wildcards pays for one table.
     kept: [bool; 4],
@@ -60,7 +60,7 @@ impl<M> EarlyArrivalQueue<M> {
     pub const fn new() -> Self {
         Self {
             next_number: NonZeroU64::MIN,
-            is_long: false,
+            short_max: SHORT_ENTRIES_MAX,
             kept: [true, false, false, false],
             short: ShortList::new(),
             long: Slab::new(),
@@ -83,7 +83,7 @@ impl<M> EarlyArrivalQueue<M> {
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
-        if self.is_long { self.long.len() } else { self.short.len() }
+        self.long.len() + self.short.len()
     }
 
     /// Whether no message waits.
@@ -98,8 +98,8 @@ impl<M> EarlyArrivalQueue<M> {
     pub fn push(&mut self, envelope: Envelope, message: M) -> EarlyHandle {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
-        if self.is_long || self.short.is_full() {
-            return self.push_further(number, envelope, message);
+        if self.short.len() >= self.short_max {
+            self.index_two();
         }
         self.short.push(Entry { number, key: envelope, payload: message });
         EarlyHandle { number, slot: NIL }
@@ -108,12 +108,15 @@ impl<M> EarlyArrivalQueue<M> {
     /// Takes out the earliest message that satisfies the pattern (MPI 4.1 section 3.5; for a matched probe, 3.8.2).
     #[inline]
     pub fn take_match(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+        if !self.is_short() {
+            return self.take_match_further(pattern);
+        }
         match self.short.first() {
             Some(first) if pattern.matches(&first.key) => {
                 self.short.take_first().map(|entry| (entry.key, entry.payload))
             }
-            None if !self.is_long => None,
-            _ => self.take_match_further(pattern),
+            None => None,
+            Some(_) => self.take_match_further(pattern),
         }
     }
 
@@ -131,8 +134,7 @@ impl<M> EarlyArrivalQueue<M> {
 
     /// The message of a handle, if it still waits.
     pub fn get_mut(&mut self, handle: EarlyHandle) -> Option<&mut M> {
-        if self.is_long {
-            let slot = self.long.find(handle.slot, handle.number)?;
+        if let Some(slot) = self.long.find(handle.slot, handle.number) {
             return self.long.payload_mut(slot).as_mut();
         }
         let position = self.short.position(|entry| entry.number == handle.number)?;
@@ -141,8 +143,7 @@ impl<M> EarlyArrivalQueue<M> {
 
     /// Takes out the message of a handle, if it still waits.
     pub fn remove(&mut self, handle: EarlyHandle) -> Option<(Envelope, M)> {
-        if self.is_long {
-            let slot = self.long.find(handle.slot, handle.number)?;
+        if let Some(slot) = self.long.find(handle.slot, handle.number) {
             return Some(self.remove_long(slot));
         }
         let position = self.short.position(|entry| entry.number == handle.number)?;
@@ -165,14 +166,18 @@ impl<M> EarlyArrivalQueue<M> {
             let handle = EarlyHandle { number: self.long.number(slot), slot };
             (handle, self.long.key(slot), self.long.payload(slot).as_ref().expect(HAS_MESSAGE))
         });
-        short.chain(long)
+        long.chain(short)
+    }
+
+    /// Whether all messages are in the short queue.
+    const fn is_short(&self) -> bool {
+        self.long.len() == 0
     }
 
     #[inline(never)]
     fn take_match_further(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         self.keep_table(pattern.shape());
-        if self.is_long {
-            let slot = self.find_long(pattern)?;
+        if let Some(slot) = self.find_long(pattern) {
             return Some(self.remove_long(slot));
         }
         let position = self.short.position(|entry| pattern.matches(&entry.key))?;
@@ -182,8 +187,7 @@ impl<M> EarlyArrivalQueue<M> {
     #[inline(never)]
     fn peek_match_present(&mut self, pattern: &Pattern) -> Option<(&Envelope, &M)> {
         self.keep_table(pattern.shape());
-        if self.is_long {
-            let slot = self.find_long(pattern)?;
+        if let Some(slot) = self.find_long(pattern) {
             return Some((self.long.key(slot), self.long.payload(slot).as_ref().expect(HAS_MESSAGE)));
         }
         let position = self.short.position(|entry| pattern.matches(&entry.key))?;
@@ -192,39 +196,31 @@ impl<M> EarlyArrivalQueue<M> {
 
     /// The earliest message of the long queue that satisfies the pattern, whose shape has a table.
     fn find_long(&self, pattern: &Pattern) -> Option<u32> {
+        let first = self.long.first()?;
+        if pattern.matches(self.long.key(first)) {
+            return Some(first);
+        }
         let table = &self.tables[pattern.shape() as usize];
         table.find(&pattern.key()).map(|place| table.first(place))
     }
 
+    /// Moves the two oldest messages of the short queue into the long one, whose messages are older still.
     #[inline(never)]
-    fn push_further(&mut self, number: NonZeroU64, envelope: Envelope, message: M) -> EarlyHandle {
-        if !self.is_long {
-            self.move_to_long();
-        }
-        let slot = self.push_long(number, envelope, message);
-        EarlyHandle { number, slot }
-    }
-
-    fn push_long(&mut self, number: NonZeroU64, envelope: Envelope, message: M) -> u32 {
-        let slot = self.long.push(number, envelope, Some(message));
-        for shape in Shape::ALL {
-            if self.kept[shape as usize] {
-                self.link(shape, slot);
+    fn index_two(&mut self) {
+        self.short_max = TAIL_ENTRIES_MAX;
+        for _ in 0..2 {
+            let Some(Entry { number, key, payload }) = self.short.take_first() else { return };
+            let slot = self.long.push(number, key, Some(payload));
+            for shape in Shape::ALL {
+                if self.kept[shape as usize] {
+                    self.link(shape, slot);
+                }
             }
         }
-        slot
-    }
-
-    fn remove_long(&mut self, slot: u32) -> (Envelope, M) {
-        let (envelope, message) = self.take_long(slot);
-        if self.long.len() < LONG_ENTRIES_MIN {
-            self.move_to_short();
-        }
-        (envelope, message)
     }
 
     /// Takes a message out of the tables and the slab.
-    fn take_long(&mut self, slot: u32) -> (Envelope, M) {
+    fn remove_long(&mut self, slot: u32) -> (Envelope, M) {
         let envelope = *self.long.key(slot);
         for shape in Shape::ALL {
             if self.kept[shape as usize] {
@@ -234,6 +230,9 @@ impl<M> EarlyArrivalQueue<M> {
         }
         let message = self.long.payload_mut(slot).take().expect(HAS_MESSAGE);
         self.long.remove(slot);
+        if self.is_short() {
+            self.short_max = SHORT_ENTRIES_MAX;
+        }
         (envelope, message)
     }
 
@@ -259,27 +258,6 @@ impl<M> EarlyArrivalQueue<M> {
             self.link(shape, slot);
             next = self.long.next(slot);
         }
-    }
-
-    fn move_to_long(&mut self) {
-        self.is_long = true;
-        let mut position = 0;
-        while let Some(entry) = self.short.take_first() {
-            let slot = self.push_long(entry.number, entry.key, entry.payload);
-            self.long.note_moved_in(position, slot);
-            position += 1;
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn move_to_short(&mut self) {
-        while let Some(slot) = self.long.first() {
-            let number = self.long.number(slot);
-            let (key, payload) = self.take_long(slot);
-            self.short.push(Entry { number, key, payload });
-        }
-        self.is_long = false;
     }
 }
 

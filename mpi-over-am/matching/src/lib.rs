@@ -17,11 +17,12 @@
 //! - The first entry is compared before anything else: traffic in order costs one or two cache lines at any depth.
 //! - Posted receives are linked through slots that their owner stores (the table of requests: [`PostedList`]). Up to 64 of them are
 //!   compared one by one. Beyond that each post also enters two older receives into one of four hash tables, one a shape of pattern: exact, any source,
-//!   any tag, both ([`Shape`]). An arriving message looks into each table that is not empty, and the order number decides among at
+//!   any tag, both ([`Shape`]), until 8 are left. An arriving message looks into each table that is not empty, and the order number decides among at
 //!   most four candidates.
-//! - Up to 64 early arrivals are a ring inside the queue, compared one by one. Beyond it they move into a slab, and lie in the table of
-//!   every shape that has been asked for; a receive looks into one. The exact table is always kept; the first wildcard
-//!   that meets a long queue pays for the building of its table, once.
+//! - Up to 64 early arrivals are a ring inside the queue, compared one by one. Beyond that each arrival moves the two oldest of the ring
+//!   into a slab, until 8 are left: there they lie in the table of every shape that has been asked for, and a receive looks into one,
+//!   then through the ring. The exact table is always kept. The first wildcard of its shape that meets a slab builds its table, once:
+//!   the only step that grows with the queue.
 //! - Under each key of a table lies a first-in first-out list, so a hundred thousand entries with one key cost no more than one.
 //! - Vacated slots are used again. Nothing is allocated unless a queue is longer than it has ever been.
 //!
@@ -51,9 +52,5 @@ const SHORT_ENTRIES_MAX: usize = if cfg!(test) { 8 } else { 64 };
 
 /// The newest receives of a long list, which are compared one by one: they are in no table.
 const TAIL_ENTRIES_MAX: usize = SHORT_ENTRIES_MAX / 8;
-
-/// A long queue with fewer entries becomes a short list again. Well below the other limit, so that a queue that swings
-/// around one of the two pays for the change only once in several operations.
-const LONG_ENTRIES_MIN: usize = SHORT_ENTRIES_MAX / 2;
 
 const _: () = assert!(SHORT_ENTRIES_MAX.is_power_of_two());

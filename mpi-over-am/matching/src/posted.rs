@@ -1,9 +1,9 @@
 //! The posted receive list: receives that wait for their message, in slots that somebody else stores.
 
-use super::{SHORT_ENTRIES_MAX, TAIL_ENTRIES_MAX};
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
 use super::slab::{List, NIL};
+use super::{SHORT_ENTRIES_MAX, TAIL_ENTRIES_MAX};
 
 /// The part of a slot that the list needs: five eighths of a cache line. The owner of the slot may use pattern and number while
 /// the slot is in no list.

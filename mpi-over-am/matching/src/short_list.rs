@@ -34,11 +34,6 @@ impl<K, P> ShortList<K, P> {
         self.end.wrapping_sub(self.start)
     }
 
-    #[inline]
-    pub(super) const fn is_full(&self) -> bool {
-        self.len() == SHORT_ENTRIES_MAX
-    }
-
     /// Adds an entry behind the others; there must be room.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry<K, P>) {

@@ -10,8 +10,6 @@
 use std::iter;
 use std::num::NonZeroU64;
 
-use super::SHORT_ENTRIES_MAX;
-
 /// The number of no slot: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
 
@@ -58,19 +56,11 @@ pub(super) struct Slab<K, P, const LANES: usize> {
     /// The first vacant slot; the vacant ones are chained by `next` of the order lane.
     vacant: u32,
     len: usize,
-    /// The slots of the entries that were there before the queue became long: their handles do not know them.
-    moved_in: [u32; SHORT_ENTRIES_MAX],
 }
 
 impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
     pub(super) const fn new() -> Self {
-        Self {
-            nodes: Vec::new(),
-            order: List::EMPTY,
-            vacant: NIL,
-            len: 0,
-            moved_in: [NIL; SHORT_ENTRIES_MAX],
-        }
+        Self { nodes: Vec::new(), order: List::EMPTY, vacant: NIL, len: 0 }
     }
 
     pub(super) fn reserve(&mut self, entries: usize) {
@@ -103,15 +93,11 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         &mut self.nodes[slot as usize].payload
     }
 
-    /// The slot of the entry with this order number, if it is still there. It is `slot`, or it was moved in.
+    /// The slot of the entry with this order number, if it is still there. It is `slot`; if that is [`NIL`], each entry is looked at.
     pub(super) fn find(&self, slot: u32, number: NonZeroU64) -> Option<u32> {
-        let holds = |slot: u32| self.nodes.get(slot as usize).is_some_and(|node| node.number == Some(number));
-        iter::once(slot).chain(self.moved_in).find(|&slot| holds(slot))
-    }
-
-    /// Notes the slot of an entry that came from the short list, `position` others before it.
-    pub(super) fn note_moved_in(&mut self, position: usize, slot: u32) {
-        self.moved_in[position] = slot;
+        let holds =
+            |&slot: &u32| self.nodes.get(slot as usize).is_some_and(|node| node.number == Some(number));
+        if slot == NIL { self.slots().find(holds) } else { Some(slot).filter(holds) }
     }
 
     /// Adds an entry behind all others; says its slot.
