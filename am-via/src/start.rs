@@ -164,7 +164,8 @@ fn of_job(error: &JobError) -> Error {
         | JobError::Setting(_)
         | JobError::BadEnvironment { .. }
         | JobError::UnknownTask { .. }
-        | JobError::TaskTaken { .. } => Fault::Caller,
+        | JobError::TaskTaken { .. }
+        | JobError::Version { .. } => Fault::Caller,
         JobError::LimitTooSmall { .. } => Fault::Resource,
         JobError::Damaged { .. } => Fault::Peer,
         JobError::Unreachable { .. } | JobError::NoBarrier { .. } | JobError::System { .. } => Fault::System,

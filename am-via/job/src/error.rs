@@ -60,6 +60,19 @@ pub enum JobError {
         /// What the system said of the launcher's copy.
         source: io::Error,
     },
+    /// The launcher and this program were built from different versions of this library.
+    #[error(
+        "the launcher (process {launcher_pid}) makes jobs of version {launcher}, and this program's library knows version {own}; start the \
+         program by the amrun or mpiexec of its own library, or build it again"
+    )]
+    Version {
+        /// The launcher.
+        launcher_pid: u32,
+        /// The version of its job files.
+        launcher: u64,
+        /// Ours.
+        own: u64,
+    },
     /// A job file holds what no launcher writes: it was damaged by a task, or comes from another version.
     #[error("the job file is damaged or of another version: {what}")]
     Damaged {

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use super::JobError;
 use am_via_os::atomics::Ordering;
 use am_via_os::memory;
-use am_via_shm::layout_job::{JOB_MAGIC, JobHeader};
+use am_via_shm::layout_job::{JOB_MAGIC, JOB_VERSION_SHIFT, JobHeader};
 use am_via_shm::segment::Mapping;
 
 /// What `AM_JOB` says.
@@ -37,6 +37,12 @@ impl Invitation {
 
     pub(super) fn open(&self) -> Result<File, JobError> {
         let Self { number, task, launcher_pid, id } = *self;
+        let own = JOB_MAGIC >> JOB_VERSION_SHIFT;
+        if let Some(launcher) = memory::inherited(number).ok().and_then(|file| version_of(&file))
+            && launcher != own
+        {
+            return Err(JobError::Version { launcher_pid, launcher, own });
+        }
         open_inherited_or_launchers(number, launcher_pid, |file| is_job_file(file, id))
             .map_err(|source| JobError::Unreachable { what: "job", task, number, launcher_pid, source })
     }
@@ -63,6 +69,15 @@ pub(super) fn open_inherited_or_launchers(
 
 pub(super) fn has_inode(file: &File, inode: u64) -> bool {
     file.metadata().is_ok_and(|data| data.ino() == inode)
+}
+
+/// The version of a job file, whatever the rest of it is like; `None` if it is no job file.
+fn version_of(file: &File) -> Option<u64> {
+    // The header alone, and of that the first word: another version has other entries.
+    let mapping = Mapping::new(file.as_fd(), 0, JobHeader::entry_offset(0)).ok()?;
+    let magic = mapping.atomics::<JobHeader>(0)?.magic.load(Ordering::Acquire);
+    let same_name = (magic ^ JOB_MAGIC) << (u64::BITS - JOB_VERSION_SHIFT) == 0;
+    same_name.then_some(magic >> JOB_VERSION_SHIFT)
 }
 
 pub(super) fn is_job_file(file: &File, id: u64) -> bool {

@@ -15,6 +15,8 @@ use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::memory::{self, PAGE_BYTES};
 use am_via_os::sched;
 use am_via_shm::layout::{ControlHeader, ControlLayout, MEASURE_BYTES};
+#[cfg(test)]
+use am_via_shm::layout_job::JOB_VERSION_SHIFT;
 use am_via_shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
 use am_via_shm::segment::{Mapping, Shared};
 use am_via_shm::wait::SleepBarrier;
@@ -231,6 +233,13 @@ impl JobOwner {
     #[must_use]
     pub fn last_words(&self, task: u32) -> String {
         self.entries.get(task as usize).map_or_else(String::new, |entry| entry.last_words.read())
+    }
+
+    /// Makes the job look like one of a launcher of another version.
+    #[cfg(test)]
+    pub(super) fn pretend_version(&self, version: u64) {
+        let name = JOB_MAGIC & ((1 << JOB_VERSION_SHIFT) - 1);
+        self.header.magic.store(version << JOB_VERSION_SHIFT | name, Ordering::Relaxed);
     }
 
     /// The parts that an in-process job of one is made of.

@@ -147,3 +147,12 @@ fn without_a_launcher_a_program_is_a_job_of_one() {
     assert!(job.launcher_alive());
     assert_eq!(job.setting("credits"), Some("64".to_owned()));
 }
+
+#[test]
+fn a_launcher_of_another_version_is_named_as_such() {
+    let owner = owner(1);
+    owner.pretend_version(2);
+    let error = attach_to(&owner, 0).unwrap_err();
+    assert!(matches!(error, JobError::Version { launcher: 2, .. }), "{error}");
+    assert!(error.to_string().contains("build it again"), "{error}");
+}

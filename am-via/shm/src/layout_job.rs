@@ -11,8 +11,10 @@ use crate::layout::Padded;
 use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// "AMJOB" and the version of this layout.
+/// "AMJOB", and in the highest 16 bits the version of this layout.
 pub const JOB_MAGIC: u64 = 0x0003_0042_4f4a_4d41;
+/// Where the version begins in it.
+pub const JOB_VERSION_SHIFT: u32 = 48;
 /// Tasks that a job may have.
 pub const TASKS_MAX: u32 = 4096;
 /// Processors that an affinity mask can name.
