@@ -68,6 +68,25 @@ fn a_blocked_wait_ends_with_the_failure() {
 }
 
 #[test]
+fn a_long_message_ends_though_its_completion_counter_is_gone() {
+    let (_network, mut nodes, _watchdog) = job(Config::new(2));
+    let handler = register_everywhere(&mut nodes, |message| {
+        let into = JobBuffer::zeroed(usize::try_from(message.len).unwrap());
+        Answer::owned(into, Completion::None)
+    });
+    let gone = nodes[0].counter().unwrap();
+    let options = AmOptions { completion: Some(gone), ..AmOptions::default() };
+    let bytes = JobBuffer::zeroed(1 << 20);
+    let handle = nodes[0].amsend_owned(TaskId(1), handler, &[], bytes, options).unwrap();
+    nodes[0].remove_counter(gone);
+    let errors = settle(&mut nodes);
+    assert!(matches!(errors[..], [Error::UnknownCounter { .. }]), "{errors:?}");
+    let (buffer, result) = nodes[0].wait_owned(handle).unwrap();
+    result.unwrap();
+    assert_eq!(buffer.len(), 1 << 20);
+}
+
+#[test]
 fn a_program_that_goes_on_is_refused_only_operations_with_the_dead() {
     let (network, mut nodes, _watchdog) = job(Config::new(3));
     let handler = register_everywhere(&mut nodes, |_| Answer::discard());

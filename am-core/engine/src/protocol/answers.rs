@@ -39,8 +39,12 @@ impl<U: UserCode> Engine<U> {
         }
         self.counters.note_received(CounterName::from_wire(first), packet.from.endpoint.task);
         let bumped = self.bump_claimed(first).and(self.bump_claimed(second));
-        self.later(Cold::EndOp { op, result: Ok(0) });
-        bumped
+        self.later(match bumped {
+            Ok(()) => Cold::EndOp { op, result: Ok(0) },
+            // The message is whole, whatever became of its counters.
+            Err(error) => Cold::EndOpWith { op, met: Box::new(error) },
+        });
+        Ok(())
     }
 
     /// The target wants the data of an announced message as pieces.

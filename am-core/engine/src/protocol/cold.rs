@@ -24,6 +24,8 @@ pub(super) enum Cold {
     Whole(u32),
     /// A peer has ended an operation.
     EndOp { op: u32, result: Result<u64> },
+    /// The same, and the packet that says so met an error here, which concerns not the operation but the caller.
+    EndOpWith { op: u32, met: Box<Error> },
     /// An answer of fixed format.
     Answer(Peer, u16, InlineBytes),
     /// A packet met an error here, which its origin is told (if it may be answered) and, but for misaligned words, the caller gets.
@@ -115,6 +117,10 @@ impl<U: UserCode> Engine<U> {
             Some(Cold::New(incoming)) => self.begin_incoming(*incoming, fabric, handlers),
             Some(Cold::Whole(key)) => self.end_incoming(key, fabric, handlers),
             Some(Cold::EndOp { op, result }) => self.end_op(op, result, fabric, handlers),
+            Some(Cold::EndOpWith { op, met }) => {
+                self.end_op(op, Ok(0), fabric, handlers)?;
+                Err(*met)
+            }
             Some(Cold::Answer(origin, label, bytes)) => {
                 self.send_control(fabric, origin, Class::Answer, label, bytes)
             }
