@@ -51,7 +51,19 @@ pub mod limit;
 pub mod start;
 
 pub use am_via_job::settings;
-pub use am_via_shm::allocator::{JobAllocator, LargeBlock};
+/// A program that wants it says so in one line, and joins its job as ever:
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: am_via::JobAllocator = am_via::JobAllocator::new();
+///
+/// let task = am_via::Task::join()?;
+/// let large = vec![1u8; 1 << 20]; // in job memory from here on
+/// # drop((large, task));
+/// # Ok::<(), am_core::error::Error>(())
+/// ```
+pub use am_via_shm::allocator::JobAllocator;
+pub use am_via_shm::allocator::LargeBlock;
 pub use start::{ShmFabric, Task};
 
 /// The job of a task, and how its tasks fare.

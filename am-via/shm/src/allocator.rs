@@ -33,17 +33,7 @@ pub struct LargeBlock {
     pub is_zero: bool,
 }
 
-/// The allocator. A program that wants it says so in one line, and joins its job as ever:
-///
-/// ```
-/// #[global_allocator]
-/// static ALLOCATOR: am_via::JobAllocator = am_via::JobAllocator::new();
-///
-/// let task = am_via::Task::join()?;
-/// let large = vec![1u8; 1 << 20]; // in job memory from here on
-/// # drop((large, task));
-/// # Ok::<(), am_core::error::Error>(())
-/// ```
+/// An allocator that takes large blocks from the job's memory, once the program has joined its job.
 ///
 /// Memory that was used once stays with the job until the process ends. A fork without exec copies what is in use, and waits for
 /// that.
