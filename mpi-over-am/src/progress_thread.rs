@@ -9,7 +9,7 @@ use am_core::fabric::{Fabric, Waker};
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::policy::{LockPolicy, Threads};
+use crate::policy::{LockPolicy, StateCell, Threads};
 use crate::state::State;
 use crate::turn::Turn;
 
@@ -87,10 +87,21 @@ impl<F: Fabric + Send + 'static> Environment<F, Threads> {
     }
 }
 
-/// Makes progress, asleep most of the time, until it is told to stop.
+/// As a number of polls in vain: sleep at once. A spin would take the processor from the program that computes.
+const NO_SPIN: u32 = u32::MAX / 2;
+
+/// Makes progress, asleep most of the time, until it is told to stop or meets an error.
 fn serve<F: Fabric>(shared: &<Threads as LockPolicy>::Cell<State<F>>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, Threads>::enter(shared) else { return };
-    if let Err(error) = turn.wait_for(|_| !is_on.load(Ordering::Acquire)) {
-        turn.handlers().defer(error);
+    while is_on.load(Ordering::Acquire) {
+        let served = turn.take_in().and_then(|()| {
+            // A thread that wants its turn rings until it has it.
+            if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
+        });
+        if let Err(error) = served {
+            turn.handlers().defer(error);
+            return;
+        }
+        turn.pass();
     }
 }
