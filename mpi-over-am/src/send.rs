@@ -110,20 +110,26 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: i32,
     ) -> Result<()> {
         let dest = rank_or_null(dest);
-        data.outgoing()?.lend(|data| {
-            let bytes = match data {
-                Sending::Bytes(bytes) => bytes,
-                Sending::Elements(data, _) => return self.send_data(mode, &data, dest, tag),
-            };
-            let route = match self.route(Space::PointToPoint, dest, tag) {
-                Ok(route) => route,
-                Err(error) => return to_nobody(dest, tag, error),
-            };
-            let mut state = self.state()?;
-            match mode {
-                Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),
-                _ => protocol::send_bytes(&mut state, mode, &route, bytes),
-            }
+        data.outgoing()?.lend(|data| match data {
+            Sending::Bytes(bytes) => self.send_bytes(mode, bytes, dest, tag),
+            Sending::Elements(data, _) => self.send_data(mode, &data, dest, tag),
         })
+    }
+
+    /// As [`send`](Self::send), of bytes, in any mode: for the C interface.
+    ///
+    /// # Errors
+    /// As the send of that mode.
+    #[inline(always)]
+    pub fn send_bytes(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
+        let route = match self.route(Space::PointToPoint, dest, tag) {
+            Ok(route) => route,
+            Err(error) => return to_nobody(dest, tag, error),
+        };
+        let mut state = self.state()?;
+        match mode {
+            Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),
+            _ => protocol::send_bytes(&mut state, mode, &route, bytes),
+        }
     }
 }

@@ -116,25 +116,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<Outcome> {
         in_handler::check("try_amsend")?;
         let outgoing = options.outgoing(target.seen_from(self.fabric.endpoint().context), handler, uhdr);
-        if self.engine.post_line(&mut self.fabric, &outgoing, &mut &*udata) {
-            self.engine.bump_own(options.origin);
-            return Ok(Outcome::Done);
-        }
-        self.try_amsend_slowly(outgoing, udata, options.origin)
-    }
-
-    /// Tries to send what does not fit into a completion entry, or met no credit.
-    #[inline(never)]
-    fn try_amsend_slowly(
-        &mut self,
-        outgoing: Outgoing<'_>,
-        udata: &[u8],
-        origin: Option<Counter>,
-    ) -> Result<Outcome> {
         if self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? != Posted::Sent {
             return Ok(Outcome::Retry);
         }
-        self.engine.bump_own(origin);
+        self.engine.bump_own(options.origin);
         Ok(Outcome::Done)
     }
 

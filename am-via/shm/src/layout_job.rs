@@ -81,6 +81,13 @@ impl Default for JobHeader {
 }
 
 #[cfg(loom)]
+impl Default for WaitNote {
+    fn default() -> Self {
+        unreachable!("no model has a job file")
+    }
+}
+
+#[cfg(loom)]
 impl Default for TaskEntry {
     fn default() -> Self {
         unreachable!("no model has a job file")

@@ -104,7 +104,7 @@ unsafe fn send_elements(
 }
 
 macro_rules! sends {
-    ($($send:ident $isend:ident $init:ident $mode:ident $short:ident $name:literal $started:literal)*) => { $(
+    ($($send:ident $isend:ident $init:ident $mode:ident $name:literal $started:literal)*) => { $(
         pub(crate) unsafe fn $send(
             buf: *const c_void,
             count: i64,
@@ -116,7 +116,7 @@ macro_rules! sends {
             on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
                 let dest = dest_of(dest)?;
                 if let Some(bytes) = unsafe { bytes_to_send(mpi, buf, count, datatype) } {
-                    return Ok(object.communicator.$short(bytes, dest, tag)?);
+                    return Ok(object.communicator.send_bytes(Mode::$mode, bytes, dest, tag)?);
                 }
                 unsafe { send_elements(mpi, object, Mode::$mode, (buf, count, datatype), (dest, tag)) }
             })
@@ -163,10 +163,10 @@ macro_rules! sends {
 }
 
 sends! {
-    mpi_send_c mpi_isend_c mpi_send_init_c Standard send "Send" "Isend"
-    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered bsend "Bsend" "Ibsend"
-    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous ssend "Ssend" "Issend"
-    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready rsend "Rsend" "Irsend"
+    mpi_send_c mpi_isend_c mpi_send_init_c Standard "Send" "Isend"
+    mpi_bsend_c mpi_ibsend_c mpi_bsend_init_c Buffered "Bsend" "Ibsend"
+    mpi_ssend_c mpi_issend_c mpi_ssend_init_c Synchronous "Ssend" "Issend"
+    mpi_rsend_c mpi_irsend_c mpi_rsend_init_c Ready "Rsend" "Irsend"
 }
 
 pub(crate) unsafe fn mpi_recv_c(

@@ -162,7 +162,7 @@ impl<U: UserCode> Engine<U> {
     ///
     /// # Errors
     /// An unknown or dead target.
-    #[inline]
+    #[inline(always)]
     pub fn post_whole<F: Fabric>(
         &mut self,
         fabric: &mut F,
