@@ -243,7 +243,7 @@ pub trait Memory {
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;
 }
 
-/// What a task waits for, in words, for a person who asks why a job does not go on.
+/// What a task waits for, in words: a part of the report on a job that does not go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitFacts {
     /// Its operations that are under way.
@@ -285,7 +285,8 @@ pub trait World {
     /// for so long (a second and more) that the wait is to be noted by [`note_wait`](Self::note_wait).
     fn wait(&mut self, polls: u32, limit: Duration) -> bool;
 
-    /// Notes what this task waits for, where whoever watches the job can read it. Nothing, where nobody watches.
+    /// Notes what this task waits for, where the launcher of the job can read it. A fabric without a launcher keeps the default, which
+    /// does nothing.
     fn note_wait(&mut self, _facts: &WaitFacts) {}
 
     /// Whether `task` is known to have died, and how.

@@ -87,7 +87,7 @@ pub struct HangReport {
 }
 
 impl HangReport {
-    /// Looks at the tasks. `pids` are their processes, 0 where it is not known; functions are looked up in their files.
+    /// Looks at the tasks; `with_callers`: also at the files of their programs, for the names of functions.
     pub(super) fn of(job: &JobOwner, with_callers: bool) -> Self {
         let mut symbols = callers::Symbols::default();
         let tasks: Vec<Doing> = (0..job.num_tasks())
