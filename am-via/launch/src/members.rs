@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::fd::AsFd;
+use std::str::SplitAsciiWhitespace;
 use std::time::{Duration, Instant};
 
 use super::LaunchError;
@@ -161,9 +162,14 @@ fn processes() -> HashMap<u32, Process> {
         .collect()
 }
 
-/// State and parent in a line like `12 (a name) S 1 ...`; the name may hold anything, also parentheses.
+/// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`; the name may hold anything, also parentheses.
+pub(crate) fn fields_of_stat(line: &str) -> Option<SplitAsciiWhitespace<'_>> {
+    Some(line.rsplit_once(')')?.1.split_ascii_whitespace())
+}
+
+/// State and parent.
 fn parse_stat(line: &str) -> Option<Process> {
-    let mut fields = line[line.rfind(')')? + 1..].split_whitespace();
+    let mut fields = fields_of_stat(line)?;
     let state = fields.next()?;
     Some(Process { parent: fields.next()?.parse().ok()?, is_alive: !matches!(state, "Z" | "X") })
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::members::fields_of_stat;
+
 /// A process at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
@@ -22,8 +24,7 @@ pub(super) fn look_at(pid: u32) -> Option<Process> {
 const TICKS_PER_SECOND: u64 = 100;
 
 fn parse(stat: &str) -> Option<Process> {
-    // The name stands in parentheses and may contain whatever it likes.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let mut fields = fields_of_stat(stat)?;
     let state = fields.next()?;
     // State is field 3 of `proc_pid_stat(5)`, the ticks in user and in system mode are 14 and 15.
     let mut ticks = fields.skip(10).map(str::parse::<u64>);
