@@ -258,8 +258,9 @@ mod tests {
             return;
         }
         for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
-            // Its parent says its number, starts it when it is told to, and lives on.
-            let wrapper = format!("sh -c 'read go; {script}' <&0 & echo $!; wait $!; read end");
+            // Its parent says its number, and lives on. The grandchild goes on when it is told to: it reads from descriptor 3, since
+            // a shell gives a command in the background /dev/null as its standard input, whatever `<&0` says (dash).
+            let wrapper = format!("exec 3<&0; sh -c 'read go <&3; {script}' & echo $!; wait $!; read end");
             let mut parent = Command::new("sh")
                 .args(["-c", &wrapper])
                 .stdin(Stdio::piped())
