@@ -54,6 +54,9 @@ pub trait StateCell<T>: Debug {
 
     /// Gives a turn up for the threads that want one, and takes the next.
     fn pass<'a>(&'a self, held: &mut Self::Held<'a>);
+
+    /// Runs the program's code. If threads take turns, it runs outside of the turn: it may make calls, and wait for threads that do.
+    fn outside<'a, R>(&'a self, held: &mut Self::Held<'a>, code: impl FnOnce() -> R) -> R;
 }
 
 /// A value that is reached for a moment.

@@ -216,20 +216,6 @@ impl<F: Fabric> State<F> {
         }
     }
 
-    /// Makes progress until no schedule is under way.
-    ///
-    /// # Errors
-    /// What progress reports.
-    pub(crate) fn finish_schedules(&mut self) -> Result<()> {
-        self.schedules.forget_meetings();
-        while !self.schedules.is_empty() {
-            drive_schedules(self);
-            let Self { context, schedules, .. } = self;
-            context.wait_until(|context| Ok(schedules.is_empty() || schedules.can_go_on(context)))?;
-        }
-        Ok(())
-    }
-
     /// Makes progress until the operation is over.
     ///
     /// # Errors

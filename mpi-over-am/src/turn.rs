@@ -8,7 +8,7 @@ use am_core::fabric::Fabric;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::policy::{LockPolicy, StateCell};
-use crate::request::RequestId;
+use crate::request::{AtOperator, RequestId, Schedules, drive_schedules};
 use crate::state::{State, is_over, is_receive_over};
 
 /// A call's right to the state.
@@ -50,20 +50,97 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     #[cold]
     #[inline(never)]
     fn wait_in_turns(&mut self, done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
+        self.wait_and_drive(&mut |context, _| done(context))
+    }
+
+    /// Makes progress until `done` says so, also with schedules and their operators.
+    fn wait_and_drive(
+        &mut self,
+        done: &mut dyn FnMut(&mut Context<F, MpiHandlers>, &Schedules) -> bool,
+    ) -> Result<()> {
         let cell = self.cell;
         loop {
+            drive_schedules(&mut self.held);
+            self.run_operators();
+            let State { context, schedules, .. } = &mut *self.held;
             let (mut found, mut looks) = (false, 0);
-            self.held.wait_for(|context| {
-                found = done(context);
+            context.wait_until(|context| {
+                found = done(context, schedules);
                 // Progress comes before the next turn of another thread, which may wait as well.
                 looks += 1;
-                found || looks > 1 && cell.is_wanted()
+                Ok(found || schedules.can_go_on(context) || looks > 1 && cell.is_wanted())
             })?;
             if found {
                 return Ok(());
             }
             self.pass();
         }
+    }
+
+    /// Runs the operators of the program that schedules have come to, outside of the turn; whether there was one.
+    fn run_operators(&mut self) -> bool {
+        let mut has_run = false;
+        while let Some(at_operator) = self.held.schedules.begin_operator() {
+            let mut back = OperatorBack { turn: self, at_operator: Some(at_operator), result: None };
+            back.run();
+            drop(back);
+            drive_schedules(&mut self.held);
+            has_run = true;
+        }
+        has_run
+    }
+
+    /// Waits until no thread runs an operator for a request that is to be given up.
+    pub(crate) fn wait_for_operator(&mut self, request: RequestId) {
+        while self.held.schedules.is_outside(request) {
+            self.cell.outside(&mut self.held, std::thread::yield_now);
+        }
+    }
+
+    /// As [`State::look`], with the operators of the program that what has arrived is for.
+    ///
+    /// # Errors
+    /// What progress reports; what `done` returns.
+    #[inline]
+    pub(crate) fn look<T>(
+        &mut self,
+        mut done: impl FnMut(&mut State<F>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            let found = self.held.look(&mut done)?;
+            if found.is_some() || !self.run_operators() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// As [`State::take_in`], with the operators of the program.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub(crate) fn take_in(&mut self) -> Result<()> {
+        self.look(|_| Ok(None::<()>)).map(drop)
+    }
+
+    /// As [`State::is_over_after_progress`], with the operators of the program.
+    ///
+    /// # Errors
+    /// What progress reports; the operation may then still be under way.
+    #[inline]
+    pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
+        Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())
+    }
+
+    /// Makes progress until no schedule is under way.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub(crate) fn finish_schedules(&mut self) -> Result<()> {
+        self.held.schedules.forget_meetings();
+        if self.held.schedules.is_empty() {
+            return Ok(());
+        }
+        self.wait_and_drive(&mut |_, schedules| schedules.is_empty())
     }
 
     /// Gives the turn up for the threads that want one, and takes the next.
@@ -102,6 +179,29 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
             found.is_some()
         })?;
         Ok(found.expect("the wait ended because one was found"))
+    }
+}
+
+/// An operator that runs outside of the turn; told the schedules when this is dropped, also by its panic.
+struct OperatorBack<'t, 'a, F: Fabric, L: LockPolicy> {
+    turn: &'t mut Turn<'a, F, L>,
+    at_operator: Option<AtOperator>,
+    result: Option<Result<()>>,
+}
+
+impl<F: Fabric, L: LockPolicy> OperatorBack<'_, '_, F, L> {
+    fn run(&mut self) {
+        if let Some(at_operator) = &self.at_operator {
+            self.result = Some(self.turn.cell.outside(&mut self.turn.held, || at_operator.run()));
+        }
+    }
+}
+
+impl<F: Fabric, L: LockPolicy> Drop for OperatorBack<'_, '_, F, L> {
+    fn drop(&mut self) {
+        if let Some(at_operator) = self.at_operator.take() {
+            self.turn.held.schedules.end_operator(at_operator, self.result.take());
+        }
     }
 }
 

@@ -52,6 +52,7 @@ programs! {
     c_sessions_together
     c_shared_windows
     c_threads
+    c_threads_callbacks
     d_collectives
     d_datatypes
     d_point_to_point

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_over_am::{Error, ErrorClass};
+use mpi_over_am::{ByCall, Error, ErrorClass};
 
 use crate::codes::class_of;
 use crate::constants::{
@@ -145,7 +145,7 @@ fn no_place() -> Failure {
     Failure::new(ErrorClass::Argument, "an address that the call needs is null")
 }
 
-/// Calls a function of the program. An exception that leaves one ends the process, and says so: nothing unwinds through the library,
+/// Calls a function of the program: no lock is held meanwhile, so that the function may wait for a thread that calls MPI. An exception that leaves one ends the process, and says so: nothing unwinds through the library,
 /// whose state would be half changed, nor through its C functions, which other languages call.
 pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
     struct Unwound<'a>(&'a str);
@@ -161,7 +161,7 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
     }
 
     let unwound = Unwound(what);
-    let result = call();
+    let result = ByCall::outside(call);
     std::mem::forget(unwound);
     result
 }

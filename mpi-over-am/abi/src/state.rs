@@ -23,9 +23,8 @@ use crate::constants::{
     MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16, MPI_LOGICAL, MPI_LOGICAL1, MPI_LOGICAL2,
     MPI_LOGICAL4, MPI_LOGICAL8, MPI_LOGICAL16, MPI_LONG, MPI_LONG_DOUBLE, MPI_LONG_DOUBLE_INT, MPI_LONG_INT,
     MPI_LONG_LONG, MPI_OFFSET, MPI_PACKED, MPI_REAL, MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16, MPI_SHORT,
-    MPI_SHORT_INT, MPI_SIGNED_CHAR, MPI_THREAD_MULTIPLE, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T,
-    MPI_UINT64_T, MPI_UNSIGNED, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG,
-    MPI_UNSIGNED_SHORT, MPI_WCHAR,
+    MPI_SHORT_INT, MPI_SIGNED_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_UNSIGNED,
+    MPI_UNSIGNED_CHAR, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UNSIGNED_SHORT, MPI_WCHAR,
 };
 use crate::engine::{Communicator, Environment};
 use crate::handles::{Handles, ObjectKind};
@@ -373,7 +372,6 @@ pub(crate) fn is_main_thread() -> bool {
 
 /// Puts MPI in its place, by the thread that starts it.
 pub(crate) fn begin(mpi: Mpi) {
-    ByCall::set_locking(mpi.level == MPI_THREAD_MULTIPLE);
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
     set_end(end_job);
     // SAFETY: nobody uses MPI before it is started.

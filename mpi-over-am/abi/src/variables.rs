@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mpi_over_am::{COLLECTIVE_SETTINGS, JobSettings, Settings, Table};
+use mpi_over_am::{ByCall, COLLECTIVE_SETTINGS, JobSettings, Settings, Table};
 
 use crate::constants::{
     MPI_COUNT, MPI_INT, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_CVAR_SET_NEVER,
     MPI_T_ERR_CVAR_SET_NOT_NOW, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_ITEM,
     MPI_T_ERR_NOT_ACCESSIBLE, MPI_T_SCOPE_ALL_EQ, MPI_T_SCOPE_CONSTANT, MPI_T_SCOPE_LOCAL,
     MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
-    MPI_T_VERBOSITY_USER_DETAIL,
+    MPI_T_VERBOSITY_USER_DETAIL, MPI_THREAD_MULTIPLE,
 };
 use crate::control::{CONTROL_VARIABLES, Variable};
 use crate::engine::Environment;
@@ -82,7 +82,9 @@ pub(crate) fn forget_handles() {
 /// What [`Environment::init_on`] reports.
 pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<Mpi> {
     let written = controls().written.clone();
-    let environment = Environment::init_on(state::next_context(), |settings| write_to(settings, &written))?;
+    ByCall::set_locking(level == MPI_THREAD_MULTIPLE);
+    let started = Environment::init_on(state::next_context(), |settings| write_to(settings, &written));
+    let environment = started.inspect_err(|_| ByCall::set_locking(false))?;
     Ok(Mpi::new(environment, level))
 }
 

@@ -218,7 +218,9 @@ impl<B: sealed::Lent, O: Operator, M: Make<B>> Prepared<B, O, M> {
 
 impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
     /// Starts it in a scope, and does not wait (`MPI_Ibarrier` and its like; MPI 5.0 section 6.12). All tasks start the collectives of
-    /// a communicator in the same order; several may be under way. Operators run inside other calls, and can make none.
+    /// a communicator in the same order; several may be under way. Operators run inside other
+    /// calls, and can make none; in an environment for several threads ([`Threads`](crate::Threads)) they can, and may wait for a thread
+    /// that does.
     ///
     /// The buffers live longer than the scope, and are out of reach inside it:
     ///

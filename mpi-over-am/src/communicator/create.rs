@@ -17,6 +17,7 @@ use crate::info::Info;
 use crate::notes::{self, Key, Slot, Words};
 use crate::policy::LockPolicy;
 use crate::request::RequestId;
+use crate::state::State;
 use crate::tag;
 use crate::topology::Topology;
 
@@ -83,7 +84,11 @@ impl<F: Fabric, L: LockPolicy> PendingCommunicator<F, L> {
     /// # Errors
     /// What progress reports.
     pub fn is_over(&self) -> Result<bool> {
-        Ok(self.slot.get().is_some() || self.parent.state()?.is_over_after_progress(self.request)?)
+        if self.slot.get().is_some() {
+            return Ok(true);
+        }
+        // Without the program's operators: the layer above asks while it has its own tables borrowed.
+        State::is_over_after_progress(&mut *self.parent.state()?, self.request)
     }
 
     /// Waits for the communicator.

@@ -69,6 +69,11 @@ impl Op {
         }
     }
 
+    /// Whether code of the program runs: its function, or the arithmetic of its elements.
+    pub(crate) fn is_of_program(&self) -> bool {
+        !matches!(self.0, Repr::Predefined(_))
+    }
+
     /// Whether operands may change places (`MPI_Op_commutative`).
     #[must_use]
     pub fn is_commutative(&self) -> bool {

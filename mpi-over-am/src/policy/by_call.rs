@@ -132,11 +132,39 @@ impl ByCall {
         set(LOCKS, is_locking);
     }
 
+    /// Runs the program's code in a call of the layer above (a callback). Other threads may make calls meanwhile, and the code itself
+    /// may: the caller has nothing borrowed that another call needs.
+    #[inline]
+    pub fn outside<R>(code: impl FnOnce() -> R) -> R {
+        if !Self::takes_turns() {
+            return code();
+        }
+        let _back = CallsBack(MINE.with(|mine| {
+            drop(mine.turn.take().map(ManuallyDrop::into_inner));
+            mine.calls.take()
+        }));
+        code()
+    }
+
     /// Whom each call that begins from now on tells that it has ended, when the calling thread is outside of all calls and has no lock:
     /// nobody, if it is `None`. It may make calls.
     pub fn at_end_of_calls(told: Option<fn()>) {
         *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = told;
         set(REPORTS, told.is_some());
+    }
+}
+
+/// Goes on with so many calls of the thread, when it is dropped.
+struct CallsBack(u32);
+
+impl Drop for CallsBack {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            MINE.with(|mine| {
+                mine.turn.set(Some(ManuallyDrop::new(LOCK.enter(ring))));
+                mine.calls.set(self.0);
+            });
+        }
     }
 }
 
@@ -175,6 +203,18 @@ impl<T> DerefMut for Held<'_, T> {
     }
 }
 
+/// Borrows the value again when it is dropped, also by a panic of the program's code.
+struct Back<'a, 'h, T> {
+    cell: &'a RefCell<T>,
+    held: &'h mut Held<'a, T>,
+}
+
+impl<T> Drop for Back<'_, '_, T> {
+    fn drop(&mut self) {
+        self.held.0 = Some(self.cell.borrow_mut());
+    }
+}
+
 impl<T: Debug> StateCell<T> for CallCell<T> {
     type Held<'a>
         = Held<'a, T>
@@ -196,7 +236,7 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
         LOCK.is_wanted()
     }
 
-    /// A call inside a callback of another one keeps the lock.
+    /// A call inside another one, but for those that a callback makes ([`ByCall::outside`]), keeps the lock.
     #[cold]
     fn pass<'a>(&'a self, held: &mut Held<'a, T>) {
         held.0 = None;
@@ -211,5 +251,12 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
         });
         // Other calls have ended what they had borrowed when they give the lock up.
         held.0 = Some(self.0.borrow_mut());
+    }
+
+    /// The lock of the process stays with the call: the layer above gives it up where it calls the program ([`ByCall::outside`]).
+    fn outside<'a, R>(&'a self, held: &mut Held<'a, T>, code: impl FnOnce() -> R) -> R {
+        held.0 = None;
+        let _back = Back { cell: &self.0, held };
+        code()
     }
 }

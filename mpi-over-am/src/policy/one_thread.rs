@@ -50,6 +50,10 @@ impl<T: Debug> StateCell<T> for RefCell<T> {
 
     #[inline(always)]
     fn pass<'a>(&'a self, _held: &mut RefMut<'a, T>) {}
+
+    fn outside<'a, R>(&'a self, _held: &mut RefMut<'a, T>, code: impl FnOnce() -> R) -> R {
+        code()
+    }
 }
 
 impl<T: Debug> Field<T> for RefCell<T> {

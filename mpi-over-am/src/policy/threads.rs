@@ -80,6 +80,18 @@ impl<T> InTurns<T> {
     }
 }
 
+/// Takes a thread's next turn when it is dropped, also by a panic of the program's code.
+struct Back<'a, 'h, T> {
+    cell: &'a InTurns<T>,
+    held: &'h mut Held<'a, T>,
+}
+
+impl<T> Drop for Back<'_, '_, T> {
+    fn drop(&mut self) {
+        *self.held = self.cell.take();
+    }
+}
+
 impl<T: Debug> StateCell<T> for InTurns<T> {
     type Held<'a>
         = Held<'a, T>
@@ -104,6 +116,12 @@ impl<T: Debug> StateCell<T> for InTurns<T> {
         held.0 = None;
         self.turns.give_way();
         *held = self.take();
+    }
+
+    fn outside<'a, R>(&'a self, held: &mut Held<'a, T>, code: impl FnOnce() -> R) -> R {
+        held.0 = None;
+        let _back = Back { cell: self, held };
+        code()
     }
 }
 

@@ -28,7 +28,7 @@ pub use parted::{ArrivedPart, OwnPart, PartitionedReceive, PartitionedSend};
 pub(crate) use partitioned::{Partitioned, abandon, drive};
 pub(crate) use persistent::Recipe;
 pub(crate) use schedule::{
-    Schedule, Schedules, Step, abandon_schedule, check_len, drive_schedules, start_schedule,
+    AtOperator, Schedule, Schedules, Step, abandon_schedule, check_len, drive_schedules, start_schedule,
 };
 pub use scope::{Request, Scope, Tested};
 pub use several::{AnyOver, WaitList};

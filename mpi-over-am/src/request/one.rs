@@ -28,7 +28,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn test(&self, request: RequestId) -> Result<Option<Status>> {
-        test(&mut *self.state()?, request)
+        test(&mut self.state()?, request)
     }
 
     /// Withdraws an operation that has not met its other half (`MPI_Cancel`): it ends with
@@ -52,6 +52,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         match state.handlers().requests.phase(request) {
             Phase::Inactive => free(&mut state, request),
             _ => {
+                state.wait_for_operator(request);
                 protocol::end(&mut state, request);
                 // The caller has the error for which it gives the operation up.
                 let _ = state.handlers().requests.take(request);
@@ -114,7 +115,10 @@ pub(super) fn wait<F: Fabric, L: LockPolicy>(
 /// # Errors
 /// As there.
 #[inline]
-pub(super) fn test<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<Option<Status>> {
+pub(super) fn test<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    request: RequestId,
+) -> Result<Option<Status>> {
     if let Some(status) = state.handlers().requests.take_plain(request) {
         return state.waited_for_nothing().map(|()| Some(status));
     }

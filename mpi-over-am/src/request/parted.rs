@@ -167,7 +167,7 @@ impl<F: Fabric, L: LockPolicy> Operation<F, L> {
 
     fn test(&self, over: impl FnOnce()) -> Result<Option<Status>> {
         let mut turn = self.turn()?;
-        let result = one::test(&mut *turn, self.id);
+        let result = one::test(&mut turn, self.id);
         self.end(turn, over);
         result
     }

@@ -70,6 +70,10 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     running: Vec<Running>,
+    /// Those whose next step is an operator of the program, which runs outside of the turn if threads take turns.
+    at_operators: Vec<Running>,
+    /// The requests of those whose operator a thread runs now, outside of its turn.
+    outside: Vec<RequestId>,
     /// Partitioned receives whose round has begun, and which cannot post it before they have heard from the sender.
     to_meet: Vec<RequestId>,
 }
@@ -78,7 +82,10 @@ impl Schedules {
     /// Whether there is none.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.to_meet.is_empty()
+        self.running.is_empty()
+            && self.to_meet.is_empty()
+            && self.at_operators.is_empty()
+            && self.outside.is_empty()
     }
 
     /// A partitioned receive has begun its first round: it goes on when it has heard from its sender, whatever the program waits
@@ -92,10 +99,53 @@ impl Schedules {
         self.to_meet.clear();
     }
 
+    /// Whether a thread runs an operator for this request, outside of its turn.
+    pub(crate) fn is_outside(&self, request: RequestId) -> bool {
+        self.outside.contains(&request)
+    }
+
+    /// A schedule whose operator is to be run, and its [`end`](Self::end_operator) told.
+    pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
+        let running = self.at_operators.pop()?;
+        self.outside.push(running.request);
+        Some(AtOperator(running))
+    }
+
+    /// An operator has come back with this result; `None` if it has unwound: then it runs again.
+    pub(crate) fn end_operator(&mut self, AtOperator(mut running): AtOperator, result: Option<Result<()>>) {
+        self.outside.retain(|&request| request != running.request);
+        match result {
+            None => self.at_operators.push(running),
+            Some(result) => {
+                running.next += 1;
+                running.failure = result.err();
+                self.running.push(running);
+            }
+        }
+    }
+
     /// Whether one can go on.
     pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         self.running.iter_mut().any(|running| running.can_go_on(context))
             || self.to_meet.iter().any(|&request| partitioned::has_met(context, request))
+    }
+}
+
+/// A schedule whose next step is an operator of the program.
+#[derive(Debug)]
+pub(crate) struct AtOperator(Running);
+
+impl AtOperator {
+    /// Runs the operator.
+    ///
+    /// # Errors
+    /// Its own.
+    pub(crate) fn run(&self) -> Result<()> {
+        let Running { schedule, next, .. } = &self.0;
+        match (&schedule.op, schedule.steps.get(*next)) {
+            (Some(op), Some(Step::Combine { earlier, later })) => op.combine(earlier, later),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -185,26 +235,30 @@ pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
         // It is out of the table while it is carried out, and comes back even if an operator unwinds.
         let running = schedules.running.swap_remove(index);
         let mut driven = Driven { state, running: Some(running) };
-        let is_over = driven.advance();
+        let advanced = driven.advance();
         let running = driven.running.take();
         drop(driven);
         let Some(running) = running else { continue };
-        if is_over {
-            end(state, running);
-        } else {
-            state.schedules.running.push(running);
-            let last = state.schedules.running.len() - 1;
-            state.schedules.running.swap(index, last);
-            index += 1;
+        match advanced {
+            Advanced::Over => end(state, running),
+            Advanced::AtOperator => state.schedules.at_operators.push(running),
+            Advanced::Waits => {
+                state.schedules.running.push(running);
+                let last = state.schedules.running.len() - 1;
+                state.schedules.running.swap(index, last);
+                index += 1;
+            }
         }
     }
 }
 
 /// Gives the operation of a request up, if it is a schedule: nothing uses its memory any more then.
 pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: RequestId) {
-    let found = state.schedules.running.iter().position(|running| running.request == request);
-    if let Some(index) = found {
-        let mut running = state.schedules.running.swap_remove(index);
+    let Schedules { running, at_operators, .. } = &mut state.schedules;
+    let found = [running, at_operators].into_iter().find_map(|list| {
+        list.iter().position(|running| running.request == request).map(|index| list.swap_remove(index))
+    });
+    if let Some(mut running) = found {
         running.failure.get_or_insert(Error::Cancelled);
         end(state, running);
     }
@@ -218,6 +272,15 @@ fn end<F: Fabric>(state: &mut State<F>, mut running: Running) {
         let _ = state.handlers().requests.take(pending.request);
     }
     state.handlers().requests.end(running.request, running.failure.take());
+}
+
+/// How far a schedule has come.
+enum Advanced {
+    Over,
+    /// Messages are under way.
+    Waits,
+    /// An operator of the program is to be run outside of the turn.
+    AtOperator,
 }
 
 /// A schedule that is being carried out.
@@ -235,17 +298,21 @@ impl<F: Fabric> Drop for Driven<'_, F> {
 }
 
 impl<F: Fabric> Driven<'_, F> {
-    /// Carries out what can be; whether the operation is over.
-    fn advance(&mut self) -> bool {
-        let Self { state, running: Some(running) } = self else { return true };
+    /// Carries out what can be.
+    fn advance(&mut self) -> Advanced {
+        let Self { state, running: Some(running) } = self else { return Advanced::Over };
+        let runs_outside =
+            state.handlers().has_threads && running.schedule.op.as_ref().is_some_and(Op::is_of_program);
         let schedule = Arc::clone(&running.schedule);
         while running.failure.is_none() {
             let Some(step) = schedule.steps.get(running.next) else {
-                return running.can_go_on(&mut state.context);
+                let is_over = running.can_go_on(&mut state.context);
+                return if is_over { Advanced::Over } else { Advanced::Waits };
             };
             let done = match step {
                 Step::Wait if running.can_go_on(&mut state.context) => Ok(()),
-                Step::Wait => return false,
+                Step::Wait => return Advanced::Waits,
+                Step::Combine { .. } if runs_outside => return Advanced::AtOperator,
                 Step::Send { route, data } => {
                     protocol::start_send_data(state, Mode::Standard, route, data, 0)
                         .map(|request| running.pending.push(Pending { request, expected: None }))
@@ -272,6 +339,6 @@ impl<F: Fabric> Driven<'_, F> {
                 running.failure = Some(error);
             }
         }
-        true
+        Advanced::Over
     }
 }

@@ -175,6 +175,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
             .state_to_end()
             .expect("no call of this environment is under way where a scope ends");
         for request in state.handlers().requests.of_scope(self.number) {
+            state.wait_for_operator(request);
             protocol::end(&mut state, request);
             // The caller gets the error that ended the scope.
             let _ = state.handlers().requests.take(request);

@@ -15,6 +15,7 @@ mod requests;
 mod soak;
 mod threads;
 mod threads_communicators;
+mod threads_operators;
 mod threads_persistent;
 mod threads_scopes;
 mod threads_wait;
