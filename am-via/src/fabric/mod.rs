@@ -77,7 +77,7 @@ impl<D: Device> ViaFabric<D> {
             slot_bytes: attributes.slot_bytes,
             plan: plan.within(attributes.ring_lines),
             contexts_max,
-            peers: Peers::new(attributes.num_tasks, contexts_max),
+            peers: Peers::new(attributes.num_tasks),
             under_way: HashMap::new(),
             registrations: None,
             kept_grants: KeptGrants::new(),
@@ -213,11 +213,10 @@ impl<D: Device> ViaFabric<D> {
 
     #[inline(always)]
     fn received(&mut self, completion: &Completion) -> Option<Event> {
-        let Completion { vi: link, slot, entry } = completion;
+        let Completion { vi: ViNumber(at), slot, entry } = completion;
         let is_inline = entry.operation == Operation::Inline as u32;
-        let standing =
-            self.nic.standing_on(*link).filter(|_| is_inline || entry.operation == Operation::Area as u32);
-        let Some((at, vi, device)) = standing else {
+        let taken = self.nic.vi(*at).filter(|_| is_inline || entry.operation == Operation::Area as u32);
+        let Some((vi, device)) = taken else {
             self.nic.discard(completion);
             return None;
         };
@@ -228,7 +227,7 @@ impl<D: Device> ViaFabric<D> {
         } else {
             Payload::Buffered { place: u64::from(*slot), len: entry.length.min(self.slot_bytes as u32) }
         };
-        let from = Peer { endpoint: endpoint(vi.peer), index: PeerIndex(at) };
+        let from = Peer { endpoint: endpoint(vi.peer), index: PeerIndex(*at) };
         Some(Event::Arrival(Arrival { from, class: class_from(class), label: word.label(), payload }))
     }
 
@@ -240,9 +239,10 @@ impl<D: Device> ViaFabric<D> {
     )]
     fn rare(&mut self, news: Box<News>) -> Option<Box<Event>> {
         match *news {
-            News::Connected(link, from) => {
+            News::Connected(from) => {
                 let PeerIndex(at) = self.peer(endpoint(from)).ok()?.index;
-                self.nic.connected(at, link);
+                // If it can't be, a packet to that peer says why.
+                let _ = self.nic.connect_standing(at);
                 None
             }
             News::Ended { id, result } => {

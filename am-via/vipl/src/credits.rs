@@ -28,28 +28,26 @@ const RETURNED_MAX: u32 = 127;
 const CREDITS_SHIFT: u32 = 18;
 const CREDITS_FIELD: u32 = RETURNED_MAX << CREDITS_SHIFT;
 const ANSWERS_SHIFT: u32 = 25;
+const CLASS_SHIFT: u32 = 16;
 /// The class of a word without a packet.
-const CREDITS_ONLY: u32 = 3 << 16;
+const CREDITS_ONLY: u32 = 3 << CLASS_SHIFT;
 
 /// Which slot of the peer's ring a post takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Class {
     /// One that a credit stands for.
-    OneWay,
+    OneWay = 0,
     /// The same, and one of this side's own ring for an [`Answer`](Self::Answer).
-    Request,
+    Request = 1,
     /// One that a request has reserved.
-    Answer,
+    Answer = 2,
 }
 
 impl Class {
     #[inline(always)]
     fn bits(self) -> u32 {
-        match self {
-            Self::OneWay => 0,
-            Self::Request => 1 << 16,
-            Self::Answer => 2 << 16,
-        }
+        (self as u32) << CLASS_SHIFT
     }
 }
 
@@ -69,11 +67,11 @@ impl Immediate {
     #[inline(always)]
     #[must_use]
     pub fn class(self) -> Option<Class> {
-        // Two bits and two tests, the frequent class first: a jump table is hard to predict.
-        match (self.0 >> 17 & 1, self.0 >> 16 & 1) {
-            (0, 0) => Some(Class::OneWay),
-            (0, _) => Some(Class::Request),
-            (_, 0) => Some(Class::Answer),
+        // The field is the number of the class: the compiler needs no table.
+        match self.0 >> CLASS_SHIFT & 3 {
+            0 => Some(Class::OneWay),
+            1 => Some(Class::Request),
+            2 => Some(Class::Answer),
             _ => None,
         }
     }
@@ -214,6 +212,10 @@ impl Credits {
     /// The peer gave slots back. Claims: they never make more than there are.
     #[inline(always)]
     pub(super) fn returned(&mut self, word: Immediate) {
+        // Nothing, in a stream of messages one way.
+        if word.0 >> CREDITS_SHIFT == 0 {
+            return;
+        }
         self.credits = (self.credits + word.credits()).min(self.most.credits);
         let unused_answers = word.unused_answers();
         if unused_answers > 0 {
@@ -221,33 +223,32 @@ impl Credits {
         }
     }
 
-    /// A packet of the peer was consumed.
+    /// A packet of the peer was consumed. Whether so many credits are owed that they must be given back without waiting for a message
+    /// to ride on.
     #[inline(always)]
-    pub(super) fn consumed(&mut self, class: Class) {
+    #[must_use = "the peer may be waiting for its credits"]
+    pub(super) fn consumed(&mut self, class: Class) -> bool {
         self.packets.received += 1;
-        match class {
-            Class::OneWay => self.owed += 1 << CREDITS_SHIFT,
-            Class::Request => {
-                self.owed += 1 << CREDITS_SHIFT;
-                self.may_answer += 1;
-            }
-            Class::Answer => self.answer_slots = (self.answer_slots + 1).min(self.most.answers),
+        if class == Class::Answer {
+            self.answer_slots = (self.answer_slots + 1).min(self.most.answers);
+            return false;
         }
+        self.may_answer += u32::from(class == Class::Request);
+        self.owed += 1 << CREDITS_SHIFT;
+        self.owed & CREDITS_FIELD >= self.credits_owed_max
     }
 
-    /// A request of the peer will not be answered.
+    /// A request of the peer will not be answered. Whether so many slots for answers are owed that they must be given back without
+    /// waiting for a message to ride on.
     #[inline(always)]
-    pub(super) fn waive(&mut self) {
-        if self.may_answer > 0 {
-            self.may_answer -= 1;
-            self.owed += 1 << ANSWERS_SHIFT;
+    #[must_use = "the peer may be waiting for its slots"]
+    pub(super) fn waive(&mut self) -> bool {
+        if self.may_answer == 0 {
+            return false;
         }
-    }
-
-    /// Whether so much is owed that it must be given back without waiting for a message to ride on.
-    #[inline(always)]
-    pub(super) fn must_return(&self) -> bool {
-        self.owed & CREDITS_FIELD >= self.credits_owed_max || self.owed >= self.answers_owed_max
+        self.may_answer -= 1;
+        self.owed += 1 << ANSWERS_SHIFT;
+        self.owed >= self.answers_owed_max
     }
 
     /// What is owed, to be given back now: an immediate word without a packet.
@@ -294,11 +295,11 @@ mod tests {
         origin.sent(Class::Request);
         assert!(!origin.may_send(Class::Request), "the only slot for an answer is taken");
         assert!(origin.may_send(Class::OneWay));
-        target.consumed(Class::Request);
+        assert!(target.consumed(Class::Request), "half of the credits are owed");
         let word = Immediate(target.immediate(Class::Answer, 0));
         target.sent(Class::Answer);
         origin.returned(word);
-        origin.consumed(Class::Answer);
+        assert!(!origin.consumed(Class::Answer));
         assert!(origin.may_send(Class::Request));
         assert!(!target.may_send(Class::Answer));
     }
@@ -308,9 +309,7 @@ mod tests {
         let plan = CreditPlan { credits: 1, answers: 1 };
         let (mut origin, mut target) = (open(plan), open(plan));
         origin.sent(Class::Request);
-        target.consumed(Class::Request);
-        target.waive();
-        assert!(target.must_return());
+        assert!(target.consumed(Class::Request) && target.waive());
         origin.returned(target.take_owed());
         assert!(origin.may_send(Class::Request));
     }
@@ -322,7 +321,7 @@ mod tests {
         credits.sent(Class::Request);
         credits.stop();
         credits.returned(Immediate(u32::MAX));
-        credits.consumed(Class::Answer);
+        assert!(!credits.consumed(Class::Answer));
         assert!(!credits.may_send(Class::OneWay) && !credits.may_send(Class::Request));
     }
 
@@ -331,8 +330,7 @@ mod tests {
         let plan = CreditPlan { credits: 2, answers: 2 };
         for class in [Class::OneWay, Class::Request, Class::Answer] {
             let mut credits = open(plan);
-            (0..2).for_each(|_| credits.consumed(Class::Request));
-            credits.waive();
+            assert!(credits.consumed(Class::Request) && credits.consumed(Class::Request) && credits.waive());
             let word = Immediate(credits.immediate(class, 0xabcd));
             assert_eq!((word.class(), word.label()), (Some(class), 0xabcd));
             assert_eq!((word.credits(), word.unused_answers()), (2, 1));
@@ -346,9 +344,7 @@ mod tests {
     fn what_is_owed_never_leaves_its_field() {
         let mut credits = open(CreditPlan { credits: RETURNED_MAX, answers: RETURNED_MAX });
         for _ in 0..1000 {
-            credits.consumed(Class::Request);
-            credits.waive();
-            if credits.must_return() {
+            if credits.consumed(Class::Request) | credits.waive() {
                 let word = credits.take_owed();
                 assert!(word.credits() <= RETURNED_MAX && word.unused_answers() <= RETURNED_MAX);
                 assert_eq!(word.class(), None);

@@ -16,12 +16,7 @@ pub struct Nic<D: Device> {
     /// The device below.
     pub device: D,
     pub(super) vis: Table<Vi>,
-    /// Place of the VI with standing receives of each connection of the device.
-    standing: Vec<u32>,
 }
-
-/// In [`Nic::standing`]: the connection has no such VI.
-const NONE: u32 = u32::MAX;
 
 impl<D: Device> Nic<D> {
     /// Opens the NIC over `device`.
@@ -32,7 +27,7 @@ impl<D: Device> Nic<D> {
 
     /// The same, whose handles are known by `number`.
     pub(super) fn numbered(device: D, number: u32) -> Self {
-        Self { device, vis: Table::new(number), standing: Vec::new() }
+        Self { device, vis: Table::new(number) }
     }
 
     /// Makes a VI with standing receives, to be connected to `peer`; its place in the table.
@@ -46,33 +41,22 @@ impl<D: Device> Nic<D> {
         Some((self.vis.at_mut(at)?, &mut self.device))
     }
 
-    /// The VI with standing receives on a connection of the device, and the device.
-    #[inline(always)]
-    pub fn standing_on(&mut self, link: ViNumber) -> Option<(u32, &mut Vi, &mut D)> {
-        let at = *self.standing.get(link.0 as usize)?;
-        Some((at, self.vis.at_mut(at)?, &mut self.device))
-    }
-
-    /// Connects a VI with standing receives to its peer, which may ask as well (`VipConnectPeerRequest`). `false`: not yet, ask again.
+    /// Connects a VI with standing receives to its peer, which may ask as well (`VipConnectPeerRequest`). Its place in the table is the
+    /// number of its connection in the device. `false`: not yet, ask again.
     ///
     /// # Errors
     /// The peer has closed its NIC, no connection is left, or the system's word.
     pub fn connect_standing(&mut self, at: u32) -> Result<bool, DeviceError> {
-        let Some(vi) = self.vis.at(at) else { return Ok(false) };
-        let Some(link) = self.device.connect(vi.peer)? else { return Ok(false) };
-        self.connected(at, link);
-        Ok(true)
-    }
-
-    /// The device has joined a VI with standing receives and its peer.
-    pub fn connected(&mut self, at: u32, link: ViNumber) {
-        let Some(vi) = self.vis.at_mut(at).filter(|vi| vi.state() == ViState::Idle) else { return };
-        vi.connected(link);
-        let place = link.0 as usize;
-        if self.standing.len() <= place {
-            self.standing.resize(place + 1, NONE);
+        let Some(vi) = self.vis.at_mut(at) else { return Ok(false) };
+        if vi.state() != ViState::Idle {
+            return Ok(vi.state() == ViState::Connected);
         }
-        self.standing[place] = at;
+        let link = ViNumber(at);
+        let connected = self.device.connect(link, vi.peer)? == Some(link);
+        if connected {
+            vi.connected(link);
+        }
+        Ok(connected)
     }
 
     /// The bytes of a packet in the receive area of a VI.
@@ -100,9 +84,14 @@ impl<D: Device> Nic<D> {
     #[cold]
     #[inline(never)]
     pub fn discard(&mut self, completion: &Completion) {
-        self.device.release(completion.vi);
-        if completion.entry.operation == Operation::Disconnect as u32 {
-            self.lose(|vi| vi.state() == ViState::Connected && vi.link() == completion.vi);
+        let Completion { vi, entry, .. } = completion;
+        if completion.keeps_slot() {
+            self.device.release(*vi);
+        }
+        if entry.operation == Operation::Disconnect as u32
+            && let Some(found) = self.vis.at_mut(vi.0).filter(|found| found.state() == ViState::Connected)
+        {
+            found.set_state(ViState::Error);
         }
     }
 }

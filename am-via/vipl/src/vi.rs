@@ -286,27 +286,33 @@ impl Vi {
         self.credits.immediate(class, label)
     }
 
-    /// Takes what a standing receive brought: the accounts of its immediate word, and of an inline packet, whose bytes are copied,
-    /// the slot. `None`: it only gave credits back.
+    /// Takes what a standing receive brought: the accounts of its immediate word. An inline packet is consumed by that, since its bytes
+    /// are copied. `None`: it only gave credits back.
     #[inline(always)]
     pub fn take<D: Device>(&mut self, device: &mut D, word: Immediate, is_inline: bool) -> Option<Class> {
         self.credits.returned(word);
         let Some(class) = word.class() else {
-            device.release(self.link);
+            if !is_inline {
+                device.release(self.link);
+            }
             return None;
         };
         if is_inline {
-            self.release(device, class);
+            self.consumed(device, class);
         }
         Some(class)
     }
 
-    /// Posts the standing receive of the oldest packet again: its slot belongs to the peer from now on.
+    /// Posts the standing receive of the oldest packet in the receive area again: its slot belongs to the peer from now on.
     #[inline(always)]
     pub fn release<D: Device>(&mut self, device: &mut D, class: Class) {
         device.release(self.link);
-        self.credits.consumed(class);
-        if self.credits.must_return() {
+        self.consumed(device, class);
+    }
+
+    #[inline(always)]
+    fn consumed<D: Device>(&mut self, device: &mut D, class: Class) {
+        if self.credits.consumed(class) {
             self.return_credits(device);
         }
     }
@@ -314,8 +320,7 @@ impl Vi {
     /// A request of the peer will not be answered.
     #[inline(always)]
     pub fn waive<D: Device>(&mut self, device: &mut D) {
-        self.credits.waive();
-        if self.credits.must_return() {
+        if self.credits.waive() {
             self.return_credits(device);
         }
     }

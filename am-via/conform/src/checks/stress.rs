@@ -2,7 +2,7 @@
 
 use crate::pair::{Outcome, Pair, ensure, same};
 use crate::suite::table;
-use am_via_vipl::below::{Device, Entry, News, Payload};
+use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
 use am_via_vipl::device::{MemAttributes, MemHandle, NodeAddress};
 use am_via_vipl::{
     AddressSegment, Control, DataSegment, Descriptor, Discriminator, Reliability, ViAttributes, ViState,
@@ -263,7 +263,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
         let mut payload = Payload::default();
         let channel = pair.until("the hostile NIC's connection", |_| {
             device.poll(&mut payload);
-            Ok(device.connect(victim).map_err(am_via_vipl::VipError::from)?)
+            Ok(device.connect(ViNumber(0), victim).map_err(am_via_vipl::VipError::from)?)
         })?;
         for round in 0..2000_u32 {
             // Of whom: the VI with standing receives, the NIC itself, or any connection.
@@ -287,7 +287,9 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
                 let _ = device.post_area(channel, entry, 40, |room| room.len().min(40));
             }
             while let Some(News::Entry(completion)) = device.poll(&mut payload) {
-                device.release(completion.vi);
+                if completion.keeps_slot() {
+                    device.release(completion.vi);
+                }
             }
             if round % 50 == 0 {
                 pair.post_send(vi, Descriptor::send().with_immediate(round))?;

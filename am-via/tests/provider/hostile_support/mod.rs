@@ -62,7 +62,7 @@ impl Attack {
         };
         let mut device = Shm::open(Arc::clone(job), OwnHeap::open(job).unwrap(), options).unwrap();
         let vi = loop {
-            if let Some(vi) = device.connect(NodeAddress { task: 0, context: 0 }).unwrap() {
+            if let Some(vi) = device.connect(ViNumber(0), NodeAddress { task: 0, context: 0 }).unwrap() {
                 break vi;
             }
         };
@@ -157,7 +157,9 @@ impl Attack {
             if completion.entry.extra >> 56 == ACCEPT {
                 self.accepted = usize::try_from(completion.entry.extra >> 32 & 0xff_ffff).unwrap();
             }
-            self.device.release(completion.vi);
+            if completion.keeps_slot() {
+                self.device.release(completion.vi);
+            }
         }
     }
 

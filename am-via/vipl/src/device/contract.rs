@@ -19,8 +19,10 @@ pub trait Device: std::fmt::Debug {
     /// The limits.
     fn attributes(&self) -> DeviceAttributes;
 
-    /// Connects to a peer's NIC, peer to peer: both may ask at once and get one connection. `None`: not yet, ask again.
-    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
+    /// Connects to a peer's NIC, peer to peer: both may ask at once and get one connection. A new connection gets the number `new`,
+    /// which the caller has given to no other one; its place in the device is that number. Returns the number of the connection, or
+    /// `None`: not yet, ask again.
+    fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError>;
 
     /// Ends a connection. The peer's posts are refused from now on.
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError>;
@@ -42,13 +44,14 @@ pub trait Device: std::fmt::Debug {
         fill: impl FnOnce(CheckedRange<'_>) -> usize,
     ) -> Result<Posted, DeviceError>;
 
-    /// The next piece of news; the payload of an entry is copied to `payload`. Never blocks.
+    /// The next piece of news; the payload of an entry is copied to `payload`. The slot of an entry stays taken only if the entry says
+    /// that its bytes are there ([`Completion::keeps_slot`]). Never blocks.
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
     /// The bytes of an area entry, at most `len` (a claim, cut to the slot).
     fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
 
-    /// Gives the slots of the oldest taken entry of a VI back to its peer.
+    /// Gives the oldest slot that a VI has taken back to its peer.
     fn release(&mut self, vi: ViNumber);
 
     /// Allocates `len` zeroed bytes of memory that peers reach the fastest way; the range, and what takes it back.

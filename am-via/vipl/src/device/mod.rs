@@ -50,7 +50,8 @@ impl NodeAddress {
     }
 }
 
-/// The number of a VI at its owner.
+/// The number of a connection at its owner, who gives it: of a VI with standing receives its place in the table of the NIC, of the VIs
+/// of a program the number of their channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViNumber(pub u32);
 
@@ -125,13 +126,23 @@ pub struct Completion {
     pub entry: Entry,
 }
 
+impl Completion {
+    /// Whether the entry keeps its slot of the receive area until [`Device::release`]: its operation says that the bytes are there. The
+    /// upper bits of that word are the layers' above.
+    #[inline(always)]
+    #[must_use]
+    pub fn keeps_slot(&self) -> bool {
+        self.entry.operation & 0xff == Operation::Area as u32
+    }
+}
+
 /// What polling brings up.
 #[derive(Clone, Copy, Debug)]
 pub enum News {
-    /// An entry. Its slot stays taken until [`Device::release`].
+    /// An entry.
     Entry(Completion),
-    /// A peer has connected a VI of its own to a new one here.
-    Connected(ViNumber, NodeAddress),
+    /// A peer has connected to this NIC: [`Device::connect`] gives the connection its number, and nothing comes over it before.
+    Connected(NodeAddress),
     /// A write, read or atomic that was posted has ended; the old value of an atomic.
     Ended {
         /// The caller's number.

@@ -55,10 +55,12 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
     for round in 0..400_u32 {
         for _ in 0..4 {
             if let Some(News::Entry(completion)) = attacker.poll(&mut payload) {
-                attacker.release(completion.vi);
+                if completion.keeps_slot() {
+                    attacker.release(completion.vi);
+                }
             }
         }
-        vi = vi.or_else(|| attacker.connect(there).unwrap());
+        vi = vi.or_else(|| attacker.connect(ViNumber(0), there).unwrap());
         if let Some(vi) = vi {
             if round == 40 {
                 let (polite, words) = request(&attributes_of(victim, seed), CONNECTION);

@@ -115,7 +115,7 @@ impl<D: Device> UserAgent<D> {
         if let Some((&number, _)) = known {
             return Ok(Some(number));
         }
-        let Some(number) = self.nic.device.connect(peer)? else { return Ok(None) };
+        let Some(number) = self.nic.device.connect(self.next_channel, peer)? else { return Ok(None) };
         if self.spent.contains(&number) {
             return Err(VipError::ErrorResource {
                 resource: "connections of the device between two NICs",
@@ -127,9 +127,18 @@ impl<D: Device> UserAgent<D> {
         Ok(Some(number))
     }
 
-    pub(crate) fn open_channel(&mut self, number: ViNumber, peer: NodeAddress) {
-        if !self.spent.contains(&number) {
-            self.channels.entry(number).or_insert_with(|| Channel { peer, owed: VecDeque::new() });
+    fn open_channel(&mut self, number: ViNumber, peer: NodeAddress) {
+        self.channels.entry(number).or_insert_with(|| Channel { peer, owed: VecDeque::new() });
+        self.next_channel = ViNumber(self.next_channel.0.max(number.0 + 1));
+    }
+
+    /// A NIC has connected to this one.
+    pub(crate) fn handle_connected(&mut self, peer: NodeAddress) {
+        // Of one that breaks down meanwhile, its peer hears.
+        if let Ok(Some(number)) = self.nic.device.connect(self.next_channel, peer)
+            && !self.spent.contains(&number)
+        {
+            self.open_channel(number, peer);
         }
     }
 

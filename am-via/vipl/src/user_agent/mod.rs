@@ -63,6 +63,8 @@ pub struct UserAgent<D: Device> {
     pub(super) cqs: Table<CompletionQueue>,
     /// The device's connections to other NICs.
     pub(super) channels: HashMap<ViNumber, Channel>,
+    /// The number of the next one.
+    next_channel: ViNumber,
     /// Those that are closed and stay so.
     pub(super) spent: HashSet<ViNumber>,
     /// The VI of each connection, by its number here.
@@ -97,6 +99,7 @@ impl<D: Device> UserAgent<D> {
             nic: Nic::numbered(device, nic),
             cqs: Table::new(nic),
             channels: HashMap::new(),
+            next_channel: ViNumber(0),
             spent: HashSet::new(),
             by_connection: HashMap::new(),
             last_connection: 0,
@@ -173,9 +176,11 @@ impl<D: Device> UserAgent<D> {
         match *news {
             News::Entry(completion) => {
                 self.handle_entry(&completion, payload);
-                self.nic.device.release(completion.vi);
+                if completion.keeps_slot() {
+                    self.nic.device.release(completion.vi);
+                }
             }
-            News::Connected(number, peer) => self.open_channel(number, peer),
+            News::Connected(peer) => self.handle_connected(peer),
             News::Ended { id, result } => self.handle_ended(id, result),
             News::TaskFailed(task) => self.handle_failure(task),
             News::Rung => {}

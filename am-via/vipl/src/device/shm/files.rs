@@ -39,13 +39,6 @@ pub(super) struct Files {
     layout: ControlLayout,
 }
 
-/// A connection that this side has made or found made.
-#[derive(Debug)]
-pub(super) struct Made {
-    pub(super) vi: u32,
-    pub(super) connection: Connection,
-}
-
 impl Files {
     pub(super) fn new(job: Arc<Job>, layout: ControlLayout) -> Self {
         Self { job, layout }
@@ -177,14 +170,14 @@ impl Files {
             .ok_or(DeviceError::Damaged { task, what: "a VI slot shorter than its parts" })
     }
 
-    /// Connects `me` to `to`, or finds that the peer has done so; `None` while the peer is at it.
+    /// Connects `me` to `to`, or finds that the peer has done so; the connection and its slot here, or `None` while the peer is at it.
     pub(super) fn connect(
         &self,
         peers: &mut Peers,
         me: NodeAddress,
         to: NodeAddress,
         barrier: SleepBarrier,
-    ) -> Result<Option<Made>, DeviceError> {
+    ) -> Result<Option<(Connection, u32)>, DeviceError> {
         let (low, high) = if me <= to { (me, to) } else { (to, me) };
         let low_head = self.head(peers, low.task)?;
         let offset = self.layout.pair_offset(low.context, high.task, high.context);
@@ -199,7 +192,7 @@ impl Files {
         if me != to && self.is_closed(peers, to)? {
             return Err(DeviceError::PeerClosed(to));
         }
-        Ok(Some(Made { vi: own_vi, connection }))
+        Ok(Some((connection, own_vi)))
     }
 
     /// Ends the wait of a context, or the next one that it begins.

@@ -80,22 +80,24 @@ pub struct Shm {
     doorbell: Shared<Doorbell>,
     attention: Shared<Attention>,
     hazard: Shared<Hazard>,
-    /// Connections by VI number; those of other contexts of this task are empty here.
+    /// Connections by the numbers that the owner gave them.
     vis: Vec<Option<Vi>>,
-    /// VIs whose rings are looked at in every poll.
+    /// Numbers of the connections whose rings are looked at in every poll.
     polled: Vec<u32>,
     next_polled: usize,
     /// Entries taken so far (wraps): after some in a row from one ring the others have their turn.
     entries_taken: u32,
     quiet_polls: u32,
     quiet: Quiet,
-    /// VIs that a peer made and that are to be reported.
-    connected: Vec<u32>,
+    /// Connections that a peer made and that have no number yet.
+    accepted: Vec<Vi>,
+    /// Peers that connected and are to be reported.
+    connected: Vec<NodeAddress>,
     failure_epoch: u32,
     failures_told: Vec<bool>,
     failures_due: Vec<u32>,
-    /// VIs whose peers have closed, and when that is to be reported.
-    closing: Vec<(u32, Instant)>,
+    /// Peers that have closed, and when that is to be reported.
+    closing: Vec<(NodeAddress, Instant)>,
     regions: OwnRegions,
     shared: SharedFiles,
     heap: Arc<OwnHeap>,
@@ -108,6 +110,8 @@ pub struct Shm {
 #[derive(Debug)]
 struct Vi {
     connection: Connection,
+    /// Its slot in the control file of this task, by which peers name it.
+    slot: u32,
     peer: NodeAddress,
     consumed_when_last_counted: u32,
 }
@@ -148,6 +152,7 @@ impl Shm {
             entries_taken: 0,
             quiet_polls: 0,
             quiet: Quiet::default(),
+            accepted: Vec::new(),
             connected: Vec::new(),
             failure_epoch: 0,
             failures_told: vec![false; layout.num_tasks as usize],
@@ -170,12 +175,22 @@ impl Shm {
         }
     }
 
-    fn insert(&mut self, vi: u32, connection: Connection, peer: NodeAddress) {
-        let index = vi as usize;
+    /// The connection to a peer. There is one at most.
+    fn connection_to(&self, peer: NodeAddress) -> Option<(ViNumber, &Connection)> {
+        let found = (0..)
+            .zip(&self.vis)
+            .find_map(|(number, vi)| Some((number, vi.as_ref()?)).filter(|(_, vi)| vi.peer == peer));
+        found.map(|(number, vi)| (ViNumber(number), &vi.connection))
+    }
+
+    /// Gives a connection its number. From now on its ring is looked at.
+    fn insert(&mut self, ViNumber(number): ViNumber, vi: Vi) {
+        let index = number as usize;
         if self.vis.len() <= index {
             self.vis.resize_with(index + 1, || None);
         }
-        self.vis[index] = Some(Vi { connection, peer, consumed_when_last_counted: 0 });
+        self.vis[index] = Some(vi);
+        self.polled.push(number);
     }
 
     /// Everything that a poll looks at besides the rings. Each check is one load of a line that seldom changes.
@@ -207,21 +222,28 @@ impl Shm {
             }
         }
         let mut named = Vec::new();
-        self.attention.take(|vi| named.push(vi));
+        self.attention.take(|slot| named.push(slot));
         let is_rung = self.attention.take_ring();
-        for vi in named {
-            match self.vis.get(vi as usize) {
-                Some(Some(found)) => {
-                    found.connection.set_parked(false);
-                    if !self.polled.contains(&vi) && !self.connected.contains(&vi) {
-                        self.polled.push(vi);
+        for slot in named {
+            let is_it = |vi: &Vi| vi.slot == slot;
+            let found = self.vis.iter().position(|vi| vi.as_ref().is_some_and(is_it));
+            let peer = match found.and_then(|number| Some((number as u32, self.vis[number].as_ref()?))) {
+                Some((number, vi)) => {
+                    vi.connection.set_parked(false);
+                    if !self.polled.contains(&number) {
+                        self.polled.push(number);
                     }
-                    let peer = found.peer;
-                    if self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed) {
-                        self.note_closing(vi);
-                    }
+                    Some(vi.peer)
                 }
-                _ => self.accept(vi),
+                None => match self.accepted.iter().find(|vi| is_it(vi)) {
+                    Some(vi) => Some(vi.peer),
+                    None => self.accept(slot),
+                },
+            };
+            if let Some(peer) = peer
+                && self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed)
+            {
+                self.note_closing(peer);
             }
         }
         // First, since it is noted nowhere: the others are found by the next poll.
@@ -231,11 +253,8 @@ impl Shm {
     #[cold]
     #[inline(never)]
     fn next_rare(&mut self) -> Option<Box<News>> {
-        if let Some(vi) = self.connected.pop() {
-            let peer = self.vis.get(vi as usize)?.as_ref()?.peer;
-            // Only now: an entry must not come up before the news of its VI.
-            self.polled.push(vi);
-            return Some(Box::new(News::Connected(ViNumber(vi), peer)));
+        if let Some(peer) = self.connected.pop() {
+            return Some(Box::new(News::Connected(peer)));
         }
         if let Some(task) = self.failures_due.pop() {
             return Some(Box::new(News::TaskFailed(task)));
@@ -243,24 +262,20 @@ impl Shm {
         self.next_closed()
     }
 
-    /// The peer of `vi` has closed.
-    fn note_closing(&mut self, vi: u32) {
-        if !self.closing.iter().any(|&(closing, _)| closing == vi) {
-            self.closing.push((vi, Instant::now() + TIME_TO_FAIL));
+    fn note_closing(&mut self, peer: NodeAddress) {
+        if !self.closing.iter().any(|&(closing, _)| closing == peer) {
+            self.closing.push((peer, Instant::now() + TIME_TO_FAIL));
         }
     }
 
     /// The next peer that has closed, when its ring is empty and its task had the time to be known as failed.
     fn next_closed(&mut self) -> Option<Box<News>> {
         let now = Instant::now();
-        let is_over = |&(vi, due): &(u32, Instant)| {
-            let ready =
-                self.vis.get(vi as usize).and_then(Option::as_ref).is_some_and(|vi| vi.connection.is_ready());
-            now >= due && !ready
+        let is_over = |&(peer, due): &(NodeAddress, Instant)| {
+            now >= due && !self.connection_to(peer).is_some_and(|(_, connection)| connection.is_ready())
         };
         let at = self.closing.iter().position(is_over)?;
-        let (vi, _) = self.closing.swap_remove(at);
-        let peer = self.vis.get(vi as usize)?.as_ref()?.peer;
+        let (peer, _) = self.closing.swap_remove(at);
         (!self.files.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
     }
 
@@ -272,24 +287,26 @@ impl Shm {
         self.barrier.before_look();
         // Those who have connected, and whom nobody has looked at yet, are told too.
         let _ = self.poll_rare();
-        for vi in self.vis.iter().flatten().filter(|vi| vi.peer != self.address) {
+        let all = self.vis.iter().flatten().chain(&self.accepted);
+        for vi in all.filter(|vi| vi.peer != self.address) {
             vi.connection.raise_attention();
         }
     }
 
-    /// A peer has made VI `vi` here. A slot that does not say so soundly is left alone: its maker is at fault, and learns
-    /// nothing.
-    fn accept(&mut self, vi: u32) {
-        match self.files.open_accepted(&mut self.peers, self.address, vi, self.barrier) {
-            Ok(Some((connection, peer))) => {
-                self.insert(vi, connection, peer);
-                self.connected.push(vi);
-                if self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed) {
-                    self.note_closing(vi);
-                }
+    /// A peer has made the connection of this slot; the peer. A slot that does not say so soundly is left alone: its maker is at fault,
+    /// and learns nothing.
+    fn accept(&mut self, slot: u32) -> Option<NodeAddress> {
+        match self.files.open_accepted(&mut self.peers, self.address, slot, self.barrier) {
+            Ok(accepted) => {
+                let (connection, peer) = accepted?;
+                self.accepted.push(Vi { connection, slot, peer, consumed_when_last_counted: 0 });
+                self.connected.push(peer);
+                Some(peer)
             }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(vi, %error, "a connection that a peer made cannot be opened"),
+            Err(error) => {
+                tracing::warn!(slot, %error, "a connection that a peer made cannot be opened");
+                None
+            }
         }
     }
 
@@ -402,17 +419,20 @@ impl Device for Shm {
         }
     }
 
-    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
+    fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
         to.check(self.layout.num_tasks)?;
-        let Some(made) = self.files.connect(&mut self.peers, self.address, to, self.barrier)? else {
-            return Ok(None);
-        };
-        let vi = made.vi;
-        if !matches!(self.vis.get(vi as usize), Some(Some(_))) {
-            self.insert(vi, made.connection, to);
-            self.polled.push(vi);
+        if let Some((known, _)) = self.connection_to(to) {
+            return Ok(Some(known));
         }
-        Ok(Some(ViNumber(vi)))
+        let vi = match self.accepted.iter().position(|vi| vi.peer == to) {
+            Some(at) => self.accepted.swap_remove(at),
+            None => match self.files.connect(&mut self.peers, self.address, to, self.barrier)? {
+                Some((connection, slot)) => Vi { connection, slot, peer: to, consumed_when_last_counted: 0 },
+                None => return Ok(None),
+            },
+        };
+        self.insert(new, vi);
+        Ok(Some(new))
     }
 
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError> {
@@ -453,19 +473,23 @@ impl Device for Shm {
         let count = self.polled.len();
         for _ in 0..count {
             let at = if self.next_polled < count { self.next_polled } else { 0 };
-            self.next_polled = at + 1;
             let number = self.polled[at];
-            let Some(Some(vi)) = self.vis.get_mut(number as usize) else { continue };
-            if let Some((entry, slot)) = vi.connection.poll(payload) {
+            if let Some(Some(vi)) = self.vis.get_mut(number as usize)
+                && let Some((entry, slot)) = vi.connection.poll(payload)
+            {
+                let completion = Completion { vi: ViNumber(number), slot, entry };
+                if !completion.keeps_slot() {
+                    vi.connection.release();
+                }
                 // Stay with a ring that brought something, as its next line is likely in the cache already, but not for
                 // ever: a task that keeps sending to itself would never look at its peers.
                 self.entries_taken = self.entries_taken.wrapping_add(1);
-                if !self.entries_taken.is_multiple_of(ENTRIES_BEFORE_MOVING_ON) {
-                    self.next_polled = at;
-                }
+                self.next_polled =
+                    at + usize::from(self.entries_taken.is_multiple_of(ENTRIES_BEFORE_MOVING_ON));
                 self.quiet_polls = 0;
-                return Some(News::Entry(Completion { vi: ViNumber(number), slot, entry }));
+                return Some(News::Entry(completion));
             }
+            self.next_polled = at + 1;
         }
         self.quiet_polls += 1;
         if self.quiet_polls >= PARK_AFTER_POLLS && count > NEVER_PARK_BELOW {

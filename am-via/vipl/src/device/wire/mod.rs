@@ -97,7 +97,7 @@ impl WireNetwork {
             });
         }
         drop(state);
-        Ok(Wire { address, network: Arc::clone(&self.0), vis: Vec::new() })
+        Ok(Wire { address, network: Arc::clone(&self.0), vis: Vec::new(), connects_late: 0 })
     }
 
     /// What the wire did so far.
@@ -120,25 +120,37 @@ const YIELD_POLLS: u32 = 20;
 pub struct Wire {
     address: NodeAddress,
     network: Arc<Network>,
-    /// What was polled and not released, by VI.
-    vis: Vec<Taken>,
+    /// The ends of connections, by the numbers that the owner gave them.
+    vis: Vec<Option<End>>,
+    /// Number of requests to connect that are answered with "not yet" although the connection is there. For tests.
+    pub(crate) connects_late: u32,
 }
 
-/// The slots of a VI that the owner has taken, oldest first.
-#[derive(Debug, Default)]
-struct Taken {
-    frames: VecDeque<Arc<Frame>>,
+/// An end of a connection.
+#[derive(Debug)]
+struct End {
+    /// What the network calls it.
+    on_network: u32,
+    /// What lies in the slots that the owner has taken, oldest first.
+    taken: VecDeque<Arc<Frame>>,
     first_slot: u32,
-    next_slot: u32,
 }
 
 impl Wire {
-    fn taken(&mut self, vi: u32) -> &mut Taken {
-        let index = vi as usize;
-        if self.vis.len() <= index {
-            self.vis.resize_with(index + 1, Taken::default);
-        }
-        &mut self.vis[index]
+    fn end(&self, vi: ViNumber) -> Option<&End> {
+        self.vis.get(vi.0 as usize)?.as_ref()
+    }
+
+    /// What the network calls a connection.
+    fn on_network(&self, vi: ViNumber) -> Result<u32, DeviceError> {
+        self.end(vi).map(|end| end.on_network).ok_or(DeviceError::NotConnected(vi))
+    }
+
+    /// The number and the end of what the network calls so.
+    fn known_as(&mut self, on_network: u32) -> Option<(ViNumber, &mut End)> {
+        let ends =
+            (0..).zip(&mut self.vis).filter_map(|(number, end)| Some((ViNumber(number), end.as_mut()?)));
+        ends.into_iter().find(|(_, end)| end.on_network == on_network)
     }
 
     fn start(&self, at: RemoteMemory, id: u64, kind: Kind) -> Result<bool, DeviceError> {
@@ -190,24 +202,42 @@ impl Device for Wire {
         }
     }
 
-    fn connect(&mut self, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
-        Ok(self.network.lock().connect(self.address, to)?.map(ViNumber))
+    fn connect(&mut self, new: ViNumber, to: NodeAddress) -> Result<Option<ViNumber>, DeviceError> {
+        let made = self.network.lock().connect(self.address, to)?;
+        if self.connects_late > 0 {
+            self.connects_late -= 1;
+            return Ok(None);
+        }
+        let Some(on_network) = made else { return Ok(None) };
+        if let Some((known, _)) = self.known_as(on_network) {
+            return Ok(Some(known));
+        }
+        let index = new.0 as usize;
+        if self.vis.len() <= index {
+            self.vis.resize_with(index + 1, || None);
+        }
+        self.vis[index] = Some(End { on_network, taken: VecDeque::new(), first_slot: 0 });
+        Ok(Some(new))
     }
 
     fn disconnect(&mut self, vi: ViNumber) -> Result<(), DeviceError> {
-        self.network.lock().disconnect(self.address, vi.0);
+        let on_network = self.on_network(vi)?;
+        self.network.lock().disconnect(self.address, on_network);
         Ok(())
     }
 
     fn allow_loss(&mut self, vi: ViNumber, allowed: bool) {
-        self.network.lock().allow_loss(self.address, vi.0, allowed);
+        if let Ok(on_network) = self.on_network(vi) {
+            self.network.lock().allow_loss(self.address, on_network, allowed);
+        }
     }
 
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError> {
+        let on_network = self.on_network(vi)?;
         let mut state = self.network.lock();
-        let admitted = state.admit(self.address, vi.0)?;
+        let admitted = state.admit(self.address, on_network)?;
         if admitted == Posted::Done {
-            state.post(self.address, vi.0, entry, *payload, None);
+            state.post(self.address, on_network, entry, *payload, None);
         }
         Ok(admitted)
     }
@@ -219,7 +249,8 @@ impl Device for Wire {
         len: usize,
         fill: impl FnOnce(CheckedRange<'_>) -> usize,
     ) -> Result<Posted, DeviceError> {
-        if self.network.lock().admit(self.address, vi.0)? == Posted::Retry {
+        let on_network = self.on_network(vi)?;
+        if self.network.lock().admit(self.address, on_network)? == Posted::Retry {
             return Ok(Posted::Retry);
         }
         // Filled without the lock: only this NIC posts here, so the room stays.
@@ -227,7 +258,7 @@ impl Device for Wire {
         let area = bounce(len.min(slot_bytes as usize))?;
         let filled = u32::try_from(fill(area.range())).unwrap_or(slot_bytes);
         let entry = Entry { length: filled, ..entry };
-        self.network.lock().post(self.address, vi.0, entry, Payload::default(), Some(area));
+        self.network.lock().post(self.address, on_network, entry, Payload::default(), Some(area));
         Ok(Posted::Done)
     }
 
@@ -237,16 +268,25 @@ impl Device for Wire {
         let mail = state.nic(self.address).mail.pop_front()?;
         drop(state);
         Some(match mail {
-            Mail::Frame { vi, frame } => {
+            Mail::Frame { vi: on_network, frame } => {
+                let address = self.address;
+                let network = Arc::clone(&self.network);
+                // Who did not connect when it was told of the connection wants nothing of it.
+                let (vi, end) = self.known_as(on_network)?;
                 *payload = frame.payload;
                 let entry = frame.entry;
-                let taken = self.taken(vi);
-                let slot = taken.next_slot;
-                taken.next_slot = slot.wrapping_add(1);
-                taken.frames.push_back(frame);
-                News::Entry(Completion { vi: ViNumber(vi), slot, entry })
+                let slot = end.first_slot.wrapping_add(u32::try_from(end.taken.len()).ok()?);
+                let completion = Completion { vi, slot, entry };
+                if completion.keeps_slot() {
+                    end.taken.push_back(frame);
+                } else {
+                    network.lock().release(address, on_network, frame.lossy);
+                }
+                News::Entry(completion)
             }
-            Mail::Connected { vi, peer } => News::Connected(ViNumber(vi), peer),
+            // What the connection brings is not to be told before the connection is.
+            Mail::Connected { .. } if self.connects_late > 0 => return None,
+            Mail::Connected { peer } => News::Connected(peer),
             Mail::Ended { id, result, read } => {
                 if let Some((bytes, to)) = read {
                     let fitted = to.range().copy_from(bytes.range());
@@ -259,8 +299,8 @@ impl Device for Wire {
     }
 
     fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_> {
-        let found = self.vis.get(vi.0 as usize).and_then(|taken| {
-            let frame = taken.frames.get(slot.wrapping_sub(taken.first_slot) as usize)?;
+        let found = self.end(vi).and_then(|end| {
+            let frame = end.taken.get(slot.wrapping_sub(end.first_slot) as usize)?;
             let range = frame.area.as_ref()?.range();
             range.part(0, (len as usize).min(range.len()))
         });
@@ -268,10 +308,10 @@ impl Device for Wire {
     }
 
     fn release(&mut self, vi: ViNumber) {
-        let Some(taken) = self.vis.get_mut(vi.0 as usize) else { return };
-        if let Some(frame) = taken.frames.pop_front() {
-            taken.first_slot = taken.first_slot.wrapping_add(1);
-            self.network.lock().release(self.address, vi.0, frame.lossy);
+        let Some(Some(end)) = self.vis.get_mut(vi.0 as usize) else { return };
+        if let Some(frame) = end.taken.pop_front() {
+            end.first_slot = end.first_slot.wrapping_add(1);
+            self.network.lock().release(self.address, end.on_network, frame.lossy);
         }
     }
 

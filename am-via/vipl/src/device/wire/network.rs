@@ -38,7 +38,7 @@ impl Network {
 #[derive(Debug)]
 pub(super) enum Mail {
     Frame { vi: u32, frame: Arc<Frame> },
-    Connected { vi: u32, peer: NodeAddress },
+    Connected { peer: NodeAddress },
     Ended { id: u64, result: Result<u64, ClaimFault>, read: Option<(PrivateBytes, HeldRange)> },
     TaskFailed(u32),
 }
@@ -216,7 +216,7 @@ impl State {
             let link = self.new_link(low, low, low_vi);
             self.nic(low).vis.push(ViEnd { out: link, back: link });
             self.pairs.insert((low, high), Pair::Made { low_vi, high_vi: low_vi });
-            self.nic(low).deliver(Mail::Connected { vi: low_vi, peer: low });
+            self.nic(low).deliver(Mail::Connected { peer: low });
             return;
         }
         let high_vi = self.nic(high).next_vi();
@@ -225,8 +225,8 @@ impl State {
         self.nic(low).vis.push(ViEnd { out: up, back: down });
         self.nic(high).vis.push(ViEnd { out: down, back: up });
         self.pairs.insert((low, high), Pair::Made { low_vi, high_vi });
-        self.nic(low).deliver(Mail::Connected { vi: low_vi, peer: high });
-        self.nic(high).deliver(Mail::Connected { vi: high_vi, peer: low });
+        self.nic(low).deliver(Mail::Connected { peer: high });
+        self.nic(high).deliver(Mail::Connected { peer: low });
     }
 
     fn new_link(&mut self, from: NodeAddress, to: NodeAddress, to_vi: u32) -> usize {

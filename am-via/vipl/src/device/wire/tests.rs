@@ -25,12 +25,18 @@ fn pair(options: WireOptions) -> (WireNetwork, Wire, Wire, ViNumber, ViNumber) {
     let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
     let mut payload = Payload::default();
     let there = loop {
-        if let Some(vi) = a.connect(at(1)).unwrap() {
+        if let Some(vi) = a.connect(ViNumber(3), at(1)).unwrap() {
             break vi;
         }
         assert!(!matches!(a.poll(&mut payload), Some(News::Entry(_))));
     };
-    let here = b.connect(at(0)).unwrap().expect("one side's connection is the other's too");
+    let here = b.connect(ViNumber(7), at(0)).unwrap().expect("one side's connection is the other's too");
+    let again = a.connect(ViNumber(5), at(1)).unwrap();
+    assert_eq!(
+        (there, here, again),
+        (ViNumber(3), ViNumber(7), Some(there)),
+        "each side numbers its end, once"
+    );
     (network, a, b, there, here)
 }
 
@@ -104,7 +110,9 @@ fn every_fault_together_loses_doubles_and_swaps_nothing() {
                     assert_eq!(payload, [u64::from(received); 5], "seed {seed}");
                 }
                 received += 1;
-                b.release(completion.vi);
+                if completion.keeps_slot() {
+                    b.release(completion.vi);
+                }
             }
         }
         assert_eq!((sent, received), (300, 300), "seed {seed}");
@@ -129,7 +137,9 @@ fn every_fault_together_loses_doubles_and_swaps_nothing() {
 fn a_full_ring_takes_nothing_until_a_slot_comes_back() {
     let options = WireOptions { ring_lines: 4, ..WireOptions::new(2) };
     let (_network, mut a, mut b, there, _) = pair(options);
-    for number in 0..4 {
+    let area = Entry { operation: Operation::Area as u32, ..entry(0) };
+    assert_eq!(a.post_area(there, area, 4, |_| 4).unwrap(), Posted::Done);
+    for number in 1..4 {
         assert_eq!(a.post(there, entry(number), &[0; 5]).unwrap(), Posted::Done);
     }
     assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Retry);
@@ -137,6 +147,9 @@ fn a_full_ring_takes_nothing_until_a_slot_comes_back() {
     assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Retry, "polled is not released");
     b.release(first.vi);
     assert_eq!(a.post(there, entry(4), &[0; 5]).unwrap(), Posted::Done);
+    assert_eq!(a.post(there, entry(5), &[0; 5]).unwrap(), Posted::Retry);
+    assert!(!next(&mut b, 10).unwrap().0.keeps_slot());
+    assert_eq!(a.post(there, entry(5), &[0; 5]).unwrap(), Posted::Done, "an inline entry is out of its slot");
 }
 
 #[test]
@@ -206,7 +219,6 @@ fn an_unreliable_vi_loses_some_and_doubles_none() {
             while let Some((completion, _)) = next(&mut b, 1) {
                 let number = completion.entry.immediate as usize;
                 assert!(!std::mem::replace(&mut seen[number], true), "seed {seed}: {number} came twice");
-                b.release(completion.vi);
             }
         }
         lost += seen.iter().filter(|seen| !**seen).count();
@@ -250,7 +262,7 @@ fn a_disconnect_comes_behind_what_was_posted_and_a_new_connection_may_follow() {
     assert_eq!(operations, [Some(Operation::Inline), Some(Operation::Disconnect)]);
     let again = (0..100).find_map(|_| {
         next(&mut a, 1);
-        a.connect(at(1)).unwrap()
+        a.connect(ViNumber(4), at(1)).unwrap()
     });
     assert!(again.is_some_and(|vi| vi != there));
 }
@@ -268,8 +280,7 @@ fn wake_a_sleeper() {
             let (mut payload, mut polls, mut entries) = (Payload::default(), 0, 0);
             while entries < 50 {
                 match b.poll(&mut payload) {
-                    Some(News::Entry(completion)) => {
-                        b.release(completion.vi);
+                    Some(News::Entry(_)) => {
                         entries += 1;
                         polls = 0;
                     }
@@ -300,7 +311,7 @@ fn a_task_talks_to_itself() {
     let vi = (0..100)
         .find_map(|_| {
             next(&mut nic, 1);
-            nic.connect(at(0)).unwrap()
+            nic.connect(ViNumber(0), at(0)).unwrap()
         })
         .unwrap();
     assert_eq!(nic.post(vi, entry(6), &[1; 5]).unwrap(), Posted::Done);
