@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::descriptor::Descriptor;
 use crate::device::{DeviceError, NodeAddress};
 use crate::provider::RegistrationFault;
-use crate::user_agent::completion_queue::CqHandle;
-use crate::vi::{Reliability, ViHandle, ViState};
+use crate::table::{CqHandle, ViHandle};
+use crate::vi::{Reliability, ViState};
 
 /// Whom an error blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

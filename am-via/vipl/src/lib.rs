@@ -63,11 +63,12 @@ pub use descriptor::{AddressSegment, Control, DataSegment, Descriptor, Status};
 pub use device::{ClaimFault, DeviceAttributes, DeviceError, MemAttributes, MemHandle, NodeAddress, Posted};
 pub use error::{AsyncCode, AsyncError, Fault, PostError, Resource, VipError, VipReturn};
 pub use provider::{Memory, NicLimits, PTag};
+pub use table::{CqHandle, ViHandle};
 pub use user_agent::{
-    ConnectionRequest, CqEntry, CqHandle, CqHandler, DescriptorHandler, ErrorHandler, NicAttributes,
-    PeerAttributes, Queue, UserAgent,
+    ConnectionRequest, CqEntry, CqHandler, DescriptorHandler, ErrorHandler, NicAttributes, PeerAttributes,
+    Queue, UserAgent,
 };
-pub use vi::{Reliability, ViAttributes, ViHandle, ViInfo, ViState};
+pub use vi::{Reliability, ViAttributes, ViInfo, ViState};
 
 /// What a fabric uses of a NIC and of its device. The calls take and hand out memory without a lifetime, and promise nothing to a caller
 /// that breaks what their documentation asks. For am-via's own crates; am-via offers none of it to programs.

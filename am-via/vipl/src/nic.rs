@@ -12,10 +12,17 @@ use am_via_shm::copy::CheckedRange;
 
 /// An open NIC over device `D`.
 #[derive(Debug)]
-pub struct Nic<D: Device> {
+pub struct Nic<D: Device, W = ()> {
     /// The device below.
     pub device: D,
-    pub(super) vis: Table<Vi>,
+    pub(super) vis: Table<Vi<W>>,
+}
+
+impl<D: Device, W> Nic<D, W> {
+    /// A NIC over `device`, whose handles are known by `number`.
+    pub(super) fn numbered(device: D, number: u32) -> Self {
+        Self { device, vis: Table::new(number) }
+    }
 }
 
 impl<D: Device> Nic<D> {
@@ -23,11 +30,6 @@ impl<D: Device> Nic<D> {
     #[must_use]
     pub fn open(device: D) -> Self {
         Self::numbered(device, 0)
-    }
-
-    /// The same, whose handles are known by `number`.
-    pub(super) fn numbered(device: D, number: u32) -> Self {
-        Self { device, vis: Table::new(number) }
     }
 
     /// Makes a VI with standing receives, to be connected to `peer`; its place in the table.

@@ -16,6 +16,14 @@ impl Slot {
     }
 }
 
+/// A VI of a user agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViHandle(pub(super) Slot);
+
+/// A completion queue of a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CqHandle(pub(super) Slot);
+
 /// The objects.
 #[derive(Debug)]
 pub(super) struct Table<T> {

@@ -2,17 +2,7 @@
 
 use crate::credits::{Class, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
-use crate::error::VipError;
 use crate::provider::PTag;
-use crate::table::Slot;
-use crate::user_agent::attempt::Attempt;
-use crate::user_agent::channel::word;
-use crate::user_agent::completion_queue::CqHandle;
-use crate::user_agent::connection::PeerAttributes;
-use crate::user_agent::receiving::Receiving;
-use crate::user_agent::sending::Sending;
-use crate::user_agent::staged::Serving;
-use crate::user_agent::work_queue::{Queue, WorkQueue};
 use am_via_shm::copy::CheckedRange;
 
 /// The states of a VI.
@@ -27,10 +17,6 @@ pub enum ViState {
     /// Broken: descriptors are flushed; only a disconnect leads out of it.
     Error,
 }
-
-/// A VI of a user agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ViHandle(pub(super) Slot);
 
 /// VIA's reliability levels (`VIP_SERVICE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,21 +60,6 @@ impl ViAttributes {
             rdma_read: true,
         }
     }
-
-    pub(super) fn check(&self) -> Result<(), VipError> {
-        if self.transfer_bytes_max == 0 {
-            return Err(VipError::InvalidParameter {
-                what: "the largest transfer of a VI, in bytes,",
-                given: 0,
-                least: 1,
-                most: u64::from(u32::MAX),
-            });
-        }
-        if self.reliability == Reliability::Unreliable && self.rdma_read {
-            return Err(VipError::InvalidRdmaRead);
-        }
-        Ok(())
-    }
 }
 
 /// What `VipQueryVi` tells.
@@ -104,9 +75,9 @@ pub struct ViInfo {
     pub receive_queue_empty: bool,
 }
 
-/// A VI: one end of a connection.
+/// A VI: one end of a connection; `W` is what its user keeps with it.
 #[derive(Debug)]
-pub struct Vi {
+pub struct Vi<W = ()> {
     /// How much may be posted: nothing, unless the state and the reliability level allow it.
     credits: Credits,
     /// The device's connection, [`NO_LINK`] if there is none. Other VIs of the two NICs may share it.
@@ -117,26 +88,7 @@ pub struct Vi {
     pub peer: NodeAddress,
     /// The peer lives, and has closed its NIC.
     pub is_peer_closed: bool,
-    /// What only the VIs of programs use. Apart, so that the VIs of the fabric lie close together.
-    pub(super) work: Box<Work>,
-}
-
-/// The part of a VI that a program written to VIA uses.
-#[derive(Debug, Default)]
-pub(super) struct Work {
-    /// The number of this VI's connection at this NIC and at the peer's; 0: none.
-    pub(super) connection: u32,
-    pub(super) their_connection: u32,
-    pub(super) theirs: Option<PeerAttributes>,
-    /// What it has asked for, until the outcome was heard.
-    pub(super) attempt: Option<Attempt>,
-    pub(super) sends: WorkQueue,
-    pub(super) receives: WorkQueue,
-    pub(super) send_cq: Option<CqHandle>,
-    pub(super) receive_cq: Option<CqHandle>,
-    pub(super) sending: Sending,
-    pub(super) receiving: Receiving,
-    pub(super) serving: Option<Serving>,
+    pub(super) work: W,
 }
 
 /// The device has no connection of this number.
@@ -148,7 +100,7 @@ const UNCOUNTED: CreditPlan = CreditPlan { credits: u32::MAX, answers: 0 };
 /// Number of times that a post which has a reserved slot is repeated before its refusal is taken to be the peer's fault.
 const INSIST_TRIES: u32 = 100;
 
-impl Vi {
+impl<W: Default> Vi<W> {
     /// A VI with standing receives, which need reliable delivery, idle.
     pub(super) fn standing(peer: NodeAddress, plan: CreditPlan) -> Self {
         Self::new(peer, ViAttributes::new(PTag::NONE), plan)
@@ -167,12 +119,14 @@ impl Vi {
             attributes,
             peer,
             is_peer_closed: false,
-            work: Box::default(),
+            work: W::default(),
         };
         vi.set_state(ViState::Idle);
         vi
     }
+}
 
+impl<W> Vi<W> {
     /// The connection of the device that carries it.
     #[inline(always)]
     #[must_use]
@@ -335,39 +289,6 @@ impl Vi {
         if !matches!(insist(|| device.post(self.link, entry, &Payload::default())), Ok(Posted::Done)) {
             self.credits.owe(word);
         }
-    }
-
-    pub(super) fn queue(&self, queue: Queue) -> &WorkQueue {
-        match queue {
-            Queue::Send => &self.work.sends,
-            Queue::Receive => &self.work.receives,
-        }
-    }
-
-    pub(super) fn queue_mut(&mut self, queue: Queue) -> &mut WorkQueue {
-        match queue {
-            Queue::Send => &mut self.work.sends,
-            Queue::Receive => &mut self.work.receives,
-        }
-    }
-
-    pub(super) fn cq(&self, queue: Queue) -> Option<CqHandle> {
-        match queue {
-            Queue::Send => self.work.send_cq,
-            Queue::Receive => self.work.receive_cq,
-        }
-    }
-
-    /// Forgets how far its descriptors were, after they were flushed.
-    pub(super) fn forget_progress(&mut self) {
-        self.work.sending = Sending::default();
-        self.work.receiving = Receiving::default();
-        self.work.serving = None;
-    }
-
-    /// The operation word of an entry for the peer's VI.
-    pub(super) fn operation(&self, operation: Operation) -> u32 {
-        word(operation, self.work.their_connection)
     }
 }
 

@@ -54,10 +54,10 @@ fn survive<D: Device>(mut attacker: D, victim: &mut End<D>, honest: &mut End<D>,
     let mut vi = None;
     for round in 0..400_u32 {
         for _ in 0..4 {
-            if let Some(News::Entry(completion)) = attacker.poll(&mut payload) {
-                if completion.keeps_slot() {
-                    attacker.release(completion.vi);
-                }
+            if let Some(News::Entry(completion)) = attacker.poll(&mut payload)
+                && completion.keeps_slot()
+            {
+                attacker.release(completion.vi);
             }
         }
         vi = vi.or_else(|| attacker.connect(ViNumber(0), there).unwrap());

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use crate::address::{Discriminator, NetAddress};
 use crate::device::{Device, NodeAddress};
 use crate::error::VipError;
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::channel::{Kind, TO_NIC};
 use crate::user_agent::connection::{PEER_TO_PEER, introduce, put_discriminators};
-use crate::vi::{ViHandle, ViState};
+use crate::vi::ViState;
 
 /// Which of the two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

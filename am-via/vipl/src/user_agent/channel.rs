@@ -15,8 +15,9 @@ use std::collections::VecDeque;
 
 use crate::device::{Device, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
 use crate::error::VipError;
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::vi::{Vi, ViHandle};
+use crate::user_agent::work::Vi;
 
 /// Where the number of a connection begins in an operation word.
 const CONNECTION_SHIFT: u32 = 8;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::address::{Discriminator, NetAddress};
 use crate::device::Device;
 use crate::error::VipError;
-use crate::table::Slot;
+use crate::table::{Slot, ViHandle};
 use crate::user_agent::UserAgent;
 use crate::user_agent::attempt::{CONNECT_STEP, Way};
 use crate::user_agent::connection::{Caller, PeerAttributes, Rejection};
-use crate::vi::{ViHandle, ViState};
+use crate::vi::ViState;
 
 /// A client that waits for the server's answer (VIA's connection handle).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,14 +6,9 @@ use std::time::Duration;
 
 use crate::device::Device;
 use crate::error::VipError;
-use crate::table::Slot;
+use crate::table::{CqHandle, ViHandle};
 use crate::user_agent::UserAgent;
 use crate::user_agent::work_queue::Queue;
-use crate::vi::ViHandle;
-
-/// A completion queue of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CqHandle(pub(crate) Slot);
 
 /// What a completion queue says: a descriptor is done on this queue of this VI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

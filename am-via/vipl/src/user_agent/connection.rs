@@ -8,9 +8,10 @@
 use crate::address::{DISCRIMINATOR_BYTES_MAX, Discriminator, NetAddress};
 use crate::device::{Device, Entry, Payload, ViNumber};
 use crate::error::VipError;
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::channel::{Kind, TO_NIC};
-use crate::vi::{NO_LINK, Reliability, ViAttributes, ViHandle, ViState};
+use crate::vi::{NO_LINK, Reliability, ViAttributes, ViState};
 
 /// What a VI knows of the VI at the other end. Claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,20 +4,21 @@
 //! One thread at a time. The emulated NIC's engine runs in its caller: whatever is asked of a user agent, it first hands out
 //! what is done already, then looks at the device, carries on with the send queues, and looks again.
 
-pub(crate) mod attempt;
+mod attempt;
 pub(crate) mod channel;
 mod client_server;
-pub(crate) mod completion_queue;
+mod completion_queue;
 pub(crate) mod connection;
 mod management;
 mod memory;
 mod notify;
 mod peer_to_peer;
-pub(crate) mod receiving;
-pub(crate) mod sending;
-pub(crate) mod staged;
+mod receiving;
+mod sending;
+mod staged;
 mod vi_calls;
-pub(crate) mod work_queue;
+mod work;
+mod work_queue;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -31,16 +32,17 @@ use crate::device::{
 use crate::error::{AsyncCode, AsyncError, Resource, VipError};
 use crate::nic::Nic;
 use crate::provider::{KernelAgent, NameService, NicLimits};
-use crate::table::Table;
+use crate::table::{Table, ViHandle};
 use crate::user_agent::channel::{Channel, Kind};
 use crate::user_agent::client_server::Listener;
 use crate::user_agent::completion_queue::CompletionQueue;
 use crate::user_agent::connection::Caller;
 use crate::user_agent::notify::Notices;
-use crate::vi::{Vi, ViHandle, ViState};
+use crate::user_agent::work::{Vi, Work};
+use crate::vi::ViState;
 
 pub use client_server::ConnectionRequest;
-pub use completion_queue::{CqEntry, CqHandle};
+pub use completion_queue::CqEntry;
 pub use connection::PeerAttributes;
 pub use management::NicAttributes;
 pub use notify::{CqHandler, DescriptorHandler, ErrorHandler};
@@ -58,7 +60,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// An open NIC.
 #[derive(Debug)]
 pub struct UserAgent<D: Device> {
-    pub(super) nic: Nic<D>,
+    pub(super) nic: Nic<D, Work>,
     pub(super) kernel: KernelAgent,
     pub(super) cqs: Table<CompletionQueue>,
     /// The device's connections to other NICs.

@@ -7,10 +7,10 @@ use std::fmt;
 use crate::descriptor::Descriptor;
 use crate::device::Device;
 use crate::error::{AsyncError, VipError};
+use crate::table::{CqHandle, ViHandle};
 use crate::user_agent::UserAgent;
-use crate::user_agent::completion_queue::{CqEntry, CqHandle};
+use crate::user_agent::completion_queue::CqEntry;
 use crate::user_agent::work_queue::Queue;
-use crate::vi::ViHandle;
 
 /// Told once of a descriptor that is done, which it is given. It may post, and arm itself again.
 pub type DescriptorHandler<D> = Box<dyn FnOnce(&mut UserAgent<D>, ViHandle, Box<Descriptor>) + Send>;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::address::{Discriminator, NetAddress};
 use crate::device::Device;
 use crate::error::VipError;
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::attempt::{CONNECT_STEP, Way};
 use crate::user_agent::connection::PeerAttributes;
-use crate::vi::ViHandle;
 
 impl<D: Device> UserAgent<D> {
     /// Asks for a connection to an endpoint of a peer, which must ask for one to endpoint `local` of this NIC. Does not block.

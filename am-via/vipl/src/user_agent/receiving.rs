@@ -4,13 +4,15 @@ use crate::descriptor::Status;
 use crate::device::{Device, Entry, INLINE_BYTES_MAX, Payload, ViNumber};
 use crate::error::AsyncCode;
 use crate::nic::Nic;
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::channel::Kind;
 use crate::user_agent::connection::low_word;
 use crate::user_agent::memory::{Segments, bytes_count};
 use crate::user_agent::sending::{HAS_IMMEDIATE, LAST_PIECE, PIECE_SHIFT, WANTS_ACKNOWLEDGEMENT, WRITTEN};
+use crate::user_agent::work::{Vi, Work};
 use crate::user_agent::work_queue::Queue;
-use crate::vi::{Vi, ViHandle, ViState, Work};
+use crate::vi::ViState;
 
 /// How far the message that is arriving is.
 #[derive(Debug, Default)]
@@ -79,7 +81,7 @@ impl<D: Device> UserAgent<D> {
         let Some(found) = vis.get_mut(vi.0) else { return Piece::Discarded };
         let reliable = found.is_reliable();
         let Vi { work, attributes, .. } = found;
-        let Work { receives, receiving, .. } = &mut **work;
+        let Work { receives, receiving, .. } = work;
         let piece = low_word(entry.extra >> PIECE_SHIFT);
         if piece == 0 && !reliable {
             // What is left of a message whose end was lost is forgotten: its descriptor takes this one.

@@ -11,11 +11,13 @@ use crate::device::{
 };
 use crate::error::{AsyncCode, VipError};
 use crate::nic::Nic;
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::channel::Kind;
 use crate::user_agent::memory::{Segments, bytes_count};
+use crate::user_agent::work::Vi;
 use crate::user_agent::work_queue::Queue;
-use crate::vi::{Carry, InArea, InEntry, Reliability, Vi, ViHandle, ViState};
+use crate::vi::{Carry, InArea, InEntry, Reliability, ViState};
 use am_via_shm::copy::CheckedRange;
 
 /// How far the head of a send queue is.

@@ -12,12 +12,14 @@ use crate::descriptor::{AddressSegment, Status};
 use crate::device::{Device, Entry, MemAttributes, MemHandle, Payload, Posted, ViNumber};
 use crate::error::AsyncCode;
 use crate::nic::Nic;
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
 use crate::user_agent::channel::Kind;
 use crate::user_agent::connection::low_word;
 use crate::user_agent::memory::{Segments, bytes_count};
 use crate::user_agent::sending::{LAST_PIECE, Phase, Step, WANTS_ACKNOWLEDGEMENT, remote};
-use crate::vi::{Vi, ViHandle, ViState, Work};
+use crate::user_agent::work::{Vi, Work};
+use crate::vi::ViState;
 use am_via_shm::copy::CheckedRange;
 
 const HEAD_BYTES: usize = 16;
@@ -199,7 +201,7 @@ impl<D: Device> UserAgent<D> {
     fn place_read_piece(&mut self, vi: ViHandle, number: ViNumber, slot: u32, length: u32) -> Option<u32> {
         let Self { nic: Nic { device, vis, .. }, kernel, .. } = self;
         let Vi { work, attributes, .. } = vis.get_mut(vi.0)?;
-        let Work { sends, sending, .. } = &mut **work;
+        let Work { sends, sending, .. } = work;
         let head = sends.head().filter(|_| sending.phase == Phase::Reading)?;
         let descriptor = &head.descriptor;
         let segments =

@@ -2,9 +2,10 @@
 
 use crate::device::Device;
 use crate::error::VipError;
+use crate::table::{CqHandle, ViHandle};
 use crate::user_agent::UserAgent;
-use crate::user_agent::completion_queue::CqHandle;
-use crate::vi::{Vi, ViAttributes, ViHandle, ViInfo, ViState};
+use crate::user_agent::work::Vi;
+use crate::vi::{Reliability, ViAttributes, ViInfo, ViState};
 
 impl<D: Device> UserAgent<D> {
     /// Makes a VI (`VipCreateVi`), idle. Completions of a queue with a completion queue are named there.
@@ -25,7 +26,7 @@ impl<D: Device> UserAgent<D> {
                 remedy: "destroy one first",
             });
         }
-        attributes.check()?;
+        check(&attributes)?;
         for cq in [send_cq, receive_cq].into_iter().flatten() {
             self.cqs.get(cq.0).ok_or(VipError::UnknownHandle { what: "completion queue" })?;
         }
@@ -87,7 +88,7 @@ impl<D: Device> UserAgent<D> {
             let (call, needed) = ("set_vi_attributes", "idle: disconnect it first");
             return Err(VipError::InvalidState { call, needed, state });
         }
-        attributes.check()?;
+        check(&attributes)?;
         self.kernel.registrations.use_ptag(attributes.ptag)?;
         self.kernel.registrations.leave_ptag(old);
         self.vi(vi)?.attributes = attributes;
@@ -97,4 +98,19 @@ impl<D: Device> UserAgent<D> {
     pub(crate) fn vi(&mut self, vi: ViHandle) -> Result<&mut Vi, VipError> {
         self.nic.vis.get_mut(vi.0).ok_or(VipError::UnknownHandle { what: "VI" })
     }
+}
+
+fn check(attributes: &ViAttributes) -> Result<(), VipError> {
+    if attributes.transfer_bytes_max == 0 {
+        return Err(VipError::InvalidParameter {
+            what: "the largest transfer of a VI, in bytes,",
+            given: 0,
+            least: 1,
+            most: u64::from(u32::MAX),
+        });
+    }
+    if attributes.reliability == Reliability::Unreliable && attributes.rdma_read {
+        return Err(VipError::InvalidRdmaRead);
+    }
+    Ok(())
 }

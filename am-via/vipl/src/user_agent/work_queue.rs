@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::descriptor::{Descriptor, Status};
 use crate::device::Device;
 use crate::error::{PostError, VipError};
+use crate::table::ViHandle;
 use crate::user_agent::UserAgent;
-use crate::vi::{ViHandle, ViState};
+use crate::vi::ViState;
 
 /// Which of a VI's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
