@@ -1,17 +1,26 @@
 //! The tests of MPI semantics over the simulated network, in one program: each one of its own would compile the whole stack again.
 
-mod buffers;
-mod collectives;
-mod collectives_of_all_kinds;
-mod collectives_that_do_not_wait;
-mod common;
-mod communicators;
-mod datatypes;
+#![allow(clippy::duplicate_mod, reason = "the same tests run over both lock policies")]
+
+/// The tests of `alike` where one thread calls.
+#[path = "."]
+mod one_thread {
+    pub(crate) type Policy = mpi_over_am::OneThread;
+
+    #[path = "alike/mod.rs"]
+    pub(crate) mod alike;
+}
+
+/// The tests of `alike` where any thread may call.
+#[path = "."]
+mod any_thread {
+    pub(crate) type Policy = mpi_over_am::Threads;
+
+    #[path = "alike/mod.rs"]
+    pub(crate) mod alike;
+}
+
 mod job_of_one;
-mod persistent;
-mod point_to_point;
-mod random_traffic;
-mod requests;
 mod soak;
 mod threads;
 mod threads_communicators;
@@ -20,6 +29,3 @@ mod threads_persistent;
 mod threads_scopes;
 mod threads_wait;
 mod threads_windows;
-mod topologies;
-mod typed;
-mod windows;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::common::{Communicator, Environment, job};
+use crate::one_thread::alike::common::{Communicator, Environment, job};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::datatype::{Datatype, Predefined};

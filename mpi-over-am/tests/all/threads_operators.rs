@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use mpi_over_am::{Threads, collective, op};
+use mpi_over_am::attribute::{Keyval, ObjectKind};
+use mpi_over_am::{Info, Threads, collective, op};
 
 use crate::threads::{Communicator, configs, job};
 
@@ -132,4 +133,41 @@ fn an_operator_that_unwinds_runs_again() {
         };
         job(config, 2, task, |_| {});
     }
+}
+
+/// The callbacks of attributes, too: each makes a call, and waits for a thread that makes one.
+#[test]
+fn a_callback_of_an_attribute_waits_for_a_thread_that_makes_a_call() {
+    let task = |environment: &crate::threads::Environment<Threads>| {
+        let world = environment.world();
+        let key = |kind| {
+            let (copying, deleting) = (world.clone(), world.clone());
+            let probe = |from: &Communicator<Threads>| {
+                let other = from.clone();
+                let found = std::thread::spawn(move || other.iprobe(0, 1)).join().unwrap();
+                assert_eq!((found.unwrap(), from.iprobe(0, 1).unwrap()), (None, None));
+            };
+            let copy = move |_: u64, _: &Keyval, value: u64| {
+                probe(&copying);
+                Ok(Some(value + 1))
+            };
+            let delete = move |_: u64, _: &Keyval, _: u64| {
+                probe(&deleting);
+                Ok(())
+            };
+            Keyval::new(kind, copy, delete)
+        };
+        let (of_communicator, of_window) = (key(ObjectKind::Communicator), key(ObjectKind::Window));
+        world.set_attribute(&of_communicator, 5).unwrap();
+        let copy = world.dup().unwrap();
+        assert_eq!(copy.attribute(&of_communicator).unwrap(), Some(6));
+        copy.close().unwrap();
+        world.delete_attribute(&of_communicator).unwrap();
+        let window = world.allocate_window(8, 8, &Info::new()).unwrap();
+        window.set_attribute(&of_window, 5).unwrap();
+        window.set_attribute(&of_window, 6).unwrap();
+        assert_eq!(window.attribute(&of_window).unwrap(), Some(6));
+        window.free().unwrap();
+    };
+    job(configs(1)[0], 1, task, |_| {});
 }

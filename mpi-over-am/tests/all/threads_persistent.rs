@@ -5,10 +5,10 @@
 use std::sync::Barrier;
 
 use am_core::testing::Random;
-use mpi_over_am::{Error, ErrorClass, Mode, PROC_NULL, Persistent, Threads, collective, op};
+use mpi_over_am::{Error, ErrorClass, LockPolicy, Mode, PROC_NULL, Persistent, Threads, collective, op};
 
-use crate::common::pattern;
-use crate::threads::{Communicator, THREADS, configs, job};
+use crate::one_thread::alike::common::pattern;
+use crate::threads::{Communicator, THREADS, configs, job, of_threads};
 
 /// Rounds of a persistent send and receive in every mode, with the thread of the same number in the next task.
 fn rounds(world: &Communicator<Threads>, thread: u32) {
@@ -63,111 +63,93 @@ fn rounds(world: &Communicator<Threads>, thread: u32) {
 
 #[test]
 fn threads_start_persistent_operations_as_often_as_wanted() {
-    for config in configs(3) {
-        job(
-            config,
-            3,
-            |environment| {
-                let world = environment.world();
-                environment.attach_buffer(vec![0; 1 << 20]).unwrap();
-                std::thread::scope(|threads| {
-                    for thread in 0..THREADS {
-                        let world = world.clone();
-                        threads.spawn(move || rounds(&world, thread));
-                    }
-                });
-                let mut to_nobody = world.send_init(Mode::Standard, vec![1u8], PROC_NULL, 0).unwrap();
-                to_nobody.start().unwrap();
-                to_nobody.wait().unwrap();
-                assert_eq!(world.recv_init(vec![1u8], 77, 0).unwrap_err().class(), ErrorClass::Rank);
-            },
-            |_| {},
-        );
-    }
+    of_threads(3, |environment| {
+        let world = environment.world();
+        environment.attach_buffer(vec![0; 1 << 20]).unwrap();
+        std::thread::scope(|threads| {
+            for thread in 0..THREADS {
+                let world = world.clone();
+                threads.spawn(move || rounds(&world, thread));
+            }
+        });
+        let mut to_nobody = world.send_init(Mode::Standard, vec![1u8], PROC_NULL, 0).unwrap();
+        to_nobody.start().unwrap();
+        to_nobody.wait().unwrap();
+        assert_eq!(world.recv_init(vec![1u8], 77, 0).unwrap_err().class(), ErrorClass::Rank);
+    });
 }
 
 #[test]
 fn an_operation_goes_from_thread_to_thread() {
-    for config in configs(2) {
-        job(
-            config,
-            2,
-            |environment| {
-                let world = environment.world();
-                let other = 1 - world.rank();
-                let mut receives: Vec<_> =
-                    (0..6).map(|tag| world.recv_init(vec![0i32; 50], other, tag).unwrap()).collect();
-                let mut sends: Vec<_> = (0..6)
-                    .map(|tag| world.send_init(Mode::Standard, vec![tag; 50], other, tag).unwrap())
-                    .collect();
-                for _ in 0..3 {
-                    Persistent::start_all(&mut receives).unwrap();
-                    let halves = sends.split_at_mut(3);
-                    std::thread::scope(|threads| {
-                        for half in [halves.0, halves.1] {
-                            threads.spawn(move || Persistent::start_all(half).unwrap());
-                        }
-                    });
-                    // Started here, and waited for elsewhere.
-                    std::thread::scope(|threads| {
-                        threads.spawn(|| Persistent::wait_all(&mut receives).unwrap());
-                        threads.spawn(|| Persistent::wait_all(&mut sends).unwrap());
-                    });
-                    for (receive, tag) in receives.iter_mut().zip(0..) {
-                        assert_eq!(receive.buffer().unwrap(), [tag; 50]);
-                    }
+    of_threads(2, |environment| {
+        let world = environment.world();
+        let other = 1 - world.rank();
+        let mut receives: Vec<_> =
+            (0..6).map(|tag| world.recv_init(vec![0i32; 50], other, tag).unwrap()).collect();
+        let mut sends: Vec<_> =
+            (0..6).map(|tag| world.send_init(Mode::Standard, vec![tag; 50], other, tag).unwrap()).collect();
+        for _ in 0..3 {
+            Persistent::start_all(&mut receives).unwrap();
+            let halves = sends.split_at_mut(3);
+            std::thread::scope(|threads| {
+                for half in [halves.0, halves.1] {
+                    threads.spawn(move || Persistent::start_all(half).unwrap());
                 }
-            },
-            |_| {},
-        );
-    }
+            });
+            // Started here, and waited for elsewhere.
+            std::thread::scope(|threads| {
+                threads.spawn(|| Persistent::wait_all(&mut receives).unwrap());
+                threads.spawn(|| Persistent::wait_all(&mut sends).unwrap());
+            });
+            for (receive, tag) in receives.iter_mut().zip(0..) {
+                assert_eq!(receive.buffer().unwrap(), [tag; 50]);
+            }
+        }
+    });
 }
 
 /// Persistent collectives of both kinds of communicators.
-macro_rules! persistent_collectives {
-    ($world:expr) => {{
-        let world = $world;
-        let (rank, size) = (u64::from(world.rank()), u64::from(world.size()));
-        let all = usize::try_from(size).unwrap();
-        let mut barrier = collective::barrier().keep(world).unwrap();
-        let mut told = collective::broadcast(vec![0u64; 40], 1).keep(world).unwrap();
-        let mut gathered = collective::allgather_in_place(vec![0u64; 2 * all]).keep(world).unwrap();
-        let mut turned = collective::alltoall_in_place(vec![0u64; all]).keep(world).unwrap();
-        let mut summed = collective::allreduce_in_place(vec![0u64; 3], op::Sum).keep(world).unwrap();
-        let mut scanned = collective::scan_in_place(vec![0u64; 3], op::Sum).keep(world).unwrap();
-        for round in 0..4u64 {
-            told.buffer().unwrap().fill(rank + round);
-            gathered.buffer().unwrap()[2 * usize::try_from(rank).unwrap()..][..2].fill(rank + round);
-            turned.buffer().unwrap().copy_from_slice(&(0..size).map(|to| rank * 10 + to).collect::<Vec<_>>());
-            summed.buffer().unwrap().fill(rank + round);
-            scanned.buffer().unwrap().fill(1);
-            // In another order in each round.
-            barrier.start().unwrap();
-            if round % 2 == 0 {
-                told.start().unwrap();
-                summed.start().unwrap();
-            } else {
-                summed.start().unwrap();
-                told.start().unwrap();
-            }
-            gathered.start().unwrap();
-            turned.start().unwrap();
-            scanned.start().unwrap();
-            scanned.wait().unwrap();
-            turned.wait().unwrap();
-            gathered.wait().unwrap();
-            told.wait().unwrap();
-            summed.wait().unwrap();
-            barrier.wait().unwrap();
-            assert_eq!(told.buffer().unwrap(), [1 + round; 40]);
-            let expected: Vec<_> = (0..size).flat_map(|rank| [rank + round; 2]).collect();
-            assert_eq!(gathered.buffer().unwrap(), expected);
-            let expected: Vec<_> = (0..size).map(|from| from * 10 + rank).collect();
-            assert_eq!(turned.buffer().unwrap(), expected);
-            assert_eq!(summed.buffer().unwrap(), [size * (size - 1) / 2 + size * round; 3]);
-            assert_eq!(scanned.buffer().unwrap(), [rank + 1; 3]);
+fn persistent_collectives<L: LockPolicy>(world: &Communicator<L>) {
+    let (rank, size) = (u64::from(world.rank()), u64::from(world.size()));
+    let all = usize::try_from(size).unwrap();
+    let mut barrier = collective::barrier().keep(world).unwrap();
+    let mut told = collective::broadcast(vec![0u64; 40], 1).keep(world).unwrap();
+    let mut gathered = collective::allgather_in_place(vec![0u64; 2 * all]).keep(world).unwrap();
+    let mut turned = collective::alltoall_in_place(vec![0u64; all]).keep(world).unwrap();
+    let mut summed = collective::allreduce_in_place(vec![0u64; 3], op::Sum).keep(world).unwrap();
+    let mut scanned = collective::scan_in_place(vec![0u64; 3], op::Sum).keep(world).unwrap();
+    for round in 0..4u64 {
+        told.buffer().unwrap().fill(rank + round);
+        gathered.buffer().unwrap()[2 * usize::try_from(rank).unwrap()..][..2].fill(rank + round);
+        turned.buffer().unwrap().copy_from_slice(&(0..size).map(|to| rank * 10 + to).collect::<Vec<_>>());
+        summed.buffer().unwrap().fill(rank + round);
+        scanned.buffer().unwrap().fill(1);
+        // In another order in each round.
+        barrier.start().unwrap();
+        if round % 2 == 0 {
+            told.start().unwrap();
+            summed.start().unwrap();
+        } else {
+            summed.start().unwrap();
+            told.start().unwrap();
         }
-    }};
+        gathered.start().unwrap();
+        turned.start().unwrap();
+        scanned.start().unwrap();
+        scanned.wait().unwrap();
+        turned.wait().unwrap();
+        gathered.wait().unwrap();
+        told.wait().unwrap();
+        summed.wait().unwrap();
+        barrier.wait().unwrap();
+        assert_eq!(told.buffer().unwrap(), [1 + round; 40]);
+        let expected: Vec<_> = (0..size).flat_map(|rank| [rank + round; 2]).collect();
+        assert_eq!(gathered.buffer().unwrap(), expected);
+        let expected: Vec<_> = (0..size).map(|from| from * 10 + rank).collect();
+        assert_eq!(turned.buffer().unwrap(), expected);
+        assert_eq!(summed.buffer().unwrap(), [size * (size - 1) / 2 + size * round; 3]);
+        assert_eq!(scanned.buffer().unwrap(), [rank + 1; 3]);
+    }
 }
 
 #[test]
@@ -182,14 +164,14 @@ fn persistent_collectives_of_threads_meet_those_of_tasks_of_one() {
                     let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
                     std::thread::scope(|threads| {
                         for communicator in &own {
-                            threads.spawn(move || persistent_collectives!(communicator));
+                            threads.spawn(move || persistent_collectives(communicator));
                         }
                     });
                 },
                 |environment| {
                     let world = environment.world();
                     let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    own.iter().for_each(|communicator| persistent_collectives!(communicator));
+                    own.iter().for_each(persistent_collectives);
                 },
             );
         }

@@ -2,16 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a thread of a test says by its panic what was wrong")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use am_core::testing::Random;
 use mpi_over_am::datatype::{Datatype, Predefined};
-use mpi_over_am::{
-    Equivalence, Error, ErrorClass, LayoutPart, Mode, Neighbours, OwnedRequest, Placement, Tested, Threads,
-    View, ViewMut, collective, op,
-};
+use mpi_over_am::{LayoutPart, LockPolicy, Mode, Neighbours, Placement, Tested, Threads, collective, op};
 
-use crate::common::pattern;
+use crate::one_thread::alike::common::pattern;
 use crate::threads::{Communicator, THREADS, configs, job};
 
 /// Messages of many lengths, in an order that the seed decides, from parts of one buffer to parts of another one.
@@ -83,83 +78,72 @@ fn threads_send_and_receive_parts_of_one_buffer() {
     }
 }
 
-#[derive(Equivalence, Clone, Debug, Default, PartialEq)]
-#[repr(C)]
-struct Reading {
-    place: u8,
-    value: u64,
-}
-
 /// Collectives of a scope, of both kinds, with three tasks.
-macro_rules! collectives {
-    ($world:expr) => {{
-        let world = $world;
-        let rank = u64::from(world.rank());
-        let (mine, three) = ([rank, 1], [rank * 10, rank * 10 + 1, rank * 10 + 2]);
-        let counts = [1usize, 1, 1];
-        let placement = Placement { counts: &counts, displacements: &[2, 1, 0] };
-        let word = Datatype::predefined(Predefined::Uint64);
-        let parts: Vec<_> = (0..3)
-            .map(|part| LayoutPart { displacement_bytes: part * 8, count: 1, datatype: &word })
-            .collect();
-        let ring = Neighbours {
-            sources: vec![Some((world.rank() + 2) % 3)],
-            destinations: vec![Some((world.rank() + 1) % 3)],
-            is_grid: false,
-        };
-        let mut told = mine;
-        let (mut gathered, mut gathered_apart, mut all, mut all_apart) = ([0; 6], [0; 3], [0; 6], [0; 3]);
-        let (mut own, mut own_apart, mut turned, mut turned_apart) = ([0], [0], [0; 3], [0; 3]);
-        let (mut typed, mut most, mut sum, mut block) = ([0; 3], [0; 2], [0; 2], [0; 1]);
-        let (mut part, mut scanned, mut before) = ([0; 1], [0; 2], [7; 2]);
-        let (mut beside, mut given, mut apart) = ([0; 2], [0; 1], [0; 1]);
-        world
-            .scope(|s| {
-                let open = vec![
-                    collective::barrier().start(s)?,
-                    collective::broadcast(&mut told, 1).start(s)?,
-                    collective::gather(&mine, &mut gathered, 2).start(s)?,
-                    collective::gatherv(&mine[..1], (&mut gathered_apart, placement), 0).start(s)?,
-                    collective::scatter(&three, &mut own, 1).start(s)?,
-                    collective::scatterv((&three, placement), &mut own_apart, 1).start(s)?,
-                    collective::allgather(&mine, &mut all).start(s)?,
-                    collective::allgatherv(&mine[..1], (&mut all_apart, placement)).start(s)?,
-                    collective::alltoall(&three, &mut turned).start(s)?,
-                    collective::alltoallv((&three, placement), (&mut turned_apart, placement)).start(s)?,
-                    collective::alltoallw((&three, &parts), (&mut typed, &parts)).start(s)?,
-                    collective::reduce(&mine, &mut most, op::Max, 0).start(s)?,
-                    collective::allreduce(&mine, &mut sum, op::Sum).start(s)?,
-                    collective::reduce_scatter_block(&three, &mut block, op::Sum).start(s)?,
-                    collective::reduce_scatter(&three, &mut part, &counts, op::Max).start(s)?,
-                    collective::scan(&mine, &mut scanned, op::Sum).start(s)?,
-                    collective::exscan(&mine, &mut before, op::Sum).start(s)?,
-                    collective::neighbor_allgather(&mine, &mut beside, &ring).start(s)?,
-                    collective::neighbor_alltoall(&mine[..1], &mut given, &ring).start(s)?,
-                    collective::neighbor_alltoallw((&mine, &parts[..1]), (&mut apart, &parts[..1]), &ring)
-                        .start(s)?,
-                ];
-                // In the opposite order; the last ones at the end of the scope.
-                for request in open.into_iter().rev().skip(4) {
-                    s.wait(request)?;
-                }
-                Ok(())
-            })
-            .unwrap();
-        let at = |root: u64| rank == root;
-        assert_eq!(told, [1, 1]);
-        assert_eq!(gathered, if at(2) { [0, 1, 1, 1, 2, 1] } else { [0; 6] });
-        assert_eq!(gathered_apart, if at(0) { [2, 1, 0] } else { [0; 3] });
-        assert_eq!((own, own_apart), ([10 + rank], [12 - rank]));
-        assert_eq!((all, all_apart), ([0, 1, 1, 1, 2, 1], [2, 1, 0]));
-        assert_eq!((turned, typed), ([rank, 10 + rank, 20 + rank], turned));
-        assert_eq!(turned_apart, [22 - rank, 12 - rank, 2 - rank]);
-        assert_eq!((most, sum), (if at(0) { [2, 1] } else { [0; 2] }, [3, 3]));
-        assert_eq!((block, part), ([30 + 3 * rank], [20 + rank]));
-        assert_eq!(scanned, [rank * (rank + 1) / 2, rank + 1]);
-        assert_eq!(before, if at(0) { [7; 2] } else { [rank * (rank - 1) / 2, rank] });
-        let left = (rank + 2) % 3;
-        assert_eq!((beside, given, apart), ([left, 1], [left], [left]));
-    }};
+fn collectives<L: LockPolicy>(world: &Communicator<L>) {
+    let rank = u64::from(world.rank());
+    let (mine, three) = ([rank, 1], [rank * 10, rank * 10 + 1, rank * 10 + 2]);
+    let counts = [1usize, 1, 1];
+    let placement = Placement { counts: &counts, displacements: &[2, 1, 0] };
+    let word = Datatype::predefined(Predefined::Uint64);
+    let parts: Vec<_> =
+        (0..3).map(|part| LayoutPart { displacement_bytes: part * 8, count: 1, datatype: &word }).collect();
+    let ring = Neighbours {
+        sources: vec![Some((world.rank() + 2) % 3)],
+        destinations: vec![Some((world.rank() + 1) % 3)],
+        is_grid: false,
+    };
+    let mut told = mine;
+    let (mut gathered, mut gathered_apart, mut all, mut all_apart) = ([0; 6], [0; 3], [0; 6], [0; 3]);
+    let (mut own, mut own_apart, mut turned, mut turned_apart) = ([0], [0], [0; 3], [0; 3]);
+    let (mut typed, mut most, mut sum, mut block) = ([0; 3], [0; 2], [0; 2], [0; 1]);
+    let (mut part, mut scanned, mut before) = ([0; 1], [0; 2], [7; 2]);
+    let (mut beside, mut given, mut apart) = ([0; 2], [0; 1], [0; 1]);
+    world
+        .scope(|s| {
+            let open = vec![
+                collective::barrier().start(s)?,
+                collective::broadcast(&mut told, 1).start(s)?,
+                collective::gather(&mine, &mut gathered, 2).start(s)?,
+                collective::gatherv(&mine[..1], (&mut gathered_apart, placement), 0).start(s)?,
+                collective::scatter(&three, &mut own, 1).start(s)?,
+                collective::scatterv((&three, placement), &mut own_apart, 1).start(s)?,
+                collective::allgather(&mine, &mut all).start(s)?,
+                collective::allgatherv(&mine[..1], (&mut all_apart, placement)).start(s)?,
+                collective::alltoall(&three, &mut turned).start(s)?,
+                collective::alltoallv((&three, placement), (&mut turned_apart, placement)).start(s)?,
+                collective::alltoallw((&three, &parts), (&mut typed, &parts)).start(s)?,
+                collective::reduce(&mine, &mut most, op::Max, 0).start(s)?,
+                collective::allreduce(&mine, &mut sum, op::Sum).start(s)?,
+                collective::reduce_scatter_block(&three, &mut block, op::Sum).start(s)?,
+                collective::reduce_scatter(&three, &mut part, &counts, op::Max).start(s)?,
+                collective::scan(&mine, &mut scanned, op::Sum).start(s)?,
+                collective::exscan(&mine, &mut before, op::Sum).start(s)?,
+                collective::neighbor_allgather(&mine, &mut beside, &ring).start(s)?,
+                collective::neighbor_alltoall(&mine[..1], &mut given, &ring).start(s)?,
+                collective::neighbor_alltoallw((&mine, &parts[..1]), (&mut apart, &parts[..1]), &ring)
+                    .start(s)?,
+            ];
+            // In the opposite order; the last ones at the end of the scope.
+            for request in open.into_iter().rev().skip(4) {
+                s.wait(request)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    let at = |root: u64| rank == root;
+    assert_eq!(told, [1, 1]);
+    assert_eq!(gathered, if at(2) { [0, 1, 1, 1, 2, 1] } else { [0; 6] });
+    assert_eq!(gathered_apart, if at(0) { [2, 1, 0] } else { [0; 3] });
+    assert_eq!((own, own_apart), ([10 + rank], [12 - rank]));
+    assert_eq!((all, all_apart), ([0, 1, 1, 1, 2, 1], [2, 1, 0]));
+    assert_eq!((turned, typed), ([rank, 10 + rank, 20 + rank], turned));
+    assert_eq!(turned_apart, [22 - rank, 12 - rank, 2 - rank]);
+    assert_eq!((most, sum), (if at(0) { [2, 1] } else { [0; 2] }, [3, 3]));
+    assert_eq!((block, part), ([30 + 3 * rank], [20 + rank]));
+    assert_eq!(scanned, [rank * (rank + 1) / 2, rank + 1]);
+    assert_eq!(before, if at(0) { [7; 2] } else { [rank * (rank - 1) / 2, rank] });
+    let left = (rank + 2) % 3;
+    assert_eq!((beside, given, apart), ([left, 1], [left], [left]));
 }
 
 #[test]
@@ -174,96 +158,16 @@ fn collectives_of_scopes_meet_those_of_tasks_of_one_thread() {
                     let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
                     std::thread::scope(|threads| {
                         for communicator in &own {
-                            threads.spawn(move || (0..3).for_each(|_| collectives!(communicator)));
+                            threads.spawn(move || (0..3).for_each(|_| collectives(communicator)));
                         }
                     });
                 },
                 |environment| {
                     let world = environment.world();
                     let own: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
-                    own.iter().for_each(|communicator| (0..3).for_each(|_| collectives!(communicator)));
+                    own.iter().for_each(|communicator| (0..3).for_each(|_| collectives(communicator)));
                 },
             );
         }
-    }
-}
-
-#[test]
-fn layouts_fields_and_what_is_refused() {
-    for config in configs(2) {
-        job(
-            config,
-            2,
-            |environment| {
-                let world = environment.world();
-                let other = 1 - world.rank();
-                let word = Datatype::predefined(Predefined::Uint64);
-                let apart = Datatype::vector(3, 1, 2, &word).unwrap();
-                let (out, mut into) = ([1u64, 0, 2, 0, 3], [9u64; 5]);
-                let sent = [Reading { place: 1, value: 2 }, Reading { place: 3, value: 4 }];
-                let mut readings = vec![Reading::default(); 2];
-                let view = View::new(&out, 1, &apart).unwrap();
-                let mut places = ViewMut::new(&mut into, 1, &apart).unwrap();
-                world
-                    .scope(|s| {
-                        let arriving = s.irecv(&mut places, other, 1)?;
-                        let reading = s.irecv(&mut readings, other, 2)?;
-                        let open = [s.issend(&view, other, 1)?, s.isend(&sent, other, 2)?];
-                        let statuses = s.wait_all([arriving, reading])?;
-                        assert_eq!((statuses[0].len(), statuses[1].len()), (24, 18));
-                        s.wait_all(open).map(|_| ())
-                    })
-                    .unwrap();
-                assert_eq!((into, readings), ([1, 9, 2, 9, 3], sent.to_vec()));
-                let mut never = [0u8; 100];
-                let refused = world.scope(|s| {
-                    let arriving = s.irecv(&mut never, other, 99)?;
-                    assert_eq!(s.isend(&[1u8], 9, 0).unwrap_err().class(), ErrorClass::Rank);
-                    assert!(matches!(s.test(arriving)?, Tested::Pending(_)));
-                    // Withdrawn with the failure of the body.
-                    Err::<(), _>(Error::Nested)
-                });
-                assert!(matches!(refused, Err(Error::Nested)));
-                assert!(world.iprobe(other, 99).unwrap().is_none());
-                // Too long for its room: the end of the scope tells it.
-                world.sendrecv(&[0u8], other, 5, &mut [0u8], other, 5).unwrap();
-                let mut small = [0u8; 10];
-                let sending = world.isend_owned(vec![1u8; 20], other, 6).unwrap();
-                let cut = world.scope(|s| s.irecv(&mut small, other, 6).map(|_| ()));
-                assert_eq!(cut.unwrap_err().class(), ErrorClass::Truncate);
-                OwnedRequest::wait_all([sending]).unwrap();
-            },
-            |_| {},
-        );
-    }
-}
-
-#[test]
-fn nothing_uses_a_buffer_after_a_scope_that_unwinds() {
-    for config in configs(1) {
-        job(
-            config,
-            1,
-            |environment| {
-                let world = environment.world();
-                let mut buffer = vec![0u8; 50_000];
-                let unwound = catch_unwind(AssertUnwindSafe(|| {
-                    world.scope(|s| {
-                        let _arriving = s.irecv(&mut buffer, 0, 1)?;
-                        std::thread::scope(|threads| {
-                            threads.spawn(|| panic!("a thread of the test, on purpose"));
-                        });
-                        Ok(())
-                    })
-                }));
-                assert!(unwound.is_err());
-                buffer.fill(3);
-                // What comes finds no receive.
-                drop(world.isend_owned(vec![1u8; 50_000], 0, 1));
-                let _ = world.iprobe(0, 1);
-                assert_eq!(buffer, vec![3; 50_000]);
-            },
-            |_| {},
-        );
     }
 }

@@ -7,11 +7,9 @@ use std::sync::{Barrier, Mutex};
 
 use am_core::testing::Random;
 use am_core::testing::loopback::{Config, Reach};
-use mpi_over_am::attribute::{Keyval, ObjectKind};
-use mpi_over_am::datatype::{Datatype, Predefined};
-use mpi_over_am::op::{self, Op, PredefinedOp};
-use mpi_over_am::window::{Assertion, Flavor, Lock, TargetData};
-use mpi_over_am::{Error, ErrorClass, Info, OwnedRequest, Threads};
+use mpi_over_am::op::PredefinedOp;
+use mpi_over_am::window::{Assertion, Flavor, Lock};
+use mpi_over_am::{Error, ErrorClass, Info, LockPolicy, Threads};
 
 use crate::threads::{Communicator, Environment, THREADS, Window, job};
 
@@ -317,67 +315,51 @@ fn posts_and_starts_of_different_threads_at_once() {
 }
 
 /// What both kinds of windows can do.
-macro_rules! epochs {
-    ($world:expr) => {{
-        let world = $world;
-        let (rank, size) = (world.rank(), world.size());
-        let right = (rank + 1) % size;
-        let window = world.create_window(vec![0u8; 800], 8, &Info::new()).unwrap();
-        window.fence(Assertion::NONE).unwrap();
-        window.put(&[u64::from(rank) + 1; 20], right, 10).unwrap();
-        window.fence(Assertion::NONE).unwrap();
-        let mut got = [0u64; 20];
-        window.get(&mut got, right, 10).unwrap();
-        assert_eq!(got, [u64::from(rank) + 1; 20]);
-        // Every third of a row to a column and back.
-        let long = Datatype::predefined(Predefined::Uint64);
-        let thirds = Datatype::vector(5, 1, 3, &long).unwrap();
-        let column = Datatype::vector(5, 1, 4, &long).unwrap();
-        let row: Vec<u64> = (0..15).map(|at| at * 100 + u64::from(rank)).collect();
-        let target = TargetData { rank: right, displacement: 50, count: 1, datatype: &column };
-        window.put_layout(&row, (1, &thirds), target).unwrap();
-        window.fence(Assertion::NONE).unwrap();
-        window.accumulate_layout(&row, (1, &thirds), target, &Op::from(PredefinedOp::Sum)).unwrap();
-        let mut back = [0u64; 15];
-        window.get_layout(&mut back, (1, &thirds), target).unwrap();
-        assert!((0..15).all(|at| back[at] == if at % 3 == 0 { 2 * row[at] } else { 0 }), "{back:?}");
-        window.fence(Assertion::NO_SUCCEED).unwrap();
-        window.lock(Lock::Exclusive, 0, Assertion::NONE).unwrap();
-        window.fetch_and_op(1u64, 0, 0, PredefinedOp::Sum).unwrap();
-        window.unlock(0).unwrap();
-        world.barrier().unwrap();
-        window.lock_all(Assertion::NO_CHECK).unwrap();
-        window.get(&mut got[..1], 0, 0).unwrap();
-        assert_eq!(got[0], u64::from(size));
-        window.flush_local(0).unwrap();
-        window.flush_local_all().unwrap();
-        window.sync().unwrap();
-        window.unlock_all().unwrap();
-        assert_eq!(window.free().unwrap().unwrap().len(), 800);
-        // Memory that comes and goes; its address is told by a message.
-        let dynamic = world.create_dynamic_window(&Info::new()).unwrap();
-        let at = dynamic.attach(vec![3u8; 64]).unwrap();
-        let mut places = vec![0u64; size as usize];
-        world.allgather(&[at], &mut places).unwrap();
-        dynamic.fence(Assertion::NONE).unwrap();
-        dynamic.put(&[9u8; 8], right, places[right as usize].cast_signed() + 8).unwrap();
-        dynamic.fence(Assertion::NONE).unwrap();
-        assert_eq!(dynamic.detach(at).unwrap()[..20], [[3; 8], [9; 8], [3; 8]].concat()[..20]);
-        dynamic.free().unwrap();
-        let array =
-            world.allocate_shared_window::<u32>(if rank == 0 { 10 } else { 5 }, &Info::new()).unwrap();
-        assert_eq!((array.count(0).unwrap(), array.count(right.max(1) % size).unwrap() >= 5), (10, true));
-        array.store(right, 3, rank + 100).unwrap();
-        array.barrier().unwrap();
-        assert_eq!(array.load(right, 3).unwrap(), rank + 100);
-        assert_eq!(array.load(rank, 3).unwrap(), (rank + size - 1) % size + 100);
-        array.update(0, 0, 2, PredefinedOp::Sum).unwrap();
-        array.barrier().unwrap();
-        assert_eq!(array.load(0, 0).unwrap(), 2 * size);
-        array.free().unwrap();
-        // What is refused is refused before anybody is told.
-        assert_eq!(class(world.create_window(vec![1], 0, &Info::new()).map(drop)), ErrorClass::Displacement);
-    }};
+fn epochs<L: LockPolicy>(world: &Communicator<L>) {
+    let (rank, size) = (world.rank(), world.size());
+    let right = (rank + 1) % size;
+    let window = world.create_window(vec![0u8; 800], 8, &Info::new()).unwrap();
+    window.fence(Assertion::NONE).unwrap();
+    window.put(&[u64::from(rank) + 1; 20], right, 10).unwrap();
+    window.fence(Assertion::NONE).unwrap();
+    let mut got = [0u64; 20];
+    window.get(&mut got, right, 10).unwrap();
+    assert_eq!(got, [u64::from(rank) + 1; 20]);
+    window.fence(Assertion::NO_SUCCEED).unwrap();
+    window.lock(Lock::Exclusive, 0, Assertion::NONE).unwrap();
+    window.fetch_and_op(1u64, 0, 0, PredefinedOp::Sum).unwrap();
+    window.unlock(0).unwrap();
+    world.barrier().unwrap();
+    window.lock_all(Assertion::NO_CHECK).unwrap();
+    window.get(&mut got[..1], 0, 0).unwrap();
+    assert_eq!(got[0], u64::from(size));
+    window.flush_local(0).unwrap();
+    window.flush_local_all().unwrap();
+    window.sync().unwrap();
+    window.unlock_all().unwrap();
+    assert_eq!(window.free().unwrap().unwrap().len(), 800);
+    // Memory that comes and goes; its address is told by a message.
+    let dynamic = world.create_dynamic_window(&Info::new()).unwrap();
+    let at = dynamic.attach(vec![3u8; 64]).unwrap();
+    let mut places = vec![0u64; size as usize];
+    world.allgather(&[at], &mut places).unwrap();
+    dynamic.fence(Assertion::NONE).unwrap();
+    dynamic.put(&[9u8; 8], right, places[right as usize].cast_signed() + 8).unwrap();
+    dynamic.fence(Assertion::NONE).unwrap();
+    assert_eq!(dynamic.detach(at).unwrap()[..20], [[3; 8], [9; 8], [3; 8]].concat()[..20]);
+    dynamic.free().unwrap();
+    let array = world.allocate_shared_window::<u32>(if rank == 0 { 10 } else { 5 }, &Info::new()).unwrap();
+    assert_eq!((array.count(0).unwrap(), array.count(right.max(1) % size).unwrap() >= 5), (10, true));
+    array.store(right, 3, rank + 100).unwrap();
+    array.barrier().unwrap();
+    assert_eq!(array.load(right, 3).unwrap(), rank + 100);
+    assert_eq!(array.load(rank, 3).unwrap(), (rank + size - 1) % size + 100);
+    array.update(0, 0, 2, PredefinedOp::Sum).unwrap();
+    array.barrier().unwrap();
+    assert_eq!(array.load(0, 0).unwrap(), 2 * size);
+    array.free().unwrap();
+    // What is refused is refused before anybody is told.
+    assert_eq!(class(world.create_window(vec![1], 0, &Info::new()).map(drop)), ErrorClass::Displacement);
 }
 
 #[test]
@@ -391,14 +373,14 @@ fn tasks_of_many_threads_and_of_one_share_windows() {
                 let own: Vec<_> = (0..2).map(|_| world.dup().unwrap()).collect();
                 std::thread::scope(|threads| {
                     for communicator in &own {
-                        threads.spawn(move || epochs!(communicator));
+                        threads.spawn(move || epochs(communicator));
                     }
                 });
             },
             |environment| {
                 let world = environment.world();
                 let own: Vec<_> = (0..2).map(|_| world.dup().unwrap()).collect();
-                own.iter().for_each(|communicator| epochs!(communicator));
+                own.iter().for_each(epochs);
             },
         );
     }
@@ -425,62 +407,5 @@ fn an_array_is_every_threads() {
         assert_eq!(array.window().flavor(), Flavor::Shared);
         array.barrier().unwrap();
         array.free().unwrap();
-    });
-}
-
-#[test]
-fn a_window_has_name_hints_attributes_and_handler() {
-    all_shared(1, |world| {
-        let window = allocate(world, 1);
-        window.set_name("mine");
-        assert_eq!(window.name(), "mine");
-        let mut hints = Info::new();
-        hints.set("key", "value").unwrap();
-        window.set_info(&hints);
-        assert_eq!(window.info().get("key").unwrap(), Some("value"));
-        let inside = world.clone();
-        let key = Keyval::new(
-            ObjectKind::Window,
-            |_, _, _| Ok(None),
-            move |_, _, _| {
-                // The lock is not held while a callback runs: it may make calls, and so may another thread meanwhile.
-                let other = inside.clone();
-                assert_eq!(std::thread::spawn(move || other.iprobe(0, 1)).join().unwrap().unwrap(), None);
-                Ok(())
-            },
-        );
-        window.set_attribute(&key, 5).unwrap();
-        window.set_attribute(&key, 6).unwrap();
-        assert_eq!(window.attribute(&key).unwrap(), Some(6));
-        window.delete_attribute(&key).unwrap();
-        assert_eq!(class(window.delete_attribute(&key)), ErrorClass::Keyval);
-        window.set_attribute(&key, 7).unwrap();
-        window.set_error_handler(mpi_over_am::ErrorHandler::user(|_, _| ()));
-        let failed = window.put(&[1u8; 9], 0, 0);
-        assert_eq!(class(window.handled(failed)), ErrorClass::RmaSync);
-        window.fence(Assertion::NONE).unwrap();
-        let requests =
-            [window.rget_owned(vec![1u64], 0, 0).unwrap(), window.rput_owned(vec![1u64], 0, 0).unwrap()];
-        assert!(OwnedRequest::wait_any(&requests).unwrap().is_some());
-        for request in requests {
-            request.wait().unwrap();
-        }
-        assert_eq!(class(window.rget_owned(vec![1u64; 2], 0, 0)), ErrorClass::RmaRange);
-        assert_eq!(class(window.put(&[1u8; 9], 0, 0)), ErrorClass::RmaRange);
-        assert_eq!(
-            class(window.accumulate_layout(
-                &[1u64],
-                (1, &Datatype::predefined(Predefined::Uint64)),
-                TargetData {
-                    rank: 0,
-                    displacement: 0,
-                    count: 1,
-                    datatype: &Datatype::predefined(Predefined::Uint64)
-                },
-                &Op::from_operation::<u64>(op::from_fn(|a: &u64, _: &u64| *a)),
-            )),
-            ErrorClass::Operation
-        );
-        window.free().unwrap();
     });
 }

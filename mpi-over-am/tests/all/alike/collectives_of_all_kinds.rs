@@ -1,6 +1,6 @@
 //! Every collective in every form against a serial reference, for 1 to 9 tasks.
 
-use crate::common::{Communicator, Environment, job};
+use super::common::{Communicator, Environment, job};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::datatype::{Datatype, Predefined};
 use mpi_over_am::op::{self, Operation};

@@ -16,7 +16,7 @@ use mpi_over_am::{
     Tag, Threads, join_all,
 };
 
-use crate::common::{everywhere, job};
+use super::common::{everywhere, job};
 
 #[derive(Equivalence, Clone, Copy, Debug, Default, PartialEq)]
 struct Padded {
@@ -41,7 +41,7 @@ struct OfAnotherCrate {
 }
 
 /// Sends a value from rank 0 to rank 1 by each kind of call, and back by another.
-fn there_and_back<B>(world: &crate::common::Communicator, value: &B, room: &mut B, len: u64)
+fn there_and_back<B>(world: &super::common::Communicator, value: &B, room: &mut B, len: u64)
 where
     B: Buffer + BufferMut + PartialEq + std::fmt::Debug,
 {
@@ -50,7 +50,7 @@ where
 }
 
 fn exchange<B: Buffer + BufferMut>(
-    world: &crate::common::Communicator,
+    world: &super::common::Communicator,
     value: &B,
     room: &mut B,
     len: u64,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a task of a test says by its panic what was wrong")]
 
-use crate::common::{Communicator, Environment, job, networks};
+use super::common::{Communicator, Environment, job, networks};
 use mpi_over_am::topology::{Shift, Topology, Weights, dimensions};
 use mpi_over_am::{Comparison, Error, ErrorClass, Info, Settings};
 

@@ -11,10 +11,12 @@ pub(crate) use am_core::testing::pattern;
 use am_core::testing::watchdog::Watchdog;
 use mpi_over_am::{Check, CompletionVariant, Selection, Settings};
 
+use super::super::Policy;
+
 /// A task's environment.
-pub(crate) type Environment = mpi_over_am::Environment<Loopback>;
+pub(crate) type Environment = mpi_over_am::Environment<Loopback, Policy>;
 /// A task's communicator.
-pub(crate) type Communicator = mpi_over_am::Communicator<Loopback>;
+pub(crate) type Communicator = mpi_over_am::Communicator<Loopback, Policy>;
 
 /// Runs `task` in a job of `config.tasks` tasks, each of which finalizes afterwards.
 ///
@@ -41,7 +43,7 @@ pub(crate) fn job_without_finalize(config: Config, settings: Settings, task: imp
             .zip(fabrics)
             .map(|(number, fabric)| {
                 scope.spawn(move || {
-                    let run = || task(Environment::with_fabric(fabric, settings).expect("few tasks"));
+                    let run = || task(Environment::on_fabric(fabric, settings).expect("few tasks"));
                     let result = catch_unwind(AssertUnwindSafe(run));
                     if result.is_err() {
                         network.kill(TaskId(number));

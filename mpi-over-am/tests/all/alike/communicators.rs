@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Communicator, Environment, job, networks};
+use super::common::{Communicator, Environment, job, networks};
 use am_core::testing::loopback::Config;
 use mpi_over_am::attribute::{Keyval, ObjectKind, PredefinedAttribute};
 use mpi_over_am::{
@@ -325,7 +325,7 @@ fn attributes_follow_their_callbacks() {
 #[test]
 fn the_end_deletes_the_attributes_of_the_task_alone_in_reverse() {
     let log = Mutex::new(Vec::new());
-    crate::common::job_without_finalize(Config::new(2), Settings::default(), |environment| {
+    super::common::job_without_finalize(Config::new(2), Settings::default(), |environment| {
         let deleted = Arc::new(Mutex::new(Vec::new()));
         for value in 0..3 {
             let deleted = Arc::clone(&deleted);

@@ -1,6 +1,6 @@
 //! Sends and receives in every mode, over friendly and hostile networks and with every setting.
 
-use crate::common::{everywhere, job, networks, pattern};
+use super::common::{everywhere, job, networks, pattern};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{Error, ErrorClass, Fault, Settings, Side, Source, Tag, Tested};
 

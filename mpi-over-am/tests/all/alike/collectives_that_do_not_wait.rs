@@ -1,6 +1,6 @@
 //! Non-blocking, persistent, neighbourhood and inter-group collectives, and what they refuse.
 
-use crate::common::{Communicator, Environment, job};
+use super::common::{Communicator, Environment, job};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
     Error, ErrorClass, Neighbours, PROC_NULL, Placement, ROOT, Selection, Settings, collective, op,

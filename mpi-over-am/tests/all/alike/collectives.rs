@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{Communicator, Environment, job, networks};
+use super::common::{Communicator, Environment, job, networks};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
     Check, Difference, Error, ErrorClass, Fault, Neighbours, Selection, Settings, collective, op,

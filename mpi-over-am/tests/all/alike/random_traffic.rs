@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::common::{all_settings, job};
+use super::common::{all_settings, job};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::{Settings, Source, Tag};
@@ -103,7 +103,7 @@ fn run(seed: u64, config: Config, settings: Settings) {
 fn numbered(list: &[Planned]) -> Vec<Vec<u8>> {
     list.iter()
         .enumerate()
-        .map(|(number, planned)| crate::common::pattern(number as u64 + 1, planned.len))
+        .map(|(number, planned)| super::common::pattern(number as u64 + 1, planned.len))
         .collect()
 }
 
@@ -112,7 +112,7 @@ fn sent_as(plan: &[Vec<Planned>], from: u32, to: u32, tag: i32, number: u32) -> 
     let list = &plan[from as usize];
     let mut meant = list.iter().enumerate().filter(|(_, p)| p.dest == to && p.tag == tag);
     let (at, planned) = meant.nth(number as usize).expect("no more messages than planned");
-    crate::common::pattern(at as u64 + 1, planned.len)
+    super::common::pattern(at as u64 + 1, planned.len)
 }
 
 #[test]

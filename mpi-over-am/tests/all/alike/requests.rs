@@ -2,10 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::common::{everywhere, job, job_without_finalize, networks, pattern};
+use super::common::{everywhere, job, job_without_finalize, networks, pattern};
 use am_core::testing::loopback::Config;
 use mpi_over_am::{
-    BSEND_OVERHEAD_BYTES, Error, ErrorClass, RecvData, SendData, Settings, Source, Status, Tag, Tested,
+    BSEND_OVERHEAD_BYTES, Error, ErrorClass, OwnedRequest, RecvData, SendData, Settings, Source, Status, Tag,
+    Tested,
 };
 
 #[test]
@@ -177,6 +178,9 @@ fn owned_requests_give_their_buffers_back() {
         let out: Vec<u32> = (0..3000).collect();
         let at = out.as_ptr();
         let send = world.isend_owned(out, other, 0).unwrap();
+        let receiving = [receive];
+        assert_eq!(OwnedRequest::wait_any(&receiving).unwrap(), Some(0));
+        let [receive] = receiving;
         let (got, status) = receive.wait().unwrap();
         assert_eq!(status.count::<u32>(), Some(3000));
         let (out, _) = send.wait().unwrap();

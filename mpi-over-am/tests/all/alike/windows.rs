@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{Communicator, Environment, job};
+use super::common::{Communicator, Environment, job};
 use am_core::testing::loopback::{Config, Reach};
 use mpi_over_am::attribute::{Keyval, ObjectKind};
 use mpi_over_am::datatype::{Datatype, Predefined};
@@ -12,7 +12,7 @@ use mpi_over_am::op::{Op, PredefinedOp};
 use mpi_over_am::window::{Assertion, Flavor, Lock, Number, TargetData};
 use mpi_over_am::{Error, ErrorClass, Group, Info, NAME_BYTES_MAX, PROC_NULL, Settings};
 
-type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback>;
+type Window = mpi_over_am::window::Window<am_core::testing::loopback::Loopback, super::super::Policy>;
 
 /// Networks by every way to memory.
 fn everywhere(tasks: impl IntoIterator<Item = u32>, task: impl Fn(&Environment, &Communicator) + Sync) {

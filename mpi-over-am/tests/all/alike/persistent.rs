@@ -1,6 +1,6 @@
 //! Persistent and partitioned operations, matched probes, cancelling, several requests at once, and nobody's rank.
 
-use crate::common::{everywhere, job, pattern};
+use super::common::{everywhere, job, pattern};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::{

@@ -1,8 +1,8 @@
 //! Buffers for buffered sends: of the process, of a session, of a communicator, and the library's own.
 
-use crate::common::{everywhere, job, pattern};
+use super::common::{Communicator, everywhere, job, pattern};
 use am_core::testing::loopback::Config;
-use mpi_over_am::{BufferOwner, Communicator, Error, ErrorClass, ErrorHandler, Info, SendBuffer, Settings};
+use mpi_over_am::{BufferOwner, Error, ErrorClass, ErrorHandler, Info, SendBuffer, Settings};
 
 #[test]
 fn a_message_is_kept_in_the_nearest_buffer() {
@@ -11,7 +11,7 @@ fn a_message_is_kept_in_the_nearest_buffer() {
         let error = world.bsend(&[1u8; 100], 0, 0).expect_err("there is no buffer");
         assert!(matches!(error, Error::NoBuffer { len: 100, .. }), "{error}");
         assert_eq!(error.class(), ErrorClass::Buffer);
-        let fits_in = |world: &Communicator<_>, len: usize| match world.bsend(&vec![1u8; len], 0, 0) {
+        let fits_in = |world: &Communicator, len: usize| match world.bsend(&vec![1u8; len], 0, 0) {
             Ok(()) => world.recv(&mut vec![0u8; len], 0, 0).map(|_| true).expect("it was sent"),
             Err(error) => {
                 assert!(matches!(error, Error::BufferExhausted { .. }), "{error}");

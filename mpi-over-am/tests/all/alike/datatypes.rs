@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
-use crate::common::{all_settings, job, pattern};
+use super::common::{all_settings, job, pattern};
 use am_core::testing::Random;
 use am_core::testing::loopback::Config;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
@@ -303,7 +303,7 @@ impl Equivalence for Either {
 
 #[test]
 fn the_fields_of_structs_and_enums_arrive_without_their_padding() {
-    crate::common::everywhere(2, |_, world| {
+    super::common::everywhere(2, |_, world| {
         let other = 1 - world.rank();
         let value = |number: u16| Outer {
             kind: number,
@@ -354,7 +354,7 @@ fn a_struct_has_the_datatype_that_c_gives_it() {
 
 #[test]
 fn structs_pass_through_scopes_and_collectives() {
-    crate::common::everywhere(3, |_, world| {
+    super::common::everywhere(3, |_, world| {
         let (rank, size) = (world.rank(), world.size());
         let value =
             |from: u32, to: u32| Pair(1, f64::from(from), Wrapped([i16::try_from(to).unwrap(), -1]), Nothing);

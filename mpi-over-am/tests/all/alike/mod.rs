@@ -1,0 +1,16 @@
+//! Tests of one thread a task, which are the same for every lock policy.
+
+mod buffers;
+mod collectives;
+mod collectives_of_all_kinds;
+mod collectives_that_do_not_wait;
+pub(crate) mod common;
+mod communicators;
+mod datatypes;
+mod persistent;
+mod point_to_point;
+mod random_traffic;
+mod requests;
+mod topologies;
+mod typed;
+mod windows;
