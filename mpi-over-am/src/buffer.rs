@@ -29,7 +29,7 @@ pub use fields::{Equivalence, FieldList, FieldListMut};
 pub(crate) use fields::{field_room_to_keep, fields_to_keep};
 pub(crate) use kept::KeptVec;
 pub use message::{Buffer, BufferMut, Incoming, Outgoing};
-pub(crate) use message::{Receiving, Sending, incoming_to_keep, outgoing_to_keep};
+pub(crate) use message::{Lends, Receiving, Sending, incoming_to_keep, outgoing_to_keep};
 pub(crate) use parts::{NotFree, PartsToReceive, PartsToSend, SeenPart, TakenPart};
 pub use plain::Plain;
 pub(crate) use scratch::{

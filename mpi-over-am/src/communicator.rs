@@ -1,7 +1,9 @@
 //! Communicators: who talks to whom, and which messages are theirs.
 
 mod agree;
+mod cartesian;
 mod create;
+mod graph;
 mod inter;
 mod state_of;
 
@@ -11,13 +13,13 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::attribute::{Attributes, ObjectKind};
-use crate::collective::LanesOf;
 use crate::context_id;
-use crate::environment::JobFabric;
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
+use crate::job::JobFabric;
+use crate::lanes::LanesOf;
 use crate::matching::{ContextId, Envelope, Pattern};
 use crate::policy::{Field, LockPolicy, OneThread};
 use crate::properties::Properties;
@@ -28,6 +30,7 @@ use crate::tag::{self, Tag};
 use crate::topology::Topology;
 use crate::turn::Turn;
 
+pub(crate) use crate::context_id::Space;
 pub use crate::properties::NAME_BYTES_MAX;
 pub use create::{PendingCommunicator, SplitType};
 pub use state_of::ANY_RANK;
@@ -75,17 +78,6 @@ struct OtherSide<F: Fabric, L: LockPolicy> {
     local: Communicator<F, L>,
 }
 
-/// Which part of a communicator's message space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Space {
-    PointToPoint = 0,
-    Collective = 1,
-    /// Partitioned operations: where their two sides meet, and the partitions.
-    Partitioned = 2,
-    /// What the library has to arrange: new communicators, windows.
-    Management = 3,
-}
-
 /// What a new communicator starts with.
 #[derive(Debug)]
 struct Beginnings<F: Fabric, L: LockPolicy> {
@@ -125,7 +117,8 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
             state.context_ids.end(self.context_id);
             state.handlers().peers.end(self.context_id);
             state.started.remove(&(self.context_id + Space::Collective as u32));
-            self.lanes.replace(LanesOf::default()).close(&mut state);
+            let State { former_lanes, context, .. } = &mut *state;
+            self.lanes.replace(LanesOf::default()).close(former_lanes, context);
         }
     }
 }

@@ -14,13 +14,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use am_core::Context;
 use am_core::counter::{Counter, CounterName};
 use am_core::fabric::Fabric;
-use am_core::handler::{Completion, Delivered};
+use am_core::handler::{Completion, Delivered, HandlerSet};
 use am_core::task::TaskId;
 
 use crate::error::Result;
 use crate::events;
-use crate::handlers::MpiHandlers;
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 use crate::settings::CompletionVariant;
 
 /// What the variants other than the last need.
@@ -48,13 +47,14 @@ struct ByCounter {
     awaited: VecDeque<Awaited>,
 }
 
+/// A receive whose message is in place, and counted or not.
 #[derive(Clone, Copy, Debug)]
-struct Awaited {
-    request: RequestId,
-    task: TaskId,
-    number: u64,
-    len: u64,
-    placed: u64,
+pub(crate) struct Awaited {
+    pub(crate) request: RequestId,
+    pub(crate) task: TaskId,
+    pub(crate) number: u64,
+    pub(crate) len: u64,
+    pub(crate) placed: u64,
 }
 
 impl Completions {
@@ -62,9 +62,9 @@ impl Completions {
     ///
     /// # Errors
     /// Too many tasks for a counter each.
-    pub(crate) fn new<F: Fabric>(
+    pub(crate) fn new<F: Fabric, H: HandlerSet>(
         variant: CompletionVariant,
-        context: &mut Context<F, MpiHandlers>,
+        context: &mut Context<F, H>,
     ) -> Result<(Self, Option<CounterName>)> {
         let mut completions = Self::default();
         if variant != CompletionVariant::InContext {
@@ -151,40 +151,21 @@ impl Completions {
     }
 }
 
-/// Marks the requests that have become complete other than in context.
-#[cold]
-#[inline(never)]
-pub(crate) fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
-    let handlers = context.handlers_mut();
-    if let Some(by_thread) = &handlers.completions.by_thread {
-        while let Ok((request, delivered)) = by_thread.receiver.try_recv() {
-            handlers.requests.complete(request, delivered);
-        }
-    }
-    let Some(mut awaited) = handlers.completions.take_awaited() else { return };
-    awaited.retain(|awaited| {
-        let counter = context.handlers().completions.counter(awaited.task);
-        let is_counted = counter
-            .and_then(|counter| context.counter_value(counter).ok())
-            .is_some_and(|value| value >= awaited.number);
-        if is_counted {
-            context.handlers_mut().requests.delivered(awaited.request, awaited.len, awaited.placed);
-        }
-        !is_counted
-    });
-    context.handlers_mut().completions.put_awaited(awaited);
-}
-
 impl Completions {
-    fn counter(&self, task: TaskId) -> Option<Counter> {
+    /// The next message that the handler thread has completed.
+    pub(crate) fn next_by_thread(&self) -> Option<(RequestId, Delivered)> {
+        self.by_thread.as_ref()?.receiver.try_recv().ok()
+    }
+
+    pub(crate) fn counter(&self, task: TaskId) -> Option<Counter> {
         self.by_counter.as_ref().map(|by_counter| by_counter.counters[task.index()])
     }
 
-    fn take_awaited(&mut self) -> Option<VecDeque<Awaited>> {
+    pub(crate) fn take_awaited(&mut self) -> Option<VecDeque<Awaited>> {
         self.by_counter.as_mut().map(|by_counter| std::mem::take(&mut by_counter.awaited))
     }
 
-    fn put_awaited(&mut self, awaited: VecDeque<Awaited>) {
+    pub(crate) fn put_awaited(&mut self, awaited: VecDeque<Awaited>) {
         if let Some(by_counter) = &mut self.by_counter {
             by_counter.awaited = awaited;
         }

@@ -8,14 +8,27 @@
 //! Numbers are used in turn, so that one which was given back rests as long as possible: a task that still has receives under
 //! way on a communicator which others have freed does not meet the next user of the number.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use am_core::task::TaskId;
 
 use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::matching::ContextId;
 
 /// Message spaces of a communicator: each has a context id for each of them.
 pub(crate) const SPACES: u32 = 4;
+/// Which part of a communicator's message space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    PointToPoint = 0,
+    Collective = 1,
+    /// Partitioned operations: where their two sides meet, and the partitions.
+    Partitioned = 2,
+    /// What the library has to arrange: new communicators, windows.
+    Management = 3,
+}
+
 /// That of the world.
 pub(crate) const WORLD: u32 = 0;
 /// Counts from here on are given out; the others are the world's, and that of the task alone.
@@ -84,6 +97,28 @@ impl ContextIds {
     /// The communicator is gone.
     pub(crate) fn end(&mut self, number: u32) {
         self.used.remove(&number);
+    }
+}
+
+/// The tasks behind the ranks of the communicators that there are, by context id.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    groups: HashMap<u32, Group>,
+}
+
+impl Peers {
+    /// A communicator begins: messages on it come from, and go to, the ranks of this group.
+    pub(crate) fn begin(&mut self, context_id: u32, group: Group) {
+        self.groups.insert(context_id, group);
+    }
+
+    /// It has ended.
+    pub(crate) fn end(&mut self, context_id: u32) {
+        self.groups.remove(&context_id);
+    }
+
+    pub(crate) fn task_of(&self, context_id: ContextId, rank: u32) -> Option<TaskId> {
+        self.groups.get(&(context_id.0 - context_id.0 % SPACES))?.task_of(rank)
     }
 }
 

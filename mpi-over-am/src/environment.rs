@@ -1,4 +1,4 @@
-//! The beginning and the end of an MPI program. This is the one file that names am-via: it chooses the fabric.
+//! The beginning and the end of an MPI program.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,55 +7,29 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::communicator::Communicator;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::error_handler::ErrorHandler;
 use crate::info::Info;
-use crate::notes::{self, Key};
+use crate::job::{JobFabric, Joined, Variables};
+use crate::notes::Key;
 use crate::policy::{LockPolicy, OneThread, StateCell, Threads};
 use crate::progress_thread::ProgressThread;
 use crate::protocol::{self, BufferOwner, SendBuffer};
 use crate::queues::{self, Counts};
 use crate::request::{Partitioned, Phase, RequestId};
 use crate::session::Session;
-use crate::settings::{SettingError, Settings, Table};
+use crate::settings::Settings;
 use crate::state::State;
 use crate::thread_level::ThreadLevel;
 use crate::turn::Turn;
-
-/// The settings of am-via in a job, and what is said of settings in it: ours are read of that ([`Settings`]).
-pub use am_via::{job::Variables, settings::Settings as JobSettings};
-
-/// Large blocks of memory that other tasks reach by a plain copy, for allocators.
-pub use am_via::JobAllocator;
-
-/// The fabric of a task that runs in a job on this machine.
-pub type JobFabric = am_via::ShmFabric;
-
-/// What is said of MPI's settings in a job.
-impl TryFrom<&Variables> for Settings {
-    type Error = Error;
-
-    fn try_from(variables: &Variables) -> Result<Self> {
-        let of_setting = |error: SettingError| am_core::error::Error::Job {
-            fault: am_core::error::Fault::Caller,
-            what: error.to_string(),
-        };
-        Ok(Self::from_variables(|name| variables.get(name)).map_err(of_setting)?.checked_when_debugging())
-    }
-}
-
-fn warn_of_unknown(name: &str) {
-    let near = Settings::nearest(name).map_or_else(String::new, |near| format!("; perhaps {near} is meant"));
-    eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
-}
 
 /// MPI between [`init`](Self::init) and [`finalize`](Self::finalize), for the threads of the task that `L` says.
 #[derive(Debug)]
 pub struct Environment<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     /// The first field, since the compiler complains of the first.
     _mark: L::Mark,
-    pub(crate) shared: Arc<L::Cell<State<F>>>,
-    pub(crate) progress: ProgressThread,
+    shared: Arc<L::Cell<State<F>>>,
+    progress: ProgressThread,
     is_talkative: bool,
     world: Communicator<F, L>,
     alone: Communicator<F, L>,
@@ -92,7 +66,7 @@ impl Environment {
     /// # Errors
     /// As for [`init`](Self::init).
     pub fn variables() -> Result<Variables> {
-        Ok(am_via::Task::variables()?)
+        crate::job::variables()
     }
 }
 
@@ -138,17 +112,13 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
     /// # Errors
     /// As for [`init`](Self::init); there is no such context.
     pub fn init_on(context: u32, change: impl FnOnce(&mut Settings)) -> Result<Self> {
-        let task = am_via::Task::join()?;
-        let variables = task.job().variables();
-        let mut settings = Settings::try_from(variables)?;
-        if task.number() == 0 {
-            variables.unknown_to::<Settings>().for_each(warn_of_unknown);
-        }
+        let joined = Joined::join()?;
+        let mut settings = joined.settings()?;
         change(&mut settings);
         let settings = settings.checked_when_debugging();
-        let environment = Self::on_fabric(task.fabric(context)?, &settings)?;
+        let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
         if settings.dump_queues {
-            environment.show_queues_when(task.job().note_usr2().map_err(|error| Error::Signal { error })?);
+            environment.show_queues_when(joined.note_usr2()?);
         }
         Ok(environment)
     }
@@ -161,6 +131,28 @@ impl<F: Fabric> Environment<F> {
     /// Too many tasks for the variant of completion that the settings name.
     pub fn with_fabric(fabric: F, settings: &Settings) -> Result<Self> {
         Self::on_fabric(fabric, settings)
+    }
+}
+
+impl<F: Fabric + Send + 'static> Environment<F, Threads> {
+    /// Starts or stops a thread that makes progress while no other thread waits: messages are handled while the program
+    /// computes. Each then costs the waking of that thread. Off at first. An error that the thread meets is reported by a later call.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn set_progress_thread(&self, on: bool) -> Result<()> {
+        if !on {
+            self.progress.stop();
+            return Ok(());
+        }
+        let waker = self.state()?.context.waker();
+        self.progress.start(&self.shared, waker)
+    }
+
+    /// Whether a thread makes progress.
+    #[must_use]
+    pub fn has_progress_thread(&self) -> bool {
+        self.progress.is_on()
     }
 }
 
@@ -197,7 +189,8 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// # Errors
     /// As any call: a call from inside another one, an error that an earlier one has left.
     pub fn queues(&self) -> Result<String> {
-        Ok(queues::show(&self.state()?.context))
+        let state = self.state()?;
+        Ok(state.context.handlers().queues().show(state.context.task()))
     }
 
     /// What this task has done so far, and how long its queues are.
@@ -205,14 +198,16 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// # Errors
     /// As for [`queues`](Self::queues).
     pub fn counts(&self) -> Result<Counts> {
-        Ok(queues::counts(&mut self.state()?.context))
+        let mut state = self.state()?;
+        let waiting = state.context.handlers().queues().counts();
+        Ok(queues::counts(&mut state.context, waiting))
     }
 
     /// Records matches of messages from now on if they are watched ([`events::watch`](crate::events::watch)): a call after each change
     /// of what is watched.
     ///
     /// # Errors
-    /// [`Error::Nested`]: the calling thread is in another call.
+    /// [`Error::Nested`](crate::Error::Nested): the calling thread is in another call.
     pub fn look_at_watched(&self) -> Result<()> {
         Turn::<F, L>::enter(&*self.shared)?.handlers().completions.look_at_watched();
         Ok(())
@@ -241,7 +236,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
 
     /// Says whether calls go on when another task has failed: then only those fail that need that task. At first they don't, and each
     /// call that waits reports the failure. Whether the launcher lets the other tasks go on is the job's own choice
-    /// (`am_via::job::Job::set_continue_on_failure`).
+    /// (am-via's `Job::set_continue_on_failure`).
     ///
     /// # Errors
     /// As any call.
@@ -266,7 +261,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// [`BSEND_OVERHEAD_BYTES`](crate::BSEND_OVERHEAD_BYTES), in one piece.
     ///
     /// # Errors
-    /// [`Error::BufferAttached`]: there is one already.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): there is one already.
     pub fn attach_buffer(&self, memory: Vec<u8>) -> Result<()> {
         self.attach_buffer_for(BufferOwner::Process, memory.into())
     }
@@ -293,7 +288,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// As [`attach_buffer`](Self::attach_buffer), for whomever it is to serve, and with any kind of memory.
     ///
     /// # Errors
-    /// [`Error::BufferAttached`]: there is one already.
+    /// [`Error::BufferAttached`](crate::Error::BufferAttached): there is one already.
     pub fn attach_buffer_for(&self, owner: BufferOwner, memory: SendBuffer) -> Result<()> {
         self.state()?.buffers.attach(owner, memory)
     }
@@ -407,7 +402,7 @@ fn meet<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
     let distances = (0..).map(|round| (round, 1u32 << round)).take_while(|&(_, distance)| distance < tasks);
     for (round, distance) in distances {
         let (to, from) = ((own + distance) % tasks, (own + tasks - distance) % tasks);
-        notes::send(state, TaskId(to), (MEETING, round), [0; 2])?;
+        state.send_note(TaskId(to), (MEETING, round), [0; 2])?;
         let key = Key { context_id: MEETING, tag: round, from };
         state.wait_for(|context| context.handlers_mut().notes.take(key).is_some())?;
     }

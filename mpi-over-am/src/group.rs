@@ -9,6 +9,11 @@ use am_core::task::TaskId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::rank::PROC_NULL;
 
+/// The set of all tasks of the job.
+pub const WORLD_SET: &str = "mpi://WORLD";
+/// The set of this task alone.
+pub const SELF_SET: &str = "mpi://SELF";
+
 /// An ordered set of tasks (`MPI_Group`). Cloning is cheap.
 #[derive(Clone)]
 pub struct Group {

@@ -13,17 +13,19 @@ use am_core::task::Endpoint;
 
 use crate::budget::Budget;
 use crate::completion::Completions;
+use crate::context_id::Peers;
 use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind};
-use crate::matching::{EarlyArrivalQueue, Envelope};
+use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
 use crate::notes::Notes;
 use crate::protocol::Room;
+use crate::queues::Queues;
 use crate::request::{Partitioned, RequestId, Requests, Wakers};
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::waits::{self, Peers};
+use crate::waits;
 
 /// A message with all its data, charged to the sender's part of the budget.
 pub(crate) const EAGER: HandlerId = HandlerId(0);
@@ -50,7 +52,7 @@ pub(crate) struct MpiHandlers {
     pub(crate) budget: Budget,
     pub(crate) buffers: EarlyBuffers,
     pub(crate) completions: Completions,
-    pub(crate) notes: Notes,
+    pub(crate) notes: Notes<RequestId>,
     /// Something is to be looked at before the next call: an error of an earlier one, or that there may be no next call.
     pub(crate) attention: bool,
     /// Errors that belong to no call that is still under way.
@@ -90,6 +92,22 @@ impl MpiHandlers {
             peers: Peers::default(),
             has_threads: false,
             num_tasks,
+        }
+    }
+
+    /// What waits here.
+    pub(crate) fn queues(
+        &self,
+    ) -> Queues<impl Iterator<Item = (Pattern, u64)>, impl Iterator<Item = (&Envelope, &EarlyMessage)>> {
+        Queues {
+            posted: self.requests.posted(),
+            posted_receives: self
+                .requests
+                .posted_receives()
+                .map(|(pattern, request)| (pattern, request.number())),
+            early_len: self.early.len(),
+            early: self.early.iter().map(|(_, envelope, message)| (envelope, message)),
+            under_way: self.requests.unfinished().len(),
         }
     }
 
@@ -280,7 +298,10 @@ impl HandlerSet for MpiHandlers {
     }
 
     fn add_to_facts(&self, facts: &mut WaitFacts) {
-        waits::facts(self, facts);
+        facts.may_end_alone |= self.has_threads;
+        let posted = self.requests.posted_receives().map(|(pattern, _)| pattern);
+        let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
+        waits::add_facts(facts, &self.peers, posted, early);
     }
 }
 

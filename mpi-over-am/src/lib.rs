@@ -65,6 +65,8 @@ pub mod events;
 mod group;
 mod handlers;
 mod info;
+mod job;
+mod lanes;
 mod notes;
 pub mod op;
 pub mod packing;
@@ -78,6 +80,7 @@ mod rank;
 mod receive;
 mod remote;
 mod request;
+mod request_id;
 mod send;
 mod sendrecv;
 mod session;
@@ -99,11 +102,12 @@ pub use buffer::{
 };
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
-pub use environment::{Environment, JobAllocator, JobFabric, JobSettings, Variables};
+pub use environment::Environment;
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
-pub use group::{Comparison, Group, RankRange};
+pub use group::{Comparison, Group, RankRange, SELF_SET, WORLD_SET};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
+pub use job::{JobAllocator, JobFabric, JobSettings, Variables};
 pub use mpi_datatype as datatype;
 pub use mpi_matching as matching;
 pub use mpi_over_am_derive::Equivalence;
@@ -115,7 +119,7 @@ pub use request::{
     AnyOver, ArrivedPart, MessageId, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent,
     Request, RequestFacts, RequestId, Returned, Scope, Tested, WaitList,
 };
-pub use session::{SELF_SET, Session, WORLD_SET};
+pub use session::Session;
 pub use settings::{
     COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, Settings, Table,
 };

@@ -6,14 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-use am_core::AmOptions;
-use am_core::fabric::Fabric;
 use am_core::task::TaskId;
-
-use crate::error::Result;
-use crate::handlers;
-use crate::request::RequestId;
-use crate::state::State;
 
 /// What a note is kept under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,21 +28,33 @@ pub(crate) type Slot = Arc<OnceLock<Words>>;
 /// Bytes of a note's header.
 pub(crate) const BYTES: usize = 24;
 
-#[derive(Debug, Default)]
-struct Queue {
+#[derive(Debug)]
+struct Queue<R> {
     arrived: VecDeque<Words>,
-    waiting: VecDeque<(Slot, RequestId)>,
+    waiting: VecDeque<(Slot, R)>,
 }
 
-/// The notes that have come, and those that are waited for.
-#[derive(Debug, Default)]
-pub(crate) struct Notes {
-    queues: HashMap<Key, Queue>,
+impl<R> Default for Queue<R> {
+    fn default() -> Self {
+        Self { arrived: VecDeque::new(), waiting: VecDeque::new() }
+    }
 }
 
-impl Notes {
+/// The notes that have come, and those that requests `R` wait for.
+#[derive(Debug)]
+pub(crate) struct Notes<R> {
+    queues: HashMap<Key, Queue<R>>,
+}
+
+impl<R> Default for Notes<R> {
+    fn default() -> Self {
+        Self { queues: HashMap::new() }
+    }
+}
+
+impl<R> Notes<R> {
     /// A note has come: the request that waited for it, if one did.
-    pub(crate) fn arrived(&mut self, from: TaskId, uhdr: &[u8; BYTES]) -> Option<RequestId> {
+    pub(crate) fn arrived(&mut self, from: TaskId, uhdr: &[u8; BYTES]) -> Option<R> {
         let word = |at: usize| {
             let mut bytes = [0; 4];
             bytes.copy_from_slice(&uhdr[at..at + 4]);
@@ -76,9 +81,16 @@ impl Notes {
         words
     }
 
-    /// `request` waits for the next note with this key, which is not here.
-    fn wait(&mut self, key: Key, slot: Slot, request: RequestId) {
-        self.queues.entry(key).or_default().waiting.push_back((slot, request));
+    /// The next note with this key comes into the slot: now, if it is here (true), or later, and then `request` is over.
+    pub(crate) fn take_or_wait(&mut self, key: Key, slot: &Slot, request: R) -> bool {
+        match self.take(key) {
+            // It is filled once.
+            Some(words) => slot.set(words).is_ok(),
+            None => {
+                self.queues.entry(key).or_default().waiting.push_back((Arc::clone(slot), request));
+                false
+            }
+        }
     }
 
     fn tidy(&mut self, key: Key) {
@@ -88,36 +100,12 @@ impl Notes {
     }
 }
 
-/// Sends a note.
-///
-/// # Errors
-/// A dead task.
-pub(crate) fn send<F: Fabric>(
-    state: &mut State<F>,
-    to: TaskId,
-    (context_id, tag): (u32, i32),
-    words: Words,
-) -> Result<()> {
+/// The header of a note.
+pub(crate) fn to_bytes(context_id: u32, tag: i32, words: Words) -> [u8; BYTES] {
     let mut uhdr = [0; BYTES];
     uhdr[0..4].copy_from_slice(&context_id.to_le_bytes());
     uhdr[4..8].copy_from_slice(&tag.to_le_bytes());
     uhdr[8..16].copy_from_slice(&words[0].to_le_bytes());
     uhdr[16..24].copy_from_slice(&words[1].to_le_bytes());
-    Ok(state.context.amsend(to, handlers::NOTE, &uhdr, &[], AmOptions::default())?)
-}
-
-/// A request that is over when the next note with this key is in the slot.
-pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, key: Key) -> (RequestId, Slot) {
-    let handlers = state.handlers();
-    let request = handlers.requests.insert(true, 0);
-    let slot = Slot::default();
-    match handlers.notes.take(key) {
-        Some(words) => {
-            // It is filled once.
-            let _ = slot.set(words);
-            handlers.requests.end(request, None);
-        }
-        None => handlers.notes.wait(key, Arc::clone(&slot), request),
-    }
-    (request, slot)
+    uhdr
 }

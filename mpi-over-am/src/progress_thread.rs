@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use am_core::fabric::{Fabric, Waker};
 
-use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::policy::{LockPolicy, StateCell, Threads};
 use crate::state::State;
@@ -15,6 +14,9 @@ use crate::turn::Turn;
 
 /// Time between two rings of a thread that waits for the end of the progress thread.
 const RING_AGAIN: Duration = Duration::from_micros(50);
+
+/// The state that it serves.
+type Shared<F> = <Threads as LockPolicy>::Cell<State<F>>;
 
 /// The progress thread of an environment. It ends when this is dropped.
 #[derive(Debug, Default)]
@@ -33,6 +35,34 @@ impl std::fmt::Debug for Running {
 }
 
 impl ProgressThread {
+    /// Starts the thread, if it does not run.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn start<F: Fabric + Send + 'static>(
+        &self,
+        shared: &Arc<Shared<F>>,
+        waker: Waker,
+    ) -> Result<()> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_some() {
+            return Ok(());
+        }
+        let is_on = Arc::new(AtomicBool::new(true));
+        let (shared, keep_on) = (Arc::clone(shared), Arc::clone(&is_on));
+        let started = std::thread::Builder::new()
+            .name("mpi progress".to_owned())
+            .spawn(move || serve::<F>(&shared, &keep_on));
+        let thread = started.map_err(|error| Error::Thread { error })?;
+        *running = Some(Running { is_on, waker, thread });
+        Ok(())
+    }
+
+    /// Whether the thread runs.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Stops the thread, and waits for its end.
     pub(crate) fn stop(&self) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -54,44 +84,11 @@ impl Drop for ProgressThread {
     }
 }
 
-impl<F: Fabric + Send + 'static> Environment<F, Threads> {
-    /// Starts or stops a thread that makes progress while no other thread waits: messages are handled while the program
-    /// computes. Each then costs the waking of that thread. Off at first. An error that the thread meets is reported by a later call.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
-    pub fn set_progress_thread(&self, on: bool) -> Result<()> {
-        if !on {
-            self.progress.stop();
-            return Ok(());
-        }
-        let mut running = self.progress.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_some() {
-            return Ok(());
-        }
-        let waker = self.state()?.context.waker();
-        let is_on = Arc::new(AtomicBool::new(true));
-        let (shared, keep_on) = (Arc::clone(&self.shared), Arc::clone(&is_on));
-        let started = std::thread::Builder::new()
-            .name("mpi progress".to_owned())
-            .spawn(move || serve::<F>(&shared, &keep_on));
-        let thread = started.map_err(|error| Error::Thread { error })?;
-        *running = Some(Running { is_on, waker, thread });
-        Ok(())
-    }
-
-    /// Whether a thread makes progress.
-    #[must_use]
-    pub fn has_progress_thread(&self) -> bool {
-        self.progress.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-}
-
 /// As a number of polls in vain: sleep at once. A spin would take the processor from the program that computes.
 const NO_SPIN: u32 = u32::MAX / 2;
 
 /// Makes progress, asleep most of the time, until it is told to stop or meets an error.
-fn serve<F: Fabric>(shared: &<Threads as LockPolicy>::Cell<State<F>>, is_on: &AtomicBool) {
+fn serve<F: Fabric>(shared: &Shared<F>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, Threads>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {

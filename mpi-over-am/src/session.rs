@@ -6,17 +6,12 @@
 use am_core::fabric::Fabric;
 
 use crate::communicator::{Communicator, PendingCommunicator};
-use crate::environment::JobFabric;
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
-use crate::group::Group;
+use crate::group::{Group, SELF_SET, WORLD_SET};
 use crate::info::Info;
+use crate::job::JobFabric;
 use crate::policy::{Field, LockPolicy, OneThread};
-
-/// The set of all tasks of the job.
-pub const WORLD_SET: &str = "mpi://WORLD";
-/// The set of this task alone.
-pub const SELF_SET: &str = "mpi://SELF";
 
 /// A session (`MPI_Session`). Dropping it ends it.
 #[derive(Debug)]

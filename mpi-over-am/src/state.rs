@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use am_core::Context;
 use am_core::counter::CounterName;
 use am_core::fabric::Fabric;
+use am_core::task::TaskId;
+use am_core::{AmOptions, Context};
 
 use crate::buffer::Scratch;
-use crate::collective::Lanes;
-use crate::completion::{Completions, mark_completed};
+use crate::completion::Completions;
 use crate::context_id::ContextIds;
 use crate::envelope;
 use crate::error::{Error, ErrorClass, Result};
-use crate::handlers::MpiHandlers;
+use crate::handlers::{self, MpiHandlers};
+use crate::lanes::Lanes;
+use crate::notes::{self, Slot, Words};
 use crate::protocol::Buffers;
-use crate::queues;
 use crate::request::{MatchedMessages, Phase, RequestId, Schedules, drive, drive_schedules};
 use crate::settings::{Selection, Settings};
 
@@ -280,6 +281,31 @@ impl<F: Fabric> State<F> {
         first
     }
 
+    /// Sends a note, under this context id and tag.
+    ///
+    /// # Errors
+    /// A dead task.
+    pub(crate) fn send_note(
+        &mut self,
+        to: TaskId,
+        (context_id, tag): (u32, i32),
+        words: Words,
+    ) -> Result<()> {
+        let uhdr = notes::to_bytes(context_id, tag, words);
+        Ok(self.context.amsend(to, handlers::NOTE, &uhdr, &[], AmOptions::default())?)
+    }
+
+    /// A request that is over when the next note with this key is in the slot.
+    pub(crate) fn start_note(&mut self, key: notes::Key) -> (RequestId, Slot) {
+        let handlers = self.handlers();
+        let request = handlers.requests.insert(true, 0);
+        let slot = Slot::default();
+        if handlers.notes.take_or_wait(key, &slot, request) {
+            handlers.requests.end(request, None);
+        }
+        (request, slot)
+    }
+
     /// A number for a new scope, not used by any other that is open.
     pub(crate) fn next_scope(&mut self) -> u32 {
         self.last_scope = self.last_scope.checked_add(1).unwrap_or(1);
@@ -352,10 +378,32 @@ pub(crate) fn do_chores<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
     if let Some(wanted) = context.handlers().show_queues {
         // Ordering: the flag publishes nothing but itself.
         if wanted.swap(false, Ordering::Relaxed) {
-            eprint!("{}", queues::show(context));
+            eprint!("{}", context.handlers().queues().show(context.task()));
         }
     }
     if !context.handlers().completions.are_in_context() {
         mark_completed(context);
     }
+}
+
+/// Marks the requests that have become complete other than in context.
+#[cold]
+#[inline(never)]
+fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
+    let handlers = context.handlers_mut();
+    while let Some((request, delivered)) = handlers.completions.next_by_thread() {
+        handlers.requests.complete(request, delivered);
+    }
+    let Some(mut awaited) = handlers.completions.take_awaited() else { return };
+    awaited.retain(|awaited| {
+        let counter = context.handlers().completions.counter(awaited.task);
+        let is_counted = counter
+            .and_then(|counter| context.counter_value(counter).ok())
+            .is_some_and(|value| value >= awaited.number);
+        if is_counted {
+            context.handlers_mut().requests.delivered(awaited.request, awaited.len, awaited.placed);
+        }
+        !is_counted
+    });
+    context.handlers_mut().completions.put_awaited(awaited);
 }

@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use am_core::buffer::{RawBuffer, RawBytes};
-use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::{Equivalence, RecvData, SendData, bytes_of, raw_buffer};
 use crate::error::Result;
-use crate::policy::LockPolicy;
-use crate::request::Scope;
+
+/// What ends every operation that memory was lent to through it before `'a` ends: a scope.
+pub(crate) trait Lends<'a> {}
 
 /// What a call can send: a number, an array, a tuple or a struct of them ([`Equivalence`]), a slice or a vector of these, text
 /// (its bytes), or the elements that a datatype picks ([`View`](crate::View)).
@@ -124,7 +124,7 @@ impl<'a> Outgoing<'a> {
     /// Lends the elements to an operation of a scope. The scope keeps the promise: its end comes before the end of `'a`, and waits
     /// for every operation that was started through it.
     #[inline(always)]
-    pub(crate) fn lend_to_scope<F: Fabric, L: LockPolicy>(self, _scope: &'a Scope<'a, '_, F, L>) -> SendData {
+    pub(crate) fn lend_to_scope(self, _scope: &'a impl Lends<'a>) -> SendData {
         self.into_data()
     }
 
@@ -182,7 +182,7 @@ impl<'a> Incoming<'a> {
 
     /// Lends the elements to an operation of a scope; see [`Outgoing::lend_to_scope`].
     #[inline(always)]
-    pub(crate) fn lend_to_scope<F: Fabric, L: LockPolicy>(self, _scope: &'a Scope<'a, '_, F, L>) -> RecvData {
+    pub(crate) fn lend_to_scope(self, _scope: &'a impl Lends<'a>) -> RecvData {
         self.into_data()
     }
 

@@ -1,13 +1,13 @@
-//! Carries an algorithm out at once, by puts and counters: the same algorithms as by messages, over [`Lanes`](super::lanes::Lanes).
+//! Carries an algorithm out at once, by puts and counters: the same algorithms as by messages, over [`Lanes`](crate::lanes::Lanes).
 
 use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 use super::direct::Direct;
-use super::lanes::{Lanes, TakenLanes};
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, SendData};
 use crate::error::Result;
+use crate::lanes::{Lanes, TakenLanes};
 use crate::policy::LockPolicy;
 use crate::state::State;
 use mpi_datatype::Datatype;

@@ -1,31 +1,18 @@
-//! Lanes: from each task of a communicator to each other one, some places in memory that the receiver has exposed, and a counter
-//! of the receiver's that the sender bumps when it has put something there.
-//!
-//! All tasks call their collectives in the same order, so what arrives on a lane arrives in the order in which it is asked for:
-//! nothing has to be matched, and there is no request. A put of up to eight bytes is one packet with its counter; longer ones are
-//! stored where they belong, and a notice follows. The receiver copies them out, for a place may be written by whoever knows its
-//! address, and tells its sender when half of the places are free again: a sender that is ahead by all of them waits.
-//!
-//! Each place begins with the length of what lies in it: a task that expects another number of bytes says so.
-
+//! How a collective uses its [lanes](crate::lanes), and how they are made.
+use am_core::PutOptions;
 use am_core::buffer::{Access, Exposed, RawBuffer, RemoteAddress};
 use am_core::counter::{Counter, CounterName};
 use am_core::fabric::Fabric;
-use am_core::{Context, PutOptions};
 
 use super::{Series, slices};
 use crate::buffer::{self, RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
+use crate::lanes::{Lane, Lanes, LanesOf, PLACES, TOLD_AFTER, close_former, has_reached};
 use crate::policy::{Field, LockPolicy};
 use crate::remote::{ADDRESS_WORDS, from_words, to_words};
 use crate::state::State;
 
-/// Places of a lane.
-const PLACES: u64 = 8;
-/// After so many the receiver tells that they are free again.
-const TOLD_AFTER: u64 = PLACES / 2;
 /// Bytes of the length that a place begins with.
 const HEAD_BYTES: usize = 8;
 /// Bytes of the shortest data that are copied out at once.
@@ -41,122 +28,7 @@ const CALLS_BEFORE: u32 = 4;
 /// What tasks tell each other: an address and two counters.
 const TOLD_WORDS: usize = ADDRESS_WORDS + 1;
 
-/// The lanes of a communicator, if it has any.
-#[derive(Debug)]
-pub(crate) enum LanesOf {
-    /// Not yet: so many collectives so far.
-    After(u32),
-    /// It has.
-    Ready(Box<Lanes>),
-    /// A call has taken them out ([`TakenLanes`]).
-    Taken,
-    /// It gets none.
-    None,
-}
-
-impl Default for LanesOf {
-    fn default() -> Self {
-        Self::After(0)
-    }
-}
-
-impl LanesOf {
-    /// Gives memory and counters back, when nobody will name them any more: now, or before the next lanes are made.
-    pub(crate) fn close<F: Fabric>(self, state: &mut State<F>) {
-        if let Self::Ready(lanes) = self {
-            state.former_lanes.push(*lanes);
-            close_former(state);
-        }
-    }
-
-    /// The lanes of a collective that was chosen because they are there.
-    pub(super) fn lanes(&mut self) -> &mut Lanes {
-        match self {
-            Self::Ready(lanes) => lanes,
-            Self::After(_) | Self::Taken | Self::None => {
-                unreachable!("a collective goes by puts where there are lanes")
-            }
-        }
-    }
-}
-
-/// The lanes of a communicator that a call has taken out while it waits. They come back when this is dropped.
-#[derive(Debug)]
-pub(super) struct TakenLanes<'a, L: LockPolicy> {
-    field: &'a L::Field<LanesOf>,
-    pub(super) lanes: LanesOf,
-}
-
-impl<'a, L: LockPolicy> TakenLanes<'a, L> {
-    /// # Errors
-    /// [`Error::Nested`]: another collective of this communicator has them.
-    #[inline]
-    pub(super) fn take(field: &'a L::Field<LanesOf>) -> Result<Self> {
-        match field.replace(LanesOf::Taken) {
-            LanesOf::Taken => Err(Error::Nested),
-            lanes => Ok(Self { field, lanes }),
-        }
-    }
-}
-
-impl<L: LockPolicy> Drop for TakenLanes<'_, L> {
-    #[inline]
-    fn drop(&mut self) {
-        self.field.set(std::mem::replace(&mut self.lanes, LanesOf::None));
-    }
-}
-
-/// The lanes of a communicator: by rank, to and from that task.
-#[derive(Debug)]
-pub(crate) struct Lanes {
-    memory: Exposed,
-    place_bytes: u64,
-    lanes: Box<[Lane]>,
-}
-
-/// Both lanes between this task and another one.
-#[derive(Debug)]
-struct Lane {
-    /// This task's places there.
-    there: RemoteAddress,
-    /// The other one's counter of what this task has put there.
-    arrived_there: Option<CounterName>,
-    /// Bumped when the other one has emptied another [`TOLD_AFTER`] places.
-    emptied: Counter,
-    /// Places that this task has filled so far.
-    filled: u64,
-    /// Bumped when the other one has put something here.
-    arrived: Counter,
-    /// Of that, what this task has taken.
-    taken: u64,
-    /// Places that this task has emptied so far.
-    used: u64,
-    /// The other one's counter of emptied places.
-    emptied_there: Option<CounterName>,
-}
-
-/// Closes the lanes of former communicators of which every task has told all that it had to tell.
-fn close_former<F: Fabric>(state: &mut State<F>) {
-    for lanes in std::mem::take(&mut state.former_lanes) {
-        if lanes.lanes.iter().all(|lane| has_reached(&state.context, lane.emptied, lane.filled / TOLD_AFTER))
-        {
-            lanes.close(state);
-        } else {
-            state.former_lanes.push(lanes);
-        }
-    }
-}
-
 impl Lanes {
-    fn close<F: Fabric>(self, state: &mut State<F>) {
-        for lane in &self.lanes {
-            state.context.remove_counter(lane.emptied);
-            state.context.remove_counter(lane.arrived);
-        }
-        // If it fails the memory stays exposed, which does nobody harm.
-        let _ = state.context.unexpose(self.memory);
-    }
-
     /// Puts elements where a task will look for them. Their memory is free when this returns.
     ///
     /// # Errors
@@ -241,11 +113,6 @@ fn other_length(source_rank: u32, sent: u64, expected: u64) -> Error {
         given,
         expected,
     }
-}
-
-#[inline(always)]
-fn has_reached<F: Fabric>(context: &Context<F, MpiHandlers>, counter: Counter, number: u64) -> bool {
-    context.counter_value(counter).is_ok_and(|value| value >= number)
 }
 
 /// Where the places begin that a task has here.
@@ -359,7 +226,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// collectives are schedules, which go by messages.
     fn make_lanes(&self, bytes_max: u64) -> Result<Option<Lanes>> {
         let mut state = self.state()?;
-        close_former(&mut state);
+        let State { former_lanes, context, .. } = &mut *state;
+        close_former(former_lanes, context);
         if L::takes_turns() {
             drop(state);
             self.exchange_nothing((TOLD_WORDS * size_of::<u64>()) as u64)?;
@@ -376,7 +244,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.scope(|s| s.wait(slices::alltoall(&out, &mut told).start_of(Series::Lanes, s)?))?;
         let Some(mut own) = own else { return Ok(None) };
         if told.iter().any(|words| words[ADDRESS_WORDS] == 0) {
-            own.close(&mut *self.state()?);
+            own.close(&mut self.state()?.context);
             return Ok(None);
         }
         for (lane, &[first, second, third, counters]) in own.lanes.iter_mut().zip(&told) {
@@ -399,7 +267,7 @@ fn own_lanes<F: Fabric>(state: &mut State<F>, tasks: u32, bytes_max: u64) -> Opt
     for _ in 0..tasks {
         let (Ok(emptied), Ok(arrived)) = (state.context.counter(), state.context.counter()) else {
             lanes.lanes = made.into_boxed_slice();
-            lanes.close(state);
+            lanes.close(&mut state.context);
             return None;
         };
         // Until the others have told theirs.

@@ -30,6 +30,7 @@ mod scan;
 mod slices;
 mod structs;
 mod typed;
+mod words;
 
 use std::sync::Arc;
 
@@ -48,7 +49,6 @@ use crate::settings::{Check, Selection};
 use by_puts::ByPuts;
 pub use call::{Collective, Neighbours, Parts};
 use direct::Direct;
-pub(crate) use lanes::{Lanes, LanesOf};
 pub use layouts::LayoutPart;
 use mpi_datatype::Predefined;
 use plan::Plan;

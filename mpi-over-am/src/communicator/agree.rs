@@ -1,4 +1,4 @@
-//! What tasks arrange among themselves: by collectives that are started and waited for, since only some tasks may have several threads.
+//! How calls wait, and what two tasks arrange between themselves.
 
 use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
@@ -6,10 +6,8 @@ use am_core::{Context, RmwHandle};
 
 use super::{Communicator, Space};
 use crate::buffer::{Buffer, BufferMut};
-use crate::collective;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
-use crate::op;
 use crate::policy::LockPolicy;
 use crate::protocol::{self, Mode};
 use crate::request::RequestId;
@@ -72,19 +70,6 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Waits until the operation is over.
     pub(crate) fn wait_over(&self, request: RequestId) -> Result<()> {
         self.state()?.wait_over(request)
-    }
-
-    /// Each word becomes all of its bits that any task has set.
-    pub(super) fn combine_words(&self, words: &mut [u64]) -> Result<()> {
-        let own = words.to_vec();
-        self.scope(|s| s.wait(collective::allreduce(&own, words, op::BitwiseOr).start(s)?))?;
-        Ok(())
-    }
-
-    /// What one task has, everybody has.
-    pub(super) fn broadcast_words(&self, words: &mut [u64], root: u32) -> Result<()> {
-        self.scope(|s| s.wait(collective::broadcast(words, root).start(s)?))?;
-        Ok(())
     }
 
     /// Sends words to a peer and gets as many from it, on the space of the library.

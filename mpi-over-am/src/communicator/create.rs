@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
 use crate::info::Info;
-use crate::notes::{self, Key, Slot, Words};
+use crate::notes::{Key, Slot, Words};
 use crate::policy::LockPolicy;
 use crate::request::RequestId;
 use crate::state::State;
@@ -48,7 +48,7 @@ impl SplitType {
             Self::HardwareGuided => memory("mpi_hw_resource_type")?,
             Self::HardwareUnguided => false,
             Self::ResourceGuided => {
-                memory("mpi_hw_resource_type")? || is("mpi_pset_name", crate::session::WORLD_SET)?
+                memory("mpi_hw_resource_type")? || is("mpi_pset_name", crate::group::WORLD_SET)?
             }
         };
         Ok(shares_memory.then_some(0))
@@ -211,14 +211,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let own = state.context.task();
         if own != leader && told.clone().any(|task| task == own) {
             let key = Key { context_id, tag, from: leader.0 };
-            return Ok(notes::start_receive(&mut state, key));
+            return Ok(state.start_note(key));
         }
         let mut words = [0; 2];
         if own == leader {
             words = take_numbers(&mut state)?;
             told.try_for_each(|task| match task == leader {
                 true => Ok(()),
-                false => notes::send(&mut state, task, (context_id, tag), words),
+                false => state.send_note(task, (context_id, tag), words),
             })?;
         }
         let request = state.handlers().requests.insert(true, 0);

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::data::{from_nobody, to_nobody};
 use super::id::RequestId;
-use crate::buffer::{Buffer, BufferMut};
+use crate::buffer::{Buffer, BufferMut, Lends};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::policy::{Field, LockPolicy};
@@ -186,6 +186,9 @@ impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
         }
     }
 }
+
+/// Its end comes before the end of `'scope`, and waits for every operation that was started through it.
+impl<'a, F: Fabric, L: LockPolicy> Lends<'a> for Scope<'a, '_, F, L> {}
 
 impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     /// Starts a send in standard mode (`MPI_Isend`).

@@ -1,14 +1,6 @@
 //! Grids (MPI 5.0 sections 8.5.1 and 8.5.5 to 8.5.7).
 
-use std::sync::Arc;
-
-use am_core::fabric::Fabric;
-
-use super::Topology;
-use crate::communicator::{Communicator, PendingCommunicator};
 use crate::error::{Error, ErrorClass, Result};
-use crate::info::Info;
-use crate::policy::LockPolicy;
 
 /// A grid of tasks, row by row: the last dimension runs fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,110 +127,6 @@ fn place(at: i64, size: u32, is_round: bool) -> Option<u32> {
 
 fn length(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
-    /// A communicator whose first tasks are a grid (`MPI_Cart_create`); `None` for the others, and for all if a size is 0, which is
-    /// a grid of no task. Collective.
-    ///
-    /// # Errors
-    /// A grid of more tasks than there are; an inter-communicator; as for [`Cartesian::new`].
-    pub fn create_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<Self>> {
-        self.start_cartesian(dimensions, periods)?.map_or(Ok(None), PendingCommunicator::wait_for_part)
-    }
-
-    /// Starts a [`create_cartesian`](Self::create_cartesian); `None` for a grid of no task.
-    pub(crate) fn start_cartesian(
-        &self,
-        dimensions: &[u32],
-        periods: &[bool],
-    ) -> Result<Option<PendingCommunicator<F, L>>> {
-        if dimensions.len() == periods.len() && dimensions.contains(&0) {
-            self.first_ranks("create_cartesian", 0)?;
-            return Ok(None);
-        }
-        let grid = Cartesian::new(dimensions, periods)?;
-        let group = self.first_ranks("create_cartesian", grid.size())?;
-        self.start_with(group, Some(Topology::Cartesian(Arc::new(grid))), &Info::new()).map(Some)
-    }
-
-    /// The grid.
-    ///
-    /// # Errors
-    /// The communicator has none.
-    pub fn cartesian(&self) -> Result<&Cartesian> {
-        match self.topology() {
-            Some(Topology::Cartesian(grid)) => Ok(grid),
-            _ => {
-                let what = "the communicator is not a grid; the value is its size";
-                let size = i64::from(self.size());
-                Err(Error::refused(ErrorClass::Topology, "cartesian", what, size))
-            }
-        }
-    }
-
-    /// The rank that a task would have in a grid, if its creation could choose (`MPI_Cart_map`): its own, or `None` beyond the
-    /// grid, and for a grid of no task at all.
-    ///
-    /// # Errors
-    /// As for [`create_cartesian`](Self::create_cartesian).
-    pub fn map_cartesian(&self, dimensions: &[u32], periods: &[bool]) -> Result<Option<u32>> {
-        if dimensions.len() == periods.len() && dimensions.contains(&0) {
-            return Ok(None);
-        }
-        let grid = Cartesian::new(dimensions, periods)?;
-        self.first_ranks("map_cartesian", grid.size())?;
-        Ok((self.rank() < grid.size()).then_some(self.rank()))
-    }
-
-    /// The slice of the grid through this task along the dimensions that remain (`MPI_Cart_sub`). Collective.
-    ///
-    /// # Errors
-    /// The communicator is no grid; another number of choices than of dimensions.
-    pub fn sub_cartesian(&self, remains: &[bool]) -> Result<Self> {
-        let Slice { grid, color, key } = self.slice(remains)?;
-        let part = self.split(Some(color), key)?.expect("a colour was given");
-        Ok(part.with_topology(Topology::Cartesian(Arc::new(grid))))
-    }
-
-    /// What [`sub_cartesian`](Self::sub_cartesian) makes, and by which split.
-    pub(crate) fn slice(&self, remains: &[bool]) -> Result<Slice> {
-        let grid = self.cartesian()?;
-        if remains.len() != grid.dimensions.len() {
-            let (given, expected) = (remains.len(), grid.dimensions.len());
-            return Err(Error::Count { call: "sub_cartesian", given, expected });
-        }
-        let kept = |values: Vec<u32>| {
-            values.into_iter().zip(remains).filter(|(_, remain)| **remain).map(|(v, _)| v).collect()
-        };
-        let (mut color, mut key) = (0, 0);
-        for ((&size, at), &remain) in grid.dimensions.iter().zip(grid.coordinates(self.rank())?).zip(remains)
-        {
-            let part = if remain { &mut key } else { &mut color };
-            *part = *part * size + at;
-        }
-        let (color, key) = (i32::try_from(color), i32::try_from(key));
-        let (Ok(color), Ok(key)) = (color, key) else {
-            return Err(Error::TooLarge { call: "sub_cartesian" });
-        };
-        let dimensions: Vec<u32> = kept(grid.dimensions.clone());
-        let periods: Vec<bool> = grid
-            .periods
-            .iter()
-            .zip(remains)
-            .filter(|(_, remain)| **remain)
-            .map(|(&period, _)| period)
-            .collect();
-        Ok(Slice { grid: Cartesian::new(&dimensions, &periods)?, color, key })
-    }
-}
-
-/// A part of a grid, and the split of its tasks that it comes of.
-#[derive(Debug)]
-pub(crate) struct Slice {
-    pub(crate) grid: Cartesian,
-    pub(crate) color: i32,
-    pub(crate) key: i32,
 }
 
 #[cfg(test)]

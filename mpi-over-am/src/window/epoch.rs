@@ -7,7 +7,7 @@ use am_core::fabric::Fabric;
 use super::{Batch, Lock, Window};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
-use crate::notes::{self, Key};
+use crate::notes::Key;
 use crate::policy::{Field, LockPolicy};
 
 /// What the program promises about an epoch (MPI 5.0 section 12.5.5). Promises are joined by `|`.
@@ -327,7 +327,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut state = self.communicator.state()?;
         for &rank in ranks {
             let task = self.communicator.task_of(rank)?;
-            notes::send(&mut state, task, (self.communicator.number(), tag), [0; 2])?;
+            state.send_note(task, (self.communicator.number(), tag), [0; 2])?;
         }
         Ok(())
     }

@@ -11,9 +11,9 @@ use am_core::fabric::Fabric;
 use super::{Assertion, CommonMemory, Flavor, Number, Sized, Window};
 use crate::buffer::Datum;
 use crate::communicator::Communicator;
-use crate::environment::JobFabric;
 use crate::error::{Error, ErrorClass, Result};
 use crate::info::Info;
+use crate::job::JobFabric;
 use crate::op::PredefinedOp;
 use crate::policy::{LockPolicy, OneThread};
 

@@ -12,17 +12,17 @@ use crate::status::Status;
 ///
 /// The number is above those that the C interface has predefined, and below 2^31: it is C's handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId(pub(super) u32);
+pub struct RequestId(pub(crate) u32);
 
 /// Set in the number of a request.
 const LIVE: u32 = 1 << 30;
 const SLOT_BITS: u32 = 24;
-pub(super) const SLOTS_MAX: usize = 1 << SLOT_BITS;
+pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const GENERATION: u32 = 1 << SLOT_BITS;
 /// The bit of [`LIVE`] in a generation.
-pub(super) const LIVE_BIT: u8 = (LIVE >> SLOT_BITS) as u8;
+pub(crate) const LIVE_BIT: u8 = (LIVE >> SLOT_BITS) as u8;
 /// Slots that the calls of a program leave to what the library starts by itself.
-pub(super) const SLOTS_KEPT: usize = 1 << 16;
+pub(crate) const SLOTS_KEPT: usize = 1 << 16;
 
 impl RequestId {
     /// The receive of a blocking call. There is one at a time, and its slot is never given out.
@@ -32,7 +32,7 @@ impl RequestId {
     pub const ENDED_SEND: Self = Self(LIVE | 2);
     /// Every receive from [`PROC_NULL`](crate::PROC_NULL), which ends in its call. As [`ENDED_SEND`](Self::ENDED_SEND).
     pub const RECEIVED_FROM_NOBODY: Self = Self(LIVE | 3);
-    pub(super) const RESERVED: u32 = 4;
+    pub(crate) const RESERVED: u32 = 4;
     /// Operations that a program can have under way.
     pub(crate) const MAX: i64 = (SLOTS_MAX - SLOTS_KEPT) as i64;
 
@@ -65,29 +65,29 @@ impl RequestId {
     }
 
     #[inline(always)]
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.slot() as usize
     }
 
     #[inline(always)]
-    pub(super) fn slot(self) -> u32 {
+    pub(crate) fn slot(self) -> u32 {
         self.0 & (GENERATION - 1)
     }
 
     /// With the bit of [`LIVE`].
     #[inline(always)]
-    pub(super) const fn generation(self) -> u8 {
+    pub(crate) const fn generation(self) -> u8 {
         (self.0 >> SLOT_BITS) as u8
     }
 
     #[inline(always)]
-    pub(super) fn of_slot(slot: u32, generation: u8) -> Self {
+    pub(crate) fn of_slot(slot: u32, generation: u8) -> Self {
         Self(u32::from(generation) << SLOT_BITS | slot)
     }
 
     /// The status of an operation that ended in its call; `None` for the number of one that has a record.
     #[inline(always)]
-    pub(super) const fn ended_status(self) -> Option<Status> {
+    pub(crate) const fn ended_status(self) -> Option<Status> {
         match self {
             Self::ENDED_SEND => Some(Status::EMPTY),
             Self::RECEIVED_FROM_NOBODY => Some(Status::OF_NOBODY),

@@ -1,0 +1,83 @@
+//! The job that a task is started in, on this machine. This is the one file that names am-via: it chooses the fabric.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::error::{Error, Result};
+use crate::settings::{SettingError, Settings, Table};
+
+/// The settings of am-via in a job, and what is said of settings in it: ours are read of that ([`Settings`]).
+pub use am_via::{job::Variables, settings::Settings as JobSettings};
+
+/// Large blocks of memory that other tasks reach by a plain copy, for allocators.
+pub use am_via::JobAllocator;
+
+/// The fabric of a task that runs in a job on this machine.
+pub type JobFabric = am_via::ShmFabric;
+
+/// What is said of MPI's settings in a job.
+impl TryFrom<&Variables> for Settings {
+    type Error = Error;
+
+    fn try_from(variables: &Variables) -> Result<Self> {
+        let of_setting = |error: SettingError| am_core::error::Error::Job {
+            fault: am_core::error::Fault::Caller,
+            what: error.to_string(),
+        };
+        Ok(Self::from_variables(|name| variables.get(name)).map_err(of_setting)?.checked_when_debugging())
+    }
+}
+
+fn warn_of_unknown(name: &str) {
+    let near = Settings::nearest(name).map_or_else(String::new, |near| format!("; perhaps {near} is meant"));
+    eprintln!("MPI: there is no setting {name}{near}; `mpiexec --info` lists all");
+}
+
+/// What is said of settings in the job, also before it is joined.
+///
+/// # Errors
+/// The job's memory cannot be reached.
+pub(crate) fn variables() -> Result<Variables> {
+    Ok(am_via::Task::variables()?)
+}
+
+/// The task, in its job.
+#[derive(Debug)]
+pub(crate) struct Joined(am_via::Task);
+
+impl Joined {
+    /// Joins the job that this process was started in.
+    ///
+    /// # Errors
+    /// As for [`variables`].
+    pub(crate) fn join() -> Result<Self> {
+        Ok(Self(am_via::Task::join()?))
+    }
+
+    /// MPI's settings in the job. Task 0 warns of those that do not exist.
+    ///
+    /// # Errors
+    /// A setting makes no sense.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let variables = self.0.job().variables();
+        if self.0.number() == 0 {
+            variables.unknown_to::<Settings>().for_each(warn_of_unknown);
+        }
+        variables.try_into()
+    }
+
+    /// The fabric of the task's context of this number.
+    ///
+    /// # Errors
+    /// There is no such context.
+    pub(crate) fn fabric(&self, context: u32) -> Result<JobFabric> {
+        Ok(self.0.fabric(context)?)
+    }
+
+    /// Becomes true when the process gets SIGUSR2.
+    ///
+    /// # Errors
+    /// The signal cannot be handled.
+    pub(crate) fn note_usr2(&self) -> Result<&'static AtomicBool> {
+        self.0.job().note_usr2().map_err(|error| Error::Signal { error })
+    }
+}
