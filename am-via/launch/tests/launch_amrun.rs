@@ -4,11 +4,14 @@
 
 mod launch_support;
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use launch_support::*;
 
+/// Variables of settings that are in no table of the launcher's.
+const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN"];
 /// Lines that a task of the flood writes.
 const FLOOD_LINES: usize = 5000;
 
@@ -19,6 +22,12 @@ fn task() {
     match role.as_str() {
         "flood" => flood(),
         "join" => drop(am_via_job::Job::attach().unwrap()),
+        "tell" => {
+            let job = am_via_job::Job::attach().unwrap();
+            let carried = FOREIGN.map(|name| job.variables().get(name).unwrap_or_default());
+            let inherited = FOREIGN.map(|name| std::env::var(name).is_ok());
+            println!("carried {carried:?}, inherited {inherited:?}");
+        }
         other => panic!("no role {other}"),
     }
 }
@@ -211,6 +220,20 @@ fn variables_and_the_directory_reach_the_tasks() {
     let output =
         run(&["-n", "1", "--env", "A=1", "--env", "B=x=y", "--wdir", dir, "sh", "-c", "echo $A $B; ls"]);
     assert_eq!(stdout(&output), "1 x=y\nhere\n", "{}", stderr(&output));
+}
+
+/// Not by inheritance only: a task that was started with another environment finds them in its job.
+#[test]
+fn settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks() {
+    let _watchdog = Watchdog::new("settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks");
+    let mut args: Vec<_> =
+        ["-n", "1", "--env", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN=9"].map(OsString::from).to_vec();
+    args.extend(["env", "-u", FOREIGN[0], "-u", FOREIGN[1]].map(OsString::from));
+    args.push(own_binary());
+    args.extend(role_args());
+    let output = amrun(&unique(), &args).env(FOREIGN[0], "7").env(ROLE, "tell").output().unwrap();
+    let said = stdout(&output);
+    assert!(said.contains("carried [\"7\", \"9\"], inherited [false, false]"), "{said}{}", stderr(&output));
 }
 
 #[test]
