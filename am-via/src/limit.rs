@@ -7,8 +7,7 @@ use std::sync::Arc;
 use am_via_job::{Carrier, Job};
 use am_via_os::memory;
 use am_via_shm::layout::{MEASURE_BYTES, MEASURE_RING_LINES};
-use am_via_shm::ring::{Entry, Lines, Payload, RingReader, RingWriter};
-use am_via_shm::segment::Mapping;
+use am_via_shm::{Entry, Lines, Mapping, Payload, RingReader, RingWriter};
 
 /// Bytes of the buffer that the receiver copies from.
 pub const BARE_BUFFER_BYTES: usize = MEASURE_BYTES / 2;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use am_via_shm::ring::{Entry, Lines, Payload, RingReader, RingWriter};
+use am_via_shm::{Entry, Lines, Payload, RingReader, RingWriter};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const LINES: u32 = 128;

@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use super::JobError;
 use am_via_os::atomics::Ordering;
 use am_via_os::memory;
+use am_via_shm::Mapping;
 use am_via_shm::layout_job::{JOB_MAGIC, JOB_VERSION_SHIFT, JobHeader};
-use am_via_shm::segment::Mapping;
 
 /// What `AM_JOB` says.
 #[derive(Debug, PartialEq, Eq)]

@@ -35,8 +35,7 @@ use am_via_shm::layout::{CONTEXTS_MAX, DOORBELL_OFFSET};
 use am_via_shm::layout_job::{
     self, JobHeader, PID_UNKNOWN, STATE_DEAD, STATE_FINALIZED, STATE_RUNNING, TASKS_MAX, TaskEntry,
 };
-use am_via_shm::segment::{Mapping, Shared};
-use am_via_shm::wait::{Doorbell, SleepBarrier};
+use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
 
 use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers};
 
@@ -484,21 +483,11 @@ impl Job {
         self.header.continue_on_failure.load(Ordering::Relaxed) != 0
     }
 
-    /// This task takes part (again).
-    pub fn mark_running(&self) {
-        self.set_state(STATE_RUNNING);
-    }
-
-    /// This task takes its leave: its end with code 0 is no failure from now on. Done by itself when the last user of the
-    /// job lets it go.
-    pub fn mark_finalized(&self) {
-        self.set_state(STATE_FINALIZED);
-    }
-
-    fn set_state(&self, state: u32) {
+    /// This task takes its leave: its end with code 0 is no failure from now on. Done when the last user of the job lets it go.
+    fn mark_finalized(&self) {
         if self.own_pid == std::process::id() && self.own_entry().state.load(Ordering::Acquire) != STATE_DEAD
         {
-            self.own_entry().state.store(state, Ordering::Release);
+            self.own_entry().state.store(STATE_FINALIZED, Ordering::Release);
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use am_via_os::lock;
 use am_via_os::memory::PAGE_BYTES;
-use am_via_shm::segment::Mapping;
+use am_via_shm::Mapping;
 
 /// The locks of this process. They stay until its end, because memory of the job may be in use after its [`Job`](super::Job).
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());

@@ -18,8 +18,7 @@ use am_via_shm::layout::{ControlHeader, ControlLayout, MEASURE_BYTES};
 #[cfg(test)]
 use am_via_shm::layout_job::JOB_VERSION_SHIFT;
 use am_via_shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
-use am_via_shm::segment::{Mapping, Shared};
-use am_via_shm::wait::SleepBarrier;
+use am_via_shm::{Mapping, Shared, SleepBarrier};
 
 /// Inherited files get numbers from here on: scripts number their own files below.
 const INHERITED_NUMBER_MIN: i32 = 200;
@@ -177,7 +176,7 @@ impl JobOwner {
     }
 
     /// Wakes every task that sleeps, so that it looks at what no message tells.
-    pub fn ring_all(&self) {
+    fn ring_all(&self) {
         for files in &self.files {
             // Best effort: a doorbell that cannot be mapped (no memory left) is found changed when its sleeper's wait ends.
             let _ = ring(&files.control);

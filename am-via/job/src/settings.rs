@@ -48,11 +48,11 @@ settings! {
 }
 
 /// A heap smaller than this is refused: nothing useful fits.
-pub const HEAP_BYTES_MIN: u64 = 1 << 20;
+pub(crate) const HEAP_BYTES_MIN: u64 = 1 << 20;
 /// A smaller limit of registered memory is refused: a quarter of it is to hold a buffer of the library.
-pub const REGISTERED_BYTES_MIN: u64 = 2 << 20;
+pub(crate) const REGISTERED_BYTES_MIN: u64 = 2 << 20;
 /// The heap of a task where neither a setting nor a limit says otherwise.
-pub const HEAP_BYTES_DEFAULT: u64 = 64 << 30;
+pub(crate) const HEAP_BYTES_DEFAULT: u64 = 64 << 30;
 
 /// The way to a peer's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,7 +78,7 @@ impl NotedWait {
 impl WaitFacts {
     /// As text of at most `bytes_max` bytes; what does not fit is left out and counted.
     #[must_use]
-    pub fn to_text(mut self, bytes_max: usize) -> String {
+    pub(crate) fn to_text(mut self, bytes_max: usize) -> String {
         loop {
             // Strings and numbers: nothing in here can fail to be written.
             let text = serde_json::to_string(&self).unwrap_or_default();
@@ -96,7 +96,7 @@ impl WaitFacts {
 
     /// What a task has written, which is a claim.
     #[must_use]
-    pub fn from_text(text: &str) -> Option<Self> {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 }
@@ -145,7 +145,7 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use am_via_shm::segment::{Mapping, Shared};
+    use am_via_shm::{Mapping, Shared};
 
     fn facts(count: u32) -> WaitFacts {
         let operation = |partner| UnderWay {

@@ -11,8 +11,7 @@ use std::time::Duration;
 use am_via_job::{Carrier, Cause, Job, TaskState};
 use am_via_launch::{Bind, Ended, EndedBy, Launch, LaunchError, Running};
 use am_via_shm::layout::DOORBELL_OFFSET;
-use am_via_shm::segment::{Mapping, Shared};
-use am_via_shm::wait::{Doorbell, SleepBarrier};
+use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
 use launch_support::*;
 
 /// What this binary does as a task of the jobs below.

@@ -133,21 +133,10 @@ impl AsFd for PidFd {
     }
 }
 
-/// Reaps every child of this process that has ended.
-pub fn reap_all() {
-    loop {
-        // SAFETY: waitpid may get a null status pointer; the rest are integers.
-        let pid = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
-        if pid <= 0 {
-            return;
-        }
-    }
-}
-
 /// Reaps the child with this number if it is one and has ended.
 pub fn reap(pid: u32) {
     if let Ok(pid) = libc::pid_t::try_from(pid) {
-        // SAFETY: as in `reap_all`.
+        // SAFETY: waitpid may get a null status pointer; the rest are integers.
         unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
     }
 }

@@ -77,7 +77,7 @@ impl<'a> CheckedRange<'a> {
 
     /// Asks the processor for the range's lines as their next writer, where it has such an instruction; changes nothing else.
     #[inline(always)]
-    pub fn prefetch_to_write(&self) {
+    pub(crate) fn prefetch_to_write(&self) {
         #[cfg(target_arch = "x86_64")]
         for offset in (0..self.len).step_by(64) {
             // SAFETY: `offset` is within the range, so the sum stays inside one allocation (`new`). A prefetch changes no memory and

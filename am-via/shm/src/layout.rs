@@ -23,7 +23,7 @@ use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 use am_via_os::memory::PAGE_BYTES;
 
 /// "AMCTL" and the version of this layout.
-pub const CONTROL_MAGIC: u64 = 0x0002_4c54_434d_4101;
+pub(crate) const CONTROL_MAGIC: u64 = 0x0002_4c54_434d_4101;
 /// Contexts a task may open (LAPI had 16 instances).
 pub const CONTEXTS_MAX: u32 = 16;
 /// Where the doorbells lie: context `c` has the line at `DOORBELL_OFFSET + 64 * c`.
@@ -33,15 +33,15 @@ pub const HAZARD_OFFSET: usize = 8192;
 /// Where the attention words lie.
 pub const ATTENTION_OFFSET: usize = 12288;
 /// Where the region table lies.
-pub const REGION_OFFSET: usize = 65536;
+pub(crate) const REGION_OFFSET: usize = 65536;
 /// Entries in the region table: a range of [`REGIONS_PER_CONTEXT`] for each context.
-pub const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
+pub(crate) const REGIONS_MAX: u32 = REGIONS_PER_CONTEXT * CONTEXTS_MAX;
 /// Registrations that one context may have at once.
 pub const REGIONS_PER_CONTEXT: u32 = 65536;
 /// Lines in the ring of one VI; few enough to go round in a model.
 pub const RING_LINES: u32 = if cfg!(loom) { 4 } else { 128 };
 /// VIs a task may have: what 64 attention words can name.
-pub const VIS_MAX: u32 = 4096;
+pub(crate) const VIS_MAX: u32 = 4096;
 
 /// Bytes at the end of a heap file that no allocation uses: measurements of the machine's limit run there.
 pub const MEASURE_BYTES: usize = 16 << 20;
@@ -183,11 +183,11 @@ pub const ACCESS_WRITE: u32 = 1;
 /// Access bit: peers may read by RDMA.
 pub const ACCESS_READ: u32 = 2;
 /// Access bit: the range is in the owner's heap file.
-pub const ACCESS_IN_HEAP: u32 = 4;
+pub(crate) const ACCESS_IN_HEAP: u32 = 4;
 /// Access bit: the range is in a file that tasks have made while the job ran. With neither of the two it is in private memory.
-pub const ACCESS_IN_SHARED_FILE: u32 = 16;
+pub(crate) const ACCESS_IN_SHARED_FILE: u32 = 16;
 /// Access bit: the entry is in use.
-pub const ACCESS_LIVE: u32 = 8;
+pub(crate) const ACCESS_LIVE: u32 = 8;
 
 /// The word of a pair of contexts: whether they are connected, and by which VIs.
 #[repr(transparent)]
@@ -331,7 +331,7 @@ impl ControlLayout {
     /// Distance between two slots of a receive area: a packet, and a line more so that the first lines of the slots do not
     /// all fall into the same set of the first-level cache.
     #[must_use]
-    pub fn area_stride(&self) -> usize {
+    pub(crate) fn area_stride(&self) -> usize {
         (self.packet_bytes as usize).next_multiple_of(64) + 64
     }
 
@@ -363,7 +363,7 @@ impl ControlLayout {
 
     /// Offset of region `index` in the head.
     #[must_use]
-    pub fn region_offset(index: u32) -> usize {
+    pub(crate) fn region_offset(index: u32) -> usize {
         REGION_OFFSET + (index % REGIONS_MAX) as usize * size_of::<RegionEntry>()
     }
 
@@ -387,7 +387,7 @@ impl ControlLayout {
 
     /// Bytes of the receive area.
     #[must_use]
-    pub fn area_bytes(&self) -> usize {
+    pub(crate) fn area_bytes(&self) -> usize {
         self.area_stride() * RING_LINES as usize
     }
 

@@ -31,9 +31,7 @@ pub const WAIT_FACTS_WORDS: usize = 256;
 /// In the place of a process number: attached, from another process namespace.
 pub const PID_UNKNOWN: u32 = u32::MAX;
 
-/// State of a task: its program has not attached yet.
-pub const STATE_NOT_STARTED: u32 = 0;
-/// State of a task: attached.
+/// State of a task: attached. Before, it is 0.
 pub const STATE_RUNNING: u32 = 1;
 /// State of a task: it has taken its leave; its end is no failure.
 pub const STATE_FINALIZED: u32 = 2;

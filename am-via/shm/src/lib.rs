@@ -9,17 +9,27 @@
 #![expect(unsafe_code, reason = "memory that other tasks write")]
 
 pub mod allocator;
-pub mod block;
-pub mod connection;
-pub mod copy;
-pub mod heap;
+mod block;
+mod connection;
+mod copy;
+mod heap;
 pub mod layout;
 pub mod layout_job;
 #[cfg(all(test, loom))]
 mod loom_tests;
-pub mod private_region;
+mod private_region;
 pub mod regions;
-pub mod ring;
-pub mod segment;
-pub mod shared_files;
-pub mod wait;
+mod ring;
+mod segment;
+mod shared_files;
+mod wait;
+
+pub use block::{HeapBlock, HeapOwner};
+pub use connection::{Bell, Connection, TELL_AFTER, ViSlot, Written};
+pub use copy::CheckedRange;
+pub use heap::{Block, Heap};
+pub use private_region::{HeldRange, PrivateBytes, PrivateRegions};
+pub use ring::{Entry, LINE_PAYLOAD_BYTES, Lines, Payload, RingReader, RingWriter};
+pub use segment::{Mapping, Shared, SharedAtomics};
+pub use shared_files::{SharedFileName, SharedFiles};
+pub use wait::{Doorbell, Quiet, SleepBarrier, WaitPolicy};

@@ -22,12 +22,12 @@ use am_via_os::atomics::{AtomicU64, Ordering};
 /// Bytes of payload in one line.
 pub const LINE_PAYLOAD_BYTES: usize = 40;
 /// Payload words in one line.
-pub const LINE_PAYLOAD_WORDS: usize = LINE_PAYLOAD_BYTES / 8;
+pub(crate) const LINE_PAYLOAD_WORDS: usize = LINE_PAYLOAD_BYTES / 8;
 
 /// One cache line of a ring.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub struct Line {
+pub(crate) struct Line {
     payload: [AtomicU64; LINE_PAYLOAD_WORDS],
     /// Length in bytes (low half) and operation (high half).
     length_and_operation: AtomicU64,

@@ -86,7 +86,7 @@ impl Mapping {
     }
 
     /// A forked copy of this process shares it, as it would any other mapping of a file.
-    pub fn leave_to_copies(&self) {
+    pub(crate) fn leave_to_copies(&self) {
         fork::forget(self.base());
     }
 
@@ -137,7 +137,7 @@ impl Mapping {
 
     /// How far into the mapping `len` bytes from `at` on lie; `None` if they do not lie inside.
     #[must_use]
-    pub fn offset_of(&self, at: NonNull<u8>, len: usize) -> Option<usize> {
+    pub(crate) fn offset_of(&self, at: NonNull<u8>, len: usize) -> Option<usize> {
         let offset = at.addr().get().checked_sub(self.base().addr().get())?;
         self.range(offset, len).map(|_| offset)
     }

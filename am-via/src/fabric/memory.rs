@@ -9,7 +9,7 @@ use am_core::buffer::{
 };
 
 use super::ViaFabric;
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 use am_via_vipl::below::{Device, HeapBlock, Mapping, SharedFileName};
 
 // SAFETY: ranges of user memory go to the device for the length of a call, or until it reports the end of a transfer; a grant is a

@@ -30,7 +30,7 @@ use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
 use am_via_job::{UnderWay, WaitFacts};
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 use am_via_vipl::below::{
     Carry, Class as ViClass, Completion, Device, Entry, Immediate, InArea, InEntry, News, Nic, Operation,
     Packets, RemoteMemory, Transfer as ViTransfer, ViNumber, WordUpdate, insist,

@@ -8,7 +8,7 @@ use crate::credits::{CreditPlan, Packets};
 use crate::device::{Completion, Device, DeviceError, NodeAddress, Operation, ViNumber};
 use crate::table::Table;
 use crate::vi::{Vi, ViState};
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 
 /// An open NIC over device `D`.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use crate::credits::{Class, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
 use crate::provider::PTag;
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 
 /// The states of a VI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

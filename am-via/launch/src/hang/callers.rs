@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn the_call_is_the_outermost_function_of_ours_next_to_the_wait() {
         let stack = frames(&[
-            "am_via_shm::wait::Doorbell::sleep",
+            "am_via_shm::Doorbell::sleep",
             "am_core::context::Context<F,H>::wait_until",
             "core::ops::function::FnOnce::call_once",
             "mpi_over_am::turn::Turn<F,L>::wait_for",

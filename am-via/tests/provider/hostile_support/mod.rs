@@ -13,8 +13,7 @@ use am_via::device::shm::{OwnHeap, Shm, ShmOptions};
 use am_via_job::Carrier;
 use am_via_shm::layout::{ATTENTION_OFFSET, Attention, ControlLayout, RING_LINES, ViHeader};
 use am_via_shm::regions::Ways;
-use am_via_shm::segment::{Mapping, Shared};
-use am_via_shm::wait::WaitPolicy;
+use am_via_shm::{Mapping, Shared, WaitPolicy};
 use am_via_vipl::below::{Device, Entry, News, Payload, ViNumber};
 use am_via_vipl::{NodeAddress, Posted};
 

@@ -14,14 +14,12 @@ use std::sync::Arc;
 /// A program opens a device and hands it over; what a device does with memory is between it and the layers above.
 pub(crate) use contract::Device;
 
-pub use am_via_shm::block::HeapBlock;
-pub(crate) use am_via_shm::block::HeapOwner;
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
+pub use am_via_shm::HeapBlock;
+pub(crate) use am_via_shm::HeapOwner;
 use am_via_shm::layout::CONTEXTS_MAX;
 pub use am_via_shm::regions::{ClaimFault, WordUpdate};
-pub use am_via_shm::ring::{Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Payload};
-pub use am_via_shm::segment::Mapping;
-pub use am_via_shm::shared_files::SharedFileName;
+pub use am_via_shm::{Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, SharedFileName};
 
 /// The address of a NIC: one is open for each context of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

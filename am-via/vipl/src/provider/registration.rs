@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::{ClaimFault, Device, DeviceError, HeapBlock, MemAttributes, MemHandle, Posted};
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 
 /// Tags made by this process so far. All NICs draw from it: a peer's claim names a task, a registration and a tag, so a tag
 /// that two NICs of the task had would let a VI of the one reach memory of the other.

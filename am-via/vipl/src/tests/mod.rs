@@ -21,8 +21,8 @@ use crate::{
 };
 use am_via_job::Job;
 use am_via_os::test_aids::guarded;
+use am_via_shm::WaitPolicy;
 use am_via_shm::regions::Ways;
-use am_via_shm::wait::WaitPolicy;
 
 /// Rounds of progress after which something is taken to hang.
 const ROUNDS_MAX: u32 = 2_000_000;

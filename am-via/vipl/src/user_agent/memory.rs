@@ -11,7 +11,7 @@ use crate::error::VipError;
 use crate::nic::Nic;
 use crate::provider::{Memory, PTag, RegistrationFault, Registrations};
 use crate::user_agent::UserAgent;
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 
 impl<D: Device> UserAgent<D> {
     /// Makes a protection tag (`VipCreatePtag`).

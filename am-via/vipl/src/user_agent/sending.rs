@@ -18,7 +18,7 @@ use crate::user_agent::memory::{Segments, bytes_count};
 use crate::user_agent::work::Vi;
 use crate::user_agent::work_queue::Queue;
 use crate::vi::{Carry, InArea, InEntry, Reliability, ViState};
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 
 /// How far the head of a send queue is.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use crate::user_agent::memory::{Segments, bytes_count};
 use crate::user_agent::sending::{LAST_PIECE, Phase, Step, WANTS_ACKNOWLEDGEMENT, remote};
 use crate::user_agent::work::{Vi, Work};
 use crate::vi::ViState;
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 
 const HEAD_BYTES: usize = 16;
 

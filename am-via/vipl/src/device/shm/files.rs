@@ -14,15 +14,13 @@ use crate::device::{DeviceError, NodeAddress};
 use am_via_job::{Carrier, Job, WaitFacts};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
-use am_via_shm::connection::{Bell, Connection, ViSlot};
-use am_via_shm::copy::CheckedRange;
 use am_via_shm::layout::{
     ATTENTION_OFFSET, Attention, CONTEXTS_MAX, ControlHeader, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
     Hazard, PairWord,
 };
 use am_via_shm::regions::PeerMemory;
-use am_via_shm::segment::{Mapping, Shared, SharedAtomics};
-use am_via_shm::wait::{Doorbell, SleepBarrier};
+use am_via_shm::{Bell, CheckedRange, Connection, ViSlot};
+use am_via_shm::{Doorbell, Mapping, Shared, SharedAtomics, SleepBarrier};
 
 use super::peers::Peers;
 

@@ -11,11 +11,10 @@ use crate::device::{DeviceError, HeapBlock, HeapOwner};
 use am_via_job::Job;
 use am_via_os::fork;
 use am_via_os::memory::{self, PAGE_BYTES};
+use am_via_shm::Mapping;
 use am_via_shm::allocator::{self, LargeBlock, LargeBlocks};
-use am_via_shm::copy::CheckedRange;
-use am_via_shm::heap::{Block, Heap};
 use am_via_shm::layout::MEASURE_BYTES;
-use am_via_shm::segment::Mapping;
+use am_via_shm::{Block, CheckedRange, Heap};
 
 use super::{files, left};
 

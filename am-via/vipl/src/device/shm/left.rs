@@ -9,7 +9,7 @@ use am_via_job::{Carrier, Job};
 use am_via_os::sched;
 use am_via_shm::layout::{CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard};
 use am_via_shm::regions;
-use am_via_shm::segment::{Mapping, Shared};
+use am_via_shm::{Mapping, Shared};
 
 use super::files::{system, within};
 

@@ -25,8 +25,6 @@ use crate::device::{
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
 use am_via_os::atomics::spin_loop;
 use am_via_os::{private_memory, sched};
-use am_via_shm::connection::{Connection, TELL_AFTER, Written};
-use am_via_shm::copy::CheckedRange;
 use am_via_shm::layout::{
     ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
     REGIONS_PER_CONTEXT, RING_LINES,
@@ -34,9 +32,8 @@ use am_via_shm::layout::{
 use am_via_shm::regions::{
     self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Registration, Ways, is_quiet,
 };
-use am_via_shm::segment::Shared;
-use am_via_shm::shared_files::SharedFiles;
-use am_via_shm::wait::{Doorbell, Quiet, SleepBarrier, WaitPolicy};
+use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
+use am_via_shm::{Doorbell, Quiet, Shared, SharedFiles, SleepBarrier, WaitPolicy};
 
 use files::Files;
 pub use heap::OwnHeap;

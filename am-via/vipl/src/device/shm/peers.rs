@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::device::DeviceError;
 use am_via_shm::layout::Hazard;
 use am_via_shm::regions::PeerMemory;
-use am_via_shm::segment::{Mapping, Shared};
+use am_via_shm::{Mapping, Shared};
 
 /// The tables by task.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::device::{Entry, NodeAddress, Payload};
-use am_via_shm::private_region::PrivateBytes;
+use am_via_shm::PrivateBytes;
 
 /// Polls after which a frame that nobody acknowledged is sent again.
 const RETRANSMIT_AFTER_POLLS: u64 = 100;

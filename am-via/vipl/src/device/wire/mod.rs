@@ -23,10 +23,10 @@ use crate::device::{
 };
 use am_via_job::WaitFacts;
 use am_via_os::sched;
-use am_via_shm::copy::CheckedRange;
+use am_via_shm::CheckedRange;
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
-use am_via_shm::private_region::{HeldRange, PrivateBytes};
 use am_via_shm::regions::{Claim, Registration};
+use am_via_shm::{HeldRange, PrivateBytes};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
 

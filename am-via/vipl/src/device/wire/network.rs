@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::device::{ClaimFault, DeviceError, Entry, NodeAddress, Operation, Payload, Posted};
-use am_via_shm::private_region::{HeldRange, PrivateBytes, PrivateRegions};
+use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 
 use super::WireOptions;
 use super::faults::{Dice, Kill, WireStatistics};

@@ -3,8 +3,8 @@
 
 use crate::device::{ClaimFault, NodeAddress, RemoteMemory, WordUpdate};
 use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE};
-use am_via_shm::private_region::{HeldRange, PrivateBytes, PrivateRegions};
 use am_via_shm::regions::{Claim, update_word};
+use am_via_shm::{HeldRange, PrivateBytes, PrivateRegions};
 
 /// A transfer on its way.
 #[derive(Debug)]
