@@ -51,6 +51,7 @@ pub mod limit;
 pub mod start;
 
 pub use am_via_job::settings;
+pub use am_via_os::standard_output::was_closed as output_was_closed;
 /// A program that wants it says so in one line, and joins its job as ever:
 ///
 /// ```

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::settings::{SettingError, Settings, Table};
 
 /// The settings of am-via in a job, and what is said of settings in it: ours are read of that ([`Settings`]).
-pub use am_via::{job::Variables, settings::Settings as JobSettings};
+pub use am_via::{job::Variables, output_was_closed, settings::Settings as JobSettings};
 
 /// Large blocks of memory that other tasks reach by a plain copy, for allocators.
 pub use am_via::JobAllocator;

@@ -78,7 +78,7 @@ impl NotedWait {
 impl WaitFacts {
     /// As text of at most `bytes_max` bytes; what does not fit is left out and counted.
     #[must_use]
-    pub(crate) fn to_text(mut self, bytes_max: usize) -> String {
+    pub(crate) fn into_text(mut self, bytes_max: usize) -> String {
         loop {
             // Strings and numbers: nothing in here can fail to be written.
             let text = serde_json::to_string(&self).unwrap_or_default();
@@ -112,7 +112,7 @@ pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
     }
     note.num_return_addresses.store(found as u64, Ordering::Relaxed);
     note.quiet_ns.store(nanos(quiet), Ordering::Relaxed);
-    note.facts.write(&facts.to_text(Text::<WAIT_FACTS_WORDS>::CAPACITY_BYTES));
+    note.facts.write(&facts.into_text(Text::<WAIT_FACTS_WORDS>::CAPACITY_BYTES));
     // Release: "wait noted", pairs with the load in `read`.
     note.written_ns.store(nanos(clock::monotonic()).max(1), Ordering::Release);
 }
@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn facts_come_back_and_what_does_not_fit_is_counted() {
-        assert_eq!(WaitFacts::from_text(&facts(3).to_text(2000)), Some(facts(3)));
-        let cut = WaitFacts::from_text(&facts(100).to_text(1000)).unwrap();
+        assert_eq!(WaitFacts::from_text(&facts(3).into_text(2000)), Some(facts(3)));
+        let cut = WaitFacts::from_text(&facts(100).into_text(1000)).unwrap();
         assert!(cut.operations.len() > 5 && cut.first_early.is_empty(), "{cut:?}");
         assert_eq!(cut.operations.len() + cut.operations_left_out as usize, 100);
         assert_eq!(WaitFacts::from_text("{\"operations\":"), None);

@@ -235,7 +235,7 @@ impl Plan {
     fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
         let mut arguments = vec!["-n".into(), tasks.to_string().into()];
-        if standard_output::was_closed() {
+        if mpi_over_am::output_was_closed() {
             arguments.push("--output-is-closed".into());
         }
         arguments.extend(self.options.iter().cloned());
