@@ -85,8 +85,9 @@ impl Task {
         })
     }
 
-    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`; each is used by one
-    /// context, or once by such a program, and after it is closed by nobody: what its peers know of it stays. The setting `registered_bytes_max`, if there is one, is its MaxRegisterBytes.
+    /// Opens a NIC for a program written to VIA (`VipOpenNic`). A task has 16, named `shm0` to `shm15`. Each is used by one
+    /// context, or once by such a program: it can't be opened again, since its peers know it as closed. The setting
+    /// `registered_bytes_max`, if there is one, is its MaxRegisterBytes.
     ///
     /// # Errors
     /// No NIC has this name, it was opened before, a context uses it, or the job's memory cannot be mapped.

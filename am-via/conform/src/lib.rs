@@ -3,6 +3,13 @@
 //! Each check has a name, a level and the clause that it is about, and is run by two sides at once: as two processes over shared
 //! memory, started through the launcher, and as two threads over the emulated wire, where those about a faulty wire are run
 //! too. `am-conform` is a thin user of this.
+//!
+//! ```
+//! let plan = am_via_conform::Plan { only: Some("inline".to_owned()), over_shm: false, ..am_via_conform::Plan::default() };
+//! let score = am_via_conform::run(&plan, |line| println!("{line}"))?;
+//! assert!(score.is_perfect(), "{score}");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod checks;
 mod line;

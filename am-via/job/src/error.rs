@@ -16,7 +16,7 @@ pub enum JobError {
         /// The most there can be.
         max: u32,
     },
-    /// A setting has a value that it cannot take: the fault of whoever set it.
+    /// A setting has a value that it cannot take: the fault of the user who set it.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// A limit on this process leaves too little.

@@ -3,7 +3,7 @@
 use crate::settings::HEAP_BYTES_MIN;
 use am_via_os::memory::PAGE_BYTES;
 
-/// How much of the heaps of so many tasks to map. Of what is cut, half of the address space stays for the program itself.
+/// Bytes of each heap to map. If all of every heap do not fit, half of the address space stays for the program itself.
 pub(super) fn bytes_that_fit(whole: u64, num_tasks: u32, fits: impl Fn(u64) -> bool) -> u64 {
     let all = |each: u64| each.saturating_mul(u64::from(num_tasks));
     if fits(all(whole)) {

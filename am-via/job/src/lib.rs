@@ -514,15 +514,15 @@ impl Job {
         }
     }
 
-    /// What is told of this task if it fails; up to 512 bytes are kept. The words of a panic that unwinds stay: they tell more
-    /// than those of whoever sees it pass.
+    /// What is told of this task if it fails; up to 512 bytes are kept. The words of a panic that unwinds stay: they tell
+    /// more than later ones.
     pub fn set_last_words(&self, words: &str) {
         if !std::thread::panicking() || self.own_entry().last_words.read().is_empty() {
             self.write_last_words(words);
         }
     }
 
-    /// Notes what this task waits for, nothing having come for `quiet`, and where it waits: for whoever asks why the job does not go on.
+    /// Notes what this task waits for and where, after `quiet` without news: for a report on why the job does not go on.
     pub fn note_wait(&self, quiet: Duration, facts: WaitFacts) {
         if self.own_pid == std::process::id() {
             wait::write(&self.own_entry().wait, quiet, facts);

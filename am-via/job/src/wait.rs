@@ -1,4 +1,4 @@
-//! What a task notes of a wait in which nothing comes, for whoever asks why the job does not go on.
+//! What a task notes of a wait in which nothing comes, for a report on why the job does not go on.
 
 use std::fmt;
 use std::time::Duration;

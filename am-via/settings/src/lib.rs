@@ -177,7 +177,7 @@ pub struct Older<S: 'static> {
     pub store: fn(&mut S, &str) -> Result<(), String>,
 }
 
-/// A setting has a value that it cannot take: the fault of whoever set it.
+/// A setting has a value that it cannot take: the fault of the user who set it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{env}=\"{value}\" is no value for this setting: {why}. Set it to {form}, or unset it for the default, {default}"

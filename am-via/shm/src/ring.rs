@@ -124,7 +124,7 @@ impl Lines {
     }
 }
 
-/// The writing end. There must be one writer a ring; who makes it sees to that.
+/// The writing end. A ring has one writer; its maker sees to that.
 #[derive(Debug)]
 pub struct RingWriter {
     lines: Lines,

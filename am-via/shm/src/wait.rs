@@ -6,7 +6,7 @@
 //!
 //! Linux's barrier on all processors has a hole: where a thread of a registered process ends and another of the same process runs
 //! next on that processor, the processor passes for one without registered threads and is left out, until another process has run there.
-//! What then is missed lies in a store buffer, which empties by itself within microseconds. So who relies on the barrier looks a
+//! What then is missed lies in a store buffer, which empties by itself within microseconds. So a caller that relies on the barrier looks a
 //! second time, some time later: a sleeper after a first, short sleep; the others after [`SETTLE`].
 
 use std::io;
@@ -92,8 +92,8 @@ impl SleepBarrier {
         }
     }
 
-    /// The other half for who does not sleep after it, between its store of a flag and its last look. Set-up path: it lasts for
-    /// some microseconds.
+    /// Receiver's half of the handshake for a caller that does not sleep: a full barrier between setting its flag and its last look at
+    /// the queue. Set-up path: it takes some microseconds.
     pub fn before_look(self) {
         self.before_first_look();
         if self == Self::Membarrier && cfg!(not(loom)) {

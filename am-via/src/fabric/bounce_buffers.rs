@@ -13,12 +13,12 @@ use super::{for_operation, mem_attributes, memory};
 use am_via_vipl::DeviceError;
 use am_via_vipl::below::{Device, HeapBlock, Nic};
 
-/// As many as a program has sends under way; who finds none goes by the kernel.
+/// Maximum number of buffers. A send that finds none free falls back to the kernel's copy.
 const BUFFERS_MAX: usize = 64;
-/// So many take turns before one is used again. The peer has read the last data: the lines of a buffer that was just used lie in its
-/// cache, and to write them takes longer than to write lines that both have let go.
+/// Number of buffers that are used in rotation. The peer has just read the last buffer, whose lines are in its cache; writing lines that
+/// neither task has cached is faster.
 const TURNS: usize = 16;
-/// After the heap had no room for a buffer, so many operations go by before it is asked again: to ask takes a lock.
+/// Number of operations after which a heap that had no memory for a buffer is asked again. Asking takes a lock.
 const PATIENCE: u32 = 1 << 16;
 /// Between two buffers, so that their first lines do not share a set of the cache.
 const APART_BYTES: usize = 4096 + 64;
@@ -35,11 +35,11 @@ struct Bounce {
 pub(super) struct BounceBuffers {
     bytes_max: usize,
     buffers: Vec<Bounce>,
-    /// Buffers that nobody uses, the one that was used last at the end.
+    /// Free buffers, the most recently used one last.
     free: VecDeque<usize>,
-    /// What operations have now, about in the order in which they began.
+    /// Buffers of operations in flight, about in the order in which the operations began.
     in_use: Vec<(Grant, usize)>,
-    /// Operations that go by before the heap is asked for one more.
+    /// Operations left before the heap is asked for one more.
     patience: u32,
 }
 
@@ -85,7 +85,7 @@ impl BounceBuffers {
         Ok(Some(grant))
     }
 
-    /// A buffer that nobody uses.
+    /// A free buffer.
     #[inline]
     fn free_one<D: Device>(&mut self, nic: &mut Nic<D>) -> Option<usize> {
         if !self.free.is_empty() && self.buffers.len() >= TURNS {

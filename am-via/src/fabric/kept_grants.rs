@@ -25,7 +25,7 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct KeptGrants {
     kept: Vec<Kept>,
-    /// Which one makes room next.
+    /// Index of the next one to replace.
     next: usize,
 }
 
@@ -45,7 +45,7 @@ impl KeptGrants {
         Self { kept: Vec::with_capacity(KEPT_MAX), next: 0 }
     }
 
-    /// A grant of just this memory that nobody uses: the caller uses it now.
+    /// A free grant of exactly this memory. It is in use from now on.
     #[inline]
     pub(super) fn take(&mut self, at: NonZeroUsize, len: usize) -> Option<Grant> {
         let kept = self.kept.iter_mut().find(|kept| kept.at == at && kept.len == len && !kept.in_use)?;

@@ -284,7 +284,7 @@ impl<D: Device> ViaFabric<D> {
         Ok(done)
     }
 
-    /// Ends a grant. `finished`: whoever it was for has said that it copies no more, or is dead.
+    /// Ends a grant. `finished`: its peer has said that it copies no more, or is dead.
     fn end_grant(&mut self, grant: Grant, finished: bool) -> Result<Outcome> {
         match self.nic.device.deregister(handle(grant), finished) {
             Ok(Posted::Done) => {
@@ -624,7 +624,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Grant { region: handle.region, generation: handle.generation }
         };
         if keep && let Room::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
-            // Nobody copies by it, so that it ends at once.
+            // No peer copies by it, so that it ends at once.
             let _ = self.end_grant(old, true)?;
         }
         Ok(Some(grant))

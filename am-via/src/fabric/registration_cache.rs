@@ -1,16 +1,16 @@
 //! How much of the program's private memory is registered at once, where that is limited: the registrations of its buffers,
 //! kept after their operation for the next one, and ended when others need the room.
 //!
-//! A NIC translates and pins registered pages, so it has a limit of them, and registering is slow: whoever speaks VIA keeps
+//! A NIC translates and pins registered pages, so it has a limit of them, and registering is slow: programs keep their
 //! registrations for later. The emulated NIC pins nothing. What is kept here is therefore an account: which pages count as
 //! registered, who uses them, when they were used last. Its rules are those that a real NIC would enforce, and an entry that
-//! outlives its memory does no harm, since nobody reaches memory by it: a peer needs the grant of one operation or an
+//! outlives its memory does no harm, since it grants nothing: a peer needs the grant of one operation or an
 //! exposed region, with its generation.
 //!
-//! Nobody waits here for anybody else. A range that finds no room is not registered, and its operation goes in pieces
-//! through the NIC's own buffers. Waiting would deadlock: in an exchange of all with all each task may have lent all its
-//! room to sends that end only when others find room for their receives. For the same reason a quarter of the limit is for
-//! the local end of transfers alone; those end by themselves.
+//! An operation never waits here. If the limit leaves no bytes for a range, it is not registered, and its operation goes in pieces
+//! through the NIC's own buffers. Waiting would deadlock: in an exchange of all with all, each task may have lent all its bytes to
+//! sends that complete only when the others can register their receives. For the same reason a quarter of the limit is reserved
+//! for the local end of transfers, which end without a peer's help.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;

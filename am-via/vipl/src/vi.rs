@@ -309,7 +309,7 @@ impl<D: Device> Carry<D> for InEntry<'_> {
     }
 }
 
-/// In the peer's receive area: so many at most, written by the function, which tells how many it wrote.
+/// In the peer's receive area: at most this number of bytes, written by the function, which returns how many it wrote.
 #[derive(Debug)]
 pub struct InArea<F>(pub usize, pub F);
 

@@ -48,8 +48,8 @@ impl NodeAddress {
     }
 }
 
-/// The number of a connection at its owner, who gives it: of a VI with standing receives its place in the table of the NIC, of the VIs
-/// of a program the number of their channel.
+/// The number of a connection, chosen by its owner: the place of a VI with standing receives in the table of its NIC, or the number of
+/// the channel that the VIs of programs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViNumber(pub u32);
 

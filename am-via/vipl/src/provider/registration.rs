@@ -63,7 +63,7 @@ impl Memory {
         self.0.range().part(offset, bytes.len()).map(|range| range.copy_from_slice(bytes))
     }
 
-    /// Copies from `offset` to `bytes`; `None` if there are not so many.
+    /// Copies from `offset` to `bytes`; `None` if the memory ends before.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
         self.0.range().part(offset, bytes.len()).map(|range| range.copy_to_slice(bytes))
     }

@@ -163,7 +163,7 @@ impl<D: Device> UserAgent<D> {
         if answers && self.answer_waiting_caller(vi, local, to) {
             return Ok(Stand::Through);
         }
-        // Of two peers at one NIC, whoever is heard first is answered.
+        // Of two peers at one NIC, the first that is heard is answered.
         let asks = way == Way::Client || own >= to.host;
         if !asks {
             return Ok(Stand::Blocked);

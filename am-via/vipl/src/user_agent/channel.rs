@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Request,
     /// A VI takes the connection that was asked for.
     Accept,
-    /// Nobody takes it.
+    /// No VI takes it.
     Reject,
     /// It is asked for no more.
     Withdraw,
@@ -155,8 +155,8 @@ impl<D: Device> UserAgent<D> {
         }
     }
 
-    /// Owes the NIC at the other end an entry, and posts it if there is room. Whoever lets us owe more than any correct peer
-    /// would gets no more.
+    /// Owes the NIC at the other end an entry, and posts it if there is room. A peer that lets us owe more than
+    /// any correct one would gets no more.
     pub(crate) fn owe(&mut self, number: ViNumber, entry: Entry, payload: Payload) {
         let Some(channel) = self.channels.get_mut(&number) else { return };
         if channel.owed.len() < OWED_MAX {

@@ -52,7 +52,7 @@ pub use work_queue::Queue;
 const NEWS_PER_ROUND: u32 = 64;
 /// Asynchronous errors that are kept for the program; older ones are forgotten.
 const ERRORS_KEPT: usize = 64;
-/// The longest sleep of a sender without room: that the receiver has made some rings no bell.
+/// Longest sleep of a sender that finds no free line. The receiver does not ring when it frees lines, so the sender has to look again.
 const HELD_UP_SLEEP_MAX: Duration = Duration::from_micros(20);
 /// The longest sleep between two looks.
 const SLEEP_MAX: Duration = Duration::from_millis(100);

@@ -62,7 +62,7 @@ impl Phase {
 pub(crate) enum Step {
     /// Nothing more can be done before something comes.
     Blocked,
-    /// Nothing more can be done before there is room; nobody tells of it.
+    /// Nothing more can be done before the peer's ring has a free line. The peer does not ring when it has.
     HeldUp,
     /// On to the next step.
     Again,
@@ -365,7 +365,7 @@ impl<D: Device> UserAgent<D> {
                     self.end_send(vi, SUCCESS);
                 }
             }
-            // Nobody waits for one: the peer is damaged.
+            // None was asked for: the peer is damaged.
             _ => self.break_connection(vi, SUCCESS),
         }
     }

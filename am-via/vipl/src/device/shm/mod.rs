@@ -56,14 +56,13 @@ pub struct ShmOptions {
 const PARK_AFTER_POLLS: u32 = 4096;
 /// Entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
-/// Then now and then a yield: on a machine that others use too, the task waited for may need this core.
-const POLLS_BETWEEN_YIELDS: u32 = 64;
-/// Polls in a row without a pause between them.
+/// Number of empty polls in a row without a pause between them.
 const EAGER_POLLS: u32 = 2000;
-/// A task that is about to end with an error often closes its contexts first. So long its peers wait for its failure, which
-/// says more than that it has closed.
+/// Number of later polls between two yields: on a machine that is shared, the task waited for may need this core.
+const POLLS_BETWEEN_YIELDS: u32 = 64;
+/// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
-/// Rings that are looked at in every poll whatever happens.
+/// Minimum number of rings for which quiet ones leave the poll set.
 const NEVER_PARK_BELOW: usize = 4;
 
 /// The device.
@@ -282,7 +281,7 @@ impl Shm {
             return;
         }
         self.barrier.before_look();
-        // Those who have connected, and whom nobody has looked at yet, are told too.
+        // Peers whose connections have not been looked at yet are told too.
         let _ = self.poll_rare();
         let all = self.vis.iter().flatten().chain(&self.accepted);
         for vi in all.filter(|vi| vi.peer != self.address) {
@@ -409,7 +408,7 @@ impl Device for Shm {
             num_tasks: self.layout.num_tasks,
             contexts_max: CONTEXTS_MAX,
             slot_bytes: self.layout.packet_bytes as usize,
-            // What was read is told late: so many lines may be free and not known to be.
+            // The reader reports its progress late: up to so many free lines are not known to be free.
             ring_lines: RING_LINES - (TELL_AFTER - 1),
             vis_max: self.layout.vis(),
             regions_max: REGIONS_PER_CONTEXT,

@@ -271,7 +271,7 @@ impl Device for Wire {
             Mail::Frame { vi: on_network, frame } => {
                 let address = self.address;
                 let network = Arc::clone(&self.network);
-                // Who did not connect when it was told of the connection wants nothing of it.
+                // An owner that did not number the connection when it was reported ignores what comes over it.
                 let (vi, end) = self.known_as(on_network)?;
                 *payload = frame.payload;
                 let entry = frame.entry;

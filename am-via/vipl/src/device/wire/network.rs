@@ -365,7 +365,7 @@ impl State {
         } else {
             self.arrive(link, &frame);
         }
-        // Whoever sleeps must help the time to pass.
+        // A sleeping NIC must help the time to pass.
         let to = self.links[link].to;
         self.nic(to).bell.notify_all();
     }
@@ -501,7 +501,7 @@ impl State {
         }
     }
 
-    /// A NIC has gone: nobody reaches the memory that it had registered.
+    /// A NIC has gone: the memory that it had registered is out of reach.
     pub(super) fn close(&mut self, at: NodeAddress) {
         self.nic(at).open = false;
         self.regions[at.task as usize].remove_context(at.context);
