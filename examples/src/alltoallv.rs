@@ -1,7 +1,6 @@
 //! Everybody's lists for everybody, by MPI.
 
-use bytemuck::Pod;
-use mpi_over_am::{Communicator, Placement};
+use mpi_over_am::{Communicator, Equivalence, Placement};
 
 use crate::Failure;
 
@@ -9,7 +8,7 @@ use crate::Failure;
 ///
 /// # Errors
 /// What MPI reports.
-pub fn alltoallv<T: Pod>(
+pub fn alltoallv<T: Equivalence + Clone + Default>(
     world: &Communicator,
     send: &[Vec<T>],
     receive: &mut [Vec<T>],
@@ -17,7 +16,7 @@ pub fn alltoallv<T: Pod>(
     let going: Vec<usize> = send.iter().map(Vec::len).collect();
     let mut coming = vec![0; going.len()];
     world.alltoall(&going, &mut coming)?;
-    let mut all = vec![T::zeroed(); coming.iter().sum()];
+    let mut all = vec![T::default(); coming.iter().sum()];
     let from = Placement { counts: &going, displacements: &displacements(&going) };
     let to = Placement { counts: &coming, displacements: &displacements(&coming) };
     world.alltoallv((&send.concat(), from), (&mut all, to))?;

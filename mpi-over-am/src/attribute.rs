@@ -18,6 +18,8 @@ pub enum ObjectKind {
     Datatype,
     /// `MPI_Win_create_keyval`
     Window,
+    /// A session, which has no attributes.
+    Session,
 }
 
 /// Called when an object is duplicated: its number, the keyval, the value. The value that the duplicate gets, or `None` if it
@@ -142,12 +144,6 @@ impl Deletion {
     pub fn run(&self, object: u64) -> Result<()> {
         (self.keyval.0.delete)(object, &self.keyval, self.value)
     }
-
-    /// The key.
-    #[must_use]
-    pub fn keyval(&self) -> &Keyval {
-        &self.keyval
-    }
 }
 
 impl Attributes {
@@ -187,10 +183,10 @@ impl Attributes {
         Some(Deletion { keyval: keyval.clone(), value: *value })
     }
 
-    /// What is to be run before all go: the last one that came first (MPI 5.0 section 11.2.3).
-    pub fn deletions(&self) -> Vec<Deletion> {
-        let deletion = |(keyval, value): &(Keyval, u64)| Deletion { keyval: keyval.clone(), value: *value };
-        self.values.iter().rev().map(deletion).collect()
+    /// The keys, the last one that came first: the order in which all go (MPI 5.0 section 11.2.3).
+    #[must_use]
+    pub fn keyvals(&self) -> Vec<Keyval> {
+        self.values.iter().rev().map(|(keyval, _)| keyval.clone()).collect()
     }
 
     /// Drops the value of a key.
@@ -262,7 +258,7 @@ mod tests {
         let copy = attributes.duplicate(70).unwrap();
         assert_eq!(copy.get(KIND, &keyval).unwrap(), Some(6));
         assert_eq!(copy.get(KIND, &private).unwrap(), None);
-        let order: Vec<_> = attributes.deletions().iter().map(|d| d.keyval().number()).collect();
+        let order: Vec<_> = attributes.keyvals().iter().map(Keyval::number).collect();
         assert_eq!(order, [keyval.number(), private.number()]);
         attributes.deletion(&keyval).unwrap().run(70).unwrap();
         attributes.remove(&keyval);

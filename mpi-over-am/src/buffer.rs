@@ -26,7 +26,6 @@ use bytemuck::{AnyBitPattern, NoUninit};
 pub(crate) use data::{Gather, Scatter, Window};
 pub use data::{RecvData, SendData};
 pub use fields::{Equivalence, FieldList, FieldListMut};
-pub(crate) use fields::{field_room_to_keep, fields_to_keep};
 pub(crate) use kept::KeptVec;
 pub use message::{Buffer, BufferMut, Incoming, Outgoing};
 pub(crate) use message::{Lends, Receiving, Sending, incoming_to_keep, outgoing_to_keep};

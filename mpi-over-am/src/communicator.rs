@@ -31,7 +31,6 @@ use crate::topology::Topology;
 use crate::turn::Turn;
 
 pub(crate) use crate::context_id::Space;
-pub use crate::properties::NAME_BYTES_MAX;
 pub use create::{PendingCommunicator, SplitType};
 pub use state_of::ANY_RANK;
 

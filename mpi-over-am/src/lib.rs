@@ -101,7 +101,7 @@ pub use buffer::{
     SendData, View, ViewMut, WindowMemory,
 };
 pub use collective::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
-pub use communicator::{ANY_RANK, Communicator, NAME_BYTES_MAX, PendingCommunicator, SplitType};
+pub use communicator::{ANY_RANK, Communicator, PendingCommunicator, SplitType};
 pub use environment::Environment;
 pub use error::{Difference, Error, ErrorClass, Fault, Result, Side};
 pub use error_handler::{ErrorFunction, ErrorHandler};
@@ -112,6 +112,7 @@ pub use mpi_datatype as datatype;
 pub use mpi_matching as matching;
 pub use mpi_over_am_derive::Equivalence;
 pub use policy::{ByCall, Call, LockPolicy, OneThread, Threads};
+pub use properties::{NAME_BYTES_MAX, Properties};
 pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
 pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};

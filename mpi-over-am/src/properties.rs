@@ -1,4 +1,4 @@
-//! What communicators, windows and sessions have alike: a number of the layer above, a name, hints, an error handler, attributes.
+//! What communicators, windows, sessions and, in the layer above, datatypes have alike: a number of the layer above, a name, hints, an error handler, attributes.
 
 use crate::attribute::{Attributes, Keyval, ObjectKind};
 use crate::error::{Error, ErrorClass, Result};
@@ -9,9 +9,10 @@ use crate::policy::{Field, LockPolicy};
 /// The longest name of an object, in bytes (`MPI_MAX_OBJECT_NAME`, less the zero that C needs).
 pub const NAME_BYTES_MAX: usize = 127;
 
-/// The properties of one object. Each is reached for a moment only: callbacks of attributes run while none is.
+/// The properties of one object: those that its kind has in MPI. Each is reached for a moment only: callbacks of attributes run while
+/// none is.
 #[derive(Debug)]
-pub(crate) struct Properties<L: LockPolicy> {
+pub struct Properties<L: LockPolicy> {
     kind: ObjectKind,
     /// The number under which the layer above knows the object; 0 at first.
     pub(crate) handle: L::Field<u64>,
@@ -23,7 +24,8 @@ pub(crate) struct Properties<L: LockPolicy> {
 
 impl<L: LockPolicy> Properties<L> {
     /// Those of a new object.
-    pub(crate) fn new(kind: ObjectKind, info: Info, error_handler: ErrorHandler) -> Self {
+    #[must_use]
+    pub fn new(kind: ObjectKind, info: Info, error_handler: ErrorHandler) -> Self {
         Self {
             kind,
             handle: L::Field::new(0),
@@ -34,19 +36,26 @@ impl<L: LockPolicy> Properties<L> {
         }
     }
 
+    /// The number under which the layer above knows the object, for callbacks; 0 at first.
+    pub fn set_handle(&self, handle: u64) {
+        self.handle.set(handle);
+    }
+
     /// With these attributes, of an object that is being made.
-    pub(crate) fn with_attributes(self, attributes: Attributes) -> Self {
+    #[must_use]
+    pub fn with_attributes(self, attributes: Attributes) -> Self {
         self.attributes.set(attributes);
         self
     }
 
     /// The name; empty at first.
-    pub(crate) fn name(&self) -> String {
+    #[must_use]
+    pub fn name(&self) -> String {
         self.name.get()
     }
 
     /// Sets the name. What is beyond [`NAME_BYTES_MAX`] bytes is cut.
-    pub(crate) fn set_name(&self, name: &str) {
+    pub fn set_name(&self, name: &str) {
         let ends = name.char_indices().map(|(at, character)| at + character.len_utf8());
         let len = ends.take_while(|&end| end <= NAME_BYTES_MAX).last().unwrap_or(0);
         self.name.set(name[..len].to_owned());
@@ -56,7 +65,7 @@ impl<L: LockPolicy> Properties<L> {
     ///
     /// # Errors
     /// A keyval for another kind of object.
-    pub(crate) fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
+    pub fn attribute(&self, keyval: &Keyval) -> Result<Option<u64>> {
         self.attributes.with(|attributes| attributes.get(self.kind, keyval))
     }
 
@@ -64,7 +73,7 @@ impl<L: LockPolicy> Properties<L> {
     ///
     /// # Errors
     /// A keyval that was freed, or is for another kind of object; the callback's own, and then nothing has changed.
-    pub(crate) fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
+    pub fn set_attribute(&self, keyval: &Keyval, value: u64) -> Result<()> {
         let older = self.attributes.with(|attributes| attributes.deletion(keyval));
         older.map_or(Ok(()), |older| older.run(self.handle.get()))?;
         self.attributes.with(|attributes| attributes.set(self.kind, keyval, value))
@@ -74,7 +83,7 @@ impl<L: LockPolicy> Properties<L> {
     ///
     /// # Errors
     /// There is no such attribute; the callback's own, and then it stays.
-    pub(crate) fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
+    pub fn delete_attribute(&self, keyval: &Keyval) -> Result<()> {
         let deletion = self.attributes.with(|attributes| attributes.deletion(keyval)).ok_or_else(|| {
             let what = "the object has no attribute with this keyval";
             let number = i64::try_from(keyval.number()).unwrap_or(i64::MAX);
@@ -85,16 +94,22 @@ impl<L: LockPolicy> Properties<L> {
         Ok(())
     }
 
+    /// The keys of its attributes, the last one first: the order in which all are deleted (MPI 5.0 section 11.2.3).
+    #[must_use]
+    pub fn keyvals(&self) -> Vec<Keyval> {
+        self.attributes.with(|attributes| attributes.keyvals())
+    }
+
     /// Deletes all attributes, the last one first.
     ///
     /// # Errors
     /// The first error of a callback, which does not keep the others from going.
-    pub(crate) fn delete_attributes(&self) -> Result<()> {
-        let deletions = self.attributes.with(|attributes| attributes.deletions());
+    pub fn delete_attributes(&self) -> Result<()> {
         let mut result = Ok(());
-        for deletion in deletions {
-            result = result.and(deletion.run(self.handle.get()));
-            self.attributes.with(|attributes| attributes.remove(deletion.keyval()));
+        for keyval in self.keyvals() {
+            let deletion = self.attributes.with(|attributes| attributes.deletion(&keyval));
+            result = result.and(deletion.map_or(Ok(()), |deletion| deletion.run(self.handle.get())));
+            self.attributes.with(|attributes| attributes.remove(&keyval));
         }
         result
     }
@@ -103,7 +118,7 @@ impl<L: LockPolicy> Properties<L> {
     ///
     /// # Errors
     /// A callback's own.
-    pub(crate) fn attributes_for_duplicate(&self) -> Result<Attributes> {
+    pub fn attributes_for_duplicate(&self) -> Result<Attributes> {
         self.attributes.get().duplicate(self.handle.get())
     }
 }

@@ -5,6 +5,7 @@
 
 use am_core::fabric::Fabric;
 
+use crate::attribute::ObjectKind;
 use crate::communicator::{Communicator, PendingCommunicator};
 use crate::error::{Error, ErrorClass, Result};
 use crate::error_handler::ErrorHandler;
@@ -12,18 +13,18 @@ use crate::group::{Group, SELF_SET, WORLD_SET};
 use crate::info::Info;
 use crate::job::JobFabric;
 use crate::policy::{Field, LockPolicy, OneThread};
+use crate::properties::Properties;
 
 /// A session (`MPI_Session`). Dropping it ends it.
 #[derive(Debug)]
 pub struct Session<F: Fabric = JobFabric, L: LockPolicy = OneThread> {
     world: Communicator<F, L>,
-    info: Info,
-    error_handler: L::Field<ErrorHandler>,
+    properties: Properties<L>,
 }
 
 impl<F: Fabric, L: LockPolicy> Session<F, L> {
     pub(crate) fn new(world: Communicator<F, L>, info: Info, error_handler: ErrorHandler) -> Self {
-        Self { world, info, error_handler: L::Field::new(error_handler) }
+        Self { world, properties: Properties::new(ObjectKind::Session, info, error_handler) }
     }
 
     /// The names of the sets of tasks (`MPI_Session_get_num_psets`, `MPI_Session_get_nth_pset`).
@@ -61,19 +62,19 @@ impl<F: Fabric, L: LockPolicy> Session<F, L> {
 
     /// The hints that it was given (`MPI_Session_get_info`).
     #[must_use]
-    pub fn info(&self) -> &Info {
-        &self.info
+    pub fn info(&self) -> Info {
+        self.properties.info.get()
     }
 
     /// The error handler (`MPI_Session_get_errhandler`).
     #[must_use]
     pub fn error_handler(&self) -> ErrorHandler {
-        self.error_handler.get()
+        self.properties.error_handler.get()
     }
 
     /// Sets the error handler (`MPI_Session_set_errhandler`).
     pub fn set_error_handler(&self, handler: ErrorHandler) {
-        self.error_handler.set(handler);
+        self.properties.error_handler.set(handler);
     }
 
     /// A communicator of the tasks of `group`, which all call this with the same `tag` (`MPI_Comm_create_from_group`). `None`

@@ -253,9 +253,9 @@ constructors! {
 pub(crate) unsafe fn mpi_type_dup(old: MPI_Datatype, new: *mut MPI_Datatype) -> c_int {
     on_process("MPI_Type_dup", |mpi| {
         let (new, datatype) = (place(new)?, any_datatype_of(mpi, old)?);
-        let attributes = crate::type_objects::duplicated_attributes(mpi, old)?;
+        let properties = crate::type_objects::duplicated(mpi, old)?;
         let handle = keep_datatype(mpi, Datatype::dup(&datatype))?;
-        crate::type_objects::set_attributes(mpi, handle, attributes);
+        crate::type_objects::begin_with(mpi, handle, properties);
         unsafe { *new = handle };
         Ok(())
     })

@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::rc::Rc;
 
-use mpi_over_am::MessageId;
-use mpi_over_am::attribute::{Attributes, Keyval, WeakKeyval};
+use mpi_over_am::attribute::{Keyval, WeakKeyval};
+use mpi_over_am::{ByCall, MessageId, Properties};
 
 use crate::engine::{Communicator, PendingCommunicator, Session, Window};
 use crate::raise::KeptErrhandler;
@@ -57,8 +58,8 @@ pub(crate) struct SessionObject {
 /// What programs hang onto datatypes, by handle: a datatype does not know it, and most have none.
 #[derive(Debug, Default)]
 pub(crate) struct TypeObjects {
-    pub(crate) names: RefCell<BTreeMap<usize, String>>,
-    pub(crate) attributes: RefCell<BTreeMap<usize, Attributes>>,
+    /// By the handles of those that were asked for.
+    pub(crate) properties: RefCell<BTreeMap<usize, Rc<Properties<ByCall>>>>,
     /// Types that are predefined without a name.
     pub(crate) unnamed: RefCell<Vec<MPI_Datatype>>,
 }

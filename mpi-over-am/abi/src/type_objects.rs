@@ -1,14 +1,17 @@
 //! Names and attributes of datatypes (MPI 5.0 sections 7.7.4 and 7.8).
 
 use std::ffi::{c_char, c_int, c_void};
+use std::rc::Rc;
 
-use mpi_over_am::attribute::{Attributes, ObjectKind};
+use mpi_over_am::attribute::ObjectKind;
+use mpi_over_am::datatype::{Datatype, Predefined};
+use mpi_over_am::{ByCall, ErrorHandler, Info, Properties};
 
 use crate::attributes::{create_keyval, free_keyval, give_attribute, keyval_of};
 use crate::constants::{MPI_DATATYPE_NULL, MPI_MAX_OBJECT_NAME};
 use crate::data::any_datatype_of;
 use crate::errors::on_process;
-use crate::failure::{Failure, Outcome, place};
+use crate::failure::{Outcome, place};
 use crate::state::Mpi;
 use crate::text::{give_string, string_at};
 use crate::types::{Callback, MPI_Datatype};
@@ -16,21 +19,47 @@ use crate::types::{Callback, MPI_Datatype};
 /// A name has room for its final zero in `MPI_MAX_OBJECT_NAME` bytes.
 const NAME_BYTES: usize = MPI_MAX_OBJECT_NAME;
 
-fn attributes_of(mpi: &Mpi, handle: MPI_Datatype) -> Attributes {
-    mpi.types.attributes.borrow().get(&handle.0).cloned().unwrap_or_default()
+/// The properties of a datatype, which begin when they are asked for.
+fn properties_of(mpi: &Mpi, handle: MPI_Datatype, datatype: &Datatype) -> Rc<Properties<ByCall>> {
+    let mut all = mpi.types.properties.borrow_mut();
+    let properties = all.entry(handle.0).or_insert_with(|| {
+        let properties = Properties::new(ObjectKind::Datatype, Info::new(), ErrorHandler::Return);
+        properties.set_handle(handle.0 as u64);
+        properties.set_name(datatype.as_predefined().map_or("", Predefined::name));
+        Rc::new(properties)
+    });
+    Rc::clone(properties)
 }
 
-/// Gives a datatype these attributes, and no others.
-pub(crate) fn set_attributes(mpi: &Mpi, handle: MPI_Datatype, attributes: Attributes) {
-    mpi.types.attributes.borrow_mut().insert(handle.0, attributes);
+/// Runs a call about the properties of a datatype.
+fn on_type(
+    function: &str,
+    handle: MPI_Datatype,
+    call: impl FnOnce(&Mpi, &Properties<ByCall>) -> Outcome<()>,
+) -> c_int {
+    on_process(function, |mpi| {
+        let datatype = any_datatype_of(mpi, handle)?;
+        call(mpi, &properties_of(mpi, handle, &datatype))
+    })
 }
 
-/// The attributes of a duplicate, after the copy functions of the program have run.
+/// Gives a new datatype the attributes of the one that it is a duplicate of, as the copy functions of the program say.
 ///
 /// # Errors
 /// A function's own.
-pub(crate) fn duplicated_attributes(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Attributes> {
-    Ok(attributes_of(mpi, handle).duplicate(handle.0 as u64)?)
+pub(crate) fn duplicated(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Properties<ByCall>> {
+    let properties = Properties::new(ObjectKind::Datatype, Info::new(), ErrorHandler::Return);
+    let known = mpi.types.properties.borrow().get(&handle.0).cloned();
+    Ok(match known {
+        Some(known) => properties.with_attributes(known.attributes_for_duplicate()?),
+        None => properties,
+    })
+}
+
+/// The datatype of this handle begins with these properties.
+pub(crate) fn begin_with(mpi: &Mpi, handle: MPI_Datatype, properties: Properties<ByCall>) {
+    properties.set_handle(handle.0 as u64);
+    mpi.types.properties.borrow_mut().insert(handle.0, Rc::new(properties));
 }
 
 /// Forgets a datatype that is to be freed, after the delete functions of its attributes have run.
@@ -38,23 +67,18 @@ pub(crate) fn duplicated_attributes(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<
 /// # Errors
 /// A function's own: what it was about stays, and so does the datatype.
 pub(crate) fn forget(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<()> {
-    for deletion in attributes_of(mpi, handle).deletions() {
-        deletion.run(handle.0 as u64)?;
-        if let Some(attributes) = mpi.types.attributes.borrow_mut().get_mut(&handle.0) {
-            attributes.remove(deletion.keyval());
-        }
+    let known = mpi.types.properties.borrow().get(&handle.0).cloned();
+    if let Some(known) = known {
+        known.keyvals().iter().try_for_each(|keyval| known.delete_attribute(keyval))?;
     }
-    mpi.types.attributes.borrow_mut().remove(&handle.0);
-    mpi.types.names.borrow_mut().remove(&handle.0);
+    mpi.types.properties.borrow_mut().remove(&handle.0);
     Ok(())
 }
 
 pub(crate) unsafe fn mpi_type_set_name(datatype: MPI_Datatype, name: *const c_char) -> c_int {
-    on_process("MPI_Type_set_name", |mpi| {
-        any_datatype_of(mpi, datatype)?;
+    on_type("MPI_Type_set_name", datatype, |_, properties| {
         // SAFETY: null or a string of the program's.
-        let name = unsafe { string_at(name) }?;
-        mpi.types.names.borrow_mut().insert(datatype.0, name);
+        properties.set_name(&unsafe { string_at(name) }?);
         Ok(())
     })
 }
@@ -68,10 +92,8 @@ pub(crate) unsafe fn mpi_type_get_name(datatype: MPI_Datatype, name: *mut c_char
             return Ok(());
         }
         let known = any_datatype_of(mpi, datatype)?;
-        let given = mpi.types.names.borrow().get(&datatype.0).cloned();
-        let own = known.as_predefined().map_or("", mpi_over_am::datatype::Predefined::name);
         // SAFETY: neither is null; the program has `NAME_BYTES` for a name.
-        unsafe { give_string(given.as_deref().unwrap_or(own), name, NAME_BYTES, len) };
+        unsafe { give_string(&properties_of(mpi, datatype, &known).name(), name, NAME_BYTES, len) };
         Ok(())
     })
 }
@@ -91,26 +113,9 @@ pub(crate) unsafe fn mpi_type_free_keyval(keyval: *mut c_int) -> c_int {
     on_process("MPI_Type_free_keyval", |mpi| free_keyval(mpi, ObjectKind::Datatype, keyval))
 }
 
-/// Runs the delete function of a key's value, if there is one, and drops the value.
-fn delete(mpi: &Mpi, handle: MPI_Datatype, keyval: &mpi_over_am::attribute::Keyval) -> Outcome<bool> {
-    let Some(deletion) = attributes_of(mpi, handle).deletion(keyval) else { return Ok(false) };
-    // The function may use the datatype: nothing is borrowed while it runs.
-    deletion.run(handle.0 as u64)?;
-    if let Some(attributes) = mpi.types.attributes.borrow_mut().get_mut(&handle.0) {
-        attributes.remove(keyval);
-    }
-    Ok(true)
-}
-
 pub(crate) unsafe fn mpi_type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) -> c_int {
-    on_process("MPI_Type_set_attr", |mpi| {
-        any_datatype_of(mpi, datatype)?;
-        let keyval = keyval_of(mpi, keyval)?;
-        attributes_of(mpi, datatype).get(ObjectKind::Datatype, &keyval)?;
-        delete(mpi, datatype, &keyval)?;
-        let mut attributes = mpi.types.attributes.borrow_mut();
-        let own = attributes.entry(datatype.0).or_default();
-        Ok(own.set(ObjectKind::Datatype, &keyval, value.expose_provenance() as u64)?)
+    on_type("MPI_Type_set_attr", datatype, |mpi, properties| {
+        Ok(properties.set_attribute(&keyval_of(mpi, keyval)?, value.expose_provenance() as u64)?)
     })
 }
 
@@ -120,24 +125,15 @@ pub(crate) unsafe fn mpi_type_get_attr(
     value: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    on_process("MPI_Type_get_attr", |mpi| {
-        any_datatype_of(mpi, datatype)?;
-        let keyval = keyval_of(mpi, keyval)?;
-        let found = attributes_of(mpi, datatype).get(ObjectKind::Datatype, &keyval)?;
+    on_type("MPI_Type_get_attr", datatype, |mpi, properties| {
+        let found = properties.attribute(&keyval_of(mpi, keyval)?)?;
         // SAFETY: the program gave the places for this result.
         unsafe { give_attribute(found.map(|found| found as usize), value, flag) }
     })
 }
 
 pub(crate) unsafe fn mpi_type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> c_int {
-    on_process("MPI_Type_delete_attr", |mpi| {
-        any_datatype_of(mpi, datatype)?;
-        let keyval = keyval_of(mpi, keyval)?;
-        attributes_of(mpi, datatype).get(ObjectKind::Datatype, &keyval)?;
-        if delete(mpi, datatype, &keyval)? {
-            return Ok(());
-        }
-        let what = "the datatype has no attribute with this key";
-        Err(Failure::new(mpi_over_am::ErrorClass::Keyval, what))
+    on_type("MPI_Type_delete_attr", datatype, |mpi, properties| {
+        Ok(properties.delete_attribute(&keyval_of(mpi, keyval)?)?)
     })
 }

@@ -105,6 +105,17 @@ impl Elements {
     }
 }
 
+impl Elements {
+    /// The same bytes, called numbers of a predefined type. What is not bytes, or does not come out even, stays what it is.
+    fn called(self, basic: Predefined) -> Self {
+        let are_bytes = self.datatype.as_predefined() == Some(Predefined::Byte);
+        if !are_bytes || !self.count.is_multiple_of(basic.size()) {
+            return self;
+        }
+        Self { base: self.base, count: self.count / basic.size(), datatype: basic.into() }
+    }
+}
+
 impl SendData {
     /// `count` elements of `datatype`, with the displacements counted from `at` (null for addresses as displacements).
     ///
@@ -115,6 +126,11 @@ impl SendData {
     #[must_use]
     pub unsafe fn new(at: *const u8, count: u64, datatype: &Datatype) -> Self {
         Self(Elements { base: Base(at.expose_provenance()), count, datatype: datatype.clone() })
+    }
+
+    /// The same bytes, called numbers of a predefined type. What is not bytes, or does not come out even, stays what it is.
+    pub(crate) fn called(self, basic: Predefined) -> Self {
+        Self(self.0.called(basic))
     }
 
     /// Bytes whose promise was given when `bytes` was made.
@@ -176,6 +192,11 @@ impl SendData {
 }
 
 impl RecvData {
+    /// As [`SendData::called`].
+    pub(crate) fn called(self, basic: Predefined) -> Self {
+        Self(self.0.called(basic))
+    }
+
     /// As [`SendData::new`].
     ///
     /// # Safety

@@ -110,6 +110,14 @@ pub trait Equivalence {
         Ok(fields_to_keep(std::slice::from_ref(self))?.datatype().clone())
     }
 
+    /// What each value is, and how many of them, if all values are numbers of one type. It is a name for the check of collectives; nothing
+    /// is read or written by it.
+    #[doc(hidden)]
+    #[must_use]
+    fn numbers() -> Option<(Predefined, u64)> {
+        None
+    }
+
     /// The fields of all values, to be sent.
     ///
     /// # Errors
@@ -396,6 +404,11 @@ macro_rules! numbers {
             }
 
             #[inline(always)]
+            fn numbers() -> Option<(Predefined, u64)> {
+                Some((Predefined::$basic, 1))
+            }
+
+            #[inline(always)]
             fn outgoing_of(values: &[Self]) -> Result<Outgoing<'_>> {
                 Ok(Outgoing::of_slice(values))
             }
@@ -423,6 +436,10 @@ impl<T: Equivalence, const N: usize> Equivalence for [T; N] {
     #[inline]
     fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
         self.iter_mut().for_each(|field| list.add(field));
+    }
+
+    fn numbers() -> Option<(Predefined, u64)> {
+        T::numbers().map(|(basic, each)| (basic, each * N as u64))
     }
 
     #[inline(always)]

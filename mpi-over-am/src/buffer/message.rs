@@ -203,7 +203,11 @@ impl<'a> Incoming<'a> {
 /// # Errors
 /// More bytes than there are addresses.
 pub(crate) fn outgoing_to_keep<T: Equivalence>(data: &[T]) -> Result<SendData> {
-    Ok(data.outgoing()?.into_data())
+    let elements = data.outgoing()?.into_data();
+    Ok(match T::numbers() {
+        Some((basic, _)) => elements.called(basic),
+        None => elements,
+    })
 }
 
 /// As [`outgoing_to_keep`], for a receive.
@@ -211,7 +215,11 @@ pub(crate) fn outgoing_to_keep<T: Equivalence>(data: &[T]) -> Result<SendData> {
 /// # Errors
 /// More bytes than there are addresses.
 pub(crate) fn incoming_to_keep<T: Equivalence>(to: &mut [T]) -> Result<RecvData> {
-    Ok(to.incoming()?.into_data())
+    let elements = to.incoming()?.into_data();
+    Ok(match T::numbers() {
+        Some((basic, _)) => elements.called(basic),
+        None => elements,
+    })
 }
 
 impl<T: Equivalence> Buffer for T {

@@ -4,6 +4,7 @@ use bytemuck::{AnyBitPattern, NoUninit, TransparentWrapper};
 
 use super::{Equivalence, FieldList, FieldListMut, Incoming, Outgoing};
 use crate::error::Result;
+use mpi_datatype::Predefined;
 
 /// A value of a type without padding for which all bytes are valid, sent as its bytes. For types that neither are numbers nor can
 /// derive [`Equivalence`], because another crate has made them, and that are `NoUninit` and `AnyBitPattern` (`Pod`) by bytemuck:
@@ -54,6 +55,10 @@ impl<T: NoUninit + AnyBitPattern> Equivalence for Plain<T> {
 
     fn list_mut<'a>(&'a mut self, list: &mut FieldListMut<'a>) {
         list.add_bytes(std::slice::from_mut(&mut self.0));
+    }
+
+    fn numbers() -> Option<(Predefined, u64)> {
+        Some((Predefined::Uint8, size_of::<T>() as u64))
     }
 
     fn outgoing_of(values: &[Self]) -> Result<Outgoing<'_>> {

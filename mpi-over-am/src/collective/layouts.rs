@@ -4,7 +4,8 @@
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::{Datum, Neighbours, Placement, slices};
+use super::{Neighbours, Placement, slices};
+use crate::buffer::Equivalence;
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::policy::LockPolicy;
@@ -39,7 +40,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`neighbor_allgather`](Self::neighbor_allgather).
-    pub fn neighbor_allgatherv<T: Datum>(
+    pub fn neighbor_allgatherv<T: Equivalence>(
         &self,
         send: &[T],
         (recv, placement): (&mut [T], Placement<'_>),
@@ -52,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`neighbor_allgather`](Self::neighbor_allgather).
-    pub fn neighbor_alltoallv<T: Datum>(
+    pub fn neighbor_alltoallv<T: Equivalence>(
         &self,
         (send, from): (&[T], Placement<'_>),
         (recv, to): (&mut [T], Placement<'_>),

@@ -28,7 +28,6 @@ mod reduce;
 mod reduce_scatter;
 mod scan;
 mod slices;
-mod structs;
 mod typed;
 mod words;
 
@@ -55,11 +54,10 @@ use plan::Plan;
 pub use prepared::{Buffer, KeptOperator, Make, NoOperator, Nothing, Operator, Place, Prepared};
 use recorder::{Recorder, Series};
 pub use slices::{
-    allgather, allgather_fields, allgather_in_place, allgatherv, allreduce, allreduce_in_place, alltoall,
-    alltoall_fields, alltoall_in_place, alltoallv, alltoallw, barrier, broadcast, broadcast_fields, exscan,
-    gather, gather_fields, gatherv, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall,
-    neighbor_alltoallv, neighbor_alltoallw, reduce, reduce_in_place, reduce_scatter, reduce_scatter_block,
-    scan, scan_in_place, scatter, scatter_fields, scatterv,
+    allgather, allgather_in_place, allgatherv, allreduce, allreduce_in_place, alltoall, alltoall_in_place,
+    alltoallv, alltoallw, barrier, broadcast, exscan, gather, gatherv, neighbor_allgather,
+    neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, reduce, reduce_in_place,
+    reduce_scatter, reduce_scatter_block, scan, scan_in_place, scatter, scatterv,
 };
 pub use typed::Placement;
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use am_core::fabric::Fabric;
 
-use super::slices::room;
+use super::slices::rooms;
 use super::{Collective, Datum, Parts, Series};
-use crate::buffer::RecvData;
+use crate::buffer::{Equivalence, RecvData};
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::op::{Combine, Op, Operation, TypedOperation};
@@ -69,22 +69,26 @@ impl Place {
     }
 
     /// A slice in as many parts as there are tasks.
-    pub(super) fn equal_parts<T: Datum>(self, buffer: &mut [T]) -> Result<Parts<RecvData>> {
-        let count = (buffer.len() / self.size as usize) as u64;
-        Ok(Parts::Equal { all: room(buffer)?, count })
+    pub(super) fn equal_parts<T: Equivalence>(
+        self,
+        call: &'static str,
+        buffer: &mut [T],
+    ) -> Result<Parts<RecvData>> {
+        let (count, ranks) = (buffer.len() / self.size as usize, self.size as usize);
+        rooms(call, buffer, count, ranks)
     }
 }
 
 /// What is sent, and then receives the result: a `&mut` to a slice, an array or a vector, or a vector that the operation owns.
 pub trait Buffer {
     /// Its elements.
-    type Item: Datum;
+    type Item;
 
     /// All elements.
     fn as_mut_slice(&mut self) -> &mut [Self::Item];
 }
 
-impl<T: Datum> Buffer for &mut [T] {
+impl<T> Buffer for &mut [T] {
     type Item = T;
 
     #[inline(always)]
@@ -93,7 +97,7 @@ impl<T: Datum> Buffer for &mut [T] {
     }
 }
 
-impl<T: Datum, const N: usize> Buffer for &mut [T; N] {
+impl<T, const N: usize> Buffer for &mut [T; N] {
     type Item = T;
 
     #[inline(always)]
@@ -102,7 +106,7 @@ impl<T: Datum, const N: usize> Buffer for &mut [T; N] {
     }
 }
 
-impl<T: Datum> Buffer for &mut Vec<T> {
+impl<T> Buffer for &mut Vec<T> {
     type Item = T;
 
     #[inline(always)]
@@ -111,7 +115,7 @@ impl<T: Datum> Buffer for &mut Vec<T> {
     }
 }
 
-impl<T: Datum> Buffer for Vec<T> {
+impl<T> Buffer for Vec<T> {
     type Item = T;
 
     #[inline(always)]
@@ -125,16 +129,16 @@ impl<T: Datum> Buffer for Vec<T> {
 pub struct Nothing;
 
 mod sealed {
-    use super::{Datum, Nothing};
+    use super::Nothing;
 
     /// Nothing that a value of this type owns is used by a collective: it may go before the collective ends.
     pub trait Lent {}
 
     impl Lent for () {}
     impl Lent for Nothing {}
-    impl<T: Datum> Lent for &mut [T] {}
-    impl<T: Datum, const N: usize> Lent for &mut [T; N] {}
-    impl<T: Datum> Lent for &mut Vec<T> {}
+    impl<T> Lent for &mut [T] {}
+    impl<T, const N: usize> Lent for &mut [T; N] {}
+    impl<T> Lent for &mut Vec<T> {}
 
     /// A buffer that a request keeps until its operation has ended.
     pub trait Owned {
@@ -151,7 +155,7 @@ mod sealed {
         }
     }
 
-    impl<T: Datum + Send> Owned for Vec<T> {
+    impl<T: Send + 'static> Owned for Vec<T> {
         type Item = T;
 
         fn into_vec(self) -> Self {

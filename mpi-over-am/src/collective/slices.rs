@@ -29,8 +29,8 @@ use super::prepared::{Buffer, Make, NoOperator, Nothing, Prepared, in_buffer, of
 use super::typed::element_type;
 use super::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 use crate::buffer::{
-    Equivalence, RecvData, SendData, elements_to_keep, field_room_to_keep, fields_to_keep,
-    layout_room_to_keep, layout_to_keep, room_to_keep,
+    Equivalence, RecvData, SendData, elements_to_keep, incoming_to_keep, layout_room_to_keep, layout_to_keep,
+    outgoing_to_keep, room_to_keep,
 };
 use crate::error::{Error, Result};
 use crate::op::{Operation, TypedOperation};
@@ -42,7 +42,10 @@ pub fn barrier() -> Prepared<Nothing, NoOperator, impl Make<Nothing>> {
 }
 
 /// [`Communicator::broadcast`](crate::Communicator::broadcast) as a value (`MPI_Bcast`, `MPI_Ibcast`, `MPI_Bcast_init`).
-pub fn broadcast<B: Buffer>(buffer: B, root: u32) -> Prepared<B, NoOperator, impl Make<B>> {
+pub fn broadcast<B: Buffer<Item: Equivalence>>(
+    buffer: B,
+    root: u32,
+) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, _, _| {
         let buffer = buffer.as_mut_slice();
         Ok(Collective::Broadcast { data: room(buffer)?, root })
@@ -50,14 +53,14 @@ pub fn broadcast<B: Buffer>(buffer: B, root: u32) -> Prepared<B, NoOperator, imp
 }
 
 /// [`Communicator::gather`](crate::Communicator::gather) as a value (`MPI_Gather`, `MPI_Igather`).
-pub fn gather<'a, T: Datum>(
+pub fn gather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let recv = match place.is_root(root) {
-            true => Some(Parts::Equal { all: room(recv)?, count: send.len() as u64 }),
+            true => Some(rooms("gather: the receive buffer", recv, send.len(), place.partners())?),
             false => None,
         };
         Ok(Collective::Gather { send: Some(elements(send)?), recv, root })
@@ -65,7 +68,7 @@ pub fn gather<'a, T: Datum>(
 }
 
 /// [`Communicator::gatherv`](crate::Communicator::gatherv) as a value (`MPI_Gatherv`, `MPI_Igatherv`).
-pub fn gatherv<'a, T: Datum>(
+pub fn gatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
     root: u32,
@@ -77,14 +80,14 @@ pub fn gatherv<'a, T: Datum>(
 }
 
 /// [`Communicator::scatter`](crate::Communicator::scatter) as a value (`MPI_Scatter`, `MPI_Iscatter`).
-pub fn scatter<'a, T: Datum>(
+pub fn scatter<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let send = match place.is_root(root) {
-            true => Some(Parts::Equal { all: elements(send)?, count: recv.len() as u64 }),
+            true => Some(parts("scatter: the send buffer", send, recv.len(), place.partners())?),
             false => None,
         };
         Ok(Collective::Scatter { send, recv: Some(room(recv)?), root })
@@ -92,7 +95,7 @@ pub fn scatter<'a, T: Datum>(
 }
 
 /// [`Communicator::scatterv`](crate::Communicator::scatterv) as a value (`MPI_Scatterv`, `MPI_Iscatterv`).
-pub fn scatterv<'a, T: Datum>(
+pub fn scatterv<'a, T: Equivalence>(
     (send, placement): (&'a [T], Placement<'a>),
     recv: &'a mut [T],
     root: u32,
@@ -105,23 +108,26 @@ pub fn scatterv<'a, T: Datum>(
 }
 
 /// [`Communicator::allgather`](crate::Communicator::allgather) as a value (`MPI_Allgather`, `MPI_Iallgather`).
-pub fn allgather<'a, T: Datum>(send: &'a [T], recv: &'a mut [T]) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
-        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
+pub fn allgather<'a, T: Equivalence>(
+    send: &'a [T],
+    recv: &'a mut [T],
+) -> Prepared<(), NoOperator, impl Make<()>> {
+    of_slices(NoOperator, move |place, _| {
+        let recv = rooms("allgather: the receive buffer", recv, send.len(), place.partners())?;
         Ok(Collective::Allgather { send: Some(elements(send)?), recv })
     })
 }
 
 /// [`Communicator::allgather_in_place`](crate::Communicator::allgather_in_place) as a value (`MPI_Allgather` with `MPI_IN_PLACE`).
-pub fn allgather_in_place<B: Buffer>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
+pub fn allgather_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Allgather { send: None, recv: place.equal_parts(buffer)? })
+        Ok(Collective::Allgather { send: None, recv: place.equal_parts("allgather: the buffer", buffer)? })
     })
 }
 
 /// [`Communicator::allgatherv`](crate::Communicator::allgatherv) as a value (`MPI_Allgatherv`, `MPI_Iallgatherv`).
-pub fn allgatherv<'a, T: Datum>(
+pub fn allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
@@ -132,24 +138,27 @@ pub fn allgatherv<'a, T: Datum>(
 }
 
 /// [`Communicator::alltoall`](crate::Communicator::alltoall) as a value (`MPI_Alltoall`, `MPI_Ialltoall`).
-pub fn alltoall<'a, T: Datum>(send: &'a [T], recv: &'a mut [T]) -> Prepared<(), NoOperator, impl Make<()>> {
+pub fn alltoall<'a, T: Equivalence>(
+    send: &'a [T],
+    recv: &'a mut [T],
+) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
-        let count = (send.len() / place.partners()) as u64;
-        let send = Some(Parts::Equal { all: elements(send)?, count });
-        Ok(Collective::Alltoall { send, recv: Parts::Equal { all: room(recv)?, count } })
+        let (count, partners) = (send.len() / place.partners(), place.partners());
+        let send = Some(parts("alltoall: the send buffer", send, count, partners)?);
+        Ok(Collective::Alltoall { send, recv: rooms("alltoall: the receive buffer", recv, count, partners)? })
     })
 }
 
 /// [`Communicator::alltoall_in_place`](crate::Communicator::alltoall_in_place) as a value (`MPI_Alltoall` with `MPI_IN_PLACE`).
-pub fn alltoall_in_place<B: Buffer>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
+pub fn alltoall_in_place<B: Buffer<Item: Equivalence>>(buffer: B) -> Prepared<B, NoOperator, impl Make<B>> {
     in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Alltoall { send: None, recv: place.equal_parts(buffer)? })
+        Ok(Collective::Alltoall { send: None, recv: place.equal_parts("alltoall: the buffer", buffer)? })
     })
 }
 
 /// [`Communicator::alltoallv`](crate::Communicator::alltoallv) as a value (`MPI_Alltoallv`, `MPI_Ialltoallv`).
-pub fn alltoallv<'a, T: Datum>(
+pub fn alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
@@ -177,13 +186,13 @@ pub fn reduce<'a, T: Datum, O: Operation<T>>(
     root: u32,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
     of_slices(TypedOperation::new(op), move |place, op| {
-        let recv = if place.is_root(root) { Some(room(recv)?) } else { None };
-        Ok(Collective::Reduce { send: Some(elements(send)?), recv, op, root })
+        let recv = if place.is_root(root) { Some(results(recv)?) } else { None };
+        Ok(Collective::Reduce { send: Some(operands(send)?), recv, op, root })
     })
 }
 
 /// [`Communicator::reduce_in_place`](crate::Communicator::reduce_in_place) as a value (`MPI_Reduce` with `MPI_IN_PLACE` at the root).
-pub fn reduce_in_place<B: Buffer, O: Operation<B::Item>>(
+pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
     root: u32,
@@ -191,8 +200,8 @@ pub fn reduce_in_place<B: Buffer, O: Operation<B::Item>>(
     in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
         let buffer = buffer.as_mut_slice();
         let (send, recv) = match place.is_root(root) {
-            true => (None, Some(room(buffer)?)),
-            false => (Some(elements(buffer)?), None),
+            true => (None, Some(results(buffer)?)),
+            false => (Some(operands(buffer)?), None),
         };
         Ok(Collective::Reduce { send, recv, op, root })
     })
@@ -205,18 +214,18 @@ pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
     of_slices(TypedOperation::new(op), move |_, op| {
-        Ok(Collective::Allreduce { send: Some(elements(send)?), recv: room(recv)?, op })
+        Ok(Collective::Allreduce { send: Some(operands(send)?), recv: results(recv)?, op })
     })
 }
 
 /// [`Communicator::allreduce_in_place`](crate::Communicator::allreduce_in_place) as a value (`MPI_Allreduce` with `MPI_IN_PLACE`).
-pub fn allreduce_in_place<B: Buffer, O: Operation<B::Item>>(
+pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
 ) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
     in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, _, op| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Allreduce { send: None, recv: room(buffer)?, op })
+        Ok(Collective::Allreduce { send: None, recv: results(buffer)?, op })
     })
 }
 
@@ -228,7 +237,7 @@ pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
     of_slices(TypedOperation::new(op), move |_, op| {
         let count = recv.len() as u64;
-        Ok(Collective::ReduceScatterBlock { send: Some(elements(send)?), recv: room(recv)?, count, op })
+        Ok(Collective::ReduceScatterBlock { send: Some(operands(send)?), recv: results(recv)?, count, op })
     })
 }
 
@@ -247,7 +256,7 @@ pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
             return Err(Error::Count { call, given: recv.len(), expected });
         }
         let counts = counts.iter().map(|&count| count as u64).collect();
-        Ok(Collective::ReduceScatter { send: Some(elements(send)?), recv: room(recv)?, counts, op })
+        Ok(Collective::ReduceScatter { send: Some(operands(send)?), recv: results(recv)?, counts, op })
     })
 }
 
@@ -258,18 +267,18 @@ pub fn scan<'a, T: Datum, O: Operation<T>>(
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
     of_slices(TypedOperation::new(op), move |_, op| {
-        Ok(Collective::Scan { send: Some(elements(send)?), recv: room(recv)?, op })
+        Ok(Collective::Scan { send: Some(operands(send)?), recv: results(recv)?, op })
     })
 }
 
 /// [`Communicator::scan_in_place`](crate::Communicator::scan_in_place) as a value (`MPI_Scan` with `MPI_IN_PLACE`).
-pub fn scan_in_place<B: Buffer, O: Operation<B::Item>>(
+pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
 ) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
     in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, _, op| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Scan { send: None, recv: room(buffer)?, op })
+        Ok(Collective::Scan { send: None, recv: results(buffer)?, op })
     })
 }
 
@@ -280,24 +289,25 @@ pub fn exscan<'a, T: Datum, O: Operation<T>>(
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
     of_slices(TypedOperation::new(op), move |_, op| {
-        Ok(Collective::ExclusiveScan { send: Some(elements(send)?), recv: room(recv)?, op })
+        Ok(Collective::ExclusiveScan { send: Some(operands(send)?), recv: results(recv)?, op })
     })
 }
 
 /// [`Communicator::neighbor_allgather`](crate::Communicator::neighbor_allgather) as a value (`MPI_Neighbor_allgather`, `MPI_Ineighbor_allgather`).
-pub fn neighbor_allgather<'a, T: Datum>(
+pub fn neighbor_allgather<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |_, _| {
-        let recv = Parts::Equal { all: room(recv)?, count: send.len() as u64 };
+        let sources = neighbours.sources.len();
+        let recv = rooms("neighbor_allgather: the receive buffer", recv, send.len(), sources)?;
         Ok(Collective::NeighbourAllgather { send: elements(send)?, recv, neighbours: neighbours.clone() })
     })
 }
 
 /// [`Communicator::neighbor_allgatherv`](crate::Communicator::neighbor_allgatherv) as a value (`MPI_Neighbor_allgatherv`, `MPI_Ineighbor_allgatherv`).
-pub fn neighbor_allgatherv<'a, T: Datum>(
+pub fn neighbor_allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
     neighbours: &'a Neighbours,
@@ -309,23 +319,24 @@ pub fn neighbor_allgatherv<'a, T: Datum>(
 }
 
 /// [`Communicator::neighbor_alltoall`](crate::Communicator::neighbor_alltoall) as a value (`MPI_Neighbor_alltoall`, `MPI_Ineighbor_alltoall`).
-pub fn neighbor_alltoall<'a, T: Datum>(
+pub fn neighbor_alltoall<'a, T: Equivalence>(
     send: &'a [T],
     recv: &'a mut [T],
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |_, _| {
-        let blocks = [(send.len(), neighbours.destinations.len()), (recv.len(), neighbours.sources.len())];
+        let (destinations, sources) = (neighbours.destinations.len(), neighbours.sources.len());
+        let blocks = [(send.len(), destinations), (recv.len(), sources)];
         let count = blocks.map(|(len, parts)| len.checked_div(parts)).into_iter().flatten().next();
-        let count = count.unwrap_or(0) as u64;
-        let send = Parts::Equal { all: elements(send)?, count };
-        let recv = Parts::Equal { all: room(recv)?, count };
+        let count = count.unwrap_or(0);
+        let send = parts("neighbor_alltoall: the send buffer", send, count, destinations)?;
+        let recv = rooms("neighbor_alltoall: the receive buffer", recv, count, sources)?;
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
 
 /// [`Communicator::neighbor_alltoallv`](crate::Communicator::neighbor_alltoallv) as a value (`MPI_Neighbor_alltoallv`, `MPI_Ineighbor_alltoallv`).
-pub fn neighbor_alltoallv<'a, T: Datum>(
+pub fn neighbor_alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
     neighbours: &'a Neighbours,
@@ -349,104 +360,78 @@ pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     })
 }
 
-/// [`Communicator::broadcast_fields`](crate::Communicator::broadcast_fields) as a value (`MPI_Bcast` of structs).
-pub fn broadcast_fields<T: Equivalence>(
-    values: &mut [T],
-    root: u32,
-) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| Ok(Collective::Broadcast { data: field_room_to_keep(values)?, root }))
-}
-
-// Each rank's part of fields is listed by itself: where the fields of values lie may differ from value to value, and all tasks must
-// choose the same algorithm.
-
-/// [`Communicator::gather_fields`](crate::Communicator::gather_fields) as a value (`MPI_Gather` of structs).
-pub fn gather_fields<'a, T: Equivalence>(
-    send: &'a [T],
-    recv: &'a mut [T],
-    root: u32,
-) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let recv = match place.is_root(root) {
-            true => {
-                let call = "gather_fields: the receive buffer";
-                Some(field_rooms(call, recv, send.len(), place.partners())?)
-            }
-            false => None,
-        };
-        Ok(Collective::Gather { send: Some(fields_to_keep(send)?), recv, root })
-    })
-}
-
-/// [`Communicator::scatter_fields`](crate::Communicator::scatter_fields) as a value (`MPI_Scatter` of structs).
-pub fn scatter_fields<'a, T: Equivalence>(
-    send: &'a [T],
-    recv: &'a mut [T],
-    root: u32,
-) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let send = match place.is_root(root) {
-            true => {
-                let call = "scatter_fields: the send buffer";
-                Some(field_parts(call, send, recv.len(), place.partners())?)
-            }
-            false => None,
-        };
-        Ok(Collective::Scatter { send, recv: Some(field_room_to_keep(recv)?), root })
-    })
-}
-
-/// [`Communicator::allgather_fields`](crate::Communicator::allgather_fields) as a value (`MPI_Allgather` of structs).
-pub fn allgather_fields<'a, T: Equivalence>(
-    send: &'a [T],
-    recv: &'a mut [T],
-) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let recv = field_rooms("allgather_fields: the receive buffer", recv, send.len(), place.partners())?;
-        Ok(Collective::Allgather { send: Some(fields_to_keep(send)?), recv })
-    })
-}
-
-/// [`Communicator::alltoall_fields`](crate::Communicator::alltoall_fields) as a value (`MPI_Alltoall` of structs).
-pub fn alltoall_fields<'a, T: Equivalence>(
-    send: &'a [T],
-    recv: &'a mut [T],
-) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |place, _| {
-        let partners = place.partners();
-        let count = send.len() / partners;
-        let send = Some(field_parts("alltoall_fields: the send buffer", send, count, partners)?);
-        let recv = field_rooms("alltoall_fields: the receive buffer", recv, count, partners)?;
-        Ok(Collective::Alltoall { send, recv })
-    })
-}
-
+/// The elements of a reduction, to be sent.
 #[inline]
-fn elements<T: Datum>(data: &[T]) -> Result<SendData> {
+fn operands<T: Datum>(data: &[T]) -> Result<SendData> {
     Ok(elements_to_keep(data, &element_type::<T>()?))
 }
 
+/// The elements of a reduction, to be received into.
 #[inline]
-pub(super) fn room<T: Datum>(data: &mut [T]) -> Result<RecvData> {
+fn results<T: Datum>(data: &mut [T]) -> Result<RecvData> {
     Ok(room_to_keep(data, &element_type::<T>()?))
 }
 
-fn placed_room<T: Datum>(
+#[inline]
+fn elements<T: Equivalence>(values: &[T]) -> Result<SendData> {
+    outgoing_to_keep(values)
+}
+
+#[inline]
+fn room<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
+    incoming_to_keep(values)
+}
+
+/// `ranks` parts of `count` values, to be sent. All tasks choose the same algorithm, so it is the type that decides whether the parts
+/// are parts of one piece: where the fields of structs lie may differ from value to value, and each part of them is listed by itself.
+fn parts<T: Equivalence>(
+    call: &'static str,
+    values: &[T],
+    count: usize,
+    ranks: usize,
+) -> Result<Parts<SendData>> {
+    if let Some((_, each)) = T::numbers() {
+        return Ok(Parts::Equal { all: elements(values)?, count: count as u64 * each });
+    }
+    check_values(call, values.len(), count, ranks)?;
+    let part = |rank: usize| elements(&values[rank * count..][..count]);
+    Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
+}
+
+/// As [`parts`], to be received.
+pub(super) fn rooms<T: Equivalence>(
+    call: &'static str,
+    values: &mut [T],
+    count: usize,
+    ranks: usize,
+) -> Result<Parts<RecvData>> {
+    if let Some((_, each)) = T::numbers() {
+        return Ok(Parts::Equal { all: room(values)?, count: count as u64 * each });
+    }
+    check_values(call, values.len(), count, ranks)?;
+    let part = |rank: usize| room(&mut values[rank * count..][..count]);
+    Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
+}
+
+fn check_values(call: &'static str, given: usize, count: usize, ranks: usize) -> Result<()> {
+    let expected = count.checked_mul(ranks).ok_or(Error::TooLarge { call })?;
+    if given == expected { Ok(()) } else { Err(Error::Count { call, given, expected }) }
+}
+
+fn placed_room<T: Equivalence>(
     call: &'static str,
     recv: &mut [T],
     placement: Placement<'_>,
 ) -> Result<Parts<RecvData>> {
-    let all = room(recv)?;
-    placement.of(call, all.count(), |first, count| all.part(first, count))
+    placement.of(call, recv.len(), |part| room(&mut recv[part]))
 }
 
-fn placed_elements<T: Datum>(
+fn placed_elements<T: Equivalence>(
     call: &'static str,
     send: &[T],
     placement: Placement<'_>,
 ) -> Result<Parts<SendData>> {
-    let all = elements(send)?;
-    placement.of(call, all.count(), |first, count| all.part(first, count))
+    placement.of(call, send.len(), |part| elements(&send[part]))
 }
 
 fn layouts<T: NoUninit>(memory: &[T], parts: &[LayoutPart<'_>]) -> Result<Parts<SendData>> {
@@ -460,33 +445,4 @@ fn layout_rooms<T: AnyBitPattern>(memory: &mut [T], parts: &[LayoutPart<'_>]) ->
         layout_room_to_keep(memory, part.displacement_bytes, (part.count, part.datatype))
     };
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
-}
-
-/// `ranks` parts of `count` values, to be sent.
-fn field_parts<T: Equivalence>(
-    call: &'static str,
-    values: &[T],
-    count: usize,
-    ranks: usize,
-) -> Result<Parts<SendData>> {
-    check_values(call, values.len(), count, ranks)?;
-    let part = |rank: usize| fields_to_keep(&values[rank * count..][..count]);
-    Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
-}
-
-/// As [`field_parts`], to be received.
-fn field_rooms<T: Equivalence>(
-    call: &'static str,
-    values: &mut [T],
-    count: usize,
-    ranks: usize,
-) -> Result<Parts<RecvData>> {
-    check_values(call, values.len(), count, ranks)?;
-    let part = |rank: usize| field_room_to_keep(&mut values[rank * count..][..count]);
-    Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
-}
-
-fn check_values(call: &'static str, given: usize, count: usize, ranks: usize) -> Result<()> {
-    let expected = count.checked_mul(ranks).ok_or(Error::TooLarge { call })?;
-    if given == expected { Ok(()) } else { Err(Error::Count { call, given, expected }) }
 }

@@ -1,11 +1,13 @@
 //! The collectives for slices, which wait.
 
 use std::any::TypeId;
+use std::ops::Range;
 
 use am_core::fabric::Fabric;
 
 use super::prepared::Place;
 use super::{Datum, Neighbours, Parts, slices};
+use crate::buffer::Equivalence;
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::op::Operation;
@@ -48,8 +50,8 @@ impl Placement<'_> {
     pub(super) fn of<D>(
         &self,
         call: &'static str,
-        len: u64,
-        part: impl Fn(i64, u64) -> D,
+        len: usize,
+        mut part: impl FnMut(Range<usize>) -> Result<D>,
     ) -> Result<Parts<D>> {
         if self.counts.len() != self.displacements.len() {
             let (given, expected) = (self.displacements.len(), self.counts.len());
@@ -57,11 +59,10 @@ impl Placement<'_> {
         }
         let parts = self.counts.iter().zip(self.displacements).map(|(&count, &first)| {
             let end = first.checked_add(count).ok_or(Error::TooLarge { call })?;
-            if end as u64 > len {
-                let given = usize::try_from(len).unwrap_or(usize::MAX);
-                return Err(Error::Count { call, given, expected: end });
+            if end > len {
+                return Err(Error::Count { call, given: len, expected: end });
             }
-            Ok(part((first as u64).cast_signed(), count as u64))
+            part(first..end)
         });
         Ok(Parts::Listed(parts.collect::<Result<_>>()?))
     }
@@ -80,7 +81,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// An unknown root, buffers of different lengths, the death of a task.
-    pub fn broadcast<T: Datum>(&self, buffer: &mut [T], root: u32) -> Result<()> {
+    pub fn broadcast<T: Equivalence>(&self, buffer: &mut [T], root: u32) -> Result<()> {
         slices::broadcast(buffer, root).run(self)
     }
 
@@ -89,7 +90,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// An unknown root, buffers that do not fit, the death of a task.
-    pub fn gather<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
+    pub fn gather<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
         slices::gather(send, recv, root).run(self)
     }
 
@@ -97,7 +98,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`gather`](Self::gather).
-    pub fn gatherv<T: Datum>(
+    pub fn gatherv<T: Equivalence>(
         &self,
         send: &[T],
         (recv, placement): (&mut [T], Placement<'_>),
@@ -111,7 +112,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`gather`](Self::gather).
-    pub fn scatter<T: Datum>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
+    pub fn scatter<T: Equivalence>(&self, send: &[T], recv: &mut [T], root: u32) -> Result<()> {
         slices::scatter(send, recv, root).run(self)
     }
 
@@ -119,7 +120,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`gather`](Self::gather).
-    pub fn scatterv<T: Datum>(
+    pub fn scatterv<T: Equivalence>(
         &self,
         (send, placement): (&[T], Placement<'_>),
         recv: &mut [T],
@@ -132,7 +133,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// Buffers that do not fit, the death of a task.
-    pub fn allgather<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
+    pub fn allgather<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
         slices::allgather(send, recv).run(self)
     }
 
@@ -140,7 +141,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`allgather`](Self::allgather).
-    pub fn allgather_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
+    pub fn allgather_in_place<T: Equivalence>(&self, buffer: &mut [T]) -> Result<()> {
         slices::allgather_in_place(buffer).run(self)
     }
 
@@ -148,7 +149,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`allgather`](Self::allgather).
-    pub fn allgatherv<T: Datum>(
+    pub fn allgatherv<T: Equivalence>(
         &self,
         send: &[T],
         (recv, placement): (&mut [T], Placement<'_>),
@@ -161,7 +162,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// Buffers that do not fit, the death of a task.
-    pub fn alltoall<T: Datum>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
+    pub fn alltoall<T: Equivalence>(&self, send: &[T], recv: &mut [T]) -> Result<()> {
         slices::alltoall(send, recv).run(self)
     }
 
@@ -169,7 +170,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`alltoall`](Self::alltoall).
-    pub fn alltoall_in_place<T: Datum>(&self, buffer: &mut [T]) -> Result<()> {
+    pub fn alltoall_in_place<T: Equivalence>(&self, buffer: &mut [T]) -> Result<()> {
         slices::alltoall_in_place(buffer).run(self)
     }
 
@@ -177,7 +178,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`alltoall`](Self::alltoall).
-    pub fn alltoallv<T: Datum>(
+    pub fn alltoallv<T: Equivalence>(
         &self,
         (send, from): (&[T], Placement<'_>),
         (recv, to): (&mut [T], Placement<'_>),
@@ -285,7 +286,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// An unknown rank, buffers that do not fit, the death of a task.
-    pub fn neighbor_allgather<T: Datum>(
+    pub fn neighbor_allgather<T: Equivalence>(
         &self,
         send: &[T],
         recv: &mut [T],
@@ -298,7 +299,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ///
     /// # Errors
     /// As for [`neighbor_allgather`](Self::neighbor_allgather).
-    pub fn neighbor_alltoall<T: Datum>(
+    pub fn neighbor_alltoall<T: Equivalence>(
         &self,
         send: &[T],
         recv: &mut [T],

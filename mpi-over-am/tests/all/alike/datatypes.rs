@@ -9,7 +9,8 @@ use am_core::testing::loopback::Config;
 use mpi_over_am::datatype::{Datatype, Order, Predefined};
 use mpi_over_am::packing::{pack, pack_external32, unpack, unpack_external32};
 use mpi_over_am::{
-    Equivalence, Error, ErrorClass, FieldList, FieldListMut, Mode, Settings, Source, Tag, View, ViewMut,
+    Equivalence, Error, ErrorClass, FieldList, FieldListMut, Mode, Placement, Plain, Settings, Source, Tag,
+    View, ViewMut, collective,
 };
 
 const BASICS: [Predefined; 6] = [
@@ -375,25 +376,44 @@ fn structs_pass_through_scopes_and_collectives() {
         }
         for root in 0..size {
             let mut one = [value(rank, 0), value(rank, 1)];
-            world.broadcast_fields(&mut one, root).unwrap();
+            world.broadcast(&mut one, root).unwrap();
             assert_eq!(one, [value(root, 0), value(root, 1)]);
 
             let mut gathered = vec![Pair::default(); if rank == root { size as usize } else { 0 }];
-            world.gather_fields(&[value(rank, root)], &mut gathered, root).unwrap();
+            world.gather(&[value(rank, root)], &mut gathered, root).unwrap();
             assert_eq!(gathered, if rank == root { all(root) } else { Vec::new() });
 
             let mut mine = [Pair::default()];
             let given: Vec<_> = (0..size).map(|to| value(root, to)).collect();
-            world.scatter_fields(if rank == root { &given } else { &[] }, &mut mine, root).unwrap();
+            world.scatter(if rank == root { &given } else { &[] }, &mut mine, root).unwrap();
             assert_eq!(mine, [value(root, rank)]);
         }
         let mut everybody = vec![Pair::default(); size as usize];
-        world.allgather_fields(&[value(rank, 9)], &mut everybody).unwrap();
+        world.allgather(&[value(rank, 9)], &mut everybody).unwrap();
         assert_eq!(everybody, all(9));
         let given: Vec<_> = (0..size).map(|to| value(rank, to)).collect();
-        world.alltoall_fields(&given, &mut everybody).unwrap();
+        world.alltoall(&given, &mut everybody).unwrap();
         assert_eq!(everybody, all(rank));
-        let error = world.allgather_fields(&given, &mut everybody).unwrap_err();
+        let error = world.allgather(&given, &mut everybody).unwrap_err();
         assert!(matches!(error, Error::Count { given: 3, expected: 9, .. }), "{error}");
+
+        // In place, and kept by the operation.
+        let mut own = vec![Pair::default(); size as usize];
+        own[rank as usize] = value(rank, 5);
+        world.allgather_in_place(&mut own).unwrap();
+        assert_eq!(own, all(5));
+        let told = collective::broadcast(vec![value(rank, 6)], 1).start_owned(world).unwrap();
+        assert_eq!(told.wait().unwrap().0, [value(1, 6)]);
+        // Rank r has r + 1 of them, backwards.
+        let counts = [1, 2, 3];
+        let placement = Placement { counts: &counts, displacements: &[5, 3, 0] };
+        let mut apart = vec![Pair::default(); 6];
+        world.allgatherv(&vec![value(rank, 7); rank as usize + 1], (&mut apart, placement)).unwrap();
+        let expected: Vec<_> = [2, 2, 2, 1, 1, 0].into_iter().map(|from| value(from, 7)).collect();
+        assert_eq!(apart, expected);
+        // Of another crate's type.
+        let mut plain = [Plain([0u8; 3]); 3];
+        world.allgather(&[Plain([u8::try_from(rank).unwrap(), 1, 2])], &mut plain).unwrap();
+        assert_eq!(plain, [Plain([0, 1, 2]), Plain([1, 1, 2]), Plain([2, 1, 2])]);
     });
 }
