@@ -21,5 +21,5 @@ mod lend;
 pub use am_core_engine::buffer::*;
 
 pub(crate) use kept::{close, engine_over, expose, expose_shared, memory_of};
-pub use lend::mark_copied_process;
-pub(crate) use lend::{Loans, lend, lend_in_scope, lend_mut, lend_pieces, lend_pieces_mut};
+pub use lend::{Borrowed, Owned, mark_copied_process};
+pub(crate) use lend::{Loans, lend, lend_in_scope};

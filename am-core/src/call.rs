@@ -51,7 +51,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerTable, Message, Reply};
 use crate::task::{Endpoint, Target};
-use crate::verbs::{AmOptions, OwnedHandle};
+use crate::verbs::{AmOptions, Amsend, OwnedHandle};
 
 use crate::handler::results::{Number, Results, Status};
 
@@ -192,7 +192,8 @@ impl<F: Fabric> Context<F, HandlerTable> {
             BegunCall { results, number, target, purges: self.engine.purges.count(target).0, sending: None };
         let args = JobBuffer::from(postcard::to_allocvec(&args).map_err(|error| unwritable(&error))?);
         let options = AmOptions { answerable: true, ..AmOptions::default() };
-        let sending = self.amsend_owned(target, function.handler, &number.to_bytes(), args, options);
+        let uhdr = number.to_bytes();
+        let sending = self.start(Amsend { target, handler: function.handler, uhdr: &uhdr, options }, args);
         begun.sending = Some(sending.map_err(|returned| returned.error)?);
         Ok(Call { begun, result: PhantomData })
     }

@@ -8,7 +8,7 @@
 //! * **put** and **get** move bytes between memory of this task and memory that another task has *exposed*. The other task
 //!   need not do anything.
 //! * **rmw** operates atomically on a word of exposed memory, **accumulate** on an array of them.
-//! * **putv**, **getv** and **amsendv** do the same with data that are not in one piece at either side ([`vector`]).
+//! * The data of each may lie in several pieces, at either side ([`vector`]).
 //! * **amsend** sends a message to a *header handler* of the target. The handler sees who sent it, its short *user header* and the
 //!   length of its data, and answers where the data go (a buffer, a part of exposed memory, a sink, nowhere, or *later*)
 //!   and which *completion handler* runs when they are there: a predefined one, a closure, or one on the handler thread.
@@ -88,11 +88,11 @@
 //! Memory that is under way can't be touched; this does not compile:
 //!
 //! ```compile_fail,E0506
-//! # use am_core::{Context, PutOptions, buffer::RemoteAddress, testing::loopback::Loopback};
+//! # use am_core::{Context, Put, PutOptions, buffer::RemoteAddress, testing::loopback::Loopback};
 //! fn wrong(context: &mut Context<Loopback>, to: RemoteAddress) {
 //!     let mut bytes = [1; 8];
 //!     let _ = context.scope(|scope| {
-//!         scope.put(to, &bytes, PutOptions::default()).expect("put");
+//!         scope.start(Put { to, options: PutOptions::default() }, &bytes).expect("put");
 //!         bytes[0] = 2;
 //!     });
 //! }
@@ -101,11 +101,11 @@
 //! and neither does this, where the memory would be gone before the operation ends:
 //!
 //! ```compile_fail,E0597
-//! # use am_core::{Context, GetOptions, buffer::RemoteAddress, testing::loopback::Loopback};
+//! # use am_core::{Context, Get, GetOptions, buffer::RemoteAddress, testing::loopback::Loopback};
 //! fn wrong(context: &mut Context<Loopback>, from: RemoteAddress) {
 //!     let _ = context.scope(|scope| {
 //!         let mut bytes = [1; 8];
-//!         scope.get(from, &mut bytes, GetOptions::default()).expect("get");
+//!         scope.start(Get { from, options: GetOptions::default() }, &mut bytes).expect("get");
 //!     });
 //! }
 //! ```
@@ -116,11 +116,11 @@
 //! | --- | --- |
 //! | `Init`, up to 16 instances | [`Context::new`] over a fabric each; a task opens 16 of `am-via`'s |
 //! | `Term` | dropping the context |
-//! | `Put` | [`Context::put`]; [`put_owned`](Context::put_owned) and [`Scope::put`] do not wait |
-//! | `Get` | [`Context::get`]; [`get_owned`](Context::get_owned), [`Scope::get`] |
-//! | `Putv`, `Getv` | [`Context::putv`], [`Context::getv`] with [`Layout`] and [`Pieces`] |
-//! | `Amsend` | [`Context::amsend`]; [`amsend_owned`](Context::amsend_owned), [`Scope::amsend`] |
-//! | `Amsendv` | [`Context::amsendv`]; the header handler answers [`Answer::scatter`] |
+//! | `Put` | [`Context::put`]; as a value [`Put`], which [`Context::start`], [`Scope::start`] and [`Session::start`] begin without waiting |
+//! | `Get` | [`Context::get`]; [`Get`] |
+//! | `Putv`, `Getv` | [`Context::run`] with [`Put`] and [`Get`] to or from a [`Layout`], and [`Pieces`] |
+//! | `Amsend` | [`Context::amsend`]; [`Amsend`] |
+//! | `Amsendv` | [`Context::run`] with [`Amsend`] and [`Pieces`]; the header handler answers [`Answer::scatter`] |
 //! | header handler, `lapi_return_info_t` | [`Message`] in, [`Answer`] out: deliver ([`Place`]), bury ([`Answer::discard`]), scatter ([`Answer::scatter`], [`Sink`]); in place of a dropped packet that comes again, [`Answer::later`] |
 //! | `LAPI_NORMAL`, `LAPI_LOCAL_STATE`, `LAPI_SEND_REPLY` | [`Completion::Thread`], [`Completion::Call`] and the predefined ones, [`Completion::Reply`], which goes to the source |
 //! | `Rmw`, `Rmw64` | [`Context::rmw`] with [`AtomicOp`] and [`Width`]; [`rmw_nonblocking`](Context::rmw_nonblocking), [`rmw_nonfetching`](Context::rmw_nonfetching) |
@@ -199,6 +199,6 @@ pub use shared::SharedContext;
 pub use task::{Endpoint, TaskId};
 pub use transfer::{AtomicOp, Width};
 pub use verbs::{
-    Accumulation, AmOptions, Element, GetOptions, Group, OwnedHandle, PeerStatistics, PollReason, PutOptions,
-    Query, Returned, RmwHandle, Scope,
+    Accumulation, AmOptions, Amsend, Element, Get, GetOptions, Group, Operation, OwnedHandle, PeerStatistics,
+    PollReason, Put, PutOptions, Query, Returned, RmwHandle, Scope,
 };

@@ -2,7 +2,7 @@
 
 pub use crate::pgas::{GlobalPointer, Segment, Session, SymmetricHeap, join_all};
 pub use crate::{
-    Access, AmOptions, Answer, AtomicOp, Completion, Context, Counter, CounterName, Endpoint, Exposed,
-    Function, GetOptions, HandlerId, JobBuffer, Local, Message, PutOptions, RemoteAddress, Reply,
-    SharedContext, TaskId, Width,
+    Access, AmOptions, Amsend, Answer, AtomicOp, Completion, Context, Counter, CounterName, Endpoint,
+    Exposed, Function, Get, GetOptions, HandlerId, JobBuffer, Local, Message, Put, PutOptions, RemoteAddress,
+    Reply, SharedContext, TaskId, Width,
 };

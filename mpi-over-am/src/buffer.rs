@@ -20,7 +20,7 @@ use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::handler::{HandlerId, HandlerSet};
 use am_core::task::TaskId;
-use am_core::{AmOptions, Context};
+use am_core::{AmOptions, Amsend, Context};
 use bytemuck::{AnyBitPattern, NoUninit};
 
 pub(crate) use data::{Gather, Scatter, Window};
@@ -145,10 +145,10 @@ unsafe fn raw_buffer<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
     unsafe { RawBuffer::new(NonNull::from(to).cast(), len) }
 }
 
-/// [`Context::amsend_raw`] for ranges, which carry the promise that it asks for.
+/// [`Context::start_raw`] of a message, for ranges, which carry the promise that it asks for.
 ///
 /// # Errors
-/// As for [`Context::amsend_raw`].
+/// As for [`Context::start_raw`].
 #[inline]
 pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
@@ -160,7 +160,7 @@ pub(crate) fn amsend<F: Fabric, H: HandlerSet>(
 ) -> am_core::error::Result<Outcome> {
     // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until
     // this returns Done or an error, or the request is reported.
-    unsafe { context.amsend_raw(target, handler, uhdr, bytes, options, request) }
+    unsafe { context.start_raw(Amsend { target, handler, uhdr, options }, bytes, request) }
 }
 
 const ZEROES: [u8; 4096] = [0; 4096];

@@ -8,7 +8,7 @@ use am_core::error::{Error, Fault};
 use am_core::handler::{Answer, Completion};
 use am_core::task::TaskId;
 use am_core::testing::pattern;
-use am_core::{AmOptions, Context, PutOptions};
+use am_core::{AmOptions, Amsend, Context, PutOptions};
 use am_tests::harness::{Job, job};
 use am_via::Task;
 use am_via::start::ShmFabric;
@@ -111,7 +111,15 @@ fn registrations_are_kept_for_the_next_use_and_never_more_than_the_limit() {
                     .scope(|scope| {
                         for (to, bytes) in (0..TASKS).zip(send.chunks(BLOCK_BYTES)) {
                             if to != own {
-                                scope.amsend(TaskId(to), handler, &[], bytes, AmOptions::default())?;
+                                scope.start(
+                                    Amsend {
+                                        target: TaskId(to),
+                                        handler,
+                                        uhdr: &[],
+                                        options: AmOptions::default(),
+                                    },
+                                    bytes,
+                                )?;
                             }
                         }
                         Ok::<_, Error>(())

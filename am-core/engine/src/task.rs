@@ -45,7 +45,7 @@ impl Endpoint {
 
 /// What a message can be sent to: a context by its name, or a task. A bare task means its context of the same number as the
 /// sender's, since all tasks open their contexts in the same order.
-pub trait Target {
+pub trait Target: Copy {
     /// The context meant, for a sender whose own context is `own`.
     fn seen_from(self, own: ContextNumber) -> Endpoint;
 }

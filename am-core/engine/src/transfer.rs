@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::buffer::{InlineBytes, RawBytes, Room};
+use crate::buffer::{InlineBytes, RawBuffer, RawBytes, Room};
 
 /// Which room a packet takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,5 +321,22 @@ impl Body for RawBytes {
     #[inline(always)]
     fn write(&mut self, room: &mut Room<'_>) {
         room.put(*self);
+    }
+}
+
+impl Body for RawBuffer {
+    #[inline(always)]
+    fn push_to(&mut self, packet: &mut InlineBytes) -> bool {
+        packet.push_raw(self.as_bytes())
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        RawBuffer::len(self)
+    }
+
+    #[inline(always)]
+    fn write(&mut self, room: &mut Room<'_>) {
+        room.put(self.as_bytes());
     }
 }

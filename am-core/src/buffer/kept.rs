@@ -10,8 +10,8 @@ use crate::user_code::Guarded;
 /// The memory of a buffer that an operation is to own. No caller uses or drops `buffer` before it has handed it to the
 /// operation that gets the range (`End::keep`, `Outstanding::keep`), or knows that no operation got it.
 pub(crate) fn memory_of(buffer: &JobBuffer) -> RawBuffer {
-    // SAFETY: the rule of this function, which is visible in this crate only: its callers are `begin_owned`, `carry_out_asked` and
-    // `accumulate_nonblocking`.
+    // SAFETY: the rule of this function, which is visible in this crate only: its callers are `Owned::raw_of_owned`, for
+    // `Context::start`, `carry_out_asked` and `begin_accumulate`.
     unsafe { buffer.to_raw() }
 }
 

@@ -3,105 +3,152 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::{RawBuffer, RawBytes, RawPieces};
+use super::{JobBuffer, RawBuffer, RawBytes, RawPieces};
 use crate::error::Result;
 use crate::in_handler;
-use crate::vector::{Pieces, PiecesMut};
+use crate::vector::{Layout, Pieces, PiecesMut};
 
-/// Lends `bytes` to an operation: `start` hands the range over, and `wait` returns when the operation has ended. It is called
+/// Local memory that an operation borrows: a slice of bytes or what can be seen as one, [`Pieces`], [`PiecesMut`].
+pub trait Borrowed: Sealed {
+    /// The same as the engine holds it.
+    type Raw;
+
+    /// The memory without its lifetime.
+    ///
+    /// # Safety
+    /// The lifetime of what `self` borrows lasts until the operation that gets the value has ended.
+    ///
+    /// # Errors
+    /// A layout that does not lie inside.
+    #[doc(hidden)]
+    unsafe fn raw(self) -> Result<Self::Raw>;
+}
+
+/// Local memory that an operation owns: a [`JobBuffer`], or a layout of one.
+pub trait Owned: Sealed {
+    /// As the engine holds it.
+    type Raw;
+
+    /// The memory. The caller does not drop the buffer before it has given it to the operation to keep, or knows that no operation got
+    /// the memory.
+    ///
+    /// # Errors
+    /// A layout that does not lie inside.
+    #[doc(hidden)]
+    fn raw_of_owned(&self) -> Result<Self::Raw>;
+
+    /// The buffer.
+    #[doc(hidden)]
+    fn into_buffer(self) -> JobBuffer;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+
+impl<T: AsRef<[u8]> + ?Sized> Sealed for &T {}
+impl<T: AsMut<[u8]> + ?Sized> Sealed for &mut T {}
+impl Sealed for Pieces<'_> {}
+impl Sealed for PiecesMut<'_> {}
+impl Sealed for JobBuffer {}
+impl Sealed for (JobBuffer, &Layout) {}
+
+impl<'a, T: AsRef<[u8]> + ?Sized> Borrowed for &'a T {
+    type Raw = RawBytes;
+
+    #[inline(always)]
+    unsafe fn raw(self) -> Result<RawBytes> {
+        let bytes: &'a [u8] = self.as_ref();
+        // SAFETY: `'a` lasts until the operation has ended (the caller's contract).
+        Ok(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
+    }
+}
+
+impl<'a, T: AsMut<[u8]> + ?Sized> Borrowed for &'a mut T {
+    type Raw = RawBuffer;
+
+    #[inline(always)]
+    unsafe fn raw(self) -> Result<RawBuffer> {
+        let bytes: &'a mut [u8] = self.as_mut();
+        let len = bytes.len();
+        // SAFETY: `'a`, for which the bytes are exclusively borrowed, lasts until the operation has ended (the caller's contract).
+        Ok(unsafe { RawBuffer::new(NonNull::from(bytes).cast(), len) })
+    }
+}
+
+impl Borrowed for Pieces<'_> {
+    type Raw = RawPieces<RawBytes>;
+
+    unsafe fn raw(self) -> Result<Self::Raw> {
+        // SAFETY: this function's own contract.
+        let raw = |bytes: &[u8]| unsafe { bytes.raw() };
+        match self {
+            Self::Slices(slices) => RawPieces::list(slices.iter().map(|bytes| raw(bytes))),
+            Self::Layout(bytes, layout) => {
+                layout.check_inside(bytes.len() as u64)?;
+                Ok(RawPieces::Layout(raw(bytes)?, layout.clone()))
+            }
+        }
+    }
+}
+
+impl Borrowed for PiecesMut<'_> {
+    type Raw = RawPieces<RawBuffer>;
+
+    unsafe fn raw(self) -> Result<Self::Raw> {
+        // SAFETY: this function's own contract.
+        let raw = |bytes: &mut [u8]| unsafe { bytes.raw() };
+        match self {
+            Self::Slices(slices) => RawPieces::list(slices.iter_mut().map(|bytes| raw(bytes))),
+            Self::Layout(bytes, layout) => {
+                layout.check_inside(bytes.len() as u64)?;
+                Ok(RawPieces::Layout(raw(bytes)?, layout.clone()))
+            }
+        }
+    }
+}
+
+impl Owned for JobBuffer {
+    type Raw = RawBuffer;
+
+    fn raw_of_owned(&self) -> Result<RawBuffer> {
+        Ok(super::memory_of(self))
+    }
+
+    fn into_buffer(self) -> JobBuffer {
+        self
+    }
+}
+
+impl Owned for (JobBuffer, &Layout) {
+    type Raw = RawPieces<RawBuffer>;
+
+    fn raw_of_owned(&self) -> Result<Self::Raw> {
+        self.1.check_inside(self.0.len() as u64)?;
+        Ok(RawPieces::Layout(super::memory_of(&self.0), self.1.clone()))
+    }
+
+    fn into_buffer(self) -> JobBuffer {
+        self.0
+    }
+}
+
+/// Lends `memory` to an operation: `start` hands it over, and `wait` returns when the operation has ended. It is called
 /// in every case, also when `start` fails or unwinds (it returns at once when nothing was started). Only then does the borrow
 /// end. If `wait` unwinds it is called once more, for what has not ended yet, and does not unwind then.
 ///
 /// # Errors
 /// What `start` or `wait` returns; on an error of `wait` the operation has ended too (that is `wait`'s contract).
-pub(crate) fn lend<C>(
+pub(crate) fn lend<C, M: Borrowed>(
     context: &mut C,
-    bytes: &[u8],
-    start: impl FnOnce(&mut C, RawBytes) -> Result<()>,
+    memory: M,
+    start: impl FnOnce(&mut C, M::Raw) -> Result<()>,
     wait: impl Fn(&mut C) -> Result<()>,
 ) -> Result<()> {
-    // SAFETY: `bytes` is borrowed until this function returns or unwinds; both happen only after `wait` (`until_ended`).
-    let raw = unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) };
+    // SAFETY: what `memory` borrows is borrowed until this function returns or unwinds; both happen only after `wait` (`until_ended`).
+    let raw = unsafe { memory.raw() }?;
     until_ended(context, |context| start(context, raw), wait)
-}
-
-/// As [`lend`], for memory to receive into.
-///
-/// # Errors
-/// As for [`lend`].
-pub(crate) fn lend_mut<C>(
-    context: &mut C,
-    bytes: &mut [u8],
-    start: impl FnOnce(&mut C, RawBuffer) -> Result<()>,
-    wait: impl Fn(&mut C) -> Result<()>,
-) -> Result<()> {
-    // SAFETY: `bytes` is exclusively borrowed until this function returns or unwinds; both happen only after `wait`
-    // (`until_ended`).
-    let raw = unsafe { RawBuffer::new(NonNull::from(&mut *bytes).cast(), bytes.len()) };
-    until_ended(context, |context| start(context, raw), wait)
-}
-
-/// As [`lend`], for bytes that are not in one piece.
-///
-/// # Errors
-/// As for [`lend`]; a layout that does not lie in its slice.
-pub(crate) fn lend_pieces<C>(
-    context: &mut C,
-    pieces: Pieces<'_>,
-    start: impl FnOnce(&mut C, RawPieces<RawBytes>) -> Result<()>,
-    wait: impl Fn(&mut C) -> Result<()>,
-) -> Result<()> {
-    // SAFETY: `pieces` borrows all of its slices until this function returns or unwinds; both happen only after `wait`
-    // (`until_ended`).
-    let raw = unsafe { raw_pieces(pieces) }?;
-    until_ended(context, |context| start(context, raw), wait)
-}
-
-/// As [`lend_pieces`], for memory to receive into.
-///
-/// # Errors
-/// As for [`lend_pieces`].
-pub(crate) fn lend_pieces_mut<C>(
-    context: &mut C,
-    pieces: &mut PiecesMut<'_>,
-    start: impl FnOnce(&mut C, RawPieces<RawBuffer>) -> Result<()>,
-    wait: impl Fn(&mut C) -> Result<()>,
-) -> Result<()> {
-    // SAFETY: `pieces` is exclusively borrowed, and so are its slices, until this function returns or unwinds; both happen
-    // only after `wait` (`until_ended`).
-    let raw = unsafe { raw_pieces_mut(pieces) }?;
-    until_ended(context, |context| start(context, raw), wait)
-}
-
-/// # Safety
-/// The slices of `pieces` stay borrowed until the operation that gets the value has ended.
-unsafe fn raw_pieces(pieces: Pieces<'_>) -> Result<RawPieces<RawBytes>> {
-    // SAFETY: the caller's contract.
-    let raw = |bytes: &[u8]| unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) };
-    match pieces {
-        Pieces::Slices(slices) => Ok(RawPieces::list(slices.iter().map(|bytes| raw(bytes)))),
-        Pieces::Layout(bytes, layout) => {
-            layout.check_inside(bytes.len() as u64)?;
-            Ok(RawPieces::Layout(raw(bytes), layout.clone()))
-        }
-    }
-}
-
-/// # Safety
-/// The slices of `pieces` stay exclusively borrowed until the operation that gets the value has ended.
-unsafe fn raw_pieces_mut(pieces: &mut PiecesMut<'_>) -> Result<RawPieces<RawBuffer>> {
-    // SAFETY: the caller's contract.
-    let raw = |bytes: &mut [u8]| unsafe {
-        let len = bytes.len();
-        RawBuffer::new(NonNull::from(bytes).cast(), len)
-    };
-    match pieces {
-        PiecesMut::Slices(slices) => Ok(RawPieces::list(slices.iter_mut().map(|bytes| raw(bytes)))),
-        PiecesMut::Layout(bytes, layout) => {
-            layout.check_inside(bytes.len() as u64)?;
-            Ok(RawPieces::Layout(raw(bytes), (*layout).clone()))
-        }
-    }
 }
 
 /// Hands out loans for the length of one scope. Made by `Context::scope` alone.
@@ -112,36 +159,14 @@ pub(crate) struct Loans<'env> {
 }
 
 impl<'env> Loans<'env> {
-    /// Lends memory to send from.
-    pub(crate) fn lend(&self, bytes: &'env [u8]) -> RawBytes {
-        // SAFETY: `bytes` is borrowed for `'env`, a lifetime that outlives the call of `lend_in_scope` which made `self`; that
-        // call returns or unwinds only after every operation that got a loan has ended.
-        unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
-    }
-
-    /// Lends bytes that are not in one piece.
+    /// Lends memory.
     ///
     /// # Errors
-    /// A layout that does not lie in its slice.
-    pub(crate) fn lend_pieces(&self, pieces: Pieces<'env>) -> Result<RawPieces<RawBytes>> {
-        // SAFETY: as for `lend`.
-        unsafe { raw_pieces(pieces) }
-    }
-
-    /// Lends memory to receive into, not in one piece.
-    ///
-    /// # Errors
-    /// A layout that does not lie in its slice.
-    pub(crate) fn lend_pieces_mut(&self, mut pieces: PiecesMut<'env>) -> Result<RawPieces<RawBuffer>> {
-        // SAFETY: as for `lend_mut`: the slices are exclusively borrowed for `'env`, whatever becomes of the value that names them.
-        unsafe { raw_pieces_mut(&mut pieces) }
-    }
-
-    /// Lends memory to receive into.
-    pub(crate) fn lend_mut(&self, bytes: &'env mut [u8]) -> RawBuffer {
-        let len = bytes.len();
-        // SAFETY: as for `lend`, and the borrow is exclusive.
-        unsafe { RawBuffer::new(NonNull::from(bytes).cast(), len) }
+    /// A layout that does not lie inside.
+    pub(crate) fn lend<M: Borrowed + 'env>(&self, memory: M) -> Result<M::Raw> {
+        // SAFETY: what `memory` borrows is borrowed for `'env`, whatever becomes of the value that names it. That lifetime outlives the
+        // call of `lend_in_scope` which made `self`, and that call returns or unwinds only after every operation that got a loan has ended.
+        unsafe { memory.raw() }
     }
 }
 
@@ -216,7 +241,7 @@ mod tests {
     use crate::testing::watchdog::Watchdog;
     use crate::transfer::Gatherer;
     use crate::vector::{Layout, PiecesMut};
-    use crate::{AmOptions, Context, GetOptions};
+    use crate::{AmOptions, Amsend, Context, Get, GetOptions};
 
     const LEN: usize = 50_000;
 
@@ -254,7 +279,8 @@ mod tests {
         let exposed = owner.expose(memory, Access::READ).unwrap();
         let from = exposed.address(0);
         let target = owner.endpoint();
-        let sent = reader.amsend_gather(target, handler, &[], Panics, AmOptions::default(), None).unwrap();
+        let message = Amsend { target, handler, uhdr: &[], options: AmOptions::default() };
+        let sent = reader.amsend_gather(message, Panics, None).unwrap();
         assert_eq!(sent, Outcome::Posted);
         // The owner asks for the message in pieces; the reader finds out in its wait.
         while owner.probe().unwrap() {}
@@ -293,7 +319,8 @@ mod tests {
             read_that_unwinds(
                 |context, from, to| {
                     let layout = Layout::contiguous(0, LEN as u64).unwrap();
-                    context.getv(from, &layout, PiecesMut::Slices(&mut [to]), GetOptions::default()).unwrap();
+                    let get = Get { from: (from, &layout), options: GetOptions::default() };
+                    context.run(get, PiecesMut::Slices(&mut [to])).unwrap();
                 },
                 is_dropped,
             );
@@ -302,8 +329,9 @@ mod tests {
                     let (first, second) = to.split_at_mut(LEN / 2);
                     context
                         .scope(|scope| {
-                            scope.get(from, first, GetOptions::default()).unwrap();
-                            scope.get(from.plus(100), second, GetOptions::default()).unwrap();
+                            let options = GetOptions::default();
+                            scope.start(Get { from, options }, first).unwrap();
+                            scope.start(Get { from: from.plus(100), options }, second).unwrap();
                         })
                         .unwrap();
                 },

@@ -12,7 +12,7 @@ use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::task::TaskId;
 use crate::transfer::{AtomicOp, Width};
-use crate::verbs::{GetOptions, PutOptions, Scope};
+use crate::verbs::{Get, GetOptions, Put, PutOptions, Scope};
 
 /// An element of a segment in some task's memory, and those behind it up to the segment's end.
 ///
@@ -190,7 +190,7 @@ impl<T: Pod> GlobalPointer<T> {
         options: GetOptions,
     ) -> Result<()> {
         self.check(to.len() as u64)?;
-        scope.get(self.address, bytemuck::cast_slice_mut(to), options)
+        scope.start(Get { from: self.address, options }, bytemuck::cast_slice_mut::<T, u8>(to))
     }
 
     /// As [`put`](Self::put), without waiting: `values` stay borrowed until the scope has ended.
@@ -204,7 +204,7 @@ impl<T: Pod> GlobalPointer<T> {
         options: PutOptions,
     ) -> Result<()> {
         self.check(values.len() as u64)?;
-        scope.put(self.address, bytemuck::cast_slice(values), options)
+        scope.start(Put { to: self.address, options }, bytemuck::cast_slice::<T, u8>(values))
     }
 }
 

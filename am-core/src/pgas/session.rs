@@ -14,16 +14,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{GlobalPointer, Word};
-use crate::buffer::{JobBuffer, RemoteAddress};
+use crate::buffer::{JobBuffer, Owned};
 use crate::call::{self, BegunCall, Function};
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::handler::{HandlerId, HandlerSet, HandlerTable};
+use crate::handler::{HandlerSet, HandlerTable};
 use crate::task::Target;
 use crate::transfer::AtomicOp;
-use crate::verbs::{AmOptions, GetOptions, OwnedHandle, PutOptions, Returned, RmwHandle};
+use crate::verbs::{Get, GetOptions, Operation, OwnedHandle, Returned, RmwHandle};
 
 /// A context as something that many futures of one thread share.
 ///
@@ -214,36 +214,14 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         CounterFuture(self.begin(Ok(Waits::Counter(counter, val))))
     }
 
-    /// Begins to read `into.len()` bytes at `from` ([`Context::get_owned`]).
-    pub fn get(
+    /// Begins an operation that owns its local memory ([`Context::start`]); ready when the memory may be used again.
+    pub fn start<M: Owned, O: Operation<M::Raw>>(
         &self,
-        from: RemoteAddress,
-        into: JobBuffer,
-        options: GetOptions,
+        operation: O,
+        memory: M,
     ) -> TransferFuture<'_, 'c, F, H> {
-        self.transfer(|context| context.get_owned(from, into, options))
-    }
-
-    /// Begins to write `bytes` to `to` ([`Context::put_owned`]).
-    pub fn put(
-        &self,
-        to: RemoteAddress,
-        bytes: JobBuffer,
-        options: PutOptions,
-    ) -> TransferFuture<'_, 'c, F, H> {
-        self.transfer(|context| context.put_owned(to, bytes, options))
-    }
-
-    /// Begins to send a message ([`Context::amsend_owned`]); ready when its data may be changed again.
-    pub fn amsend(
-        &self,
-        target: impl Target,
-        handler: HandlerId,
-        uhdr: &[u8],
-        udata: JobBuffer,
-        options: AmOptions,
-    ) -> TransferFuture<'_, 'c, F, H> {
-        self.transfer(|context| context.amsend_owned(target, handler, uhdr, udata, options))
+        let begun = self.with(|context| context.start(operation, memory)).map(Waits::Transfer);
+        TransferFuture(self.begin(begun.map_err(|Returned { error, buffer }| (error, Some(buffer)))))
     }
 
     /// Begins an atomic operation on the element at `at`; its old value.
@@ -259,21 +237,12 @@ impl<'c, F: Fabric, H: HandlerSet> Session<'c, F, H> {
         &self,
         from: GlobalPointer<T>,
     ) -> impl Future<Output = Result<T>> + use<'_, 'c, T, F, H> {
-        let begun = from
-            .check(1)
-            .map(|()| self.get(from.address(), JobBuffer::zeroed(size_of::<T>()), GetOptions::default()));
+        let get = Get { from: from.address(), options: GetOptions::default() };
+        let begun = from.check(1).map(|()| self.start(get, JobBuffer::zeroed(size_of::<T>())));
         async move {
             let bytes = begun?.await.map_err(|returned| returned.error)?;
             Ok(bytemuck::pod_read_unaligned(&bytes))
         }
-    }
-
-    fn transfer(
-        &self,
-        begin: impl FnOnce(&mut Context<F, H>) -> Result<OwnedHandle, Returned>,
-    ) -> TransferFuture<'_, 'c, F, H> {
-        let begun = self.with(begin).map(Waits::Transfer);
-        TransferFuture(self.begin(begun.map_err(|Returned { error, buffer }| (error, Some(buffer)))))
     }
 
     fn begin(&self, begun: Result<Waits, (Error, Option<JobBuffer>)>) -> Begun<'_, 'c, F, H> {

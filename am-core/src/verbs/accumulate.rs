@@ -1,8 +1,6 @@
 //! Accumulate: rmw on whole arrays, where nobody asks for the old values. LAPI has it as a reduction function
 //! (`LAPI_REG_DDM_FUNC`); the operations here are fixed, so that peers can carry them out.
 
-use std::cell::Cell;
-
 use am_core_engine::protocol::{Begun, End};
 
 use super::{PutOptions, RmwHandle};
@@ -112,10 +110,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         options: PutOptions,
     ) -> Result<()> {
         in_handler::check("accumulate")?;
-        let op = Cell::new(self.begin_accumulate(to, values, how, options)?);
-        self.wait_begun(&op)?;
-        let owner = self.fabric.peer(to.owner())?;
-        self.wait_sent(owner)
+        let begun = self.begin_accumulate(to, values, how, options)?;
+        self.wait_begun(begun)?;
+        self.wait_notice_sent(to.owner())
     }
 
     /// As [`accumulate`](Self::accumulate), and does not wait: `None` if all elements are updated, else

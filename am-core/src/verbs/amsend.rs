@@ -1,18 +1,15 @@
 //! `LAPI_Amsend`: a message whose header handler at the target names the place for its data.
 
-use std::cell::Cell;
+use am_core_engine::protocol::{Begun, End, Gather, Outgoing, Posted, Source};
 
-use am_core_engine::protocol::{Begun, Data, End, Gather, Outgoing, Posted};
-
-use super::vector::note;
-use crate::buffer::{RawBytes, lend};
+use super::operation::{Operation, sealed::Sealed};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
 use crate::error::{Outcome, Result};
 use crate::fabric::Fabric;
 use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
 use crate::in_handler;
-use crate::task::{Endpoint, Target};
+use crate::task::{Endpoint, Target, TaskId};
 use crate::transfer::Gatherer;
 
 /// The counters of a message, each optional, and how it is sent.
@@ -32,18 +29,53 @@ pub struct AmOptions {
     pub announce: bool,
 }
 
-impl AmOptions {
+/// A message (`LAPI_Amsend`), as a value: see [`Operation`]. Its data are local memory in one piece or in [`Pieces`](crate::vector::Pieces)
+/// (`LAPI_Amsendv`).
+///
+/// # Errors
+/// When it is begun: an unknown or dead target, a user header that is too long.
+#[derive(Clone, Copy, Debug)]
+pub struct Amsend<'a, T = TaskId> {
+    /// Where it goes: a task, or an endpoint.
+    pub target: T,
+    /// The header handler that runs there.
+    pub handler: HandlerId,
+    /// The user header.
+    pub uhdr: &'a [u8],
+    /// Its counters, and how it is sent.
+    pub options: AmOptions,
+}
+
+impl<'a, T> Amsend<'a, T> {
     #[inline(always)]
-    pub(crate) fn outgoing<'a>(&self, target: Endpoint, handler: HandlerId, uhdr: &'a [u8]) -> Outgoing<'a> {
+    pub(crate) fn outgoing(&self, target: Endpoint) -> Outgoing<'a> {
         Outgoing {
             target,
-            handler,
-            uhdr,
-            target_counter: CounterName::to_wire(self.target),
-            completion_counter: CounterName::to_wire(self.completion.map(Counter::name)),
-            answerable: self.answerable,
-            announce: self.announce,
+            handler: self.handler,
+            uhdr: self.uhdr,
+            target_counter: CounterName::to_wire(self.options.target),
+            completion_counter: CounterName::to_wire(self.options.completion.map(Counter::name)),
+            answerable: self.options.answerable,
+            announce: self.options.announce,
         }
+    }
+}
+
+impl<T> Sealed for Amsend<'_, T> {}
+
+impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
+    const CALL: &'static str = "amsend";
+
+    #[inline]
+    fn begin<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        memory: S,
+        end: End,
+    ) -> Result<Begun> {
+        let outgoing = self.outgoing(self.target.seen_from(context.fabric.endpoint().context));
+        let end = End { origin: self.options.origin, ..end };
+        context.engine.send(&mut context.fabric, outgoing, memory, end)
     }
 }
 
@@ -65,39 +97,30 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         options: AmOptions,
     ) -> Result<()> {
         in_handler::check("amsend")?;
-        let outgoing = options.outgoing(target.seen_from(self.fabric.endpoint().context), handler, uhdr);
+        let target = target.seen_from(self.fabric.endpoint().context);
+        let message = Amsend { target, handler, uhdr, options };
+        let outgoing = message.outgoing(target);
         if self.engine.post_line(&mut self.fabric, &outgoing, &mut &*udata) {
             self.engine.bump_own(options.origin);
             return Ok(());
         }
-        self.amsend_slowly(outgoing, udata, options.origin)
+        self.amsend_slowly(message, udata)
     }
 
     /// Sends what does not fit into a completion entry, or met no credit.
     #[inline(never)]
-    fn amsend_slowly(&mut self, outgoing: Outgoing<'_>, udata: &[u8], origin: Option<Counter>) -> Result<()> {
-        let mut polls = 0;
+    fn amsend_slowly(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<()> {
+        let (outgoing, mut polls) = (message.outgoing(message.target), 0);
         loop {
             match self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? {
                 Posted::Sent => {
-                    self.engine.bump_own(origin);
+                    self.engine.bump_own(message.options.origin);
                     return Ok(());
                 }
                 Posted::NoRoom => self.wait_for_room(&mut polls)?,
-                Posted::NotWhole => return self.amsend_long(outgoing, udata, origin),
+                Posted::NotWhole => return self.run(message, udata),
             }
         }
-    }
-
-    fn amsend_long(&mut self, outgoing: Outgoing<'_>, udata: &[u8], origin: Option<Counter>) -> Result<()> {
-        let op = Cell::new(None);
-        let start = |context: &mut Self, bytes: RawBytes| {
-            let end = End { origin, ..End::held() };
-            let Self { engine, fabric, .. } = context;
-            note(&op, engine.send_later(fabric, outgoing, Data::Bytes(bytes), end)?);
-            Ok(())
-        };
-        lend(self, udata, start, |context| context.wait_begun(&op))
     }
 
     /// As [`amsend`](Self::amsend), but never waits: [`Outcome::Done`], or [`Outcome::Retry`] if there is no room now or the data do not
@@ -115,7 +138,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         options: AmOptions,
     ) -> Result<Outcome> {
         in_handler::check("try_amsend")?;
-        let outgoing = options.outgoing(target.seen_from(self.fabric.endpoint().context), handler, uhdr);
+        let target = target.seen_from(self.fabric.endpoint().context);
+        let outgoing = Amsend { target, handler, uhdr, options }.outgoing(target);
         if self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? != Posted::Sent {
             return Ok(Outcome::Retry);
         }
@@ -123,43 +147,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         Ok(Outcome::Done)
     }
 
-    /// Sends a message without waiting for anything. [`Outcome::Done`]: the memory is free again, and nothing more is
-    /// reported. [`Outcome::Posted`]: the message goes as soon as there is room (behind earlier ones to the same target), or
-    /// its target fetches it; then `request` is reported to
-    /// [`HandlerSet::complete_request`], well or not. Never
-    /// [`Outcome::Retry`].
-    ///
-    /// # Safety
-    /// `udata` stays readable, and nobody writes it, until this call returns [`Outcome::Done`] or an error, or the request
-    /// is reported. Without a request the origin counter tells.
-    ///
-    /// # Errors
-    /// As for [`amsend`](Self::amsend); nothing was sent then.
-    #[inline]
-    #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
-    pub unsafe fn amsend_raw(
-        &mut self,
-        target: impl Target,
-        handler: HandlerId,
-        uhdr: &[u8],
-        udata: RawBytes,
-        options: AmOptions,
-        request: Option<u64>,
-    ) -> Result<Outcome> {
-        in_handler::check("amsend_raw")?;
-        let target = target.seen_from(self.fabric.endpoint().context);
-        let outgoing = options.outgoing(target, handler, uhdr);
-        if self.engine.post_line(&mut self.fabric, &outgoing, &mut { udata })
-            || self.engine.post_whole(&mut self.fabric, &outgoing, &mut { udata })? == Posted::Sent
-        {
-            self.engine.bump_own(options.origin);
-            return Ok(Outcome::Done);
-        }
-        let end = End { origin: options.origin, request, ..End::default() };
-        self.engine.send_later(&mut self.fabric, outgoing, Data::Bytes(udata), end).map(Begun::outcome)
-    }
-
-    /// Gives up the message that [`amsend_raw`](Self::amsend_raw) has begun for `request`, unless its target has accepted it. The
+    /// Gives up the message that [`start_raw`](Self::start_raw) has begun for `request`, unless its target has accepted it. The
     /// request is reported in every case: as withdrawn, or as the message ends.
     pub fn give_up(&mut self, request: u64) {
         for op in self.engine.ops.keys(|op| op.end.request == Some(request)) {
@@ -167,23 +155,18 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         }
     }
 
-    /// Sends a message whose data are not in one piece; does not wait, and reports as [`amsend_raw`](Self::amsend_raw) does.
+    /// Sends a message whose data a gatherer writes; does not wait, and reports as [`start_raw`](Self::start_raw) does.
     ///
     /// # Errors
     /// As for [`amsend`](Self::amsend); nothing was sent then.
-    pub fn amsend_gather<G: Gatherer + 'static>(
+    pub fn amsend_gather<T: Target, G: Gatherer + 'static>(
         &mut self,
-        target: Endpoint,
-        handler: HandlerId,
-        uhdr: &[u8],
+        message: Amsend<'_, T>,
         udata: G,
-        options: AmOptions,
         request: Option<u64>,
     ) -> Result<Outcome> {
         in_handler::check("amsend_gather")?;
-        let outgoing = options.outgoing(target, handler, uhdr);
-        let end = End { origin: options.origin, request, ..End::default() };
-        self.engine.send(&mut self.fabric, outgoing, Gather(udata), end).map(Begun::outcome)
+        message.begin(self, Gather(udata), End { request, ..End::default() }).map(Begun::outcome)
     }
 
     /// Gives a message that a header handler has answered with [`Place::Later`] its place: it is placed at once if its data

@@ -1,17 +1,15 @@
 //! `LAPI_Get`: reading exposed memory of another task.
 
-use std::cell::Cell;
-
 use am_core_engine::protocol::{Begun, End};
 
-use super::vector::note;
-use crate::buffer::{RawBuffer, RemoteAddress, lend_mut};
+use super::operation::{Operation, sealed::Sealed};
+use crate::buffer::{RawBuffer, RawPieces, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::error::{Outcome, Result};
+use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
+use crate::vector::Layout;
 
 /// The counters of a get, each optional.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +21,26 @@ pub struct GetOptions {
     pub target: Option<CounterName>,
 }
 
+impl GetOptions {
+    /// The name of the counter at the target, and the end of the operation.
+    fn counters(&self, end: End) -> (u32, End) {
+        (CounterName::to_wire(self.target), End { origin: self.origin, ..end })
+    }
+}
+
+/// A get (`LAPI_Get`), as a value: see [`Operation`]. With a layout of the memory at `from`, the local memory is
+/// [`PiecesMut`](crate::vector::PiecesMut), or a buffer with a layout of its own (`LAPI_Getv`).
+///
+/// # Errors
+/// When it is begun: a range that is not exposed for reading, a dead target, sides of different length.
+#[derive(Clone, Copy, Debug)]
+pub struct Get<T = RemoteAddress> {
+    /// Where the bytes come from: an address, or an address and a layout that counts from there.
+    pub from: T,
+    /// Its counters.
+    pub options: GetOptions,
+}
+
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Reads `to.len()` bytes at `from` (`LAPI_Get`). Returns when they are here. Makes progress, so that a flag may be waited
     /// for by reading it again.
@@ -30,48 +48,46 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A range that is not exposed for reading, a dead target, a call inside a handler. What `to` holds then is undefined.
     pub fn get(&mut self, from: RemoteAddress, to: &mut [u8], options: GetOptions) -> Result<()> {
-        in_handler::check("get")?;
-        let op = Cell::new(None);
-        let start = |context: &mut Self, to: RawBuffer| {
-            note(&op, context.begin_get(from, to, options, End::held())?);
-            Ok(())
-        };
-        lend_mut(self, to, start, |context| context.wait_begun(&op))?;
-        self.progress_in_passing();
-        // The notice for the target counter may still wait for room.
-        let owner = self.fabric.peer(from.owner())?;
-        self.wait_sent(owner)
+        self.run(Get { from, options }, to)
     }
+}
 
-    pub(crate) fn begin_get(
-        &mut self,
-        from: RemoteAddress,
-        to: RawBuffer,
-        options: GetOptions,
+impl<T> Sealed for Get<T> {}
+
+impl Operation<RawBuffer> for Get {
+    const CALL: &'static str = "get";
+
+    fn begin<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        memory: RawBuffer,
         end: End,
     ) -> Result<Begun> {
-        let notify = CounterName::to_wire(options.target);
-        let end = End { origin: options.origin, ..end };
-        self.engine.read(&mut self.fabric, from, to, notify, end)
+        let (notify, end) = self.options.counters(end);
+        context.engine.read(&mut context.fabric, self.from, memory, notify, end)
     }
 
-    /// Reads bytes at `from` without waiting for anything; outcome and report as for [`amsend_raw`](Self::amsend_raw).
-    ///
-    /// # Safety
-    /// `to` stays writable, and nobody else reads or writes it, until this call returns [`Outcome::Done`] or an error, or
-    /// the request is reported. Without a request the origin counter tells.
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get).
-    #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
-    pub unsafe fn get_raw(
-        &mut self,
-        from: RemoteAddress,
-        to: RawBuffer,
-        options: GetOptions,
-        request: Option<u64>,
-    ) -> Result<Outcome> {
-        in_handler::check("get_raw")?;
-        self.begin_get(from, to, options, End { request, ..End::default() }).map(Begun::outcome)
+    fn after<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
+        context.progress_in_passing();
+        context.wait_notice_sent(self.from.owner())
+    }
+}
+
+impl Operation<RawPieces<RawBuffer>> for Get<(RemoteAddress, &Layout)> {
+    const CALL: &'static str = "get";
+
+    fn begin<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        memory: RawPieces<RawBuffer>,
+        end: End,
+    ) -> Result<Begun> {
+        let (notify, end) = self.options.counters(end);
+        context.engine.read_pieces(&mut context.fabric, self.from, &memory, notify, end)
+    }
+
+    fn after<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
+        context.progress_in_passing();
+        context.wait_notice_sent(self.from.0.owner())
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use am_core_engine::protocol::{Begun, End};
 
-use super::AmOptions;
+use super::{AmOptions, Amsend, Operation};
 use crate::buffer::{RawBytes, lend};
 use crate::context::Context;
 use crate::error::Result;
@@ -61,10 +61,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let mut first_error = Ok(());
         let start = |context: &mut Self, udata: RawBytes| {
             for &member in &group.members {
-                let outgoing = options.outgoing(member, handler, uhdr);
-                let source = udata;
-                let port = &mut context.fabric;
-                match context.engine.send(port, outgoing, source, End::held()) {
+                // Its origin counter is bumped once, below.
+                let options = AmOptions { origin: None, ..options };
+                let message = Amsend { target: member, handler, uhdr, options };
+                match message.begin(context, udata, End::held()) {
                     Ok(Begun::Ongoing(op)) => begun.borrow_mut().push(op),
                     Ok(Begun::Done) => {}
                     Err(error) => first_error = std::mem::replace(&mut first_error, Ok(())).and(Err(error)),
@@ -81,7 +81,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             result
         });
         first_error.and(ended)?;
-        self.bump_if(options.origin);
+        self.engine.bump_own(options.origin);
         Ok(())
     }
 }

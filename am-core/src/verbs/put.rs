@@ -1,17 +1,16 @@
 //! `LAPI_Put`: writing into exposed memory of another task.
 
-use std::cell::Cell;
-
 use am_core_engine::protocol::{Begun, End, Posted};
 
-use super::vector::note;
-use crate::buffer::{RawBytes, RemoteAddress, lend};
+use super::operation::{Operation, sealed::Sealed};
+use crate::buffer::{RawBytes, RawPieces, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName};
-use crate::error::{Outcome, Result};
+use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
+use crate::vector::Layout;
 
 /// The counters of a put, each optional.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +22,29 @@ pub struct PutOptions {
     pub target: Option<CounterName>,
     /// Bumped here when the bytes are in place (`cmpl_cntr`).
     pub completion: Option<Counter>,
+}
+
+impl PutOptions {
+    /// The names of the counters at the target and, for the target's answer, here; and the end of the operation.
+    #[inline]
+    fn counters(&self, end: End) -> (u32, u32, End) {
+        let end = End { origin: self.origin, completion: self.completion, ..end };
+        (CounterName::to_wire(self.target), CounterName::to_wire(self.completion.map(Counter::name)), end)
+    }
+}
+
+/// A put (`LAPI_Put`), as a value: see [`Operation`]. With a layout of the memory at `to`, the local memory is
+/// [`Pieces`](crate::vector::Pieces), or a buffer with a layout of its own (`LAPI_Putv`). Piece by piece, the bytes of the one go into the
+/// blocks of the other.
+///
+/// # Errors
+/// When it is begun: a range that is not exposed for writing, a dead target, sides of different length.
+#[derive(Clone, Copy, Debug)]
+pub struct Put<T = RemoteAddress> {
+    /// Where the bytes go: an address, or an address and a layout that counts from there.
+    pub to: T,
+    /// Its counters.
+    pub options: PutOptions,
 }
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
@@ -68,47 +90,48 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
     #[inline(never)]
     fn put_long(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
-        let op = Cell::new(None);
-        let start = |context: &mut Self, bytes: RawBytes| {
-            note(&op, context.begin_put(to, bytes, options, End::held())?);
-            Ok(())
-        };
-        lend(self, bytes, start, |context| context.wait_begun(&op))?;
-        // The notice for the target counter may still wait for room.
-        let owner = self.fabric.peer(to.owner())?;
-        self.wait_sent(owner)
+        self.run(Put { to, options }, bytes)
     }
+}
 
-    pub(crate) fn begin_put(
-        &mut self,
-        to: RemoteAddress,
-        bytes: RawBytes,
-        options: PutOptions,
+impl<T> Sealed for Put<T> {}
+
+impl<M: Into<RawBytes>> Operation<M> for Put {
+    const CALL: &'static str = "put";
+
+    #[inline]
+    fn begin<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        memory: M,
         end: End,
     ) -> Result<Begun> {
-        let notify = CounterName::to_wire(options.target);
-        let completed = CounterName::to_wire(options.completion.map(Counter::name));
-        let end = End { origin: options.origin, completion: options.completion, ..end };
-        self.engine.write(&mut self.fabric, to, bytes, notify, completed, end)
+        let (notify, completed, end) = self.options.counters(end);
+        context.engine.write(&mut context.fabric, self.to, memory.into(), notify, completed, end)
     }
 
-    /// Writes `bytes` to `to` without waiting for anything; outcome and report as for [`amsend_raw`](Self::amsend_raw).
-    ///
-    /// # Safety
-    /// `bytes` stays readable, and nobody writes it, until this call returns [`Outcome::Done`] or an error, or the request
-    /// is reported. Without a request the origin counter tells.
-    ///
-    /// # Errors
-    /// As for [`put`](Self::put); nothing was written then.
-    #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
-    pub unsafe fn put_raw(
-        &mut self,
-        to: RemoteAddress,
-        bytes: RawBytes,
-        options: PutOptions,
-        request: Option<u64>,
-    ) -> Result<Outcome> {
-        in_handler::check("put_raw")?;
-        self.begin_put(to, bytes, options, End { request, ..End::default() }).map(Begun::outcome)
+    fn after<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
+        context.wait_notice_sent(self.to.owner())
+    }
+}
+
+impl<R> Operation<RawPieces<R>> for Put<(RemoteAddress, &Layout)>
+where
+    RawPieces<R>: Into<RawPieces<RawBytes>>,
+{
+    const CALL: &'static str = "put";
+
+    fn begin<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        memory: RawPieces<R>,
+        end: End,
+    ) -> Result<Begun> {
+        let (notify, _, end) = self.options.counters(end);
+        context.engine.write_pieces(&mut context.fabric, self.to, memory.into(), notify, end)
+    }
+
+    fn after<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
+        context.wait_notice_sent(self.to.0.owner())
     }
 }

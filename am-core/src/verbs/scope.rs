@@ -3,18 +3,16 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use am_core_engine::protocol::{Begun, End, Gather};
+use am_core_engine::protocol::{Begun, End};
 
-use super::{AmOptions, GetOptions, PutOptions};
-use crate::buffer::{Loans, RemoteAddress, lend_in_scope};
+use super::Operation;
+use crate::buffer::{Borrowed, Loans, RemoteAddress, lend_in_scope};
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::Result;
 use crate::fabric::{AtomicOp, Fabric, Width};
-use crate::handler::{HandlerId, HandlerSet};
+use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::task::Target;
-use crate::vector::{Layout, Pieces, PiecesMut};
 
 /// Inside [`Context::scope`]: operations on memory that is borrowed until the scope's end. It stands for the context
 /// meanwhile; the context itself is out of reach, since the scope must wait on the one that it began with.
@@ -69,107 +67,16 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 }
 
 impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
-    /// As [`Context::amsend`], without waiting.
+    /// As [`Context::run`], without waiting: `memory` stays borrowed until the scope has ended.
     ///
     /// # Errors
-    /// As for [`Context::amsend`].
-    pub fn amsend(
-        &mut self,
-        target: impl Target,
-        handler: HandlerId,
-        uhdr: &[u8],
-        udata: &'env [u8],
-        options: AmOptions,
-    ) -> Result<()> {
-        in_handler::check("amsend")?;
-        let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
-        let source = self.loans.lend(udata);
-        let end = End { origin: options.origin, ..End::held() };
-        let Context { engine, fabric, .. } = &mut *self.context;
-        let begun = engine.send(fabric, outgoing, source, end)?;
-        self.note(begun);
-        Ok(())
-    }
-
-    /// As [`Context::put`], without waiting.
-    ///
-    /// # Errors
-    /// As for [`Context::put`].
-    pub fn put(&mut self, to: RemoteAddress, bytes: &'env [u8], options: PutOptions) -> Result<()> {
-        in_handler::check("put")?;
-        let bytes = self.loans.lend(bytes);
-        let begun = self.context.begin_put(to, bytes, options, End::held())?;
-        self.note(begun);
-        Ok(())
-    }
-
-    /// As [`Context::get`], without waiting: `to` is filled when the scope has ended, or the origin counter says so.
-    ///
-    /// # Errors
-    /// As for [`Context::get`].
-    pub fn get(&mut self, from: RemoteAddress, to: &'env mut [u8], options: GetOptions) -> Result<()> {
-        in_handler::check("get")?;
-        let to = self.loans.lend_mut(to);
-        let begun = self.context.begin_get(from, to, options, End::held())?;
-        self.note(begun);
-        Ok(())
-    }
-
-    /// As [`Context::putv`], without waiting.
-    ///
-    /// # Errors
-    /// As for [`Context::putv`].
-    pub fn putv(
-        &mut self,
-        to: RemoteAddress,
-        layout: &Layout,
-        from: Pieces<'env>,
-        options: PutOptions,
-    ) -> Result<()> {
-        in_handler::check("putv")?;
-        let from = self.loans.lend_pieces(from)?;
-        let begun = self.context.begin_putv((to, layout), from, options, End::held())?;
-        self.note(begun);
-        Ok(())
-    }
-
-    /// As [`Context::getv`], without waiting.
-    ///
-    /// # Errors
-    /// As for [`Context::getv`].
-    pub fn getv(
-        &mut self,
-        from: RemoteAddress,
-        layout: &Layout,
-        to: PiecesMut<'env>,
-        options: GetOptions,
-    ) -> Result<()> {
-        in_handler::check("getv")?;
-        let to = self.loans.lend_pieces_mut(to)?;
-        let begun = self.context.begin_getv((from, layout), &to, options, End::held())?;
-        self.note(begun);
-        Ok(())
-    }
-
-    /// As [`Context::amsendv`], without waiting.
-    ///
-    /// # Errors
-    /// As for [`Context::amsendv`].
-    pub fn amsendv(
-        &mut self,
-        target: impl Target,
-        handler: HandlerId,
-        uhdr: &[u8],
-        udata: Pieces<'env>,
-        options: AmOptions,
-    ) -> Result<()> {
-        in_handler::check("amsendv")?;
-        let outgoing = options.outgoing(target.seen_from(self.context.engine.own().context), handler, uhdr);
-        let source = Gather(self.loans.lend_pieces(udata)?);
-        let end = End { origin: options.origin, ..End::held() };
-        let Context { engine, fabric, .. } = &mut *self.context;
-        let begun = engine.send(fabric, outgoing, source, end)?;
-        self.note(begun);
+    /// As for [`Context::run`].
+    pub fn start<M: Borrowed + 'env, O: Operation<M::Raw>>(&mut self, operation: O, memory: M) -> Result<()> {
+        in_handler::check(O::CALL)?;
+        let memory = self.loans.lend(memory)?;
+        if let Begun::Ongoing(op) = operation.begin(self.context, memory, End::held())? {
+            self.ops.borrow_mut().push_back(op);
+        }
         Ok(())
     }
 
@@ -195,11 +102,5 @@ impl<'env, F: Fabric, H: HandlerSet> Scope<'_, 'env, F, H> {
     /// As for [`Context::probe`].
     pub fn probe(&mut self) -> Result<bool> {
         self.context.probe()
-    }
-
-    fn note(&self, begun: Begun) {
-        if let Begun::Ongoing(op) = begun {
-            self.ops.borrow_mut().push_back(op);
-        }
     }
 }

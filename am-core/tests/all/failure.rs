@@ -15,7 +15,7 @@ use am_core::handler::{Answer, Completion, HandlerId, Place, Ticket};
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, Loopback, Network, Reach, network};
 use am_core::testing::watchdog::Watchdog;
-use am_core::{AmOptions, Context, GetOptions, PutOptions};
+use am_core::{AmOptions, Amsend, Context, Get, GetOptions, Put, PutOptions};
 
 type Node = Context<Loopback>;
 
@@ -77,7 +77,7 @@ fn a_long_message_ends_though_its_completion_counter_is_gone() {
     let gone = nodes[0].counter().unwrap();
     let options = AmOptions { completion: Some(gone), ..AmOptions::default() };
     let bytes = JobBuffer::zeroed(1 << 20);
-    let handle = nodes[0].amsend_owned(TaskId(1), handler, &[], bytes, options).unwrap();
+    let handle = nodes[0].start(Amsend { target: TaskId(1), handler, uhdr: &[], options }, bytes).unwrap();
     nodes[0].remove_counter(gone);
     let errors = settle(&mut nodes);
     assert!(matches!(errors[..], [Error::UnknownCounter { .. }]), "{errors:?}");
@@ -135,13 +135,16 @@ fn operations_under_way_end_and_hand_their_memory_back() {
         for len in [100_000, 10, 20] {
             let options = AmOptions::default();
             let bytes = JobBuffer::from(vec![7; len]);
-            handles.push((len, node.amsend_owned(TaskId(1), handler, &[], bytes, options).unwrap()));
+            handles.push((
+                len,
+                node.start(Amsend { target: TaskId(1), handler, uhdr: &[], options }, bytes).unwrap(),
+            ));
         }
         let at = region.address(0);
         let bytes = JobBuffer::from(vec![8; 5000]);
-        handles.push((5000, node.put_owned(at, bytes, PutOptions::default()).unwrap()));
+        handles.push((5000, node.start(Put { to: at, options: PutOptions::default() }, bytes).unwrap()));
         let bytes = JobBuffer::from(vec![9; 6000]);
-        handles.push((6000, node.get_owned(at, bytes, GetOptions::default()).unwrap()));
+        handles.push((6000, node.start(Get { from: at, options: GetOptions::default() }, bytes).unwrap()));
         let rmw = node.rmw_nonblocking(at, Width::Bits64, AtomicOp::FetchAdd(1), None).unwrap();
         network.kill(TaskId(1));
         let mut failed = 0;
@@ -181,7 +184,9 @@ fn a_message_that_was_coming_ends_with_an_outcome() {
             )
         });
         let bytes = JobBuffer::from(vec![7; 6 << 20]);
-        let handle = nodes[1].amsend_owned(TaskId(0), handler, &[], bytes, AmOptions::default()).unwrap();
+        let handle = nodes[1]
+            .start(Amsend { target: TaskId(0), handler, uhdr: &[], options: AmOptions::default() }, bytes)
+            .unwrap();
         // The announcement is in, the fetch or the pieces have begun.
         while !nodes[0].probe().unwrap() {}
         if reach == Reach::Staged {
@@ -211,7 +216,7 @@ fn what_waits_for_its_place_goes_with_its_sender_unless_it_is_here() {
     let options = AmOptions::default();
     nodes[1].amsend(TaskId(0), handler, &[], &[5; 100], options).unwrap();
     let long = JobBuffer::from(vec![6; 100_000]);
-    let handle = nodes[1].amsend_owned(TaskId(0), handler, &[], long, options).unwrap();
+    let handle = nodes[1].start(Amsend { target: TaskId(0), handler, uhdr: &[], options }, long).unwrap();
     settle(&mut nodes[..1]);
     network.kill(TaskId(1));
     nodes[0].set_go_on(true);
@@ -238,8 +243,18 @@ fn a_scope_that_unwinds_withdraws_and_fails_the_task() {
             let udata = vec![1; 100_000];
             let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 first.scope(|scope| {
-                    scope.amsend(TaskId(1), handler, &[], &udata, AmOptions::default()).unwrap();
-                    scope.amsend(TaskId(1), handler, &[], &udata[..10], AmOptions::default()).unwrap();
+                    scope
+                        .start(
+                            Amsend { target: TaskId(1), handler, uhdr: &[], options: AmOptions::default() },
+                            &udata,
+                        )
+                        .unwrap();
+                    scope
+                        .start(
+                            Amsend { target: TaskId(1), handler, uhdr: &[], options: AmOptions::default() },
+                            &udata[..10],
+                        )
+                        .unwrap();
                     panic!("as the test wants it");
                 })
             }));

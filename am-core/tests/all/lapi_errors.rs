@@ -17,7 +17,7 @@ use am_core::testing::loopback::{Config, Loopback, Network, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
 use am_core::vector::{Layout, Pieces};
-use am_core::{Accumulation, AmOptions, Context, GetOptions, PutOptions, Query};
+use am_core::{Accumulation, AmOptions, Context, GetOptions, Put, PutOptions, Query};
 
 type Node = Context<Loopback>;
 
@@ -78,7 +78,7 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
         // A borrow cannot be null; a layout may name what a slice has not.
         let layout = Layout::strided(0, 8, 8, 8).unwrap();
         let from = Pieces::Layout(&[0; 63], &layout);
-        job.origin.putv(job.at, &layout, from, PutOptions::default()).unwrap_err()
+        job.origin.run(Put { to: (job.at, &layout), options: PutOptions::default() }, from).unwrap_err()
     }),
     ("HDR_HNDLR_NULL, at the origin", Fault::Caller, &["handler 5", "task 1"], |job| {
         let Job { mut origin, mut target, .. } = job;
@@ -125,7 +125,9 @@ const ARISE: [(&str, Fault, &[&str], Make); 24] = [
     }),
     ("VEC_LEN_DIFF", Fault::Caller, &["9", "8"], |mut job| {
         let layout = Layout::strided(0, 4, 8, 2).unwrap();
-        job.origin.putv(job.at, &layout, Pieces::Slices(&[&[1; 9]]), PutOptions::default()).unwrap_err()
+        job.origin
+            .run(Put { to: (job.at, &layout), options: PutOptions::default() }, Pieces::Slices(&[&[1; 9]]))
+            .unwrap_err()
     }),
     ("PACK_SZ", Fault::Caller, &["13"], |_| {
         let layout = Layout::strided(0, 4, 10, 2).unwrap();

@@ -14,7 +14,7 @@ use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, Loopback, network};
 use am_core::testing::watchdog::Watchdog;
 use am_core::transfer::{AtomicOp, Width};
-use am_core::{AmOptions, Context, PollReason};
+use am_core::{AmOptions, Amsend, Context, PollReason};
 
 const THREADS: u64 = 4;
 
@@ -68,7 +68,7 @@ fn threads_share_a_context_and_wait_beside_each_other() {
                                 .with(|context| {
                                     let udata = JobBuffer::zeroed(len);
                                     context
-                                        .amsend_owned(other, handler, &[], udata, options)
+                                        .start(Amsend { target: other, handler, uhdr: &[], options }, udata)
                                         .map_err(|e| e.error)
                                 })
                                 .unwrap();

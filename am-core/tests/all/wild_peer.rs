@@ -14,7 +14,7 @@ use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::Random;
 use am_core::testing::loopback::{Config, Loopback, Reach, network};
 use am_core::testing::watchdog::Watchdog;
-use am_core::{AmOptions, Context, GetOptions};
+use am_core::{AmOptions, Amsend, Context, Get, GetOptions};
 
 /// A packet that is wrong in a random way: any bytes, or fields of small numbers, which name what may exist.
 fn wild_bytes(random: &mut Random) -> Vec<u8> {
@@ -77,7 +77,7 @@ fn any_packet_is_an_error_at_worst() {
             if round % 50 == 0 {
                 let options = AmOptions { announce: true, ..AmOptions::default() };
                 let udata = JobBuffer::from(vec![1; 5000]);
-                drop(context.amsend_owned(peer, handlers[0], &[], udata, options));
+                drop(context.start(Amsend { target: peer, handler: handlers[0], uhdr: &[], options }, udata));
             }
             let class = if random.one_in(2) { Class::OneWay } else { Class::Request };
             let label = if random.one_in(4) {
@@ -119,7 +119,8 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
     let grant = wild.grant(RawBuffer::EMPTY, Access::READ).unwrap().unwrap();
     let (task, executor) = (TaskId(1), Executor::Anyone);
     let from = RemoteAddress { task, context: ContextNumber(0), executor, grant, offset: 0 };
-    let getting = context.get_owned(from, JobBuffer::zeroed(5000), GetOptions::default()).unwrap();
+    let getting =
+        context.start(Get { from, options: GetOptions::default() }, JobBuffer::zeroed(5000)).unwrap();
     let mut asked = InlineBytes::new();
     while !matches!(wild.poll(&mut asked), Some(Event::Arrival(Arrival { class: Class::Request, .. }))) {}
     // Told: the operation's number, which stands behind place and length in the question, and a value.

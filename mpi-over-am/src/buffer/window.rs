@@ -7,7 +7,7 @@ use am_core::buffer::{BlockOwner, JobBuffer, RawBuffer, RawBytes, RemoteAddress}
 use am_core::error::{Outcome, Result};
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerSet;
-use am_core::{Context, GetOptions, PutOptions};
+use am_core::{Context, Get, GetOptions, Put, PutOptions};
 
 /// Memory of the program that is to be a window (`MPI_Win_create`, `MPI_Win_attach`).
 #[derive(Debug)]
@@ -56,10 +56,10 @@ impl From<Vec<u8>> for WindowMemory {
     }
 }
 
-/// [`Context::put_raw`] for ranges, which carry the promise that it asks for.
+/// [`Context::start_raw`] of a put, for ranges, which carry the promise that it asks for.
 ///
 /// # Errors
-/// As for [`Context::put_raw`].
+/// As for [`Context::start_raw`].
 pub(crate) fn put<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     to: RemoteAddress,
@@ -69,13 +69,13 @@ pub(crate) fn put<F: Fabric, H: HandlerSet>(
 ) -> Result<Outcome> {
     // SAFETY: whoever made `bytes` has promised that they stay readable and unwritten until the operation has ended: until this
     // returns Done or an error, or the request is reported.
-    unsafe { context.put_raw(to, bytes, options, Some(request)) }
+    unsafe { context.start_raw(Put { to, options }, bytes, Some(request)) }
 }
 
-/// [`Context::get_raw`] for ranges, which carry the promise that it asks for.
+/// [`Context::start_raw`] of a get, for ranges, which carry the promise that it asks for.
 ///
 /// # Errors
-/// As for [`Context::get_raw`].
+/// As for [`Context::start_raw`].
 pub(crate) fn get<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     from: RemoteAddress,
@@ -84,5 +84,5 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
 ) -> Result<Outcome> {
     // SAFETY: whoever made `to` has promised that it stays writable and nobody else's until the operation has ended: until
     // this returns Done or an error, or the request is reported.
-    unsafe { context.get_raw(from, to, GetOptions::default(), Some(request)) }
+    unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
 }

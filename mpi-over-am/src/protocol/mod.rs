@@ -16,13 +16,13 @@ mod receive;
 mod rendezvous;
 mod selection;
 
-use am_core::AmOptions;
 use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerId;
-use am_core::task::{Target, TaskId};
+use am_core::task::TaskId;
 use am_core::transfer::Gatherer;
+use am_core::{AmOptions, Amsend};
 
 use crate::buffer::{self, Gather, SendData};
 use crate::envelope;
@@ -241,9 +241,13 @@ impl Load for Scattered {
         options: AmOptions,
     ) -> Result<Outcome> {
         let header = envelope::to_bytes(&route.envelope, route.destination);
-        let target = route.task.seen_from(state.context.endpoint().context);
+        let target = route.task;
         let number = Some(self.request.number());
-        Ok(state.context.amsend_gather(target, handler, &header, self.gather, options, number)?)
+        Ok(state.context.amsend_gather(
+            Amsend { target, handler, uhdr: &header, options },
+            self.gather,
+            number,
+        )?)
     }
 }
 

@@ -2,7 +2,7 @@
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::vector::{Layout, PiecesMut};
-use am_core::{Context, GetOptions};
+use am_core::{Context, GetOptions, Get};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
@@ -12,7 +12,7 @@ fn main() {
     context
         .scope(|scope| {
             let to = PiecesMut::Layout(&mut bytes, &layout);
-            scope.getv(region.address(0), &layout, to, GetOptions::default()).unwrap();
+            scope.start(Get { from: (region.address(0), &layout), options: GetOptions::default() }, to).unwrap();
             assert_eq!(bytes[0], 0);
         })
         .unwrap();

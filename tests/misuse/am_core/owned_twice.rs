@@ -1,13 +1,13 @@
 //! An operation hands its buffer back once.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
-use am_core::{Context, GetOptions};
+use am_core::{Context, GetOptions, Get};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
     let region = context.expose(JobBuffer::zeroed(8), Access::READ_WRITE).unwrap();
     let room = JobBuffer::zeroed(8);
-    let handle = context.get_owned(region.address(0), room, GetOptions::default()).unwrap();
+    let handle = context.start(Get { from: region.address(0), options: GetOptions::default() }, room).unwrap();
     let (first, _) = context.wait_owned(handle).unwrap();
     let (second, _) = context.wait_owned(handle).unwrap();
     assert_eq!(first.len(), second.len());

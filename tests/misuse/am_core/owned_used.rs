@@ -1,13 +1,13 @@
 //! A buffer that an operation owns is not touched before it is handed back.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
-use am_core::{Context, PutOptions};
+use am_core::{Context, PutOptions, Put};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
     let region = context.expose(JobBuffer::zeroed(8), Access::READ_WRITE).unwrap();
     let mut bytes = JobBuffer::zeroed(8);
-    let handle = context.put_owned(region.address(0), bytes, PutOptions::default()).unwrap();
+    let handle = context.start(Put { to: region.address(0), options: PutOptions::default() }, bytes).unwrap();
     bytes[0] = 1;
     drop(context.wait_owned(handle).unwrap());
 }

@@ -3,7 +3,7 @@ use am_core::buffer::JobBuffer;
 use am_core::pgas::{Segment, Session};
 use am_core::task::TaskId;
 use am_core::testing::loopback::{Config, network};
-use am_core::{Context, PutOptions};
+use am_core::{Context, PutOptions, Put};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
@@ -11,7 +11,7 @@ fn main() {
     let to = segment.at(TaskId(0), 0).unwrap().address();
     let mut bytes = JobBuffer::zeroed(4);
     let session = Session::new(&mut context);
-    let put = session.put(to, bytes, PutOptions::default());
+    let put = session.start(Put { to, options: PutOptions::default() }, bytes);
     bytes[0] = 1;
     session.block_on(put).unwrap().unwrap();
 }

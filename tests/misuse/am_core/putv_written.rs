@@ -2,7 +2,7 @@
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
 use am_core::vector::{Layout, Pieces};
-use am_core::{Context, PutOptions};
+use am_core::{Context, PutOptions, Put};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
@@ -12,7 +12,7 @@ fn main() {
     context
         .scope(|scope| {
             let from = Pieces::Layout(&bytes, &layout);
-            scope.putv(region.address(0), &layout, from, PutOptions::default()).unwrap();
+            scope.start(Put { to: (region.address(0), &layout), options: PutOptions::default() }, from).unwrap();
             bytes[0] = 2;
         })
         .unwrap();

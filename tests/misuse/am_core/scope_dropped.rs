@@ -1,7 +1,7 @@
 //! Memory under way in a scope lives until the scope's end.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
-use am_core::{Context, GetOptions};
+use am_core::{Context, GetOptions, Get};
 
 fn main() {
     let mut endpoints = network(Config::new(1)).1;
@@ -10,7 +10,7 @@ fn main() {
     context
         .scope(|scope| {
             let mut bytes = [1; 8];
-            scope.get(region.address(0), &mut bytes, GetOptions::default()).unwrap();
+            scope.start(Get { from: region.address(0), options: GetOptions::default() }, &mut bytes).unwrap();
         })
         .unwrap();
 }

@@ -1,7 +1,7 @@
 //! Memory that a get is filling is not read before the scope's end.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
-use am_core::{Context, GetOptions};
+use am_core::{Context, GetOptions, Get};
 
 fn main() {
     let mut context = Context::new(network(Config::new(1)).1.remove(0));
@@ -9,7 +9,7 @@ fn main() {
     let mut bytes = [1; 8];
     context
         .scope(|scope| {
-            scope.get(region.address(0), &mut bytes, GetOptions::default()).unwrap();
+            scope.start(Get { from: region.address(0), options: GetOptions::default() }, &mut bytes).unwrap();
             assert_eq!(bytes[0], 0);
         })
         .unwrap();

@@ -1,7 +1,7 @@
 //! Memory under way in a scope is not written.
 use am_core::buffer::{Access, JobBuffer};
 use am_core::testing::loopback::{Config, network};
-use am_core::{Context, PutOptions};
+use am_core::{Context, PutOptions, Put};
 
 fn main() {
     let mut endpoints = network(Config::new(1)).1;
@@ -10,7 +10,7 @@ fn main() {
     let mut bytes = [1; 8];
     context
         .scope(|scope| {
-            scope.put(region.address(0), &bytes, PutOptions::default()).unwrap();
+            scope.start(Put { to: region.address(0), options: PutOptions::default() }, &bytes).unwrap();
             bytes[0] = 2;
         })
         .unwrap();

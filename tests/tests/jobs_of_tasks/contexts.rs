@@ -13,7 +13,7 @@ use am_core::handler::{Answer, Completion, Delivered, Message};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::conformance;
 use am_core::transfer::{AtomicOp, Width};
-use am_core::{AmOptions, Context, GetOptions, PutOptions};
+use am_core::{AmOptions, Amsend, Context, GetOptions, PutOptions};
 use am_tests::harness::job;
 use am_via::Task;
 use am_via::start::ShmFabric;
@@ -423,7 +423,7 @@ fn beside_one_that_stands_still(number: u8, context: &mut Context<ShmFabric>) {
     while !context.peer_statistics(to).expect("a task of the job").packets_waiting {
         let buffer = JobBuffer::from(vec![1; 300]);
         let options = AmOptions { answerable: true, ..AmOptions::default() };
-        sent.push(context.amsend_owned(to, handler, &[], buffer, options).expect("amsend"));
+        sent.push(context.start(Amsend { target: to, handler, uhdr: &[], options }, buffer).expect("amsend"));
     }
     let count = sent.len() as u64;
     assert!(count >= 4, "{count} messages fill it");

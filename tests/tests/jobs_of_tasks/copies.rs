@@ -8,7 +8,7 @@ use am_core::error::{Error, Fault};
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, Place};
 use am_core::task::TaskId;
 use am_core::transfer::{AtomicOp, Width};
-use am_core::{AmOptions, Context, GetOptions, PutOptions};
+use am_core::{AmOptions, Amsend, Context, GetOptions, Put, PutOptions};
 use am_tests::harness::job;
 use am_via::Task;
 use am_via::start::ShmFabric;
@@ -157,17 +157,25 @@ fn split_in_a_scope(unwinds: bool) {
     let options = AmOptions { announce: true, target: Some(came.name()), ..AmOptions::default() };
     let body = AssertUnwindSafe(|| {
         context.scope(|scope| {
-            scope.amsend(TaskId(1), later, &[], &message, options).expect("it begins");
+            scope
+                .start(Amsend { target: TaskId(1), handler: later, uhdr: &[], options }, &message)
+                .expect("it begins");
             let Some(child) = split().expect("fork") else {
                 is_copy = true;
-                let refused =
-                    scope.put(addresses[1], &[9; 8], PutOptions::default()).expect_err("it is a copy");
+                let refused = scope
+                    .start(Put { to: addresses[1], options: PutOptions::default() }, &[9; 8])
+                    .expect_err("it is a copy");
                 assert!(matches!(refused, Error::CopiedProcess { call: "put" }), "{refused}");
                 assert!(!unwinds, "as the test wants it");
                 return;
             };
             assert_eq!(child.wait().expect("it is ours"), Ended::Exited(0));
-            scope.amsend(TaskId(1), told, &[], &[], AmOptions::default()).expect("the task goes on");
+            scope
+                .start(
+                    Amsend { target: TaskId(1), handler: told, uhdr: &[], options: AmOptions::default() },
+                    &[],
+                )
+                .expect("the task goes on");
         })
     });
     let ended = std::panic::catch_unwind(body);

@@ -8,7 +8,7 @@ use am_core::buffer::{Access, JobBuffer};
 use am_core::error::Error;
 use am_core::handler::{Answer, Completion, Delivered};
 use am_core::task::TaskId;
-use am_core::{AmOptions, Context};
+use am_core::{AmOptions, Amsend, Context};
 use am_tests::harness::job;
 use am_via::Task;
 use am_via::start::ShmFabric;
@@ -75,8 +75,9 @@ fn run() {
     for round in 0..ROUNDS {
         let mut buffer = context.alloc(BYTES).expect("alloc");
         buffer.fill(OLD);
-        let sent =
-            context.amsend_owned(TaskId(1), handler, &[], buffer, AmOptions::default()).expect("amsend");
+        let sent = context
+            .start(Amsend { target: TaskId(1), handler, uhdr: &[], options: AmOptions::default() }, buffer)
+            .expect("amsend");
         std::thread::sleep(Duration::from_micros(1000 + u64::from(round) * 2700));
         signal("STOP", peer);
         while !is_stopped(peer) {

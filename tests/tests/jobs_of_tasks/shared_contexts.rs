@@ -8,7 +8,7 @@ use am_core::handler::{Answer, Completion, HandlerId};
 use am_core::shared::SharedContext;
 use am_core::task::TaskId;
 use am_core::transfer::{AtomicOp, Width};
-use am_core::{AmOptions, Context, GetOptions, PutOptions};
+use am_core::{AmOptions, Amsend, Context, GetOptions, PutOptions};
 use am_tests::harness::job;
 use am_via::Task;
 use am_via::start::ShmFabric;
@@ -146,7 +146,9 @@ fn share(interrupts: bool) {
                     let options = AmOptions { completion: Some(done), ..AmOptions::default() };
                     let buffer = JobBuffer::from(vec![1; [8, 5000, 100_000][round % 3]]);
                     let sent = context.with(|context| {
-                        context.amsend_owned(other, handler, &[], buffer, options).map_err(|back| back.error)
+                        context
+                            .start(Amsend { target: other, handler, uhdr: &[], options }, buffer)
+                            .map_err(|back| back.error)
                     });
                     if thread == 0 && interrupts {
                         context.wait_counter_without_polling(done, 1).expect("it is handled");

@@ -1,7 +1,8 @@
 //! User memory that is not in one piece, without a lifetime.
 
 use super::raw::{RawBuffer, RawBytes, Room};
-use crate::transfer::Gatherer;
+use crate::error::Result;
+use crate::transfer::{Body, Gatherer};
 use crate::vector::Layout;
 use alloc::vec::Vec;
 
@@ -44,13 +45,20 @@ pub enum RawPieces<R> {
 
 impl<R: Range> RawPieces<R> {
     /// The stream of these ranges, one after the other.
-    pub fn list(ranges: impl Iterator<Item = R>) -> Self {
+    ///
+    /// # Errors
+    /// The first one of `ranges`.
+    pub fn list(ranges: impl Iterator<Item = Result<R>>) -> Result<Self> {
         let mut end = 0u64;
-        let ranges = ranges.filter(|range| range.len() > 0).map(|range| {
-            end += range.len();
-            (range, end)
+        let ends = ranges.map(|range| {
+            range.map(|range| {
+                end += range.len();
+                (range, end)
+            })
         });
-        Self::List(ranges.collect())
+        ends.filter(|range| range.as_ref().map_or(true, |(range, _)| range.len() > 0))
+            .collect::<Result<_>>()
+            .map(Self::List)
     }
 
     /// Bytes in all.
@@ -80,6 +88,27 @@ impl<R: Range> RawPieces<R> {
                 range.part(block.offset as usize, block.len.min(len) as usize)
             }
         }
+    }
+}
+
+impl From<RawPieces<RawBuffer>> for RawPieces<RawBytes> {
+    fn from(pieces: RawPieces<RawBuffer>) -> Self {
+        match pieces {
+            RawPieces::List(ranges) => {
+                Self::List(ranges.into_iter().map(|(range, end)| (range.as_bytes(), end)).collect())
+            }
+            RawPieces::Layout(range, layout) => Self::Layout(range.as_bytes(), layout),
+        }
+    }
+}
+
+impl Body for RawPieces<RawBytes> {
+    fn len(&self) -> usize {
+        usize::try_from(RawPieces::len(self)).unwrap_or(usize::MAX)
+    }
+
+    fn write(&mut self, room: &mut Room<'_>) {
+        self.gather_from(0, Body::len(self), room);
     }
 }
 

@@ -183,6 +183,13 @@ impl RawBuffer {
     }
 }
 
+impl From<RawBuffer> for RawBytes {
+    #[inline(always)]
+    fn from(buffer: RawBuffer) -> Self {
+        buffer.as_bytes()
+    }
+}
+
 impl RawBuffer {
     /// Operates atomically on the word that the range begins with; the old value. `None` if the range is shorter than the
     /// word, or does not begin at a multiple of its size.

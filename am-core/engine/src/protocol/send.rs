@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use smallvec::SmallVec;
 
 use crate::buffer::{
-    Access, Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RemoteAddress, Room,
+    Access, Executor, INLINE_BYTES_MAX, InlineBytes, RawBuffer, RawBytes, RawPieces, RemoteAddress, Room,
 };
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Result};
@@ -711,6 +711,19 @@ impl Source for RawBytes {
     #[inline(always)]
     fn into_data(self) -> Data {
         Data::Bytes(self)
+    }
+}
+
+impl Source for RawBuffer {
+    #[inline(always)]
+    fn into_data(self) -> Data {
+        Data::Bytes(self.as_bytes())
+    }
+}
+
+impl Source for RawPieces<RawBytes> {
+    fn into_data(self) -> Data {
+        Data::Gather(Box::new(self))
     }
 }
 

@@ -4,13 +4,13 @@ use super::Check;
 use super::common::{
     Shared, UNTOUCHED, everyone, lengths, new_counter, next, pattern, previous, register, until, untouched,
 };
-use crate::AmOptions;
 use crate::buffer::{Access, Arrived, JobBuffer, Room};
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion, Place, Sink};
 use crate::transfer::Gatherer;
+use crate::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -166,7 +166,11 @@ fn gathered<F: Fabric>(context: &mut Context<F>) {
         let sent = new_counter(context);
         let options = AmOptions { origin: Some(sent), ..AmOptions::default() };
         let outcome = context
-            .amsend_gather(next(context), handler, b"g", EverySecond { bytes }, options, None)
+            .amsend_gather(
+                Amsend { target: next(context), handler, uhdr: b"g", options },
+                EverySecond { bytes },
+                None,
+            )
             .expect("amsend_gather");
         assert_ne!(outcome, Outcome::Retry);
         until(context, || received.with(|all| !all.is_empty()));
@@ -289,7 +293,7 @@ fn raw_keeps_order<F: Fabric>(context: &mut Context<F>) {
         let gatherer = EverySecond { bytes: pattern(context.task().0, 2 * len) };
         let options = AmOptions { origin: Some(sent), ..AmOptions::default() };
         let outcome = context
-            .amsend_gather(target, handler, &number.to_le_bytes(), gatherer, options, None)
+            .amsend_gather(Amsend { target, handler, uhdr: &number.to_le_bytes(), options }, gatherer, None)
             .expect("amsend_gather");
         assert_ne!(outcome, Outcome::Retry);
     }

@@ -2,12 +2,12 @@
 
 use super::Check;
 use super::common::{Shared, everyone, new_counter, pattern, register, until};
-use crate::AmOptions;
 use crate::buffer::JobBuffer;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion};
+use crate::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("announced_many_at_once", many_at_once), ("announced_with_counters", with_counters)]
@@ -35,7 +35,7 @@ fn many_at_once<F: Fabric>(context: &mut Context<F>) {
             let udata = JobBuffer::from(pattern(u32::from(number), len_of(number)));
             handles.push(
                 context
-                    .amsend_owned(target, handler, &[number], udata, AmOptions::default())
+                    .start(Amsend { target, handler, uhdr: &[number], options: AmOptions::default() }, udata)
                     .expect("amsend_owned"),
             );
         }

@@ -9,7 +9,7 @@ use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::{Answer, Completion, HandlerId, Place, Ticket};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::vector::{Layout, Pieces, PiecesMut};
-use crate::{Accumulation, AmOptions, GetOptions, PutOptions};
+use crate::{Accumulation, AmOptions, Amsend, Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -141,9 +141,16 @@ fn unknown_context<F: Fabric>(context: &mut Context<F>) {
             context.rmw(address, Width::Bits64, AtomicOp::Swap(1)).map(|_| ()),
             context.fence_data(Some(unknown)),
             context.fence_ops(Some(unknown)),
-            context.amsendv(unknown, handler, &[], Pieces::Slices(&[&[1]]), AmOptions::default()),
-            context.putv(address, &there, Pieces::Slices(&[&[1]]), PutOptions::default()),
-            context.getv(address, &there, PiecesMut::Slices(&mut [&mut back]), GetOptions::default()),
+            context.run(
+                Amsend { target: unknown, handler, uhdr: &[], options: AmOptions::default() },
+                Pieces::Slices(&[&[1]]),
+            ),
+            context
+                .run(Put { to: (address, &there), options: PutOptions::default() }, Pieces::Slices(&[&[1]])),
+            context.run(
+                Get { from: (address, &there), options: GetOptions::default() },
+                PiecesMut::Slices(&mut [&mut back]),
+            ),
             context.accumulate(address, &[1_u64], Accumulation::Add, PutOptions::default()),
             context.purge_totask(unknown),
             context.resume_totask(unknown),
@@ -349,7 +356,9 @@ fn loans_are_no_places<F: Fabric>(context: &mut Context<F>) {
             JobBuffer::from(expected.clone())
         };
         let options = AmOptions { announce: true, ..AmOptions::default() };
-        let handle = context.amsend_owned(next(context), later, &[], lent, options).expect("amsend_owned");
+        let handle = context
+            .start(Amsend { target: next(context), handler: later, uhdr: &[], options }, lent)
+            .expect("amsend_owned");
         quiet_until(context, || waiting.with(|ticket| ticket.is_some()));
         for region in [region, region | Grant::OPERATION_BIT] {
             for generation in generation..generation + 4 {

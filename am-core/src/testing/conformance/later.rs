@@ -2,12 +2,12 @@
 
 use super::Check;
 use super::common::{Shared, lengths, new_counter, next, pattern, previous, register, until};
-use crate::AmOptions;
 use crate::buffer::JobBuffer;
 use crate::context::Context;
 use crate::error::{Error, Fault, Refusal};
 use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion, HandlerId, Place, Ticket};
+use crate::{AmOptions, Amsend};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -42,7 +42,9 @@ fn send<F: Fabric>(
 ) -> crate::OwnedHandle {
     let udata = JobBuffer::from(pattern(number, len));
     let target = next(context);
-    context.amsend_owned(target, handler, &number.to_le_bytes(), udata, options).expect("amsend_owned")
+    context
+        .start(Amsend { target, handler, uhdr: &number.to_le_bytes(), options }, udata)
+        .expect("amsend_owned")
 }
 
 fn accepted_in_any_order<F: Fabric>(context: &mut Context<F>) {

@@ -19,7 +19,7 @@ use crate::handler::HandlerSet;
 use crate::pgas::{GlobalPointer, Segment, Session, SymmetricHeap, join_all};
 use crate::task::TaskId;
 use crate::transfer::AtomicOp;
-use crate::verbs::{GetOptions, PutOptions};
+use crate::verbs::{Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -233,10 +233,12 @@ fn futures<F: Fabric>(context: &mut Context<F>, executor: impl Executor) {
             let to = segment.at(next, part * 100).unwrap();
             let mut bytes = JobBuffer::zeroed(800);
             bytes.fill(own.0 as u8 + part as u8);
-            session.put(
-                to.address(),
+            session.start(
+                Put {
+                    to: to.address(),
+                    options: PutOptions { target: Some(arrived.name()), ..PutOptions::default() },
+                },
                 bytes,
-                PutOptions { target: Some(arrived.name()), ..PutOptions::default() },
             )
         });
         for buffer in join_all(puts).await {
@@ -251,8 +253,10 @@ fn futures<F: Fabric>(context: &mut Context<F>, executor: impl Executor) {
         for old in join_all(adds).await {
             assert!(old.unwrap() < 20 * u64::from(tasks));
         }
-        let got =
-            session.get(segment.at(own, 0).unwrap().address(), JobBuffer::zeroed(8), GetOptions::default());
+        let got = session.start(
+            Get { from: segment.at(own, 0).unwrap().address(), options: GetOptions::default() },
+            JobBuffer::zeroed(8),
+        );
         assert_eq!(*got.await.unwrap(), [previous.0 as u8; 8]);
         assert_eq!(
             session.read(segment.at(own, 0).unwrap()).await.unwrap().to_le_bytes()[0],
@@ -276,7 +280,10 @@ fn future_dropped<F: Fabric>(context: &mut Context<F>) {
     let mut bytes = JobBuffer::zeroed(4096);
     bytes.fill(9);
     let to = segment.at(next, 0).unwrap().address();
-    drop(session.put(to, bytes, PutOptions { target: Some(arrived.name()), ..PutOptions::default() }));
+    drop(session.start(
+        Put { to, options: PutOptions { target: Some(arrived.name()), ..PutOptions::default() } },
+        bytes,
+    ));
     drop(session.counter(arrived, 1));
     session.block_on(session.counter(arrived, 1)).unwrap().unwrap();
     drop(session);
@@ -290,7 +297,7 @@ fn future_that_fails<F: Fabric>(context: &mut Context<F>) {
     let segment = Segment::<u64>::new(context, 8).unwrap();
     let beyond = segment.at(next(context).task, 0).unwrap().address().plus(1 << 40);
     let session = Session::new(context);
-    let get = session.get(beyond, JobBuffer::zeroed(16), GetOptions::default());
+    let get = session.start(Get { from: beyond, options: GetOptions::default() }, JobBuffer::zeroed(16));
     // Here the error of the peer's wrong get does not end the wait for the own one.
     let returned = OtherExecutor.run(&session, get).unwrap_err();
     assert_eq!(returned.buffer.len(), 16);

@@ -10,7 +10,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::{Answer, Completion, HandlerId};
 use crate::task::TaskId;
-use crate::{AmOptions, GetOptions, OwnedHandle, PutOptions};
+use crate::{AmOptions, Amsend, GetOptions, OwnedHandle, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![("purge_in_the_middle_of_everything", purge), ("purge_refuses_until_resumed", refuses)]
@@ -117,15 +117,18 @@ fn begin_everything<F: Fabric>(
         let announced = AmOptions { announce: true, ..AmOptions::default() };
         let long = 3 * packet + round;
         let at = world.all[other.index()];
-        begun.push(context.amsend_owned(other, world.waits, &[1], buffer(number, long), announced));
-        begun.push(context.amsend_owned(other, world.takes, &[2], buffer(number + 1, long), announced));
-        begun.push(context.put_owned(at, buffer(number + 2, 4096), PutOptions::default()));
-        begun.push(context.amsend_owned(
-            other,
-            world.takes,
-            &[3],
+        begun.push(context.start(
+            Amsend { target: other, handler: world.waits, uhdr: &[1], options: announced },
+            buffer(number, long),
+        ));
+        begun.push(context.start(
+            Amsend { target: other, handler: world.takes, uhdr: &[2], options: announced },
+            buffer(number + 1, long),
+        ));
+        begun.push(context.start(Put { to: at, options: PutOptions::default() }, buffer(number + 2, 4096)));
+        begun.push(context.start(
+            Amsend { target: other, handler: world.takes, uhdr: &[3], options: AmOptions::default() },
             buffer(number + 3, 30),
-            AmOptions::default(),
         ));
         let word = at.plus(8 * u64::from(number));
         context.rmw_nonfetching(word, Width::Bits64, AtomicOp::FetchAdd(1), None).expect("rmw");

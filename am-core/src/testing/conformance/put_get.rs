@@ -7,7 +7,7 @@ use super::common::{UNTOUCHED, lengths, new_counter, next, pattern, previous};
 use crate::buffer::{Access, Exposed, RemoteAddress};
 use crate::context::Context;
 use crate::fabric::Fabric;
-use crate::{GetOptions, PutOptions};
+use crate::{Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -182,13 +182,15 @@ fn owned<F: Fabric>(context: &mut Context<F>) {
             let mut buffer = context.alloc(len).expect("alloc");
             buffer.copy_from_slice(&pattern(context.task().0, len));
             let to = ring.all[next(context).task.index()];
-            let handle = context.put_owned(to, buffer, PutOptions::default()).expect("put_owned");
+            let handle =
+                context.start(Put { to, options: PutOptions::default() }, buffer).expect("put_owned");
             let (buffer, result) = context.wait_owned(handle).expect("a handle of this context");
             result.expect("put");
             assert!(buffer[..] == pattern(context.task().0, len)[..]);
             context.gfence().expect("gfence");
             ring.check(previous(context).task.0, len);
-            let handle = context.get_owned(to, buffer, GetOptions::default()).expect("get_owned");
+            let handle =
+                context.start(Get { from: to, options: GetOptions::default() }, buffer).expect("get_owned");
             let (buffer, result) = context.wait_owned(handle).expect("a handle of this context");
             result.expect("get");
             assert!(buffer[..] == pattern(context.task().0, len)[..]);
@@ -209,7 +211,9 @@ fn in_a_scope<F: Fabric>(context: &mut Context<F>) {
         context
             .scope(|scope| {
                 for (at, part) in (0..).zip(mine.chunks(1111)) {
-                    scope.put(to.plus(at * 1111), part, PutOptions::default()).expect("put");
+                    scope
+                        .start(Put { to: to.plus(at * 1111), options: PutOptions::default() }, part)
+                        .expect("put");
                 }
             })
             .expect("the scope's end");
@@ -219,7 +223,9 @@ fn in_a_scope<F: Fabric>(context: &mut Context<F>) {
         context
             .scope(|scope| {
                 for (at, part) in (0..).zip(back.chunks_mut(999)) {
-                    scope.get(to.plus(at * 999), part, GetOptions::default()).expect("get");
+                    scope
+                        .start(Get { from: to.plus(at * 999), options: GetOptions::default() }, part)
+                        .expect("get");
                 }
             })
             .expect("the scope's end");

@@ -8,7 +8,7 @@ use crate::error::{Error, Fault};
 use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion, Scatter};
 use crate::vector::{Block, Layout, Pieces, PiecesMut};
-use crate::{AmOptions, GetOptions, PutOptions};
+use crate::{AmOptions, Amsend, Get, GetOptions, Put, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
     vec![
@@ -71,7 +71,7 @@ fn put_and_get<F: Fabric>(context: &mut Context<F>) {
             {
                 own.write(0, &vec![0; REGION_BYTES as usize]).expect("inside");
                 context.gfence().expect("gfence");
-                context.putv(at, &there, from, options).expect("putv");
+                context.run(Put { to: (at, &there), options }, from).expect("putv");
                 for counter in [reused, completed, arrived] {
                     context.wait_counter(counter, 1).expect("its only bump");
                 }
@@ -86,14 +86,14 @@ fn put_and_get<F: Fabric>(context: &mut Context<F>) {
             let options = GetOptions { origin: Some(reused), target: Some(arrived.name()) };
             let mut back = vec![0xEE; 2 * bytes.len()];
             let to = PiecesMut::Layout(&mut back, &every_other);
-            context.getv(at, &there, to, options).expect("getv");
+            context.run(Get { from: (at, &there), options }, to).expect("getv");
             let back_of = |each: usize| if each.is_multiple_of(2) { bytes[each / 2] } else { 0xEE };
             // Of overlapping blocks only one is in memory: what was put is compared by what lies there.
             assert!((0..back.len()).all(|each| back[each] == back_of(each)), "{there:?} by getv");
             let mut parts = bytes.clone();
             parts.fill(0);
             let mut slices: Vec<&mut [u8]> = parts.chunks_mut(17).collect();
-            context.getv(at, &there, PiecesMut::Slices(&mut slices), options).expect("getv");
+            context.run(Get { from: (at, &there), options }, PiecesMut::Slices(&mut slices)).expect("getv");
             assert_eq!(parts, bytes, "{there:?} by getv into slices");
             context.wait_counter(reused, 2).expect("one a get");
             context.wait_counter(arrived, 2).expect("one a get");
@@ -118,25 +118,32 @@ fn without_waiting<F: Fabric>(context: &mut Context<F>) {
     let at = all[next(context).task.index()];
     let bytes = pattern(context.task().0, 7000);
     let mut back = vec![0; 4800];
-    let scoped =
-        context.scope(|scope| scope.putv(at, &there, Pieces::Layout(&bytes, &here), PutOptions::default()));
+    let scoped = context.scope(|scope| {
+        scope.start(Put { to: (at, &there), options: PutOptions::default() }, Pieces::Layout(&bytes, &here))
+    });
     scoped.expect("all ended").expect("putv");
     let scoped = context.scope(|scope| {
         let mut slices = [&mut back[..]];
         let slice = std::mem::take(&mut slices[0]);
         let whole = Layout::contiguous(0, 4800).expect("a layout");
         let whole: &'static Layout = Box::leak(Box::new(whole));
-        scope.getv(at, &there, PiecesMut::Layout(slice, whole), GetOptions::default())
+        scope.start(
+            Get { from: (at, &there), options: GetOptions::default() },
+            PiecesMut::Layout(slice, whole),
+        )
     });
     scoped.expect("all ended").expect("getv");
     assert_eq!(back, packed(&here, &bytes));
     // The same with buffers that the operations own.
     let mut buffer = JobBuffer::zeroed(7000);
     buffer.copy_from_slice(&pattern(context.task().0 + 1, 7000));
-    let put = context.putv_owned(at, &there, buffer, &here, PutOptions::default()).expect("putv_owned");
+    let put = context
+        .start(Put { to: (at, &there), options: PutOptions::default() }, (buffer, &here))
+        .expect("putv_owned");
     let (buffer, result) = context.wait_owned(put).expect("a handle of this context");
     result.expect("in place");
-    let get = context.getv_owned(at, &there, JobBuffer::zeroed(7000), &here, GetOptions::default());
+    let get = context
+        .start(Get { from: (at, &there), options: GetOptions::default() }, (JobBuffer::zeroed(7000), &here));
     let (back, result) = context.wait_owned(get.expect("getv_owned")).expect("a handle of this context");
     result.expect("here");
     assert_eq!(packed(&here, &back), packed(&here, &buffer));
@@ -184,14 +191,19 @@ fn amsend<F: Fabric>(context: &mut Context<F>) {
             own.write(0, &vec![0; REGION_BYTES as usize]).expect("inside");
             context.gfence().expect("gfence");
             context
-                .amsendv(to, handler, &9u32.to_le_bytes(), Pieces::Slices(&slices), options)
+                .run(
+                    Amsend { target: to, handler, uhdr: &9u32.to_le_bytes(), options },
+                    Pieces::Slices(&slices),
+                )
                 .expect("amsendv");
             context.wait_counter(arrived, 2).expect("the completion and the target counter");
             let mut found = vec![0; REGION_BYTES as usize];
             own.read(0, &mut found).expect("inside");
             assert!(found == wanted, "{len} bytes, announced: {announce}");
             let uhdr = [6, 0, 0, 0, 1];
-            context.amsendv(to, handler, &uhdr, Pieces::Slices(&slices), options).expect("amsendv");
+            context
+                .run(Amsend { target: to, handler, uhdr: &uhdr, options }, Pieces::Slices(&slices))
+                .expect("amsendv");
             context.wait_counter(arrived, 1).expect("the target counter");
             let (buffer, placed) = received.with(Vec::pop).expect("its completion has run");
             assert_eq!(placed, len as u64);
@@ -248,20 +260,26 @@ fn errors<F: Fabric>(context: &mut Context<F>) {
     let at = all[next(context).task.index()];
     let (eight, beyond) =
         (Layout::strided(0, 2, 4, 4).expect("a layout"), Layout::strided(40, 4, 12, 3).expect("a layout"));
-    let error =
-        context.putv(at, &eight, Pieces::Slices(&[&[1; 9]]), PutOptions::default()).expect_err("9 and 8");
+    let error = context
+        .run(Put { to: (at, &eight), options: PutOptions::default() }, Pieces::Slices(&[&[1; 9]]))
+        .expect_err("9 and 8");
     assert!(matches!(error, Error::LengthsDiffer { here: 9, there: 8 }), "{error}");
     assert_eq!(error.fault(), Fault::Caller);
     let mut short = [0; 13];
     let to = PiecesMut::Layout(&mut short, &eight);
-    let error = context.getv(at, &eight, to, GetOptions::default()).expect_err("the last block ends at 14");
+    let error = context
+        .run(Get { from: (at, &eight), options: GetOptions::default() }, to)
+        .expect_err("the last block ends at 14");
     assert!(matches!(error, Error::LocalRange { offset: 12, len: 2, region_len: 13 }), "{error}");
     // What the target does not have is refused; what was in place before stays.
     let mut to = [0; 12];
     let to = PiecesMut::Slices(&mut [&mut to]);
-    let error = context.getv(at, &beyond, to, GetOptions::default()).expect_err("the last block ends at 68");
+    let error = context
+        .run(Get { from: (at, &beyond), options: GetOptions::default() }, to)
+        .expect_err("the last block ends at 68");
     assert_eq!(error.fault(), Fault::Caller, "{error}");
-    let error = context.putv(at, &beyond, Pieces::Slices(&[&[1; 12]]), PutOptions::default());
+    let error =
+        context.run(Put { to: (at, &beyond), options: PutOptions::default() }, Pieces::Slices(&[&[1; 12]]));
     assert_eq!(error.expect_err("the same").fault(), Fault::Caller);
     assert!(matches!(Layout::strided(0, 8, 4, 2), Err(Error::Layout(_))));
     // An owner that had to be asked has met the error as well.

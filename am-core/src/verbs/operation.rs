@@ -1,0 +1,177 @@
+//! The drivers of operations: one for each way to lend local memory to an operation and to learn of its end.
+//!
+//! | Driver | Local memory | Ends |
+//! | --- | --- | --- |
+//! | [`Context::run`] | borrowed for the call | in the call |
+//! | [`Scope::start`](super::Scope::start) | borrowed for the scope | with the scope |
+//! | [`Context::start`] | owned by the operation | by [`Context::wait_owned`] |
+//! | [`Session::start`](crate::pgas::Session::start) | owned by the operation | by a future |
+//! | [`Context::start_raw`] | kept by the caller | by a report to the handler set, or by a counter |
+
+use std::cell::Cell;
+
+use am_core_engine::protocol::{Begun, End};
+
+use crate::buffer::{Borrowed, JobBuffer, Owned, lend};
+use crate::context::Context;
+use crate::error::{Error, Outcome, Result};
+use crate::fabric::Fabric;
+use crate::handler::HandlerSet;
+use crate::in_handler;
+
+/// What [`Put`](super::Put), [`Get`](super::Get) and [`Amsend`](super::Amsend) have in common: each is a value that says what is to be
+/// done, without the local memory, and can be started any number of times. `M` is local memory without a lifetime, as the engine holds it.
+pub trait Operation<M>: sealed::Sealed {
+    #[doc(hidden)]
+    const CALL: &'static str;
+
+    #[doc(hidden)]
+    fn begin<F: Fabric, H: HandlerSet>(
+        &self,
+        context: &mut Context<F, H>,
+        memory: M,
+        end: End,
+    ) -> Result<Begun>;
+
+    /// What a call that has waited for the end does before it returns.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn after<F: Fabric, H: HandlerSet>(&self, _context: &mut Context<F, H>) -> Result<()> {
+        Ok(())
+    }
+}
+
+pub(super) mod sealed {
+    pub trait Sealed {}
+}
+
+/// An operation that keeps its buffer until [`Context::wait_owned`]. One that is dropped keeps it until the context ends.
+#[must_use = "the buffer comes back by Context::wait_owned"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct OwnedHandle(u32);
+
+/// An operation that could not begin, and its buffer.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Returned {
+    /// Why it could not.
+    #[source]
+    pub error: Error,
+    /// The buffer, unchanged.
+    pub buffer: JobBuffer,
+}
+
+impl<F: Fabric, H: HandlerSet> Context<F, H> {
+    /// Carries out an operation on borrowed memory; returns when the memory is the caller's again. `&[u8]` and
+    /// [`Pieces`](crate::vector::Pieces) are sent from, `&mut [u8]` and [`PiecesMut`](crate::vector::PiecesMut) are received into.
+    ///
+    /// # Errors
+    /// Those of the operation; a layout that does not lie inside its memory; a call inside a handler.
+    pub fn run<M: Borrowed, O: Operation<M::Raw>>(&mut self, operation: O, memory: M) -> Result<()> {
+        in_handler::check(O::CALL)?;
+        let op = Cell::new(None);
+        let start = |context: &mut Self, memory| {
+            if let Begun::Ongoing(key) = operation.begin(context, memory, End::held())? {
+                op.set(Some(key));
+            }
+            Ok(())
+        };
+        lend(self, memory, start, |context| context.wait_begun(op.take()))?;
+        operation.after(self)
+    }
+
+    /// Begins an operation that owns its local memory until it has ended: a [`JobBuffer`], or a [`Layout`](crate::vector::Layout) of
+    /// one. Waits for nothing.
+    ///
+    /// # Errors
+    /// Those of the operation; the buffer comes back with the error.
+    pub fn start<M: Owned, O: Operation<M::Raw>>(
+        &mut self,
+        operation: O,
+        memory: M,
+    ) -> Result<OwnedHandle, Returned> {
+        let begun = in_handler::check(O::CALL)
+            .and_then(|()| operation.begin(self, memory.raw_of_owned()?, End::held()))
+            .and_then(|begun| match begun {
+                Begun::Ongoing(op) => Ok(op),
+                Begun::Done => {
+                    let own = self.fabric.peer(self.engine.own())?;
+                    self.engine.ops.insert_ended(own, Ok(0))
+                }
+            });
+        let buffer = memory.into_buffer();
+        match begun {
+            Ok(op) => {
+                self.engine.ops.keep(op, buffer);
+                Ok(OwnedHandle(op))
+            }
+            Err(error) => Err(Returned { error, buffer }),
+        }
+    }
+
+    /// Begins an operation on memory that the caller keeps. [`Outcome::Done`]: it has ended, and nothing will be reported;
+    /// [`Outcome::Posted`]: it ends later, and `request` is reported to [`HandlerSet::complete_request`] then.
+    ///
+    /// # Safety
+    /// Memory that is sent from stays readable, and nobody writes it; memory that is received into stays writable, and nobody else reads
+    /// or writes it: until this call returns [`Outcome::Done`] or an error, or the request is reported. Without a request the origin
+    /// counter tells.
+    ///
+    /// # Errors
+    /// Those of the operation; nothing was begun then.
+    #[inline]
+    #[expect(unsafe_code, reason = "a raw entry point: the caller keeps the memory")]
+    pub unsafe fn start_raw<M, O: Operation<M>>(
+        &mut self,
+        operation: O,
+        memory: M,
+        request: Option<u64>,
+    ) -> Result<Outcome> {
+        in_handler::check(O::CALL)?;
+        operation.begin(self, memory, End { request, ..End::default() }).map(Begun::outcome)
+    }
+
+    /// The buffer of an operation that has ended, and how it ended; or its handle again. Makes no progress.
+    ///
+    /// # Errors
+    /// A handle of another context.
+    pub fn try_owned(
+        &mut self,
+        handle: OwnedHandle,
+    ) -> Result<std::result::Result<(JobBuffer, Result<()>), OwnedHandle>> {
+        if self.engine.ops.get(handle.0).is_none() {
+            return Err(Error::UnknownHandle { handle: handle.0 });
+        }
+        let Some(ended) = self.engine.ops.take_ended(handle.0) else { return Ok(Err(handle)) };
+        match ended.kept {
+            Some(buffer) => Ok(Ok((buffer, ended.result.map(|_| ()).map_err(|error| *error)))),
+            None => Err(Error::UnknownHandle { handle: handle.0 }),
+        }
+    }
+
+    /// Waits for an operation with a buffer of its own: the buffer, and how the operation ended.
+    ///
+    /// # Errors
+    /// A handle of another context, a call inside a handler.
+    pub fn wait_owned(&mut self, handle: OwnedHandle) -> Result<(JobBuffer, Result<()>)> {
+        in_handler::check("wait_owned")?;
+        if self.engine.ops.get(handle.0).is_none() {
+            return Err(Error::UnknownHandle { handle: handle.0 });
+        }
+        match self.wait_op(handle.0) {
+            (result, Some(buffer)) => Ok((buffer, result.map(|_| ()))),
+            (_, None) => Err(Error::UnknownHandle { handle: handle.0 }),
+        }
+    }
+
+    /// Waits for what a call has begun, if that was not over at once.
+    pub(super) fn wait_begun(&mut self, op: Option<u32>) -> Result<()> {
+        op.map_or(Ok(()), |op| self.wait_op(op).0.map(|_| ()))
+    }
+
+    /// Waits until the notice for a target counter, which may wait for a credit, has left for the owner of memory.
+    pub(super) fn wait_notice_sent(&mut self, owner: crate::task::Endpoint) -> Result<()> {
+        let owner = self.fabric.peer(owner)?;
+        self.wait_sent(owner)
+    }
+}
