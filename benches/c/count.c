@@ -3,7 +3,8 @@
  * and TURNS.1 (each rank waits on its own), so that a message is in the ring before the call that takes it, and that call polls once.
  * The first messages are not counted: they connect the two.
  * The paths posted_* and early_* are messages behind others that match nothing: KIND:DEPTH receives that are posted, or messages that
- * have come early. Their ends are looked for only when the counting is over. */
+ * have come early. Their ends are looked for only when the counting is over.
+ * The paths put, get and so on are calls on a window of memory that both have mapped, each with its flush; the peer does nothing. */
 #include <mpi.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -198,7 +199,103 @@ static void end_behind(int is_early)
     if (rank == 1 && !is_early) MPI_Waitall(depth, behind, MPI_STATUSES_IGNORE);
 }
 
+/* Calls on the window of rank 0, which waits in a barrier meanwhile. */
+static MPI_Win window;
+static MPI_Datatype strided;
+static long words[BYTES_MAX / sizeof(long)];
+
+static inline __attribute__((always_inline)) void put_one(void)
+{
+    MPI_Put(data, bytes, MPI_BYTE, 0, 0, bytes, MPI_BYTE, window);
+    MPI_Win_flush(0, window);
+}
+
+static inline __attribute__((always_inline)) void get_one(void)
+{
+    MPI_Get(data, bytes, MPI_BYTE, 0, 0, bytes, MPI_BYTE, window);
+    MPI_Win_flush(0, window);
+}
+
+static inline __attribute__((always_inline)) void put_strided_one(void)
+{
+    MPI_Put(words, bytes / sizeof(long), MPI_LONG, 0, 0, 1, strided, window);
+    MPI_Win_flush(0, window);
+}
+
+static inline __attribute__((always_inline)) void get_strided_one(void)
+{
+    MPI_Get(words, bytes / sizeof(long), MPI_LONG, 0, 0, 1, strided, window);
+    MPI_Win_flush(0, window);
+}
+
+static inline __attribute__((always_inline)) void fetch_and_op_one(void)
+{
+    long one = 1, before;
+    MPI_Fetch_and_op(&one, &before, MPI_LONG, 0, 0, MPI_SUM, window);
+    MPI_Win_flush(0, window);
+}
+
+static inline __attribute__((always_inline)) void accumulate_one(void)
+{
+    MPI_Accumulate(words, bytes / sizeof(long), MPI_LONG, 0, 0, bytes / sizeof(long), MPI_LONG, MPI_SUM, window);
+    MPI_Win_flush(0, window);
+}
+
+static inline __attribute__((always_inline)) void get_accumulate_one(void)
+{
+    int count = bytes / sizeof(long);
+    MPI_Get_accumulate(words, count, MPI_LONG, data, count, MPI_LONG, 0, 0, count, MPI_LONG, MPI_SUM, window);
+    MPI_Win_flush(0, window);
+}
+
+#define ON_WINDOW(call) \
+    COUNTED static void counted_##call(void) { call##_one(); } \
+    static void call(int counted) \
+    { \
+        if (rank == 1 && counted) counted_##call(); \
+        else if (rank == 1) call##_one(); \
+    }
+
+ON_WINDOW(put)
+ON_WINDOW(get)
+ON_WINDOW(put_strided)
+ON_WINDOW(get_strided)
+ON_WINDOW(fetch_and_op)
+ON_WINDOW(accumulate)
+ON_WINDOW(get_accumulate)
+
+static void begin_window(void)
+{
+    void *base;
+    MPI_Win_allocate(2 * BYTES_MAX, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    MPI_Type_vector(bytes / sizeof(long), 1, 2, MPI_LONG, &strided);
+    MPI_Type_commit(&strided);
+    MPI_Win_lock_all(0, window);
+}
+
+static void end_window(void)
+{
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+    MPI_Type_free(&strided);
+}
+
 typedef void Step(int counted);
+
+static const struct {
+    const char *name;
+    Step *step;
+} window_steps[] = {
+    { "put", put }, { "get", get }, { "put_strided", put_strided }, { "get_strided", get_strided },
+    { "fetch_and_op", fetch_and_op }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
+};
+
+static Step *step_on_window(const char *path)
+{
+    for (size_t i = 0; i < sizeof window_steps / sizeof *window_steps; i++)
+        if (!strcmp(path, window_steps[i].name)) return window_steps[i].step;
+    return NULL;
+}
 
 static Step *step_of(char *path)
 {
@@ -227,12 +324,14 @@ int main(int argc, char **argv)
     peer_turn = open_turn(argv[4], 1 - rank);
     memset(data, 1, sizeof data);
 
-    Step *step = step_of(argv[1]);
+    Step *on_window = step_on_window(argv[1]), *step = on_window ? on_window : step_of(argv[1]);
+    if (on_window) begin_window();
     begin_behind(step == early);
     int each = step == isend || step == irecv ? WINDOW : 1;
     for (int i = 0; i < UNCOUNTED; i += each) step(0);
     for (int i = 0; i < atoi(argv[3]); i += each) step(1);
     end_behind(step == early);
+    if (on_window) end_window();
     MPI_Finalize();
     return 0;
 }

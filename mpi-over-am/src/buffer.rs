@@ -36,7 +36,7 @@ pub(crate) use scratch::{
 };
 pub use view::{View, ViewMut};
 pub use window::{LentMemory, WindowMemory};
-pub(crate) use window::{get, put};
+pub(crate) use window::{get, get_mapped, put, put_mapped, with_mapped_elements};
 
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;

@@ -1,5 +1,5 @@
-/* Windows whose memory all tasks map need nothing of their target: rank 0 computes, without a call of MPI, until all others have
-   said by an update of its window that they have done every operation on it. */
+/* Windows need nothing of their target, whether all tasks map its memory or the kernel copies it: rank 0 computes, without a call of
+   MPI, until all others have said by an update of its window that they have done every operation on it. */
 #include <complex.h>
 #include <stdint.h>
 #include <time.h>
@@ -13,6 +13,8 @@ enum { COUNT = 0, LOCKED = 8, PUT = 16, KINDS = 64, MISPLACED = 513, PAIRS = 640
 
 static char *memory;
 static MPI_Win win;
+/* What displacements count from: 0, or in a dynamic window the address of the memory at rank 0. */
+static MPI_Aint origin;
 
 static double now(void) {
     struct timespec time;
@@ -33,12 +35,12 @@ static int computes_until(int others) {
     do {                                                                                          \
         type one = 1, old[2] = {-1, 0};                                                           \
         for (int i = 0; i < ROUNDS; i++) {                                                        \
-            MPI_Accumulate(&one, 1, datatype, 0, at, 1, datatype, MPI_SUM, win);                  \
-            MPI_Fetch_and_op(&one, &old[0], datatype, 0, at, MPI_SUM, win);                       \
-            MPI_Fetch_and_op(&one, &old[1], datatype, 0, at, MPI_SUM, win);                       \
+            MPI_Accumulate(&one, 1, datatype, 0, origin + (at), 1, datatype, MPI_SUM, win);                  \
+            MPI_Fetch_and_op(&one, &old[0], datatype, 0, origin + (at), MPI_SUM, win);                       \
+            MPI_Fetch_and_op(&one, &old[1], datatype, 0, origin + (at), MPI_SUM, win);                       \
             CHECK(creal(old[1]) > creal(old[0]) || sizeof(type) == 1);                            \
         }                                                                                         \
-        MPI_Fetch_and_op(NULL, &old[0], datatype, 0, at, MPI_NO_OP, win);                         \
+        MPI_Fetch_and_op(NULL, &old[0], datatype, 0, origin + (at), MPI_NO_OP, win);                         \
         CHECK(creal(old[0]) > creal(old[1]) || sizeof(type) == 1);                                \
     } while (0)
 
@@ -47,10 +49,10 @@ static int computes_until(int others) {
     do {                                                                                          \
         for (int i = 0; i < ROUNDS; i++) {                                                        \
             type before, after, found;                                                            \
-            MPI_Fetch_and_op(NULL, &found, datatype, 0, at, MPI_NO_OP, win);                      \
+            MPI_Fetch_and_op(NULL, &found, datatype, 0, origin + (at), MPI_NO_OP, win);                      \
             do {                                                                                  \
                 before = found, after = before + 1;                                               \
-                MPI_Compare_and_swap(&after, &before, &found, datatype, 0, at, win);              \
+                MPI_Compare_and_swap(&after, &before, &found, datatype, 0, origin + (at), win);              \
             } while (found != before);                                                            \
         }                                                                                         \
     } while (0)
@@ -94,15 +96,15 @@ static void update(void) {
     MPI_Datatype type = mixed();
     int64_t ones[2] = {1, 1}, old[2];
     for (int i = 0; i < ROUNDS; i++) {
-        MPI_Accumulate(ones, 2, MPI_INT64_T, 0, MISPLACED, 1, type, MPI_SUM, win);
-        MPI_Get_accumulate(ones, 2, MPI_INT64_T, old, 2, MPI_INT64_T, 0, MISPLACED, 1, type, MPI_SUM, win);
-        MPI_Accumulate(ones, 1, MPI_INT64_T, 0, ALIGNED, 1, MPI_INT64_T, MPI_SUM, win);
+        MPI_Accumulate(ones, 2, MPI_INT64_T, 0, origin + MISPLACED, 1, type, MPI_SUM, win);
+        MPI_Get_accumulate(ones, 2, MPI_INT64_T, old, 2, MPI_INT64_T, 0, origin + MISPLACED, 1, type, MPI_SUM, win);
+        MPI_Accumulate(ones, 1, MPI_INT64_T, 0, origin + ALIGNED, 1, MPI_INT64_T, MPI_SUM, win);
     }
     MPI_Type_free(&type);
     struct { double value; int at; } largest = {rank, rank};
     struct { short value; int at; } least = {(short)-rank, rank};
-    MPI_Accumulate(&largest, 1, MPI_DOUBLE_INT, 0, PAIRS, 1, MPI_DOUBLE_INT, MPI_MAXLOC, win);
-    MPI_Accumulate(&least, 1, MPI_SHORT_INT, 0, PAIRS + 32, 1, MPI_SHORT_INT, MPI_MINLOC, win);
+    MPI_Accumulate(&largest, 1, MPI_DOUBLE_INT, 0, origin + PAIRS, 1, MPI_DOUBLE_INT, MPI_MAXLOC, win);
+    MPI_Accumulate(&least, 1, MPI_SHORT_INT, 0, origin + PAIRS + 32, 1, MPI_SHORT_INT, MPI_MINLOC, win);
 }
 
 #define MUST_BE(type, at, wanted)                                                                 \
@@ -141,26 +143,26 @@ static void check(int tasks) {
 static void use(void) {
     int value = 100 + rank, found = 0, one = 1;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
-    MPI_Put(&value, 1, MPI_INT, 0, PUT, 1, MPI_INT, win);
+    MPI_Put(&value, 1, MPI_INT, 0, origin + PUT, 1, MPI_INT, win);
     MPI_Win_flush(0, win);
-    MPI_Get(&found, 1, MPI_INT, 0, PUT, 1, MPI_INT, win);
+    MPI_Get(&found, 1, MPI_INT, 0, origin + PUT, 1, MPI_INT, win);
     MPI_Win_flush(0, win);
     CHECK(found == value);
     MPI_Win_unlock(0, win);
     /* An exclusive lock keeps others out. */
     for (int i = 0; i < ROUNDS; i++) {
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
-        MPI_Get(&found, 1, MPI_INT, 0, LOCKED, 1, MPI_INT, win);
+        MPI_Get(&found, 1, MPI_INT, 0, origin + LOCKED, 1, MPI_INT, win);
         MPI_Win_flush(0, win);
         found++;
-        MPI_Put(&found, 1, MPI_INT, 0, LOCKED, 1, MPI_INT, win);
+        MPI_Put(&found, 1, MPI_INT, 0, origin + LOCKED, 1, MPI_INT, win);
         MPI_Win_unlock(0, win);
     }
     MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
     update();
     MPI_Win_unlock(0, win);
     MPI_Win_lock_all(0, win);
-    MPI_Accumulate(&one, 1, MPI_INT, 0, COUNT, 1, MPI_INT, MPI_SUM, win);
+    MPI_Accumulate(&one, 1, MPI_INT, 0, origin + COUNT, 1, MPI_INT, MPI_SUM, win);
     MPI_Win_flush_all(win);
     MPI_Win_unlock_all(win);
 }
@@ -190,6 +192,7 @@ static void test(const char *flavor) {
         MUST_BE(int, COUNT, size);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    if (origin) MPI_Win_detach(win, memory);
     MPI_Win_free(&win);
 }
 
@@ -215,5 +218,24 @@ int main(int argc, char **argv) {
     MPI_Win_allocate_shared(BYTES, 1, info, MPI_COMM_WORLD, &memory, &win);
     MPI_Info_free(&info);
     test("MPI_Win_allocate_shared, apart");
+    /* Memory that only its owner has mapped. */
+    static _Alignas(16) char own[BYTES + 16];
+    memory = own;
+    MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    test("MPI_Win_create, on private memory");
+    memory = own + 4;
+    MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    test("MPI_Win_create, on private memory at half a word");
+    /* In a dynamic window: memory of both kinds. */
+    MPI_Alloc_mem(BYTES, MPI_INFO_NULL, &block);
+    for (int i = 0; i < 2; i++) {
+        memory = i ? own : block;
+        MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        MPI_Win_attach(win, memory, BYTES);
+        MPI_Get_address(memory, &origin);
+        MPI_Bcast(&origin, 1, MPI_AINT, 0, MPI_COMM_WORLD);
+        test(i ? "MPI_Win_create_dynamic, private memory" : "MPI_Win_create_dynamic");
+    }
+    MPI_Free_mem(block);
     return end();
 }

@@ -72,7 +72,6 @@ programs! {
     o_windows_large
     t_old_names
     w_answers
-    w_one_sided
     w_target_computes
     w_tools
 }
@@ -84,6 +83,15 @@ fn c_answers() {
     let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
     let settings: [&[_]; 2] = [&[], &[("WITH_THREADS", "multiple")]];
     programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
+}
+
+/// By every way to memory.
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+fn w_one_sided() {
+    let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
+    let settings: [&[_]; 3] = [&[], &[("AM_MEMORY", "kernel")], &[("AM_MEMORY", "staged")]];
+    programs::compile_and_run_under("mpicc", &options, "c/w_one_sided.c", &settings);
 }
 
 /// The events of the tool interface, where one thread calls and where several may.

@@ -26,8 +26,8 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::buffer::{
-    Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, RawBuffer, RawBytes,
-    RemoteAddress, SharedMemory, SharedName,
+    Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange, RawBuffer,
+    RawBytes, RemoteAddress, SharedMemory, SharedName,
 };
 use crate::error::{Error, Outcome, Result};
 use crate::task::{Endpoint, TaskId};
@@ -238,6 +238,20 @@ pub trait Memory {
 
     /// Reads granted memory of a peer. Of at most [`Limits::read_bytes_max`] bytes, it is [`Transfer::Staged`] always or never.
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
+
+    /// Lends `call` granted memory of a peer that this task has mapped. The grant does not end before `call` returns. `None`, without
+    /// `call`: it is not mapped. Of one region that is so for all tasks, or for none.
+    ///
+    /// # Errors
+    /// The memory is not granted for reading and writing; the peer is dead.
+    fn with_mapped<R>(
+        &mut self,
+        _at: RemoteAddress,
+        _len: u64,
+        _call: impl FnOnce(MappedRange<'_>) -> R,
+    ) -> Result<Option<R>> {
+        Ok(None)
+    }
 
     /// Operates atomically on a word of granted memory of a peer.
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic>;

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::buffer::{
-    Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, RawBuffer, RawBytes,
-    RemoteAddress, Room,
+    Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange,
+    RawBuffer, RawBytes, RemoteAddress, Room,
 };
 use crate::error::{Outcome, Result};
 use crate::fabric::{Arrival, Event, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World};
@@ -285,6 +285,15 @@ impl Memory for Loopback {
 
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer> {
         self.network.lock().transfer(self.own, Job::Read { from, to }, op)
+    }
+
+    fn with_mapped<R>(
+        &mut self,
+        at: RemoteAddress,
+        len: u64,
+        call: impl FnOnce(MappedRange<'_>) -> R,
+    ) -> Result<Option<R>> {
+        self.network.lock().with_mapped(self.own, at, len, call)
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::{Random, conformance, threads};
 use crate::buffer::{
-    Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, RawBuffer, RawBytes,
-    RemoteAddress,
+    Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, KeepsPromises, MappedRange, RawBuffer,
+    RawBytes, RemoteAddress,
 };
 use crate::error::{Outcome, Result};
 use crate::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Post, Traffic, Waker, World};
@@ -324,6 +324,19 @@ impl<F: Fabric> Memory for InTurn<F> {
         let done = self.fabric.read(from, to, op);
         self.turn.note(("read", from.to_bytes(), to.len(), words(&done)), 0);
         done
+    }
+
+    fn with_mapped<R>(
+        &mut self,
+        at: RemoteAddress,
+        len: u64,
+        call: impl FnOnce(MappedRange<'_>) -> R,
+    ) -> Result<Option<R>> {
+        self.turn.begin();
+        let mut returned = None;
+        let lent = self.fabric.with_mapped(at, len, |range| returned = Some(call(range)));
+        self.turn.note(("with_mapped", at.to_bytes(), len, words(&lent)), 0);
+        lent.map(|_| returned)
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -1,6 +1,8 @@
 //! Memory: allocated where peers reach it fastest, exposed to them, taken back.
 
-use crate::buffer::{self, Access, Executor, Exposed, JobBuffer, SharedMemory, SharedName};
+use crate::buffer::{
+    self, Access, Executor, Exposed, JobBuffer, MappedRange, RemoteAddress, SharedMemory, SharedName,
+};
 use crate::context::Context;
 use crate::error::Result;
 use crate::fabric::Fabric;
@@ -80,6 +82,23 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("expose_shared")?;
         let owner = self.owner();
         buffer::expose_shared(&mut self.fabric, memory, (offset, len), owner, access)
+    }
+
+    /// Lends `call` exposed memory of a task, which this task has mapped: one check for any number of copies and atomic operations.
+    /// `None`, without `call`: it is not mapped here. Of one region that is so for all tasks, or for none. Makes no progress.
+    ///
+    /// # Errors
+    /// A range that is not exposed for reading and writing, a dead target, a call inside a handler.
+    #[inline(always)]
+    pub fn with_mapped<R>(
+        &mut self,
+        at: RemoteAddress,
+        len: u64,
+        call: impl FnOnce(MappedRange<'_>) -> R,
+    ) -> Result<Option<R>> {
+        in_handler::check("with_mapped")?;
+        self.engine.check_target(&mut self.fabric, at, len)?;
+        self.fabric.with_mapped(at, len, call)
     }
 
     /// Closes a region: from now on its address is refused. Waits, with progress, until nobody is copying.

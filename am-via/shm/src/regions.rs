@@ -482,9 +482,23 @@ impl PeerMemory {
         claim: Claim,
         update: WordUpdate,
     ) -> Result<Option<u64>, ClaimFault> {
+        self.with_mapped(claimer, claim, |word| update_word(word, update))?.transpose()
+    }
+
+    /// Lets `call` use a place in the peer's memory that is mapped here; `None`, without `call`, if it is not.
+    ///
+    /// # Errors
+    /// The claim is refused.
+    #[inline]
+    pub fn with_mapped<R>(
+        &self,
+        claimer: &Claimer<'_>,
+        claim: Claim,
+        call: impl FnOnce(CheckedRange<'_>) -> R,
+    ) -> Result<Option<R>, ClaimFault> {
         let checked = self.claim(claimer, claim, ACCESS_READ | ACCESS_WRITE)?;
         match &checked.way {
-            Way::Mapped(word) => update_word(*word, update).map(Some),
+            Way::Mapped(range) => Ok(Some(call(*range))),
             _ => Ok(None),
         }
     }

@@ -5,7 +5,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use am_core::buffer::{
-    Arrived, BlockOwner, JobBuffer, KeepsPromises, RawBuffer, RawBytes, Room, SharedMemory, SharedName,
+    Arrived, BlockOwner, JobBuffer, KeepsPromises, MappedRange, RawBuffer, RawBytes, Room, SharedMemory,
+    SharedName,
 };
 
 use super::ViaFabric;
@@ -44,6 +45,14 @@ pub(super) fn room(range: CheckedRange<'_>) -> Room<'_> {
     // SAFETY: the slot is writable, and nobody touches it before the entry is published: the credit said that its owner has
     // given it back. The device hands it out for the length of the call in which the Room lives.
     unsafe { Room::new(range.at(), range.len()) }
+}
+
+/// Mapped memory of a peer, as it is lent for a call.
+#[inline(always)]
+pub(super) fn mapped(range: CheckedRange<'_>) -> MappedRange<'_> {
+    // SAFETY: the claim was checked, for reading and writing, and holds until the call that the range is lent to returns
+    // (`PeerMemory::with_mapped`).
+    unsafe { MappedRange::new(range.at(), range.len()) }
 }
 
 /// Received bytes in a receive area.

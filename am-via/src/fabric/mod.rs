@@ -19,8 +19,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use am_core::buffer::{
-    Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress,
-    SharedMemory, SharedName,
+    Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, MappedRange, RawBuffer, RawBytes,
+    RemoteAddress, SharedMemory, SharedName,
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
 use am_core::fabric::{
@@ -685,6 +685,17 @@ impl<D: Device> Memory for ViaFabric<D> {
         let started = self.started(done, from, to.len() as u64, op);
         self.let_go_local_end(held, &started, op);
         started
+    }
+
+    #[inline]
+    fn with_mapped<R>(
+        &mut self,
+        at: RemoteAddress,
+        len: u64,
+        call: impl FnOnce(MappedRange<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let lent = self.nic.device.with_mapped(remote(at), len, |range| call(memory::mapped(range)));
+        lent.map_err(|error| self.refused(at, len, error))
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -1,9 +1,10 @@
 //! Address, count and datatype, as C passes them, checked and turned into what mpi-over-am takes.
 
 use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
 
 use mpi_over_am::datatype::{Combiner, Datatype, Predefined};
-use mpi_over_am::{ErrorClass, PROC_NULL, RecvData, SendData, Source, Tag};
+use mpi_over_am::{ErrorClass, PROC_NULL, RawBuffer, RawBytes, RecvData, SendData, Source, Tag};
 
 use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_DATATYPE_NULL, MPI_PROC_NULL};
 use crate::failure::{Failure, Outcome};
@@ -148,6 +149,38 @@ pub(crate) unsafe fn message_to_receive(
         // SAFETY: the caller's promise.
         None => unsafe { to_receive(mpi, at, count, datatype) },
     }
+}
+
+/// The bytes of elements to be sent that are in one piece.
+///
+/// # Safety
+/// As for [`to_send`].
+#[inline(always)]
+pub(crate) unsafe fn raw_to_send(
+    mpi: &Mpi,
+    at: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Option<RawBytes> {
+    let len = mpi.dense_len(datatype, count)?;
+    // SAFETY: the caller's promise, for the bytes of these elements: they lie side by side, and not at null.
+    NonNull::new(at.cast_mut().cast()).map(|at| unsafe { RawBytes::new(at, len) })
+}
+
+/// As [`raw_to_send`], for a receive.
+///
+/// # Safety
+/// As for [`to_receive`].
+#[inline(always)]
+pub(crate) unsafe fn raw_to_receive(
+    mpi: &Mpi,
+    at: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Option<RawBuffer> {
+    let len = mpi.dense_len(datatype, count)?;
+    // SAFETY: as in `raw_to_send`.
+    NonNull::new(at.cast()).map(|at| unsafe { RawBuffer::new(at, len) })
 }
 
 #[cold]

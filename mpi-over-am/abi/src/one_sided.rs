@@ -11,16 +11,21 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_over_am::datatype::Datatype;
+use mpi_over_am::op::Op;
 use mpi_over_am::window::{Assertion, Lock, TargetData};
 use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
 
 use crate::constants::{
     MPI_BYTE, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
-    MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_NO_OP,
+    MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_NO_OP, MPI_SUCCESS,
 };
-use crate::data::{count_of, datatype_for, datatype_of, dest_of, to_receive, to_send};
+use crate::data::{
+    count_of, datatype_for, datatype_of, dest_of, raw_to_receive, raw_to_send, to_receive, to_send,
+};
 use crate::failure::{Failure, Outcome};
 use crate::groups::group_of;
+use crate::objects::WindowObject;
 use crate::operations::op_of;
 use crate::requests::keep_request;
 use crate::state::Mpi;
@@ -38,6 +43,32 @@ unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<(
     Ok(())
 }
 
+/// The word that an element of a predefined datatype is; `None` if it is none.
+///
+/// # Safety
+/// As for [`to_send`](crate::data::to_send), of one element.
+#[inline(always)]
+unsafe fn word_at(mpi: &Mpi, at: *const c_void, datatype: MPI_Datatype) -> Option<u64> {
+    let bytes = unsafe { raw_to_send(mpi, at, 1, datatype) }.filter(|bytes| bytes.len() <= 8)?;
+    let mut word = [0; 8];
+    bytes.copy_to(&mut word[..bytes.len()]);
+    Some(u64::from_le_bytes(word))
+}
+
+/// Updates an element that is a word of mapped memory; the word before. `None`: it is none, and nothing was done.
+#[inline(always)]
+fn update_word(
+    mpi: &Mpi,
+    object: &WindowObject,
+    value: u64,
+    (rank, displacement): (c_int, i64),
+    (datatype, op): (MPI_Datatype, &Op),
+) -> Outcome<Option<u64>> {
+    let kind = mpi.predefined[datatype.0 & 511].as_ref().and_then(Datatype::as_predefined);
+    let (Some(kind), Some(op)) = (kind, op.as_predefined()) else { return Ok(None) };
+    Ok(object.window.update_word(value, (dest_of(rank)?, displacement), kind, op)?)
+}
+
 pub(crate) unsafe fn mpi_put_c(
     origin_addr: *const c_void,
     origin_count: i64,
@@ -49,6 +80,11 @@ pub(crate) unsafe fn mpi_put_c(
     win: MPI_Win,
 ) -> c_int {
     on_window("MPI_Put", win, |mpi, object| {
+        if let Some(bytes) = unsafe { raw_to_send(mpi, origin_addr, origin_count, origin_datatype) }
+            && mpi.dense_len(target_datatype, target_count) == Some(bytes.len())
+        {
+            return Ok(object.window.put_bytes(bytes, dest_of(target_rank)?, target_disp)?);
+        }
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -75,6 +111,11 @@ pub(crate) unsafe fn mpi_get_c(
     win: MPI_Win,
 ) -> c_int {
     on_window("MPI_Get", win, |mpi, object| {
+        if let Some(room) = unsafe { raw_to_receive(mpi, origin_addr, origin_count, origin_datatype) }
+            && mpi.dense_len(target_datatype, target_count) == Some(room.len())
+        {
+            return Ok(object.window.get_bytes(room, dest_of(target_rank)?, target_disp)?);
+        }
         let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -103,6 +144,12 @@ pub(crate) unsafe fn mpi_accumulate_c(
 ) -> c_int {
     on_window("MPI_Accumulate", win, |mpi, object| {
         let op = op_of(mpi, op)?;
+        if (origin_count, target_count, origin_datatype) == (1, 1, target_datatype)
+            && let Some(value) = unsafe { word_at(mpi, origin_addr, origin_datatype) }
+            && update_word(mpi, object, value, (target_rank, target_disp), (origin_datatype, &op))?.is_some()
+        {
+            return Ok(());
+        }
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -309,9 +356,27 @@ pub(crate) unsafe fn mpi_fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
+    const CALL: &str = "MPI_Fetch_and_op";
+    let mut is_over = false;
+    let code = on_window(CALL, win, |mpi, object| {
+        let predefined = op_of(mpi, op)?;
+        // With MPI_NO_OP nothing about the origin means anything.
+        let value = if op == MPI_NO_OP { Some(0) } else { unsafe { word_at(mpi, origin_addr, datatype) } };
+        if let (Some(value), Some(room)) = (value, unsafe { raw_to_receive(mpi, result_addr, 1, datatype) })
+            && let Some(old) =
+                update_word(mpi, object, value, (target_rank, target_disp), (datatype, &predefined))?
+        {
+            room.fill_from(&old.to_le_bytes()[..room.len()]);
+            is_over = true;
+        }
+        Ok(())
+    });
+    if is_over || code != MPI_SUCCESS {
+        return code;
+    }
     unsafe {
         get_accumulate(
-            "MPI_Fetch_and_op",
+            CALL,
             (origin_addr, 1, datatype),
             (result_addr, 1, datatype),
             target_rank,

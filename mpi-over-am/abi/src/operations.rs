@@ -17,31 +17,34 @@ use crate::failure::{Failure, Outcome, call_program, place};
 use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
 
-/// The predefined operations by their numbers (include/mpi.h).
-const PREDEFINED: [(MPI_Op, PredefinedOp); 14] = [
-    (MPI_SUM, PredefinedOp::Sum),
-    (MPI_MIN, PredefinedOp::Min),
-    (MPI_MAX, PredefinedOp::Max),
-    (MPI_PROD, PredefinedOp::Product),
-    (MPI_BAND, PredefinedOp::BitwiseAnd),
-    (MPI_BOR, PredefinedOp::BitwiseOr),
-    (MPI_BXOR, PredefinedOp::BitwiseXor),
-    (MPI_LAND, PredefinedOp::LogicalAnd),
-    (MPI_LOR, PredefinedOp::LogicalOr),
-    (MPI_LXOR, PredefinedOp::LogicalXor),
-    (MPI_MINLOC, PredefinedOp::MinLocation),
-    (MPI_MAXLOC, PredefinedOp::MaxLocation),
-    (MPI_REPLACE, PredefinedOp::Replace),
-    (MPI_NO_OP, PredefinedOp::NoOp),
-];
+/// The predefined operation of a number (include/mpi.h).
+#[inline]
+fn predefined(handle: MPI_Op) -> Option<PredefinedOp> {
+    Some(match handle {
+        MPI_SUM => PredefinedOp::Sum,
+        MPI_MIN => PredefinedOp::Min,
+        MPI_MAX => PredefinedOp::Max,
+        MPI_PROD => PredefinedOp::Product,
+        MPI_BAND => PredefinedOp::BitwiseAnd,
+        MPI_BOR => PredefinedOp::BitwiseOr,
+        MPI_BXOR => PredefinedOp::BitwiseXor,
+        MPI_LAND => PredefinedOp::LogicalAnd,
+        MPI_LOR => PredefinedOp::LogicalOr,
+        MPI_LXOR => PredefinedOp::LogicalXor,
+        MPI_MINLOC => PredefinedOp::MinLocation,
+        MPI_MAXLOC => PredefinedOp::MaxLocation,
+        MPI_REPLACE => PredefinedOp::Replace,
+        MPI_NO_OP => PredefinedOp::NoOp,
+        _ => return None,
+    })
+}
 
 /// The operation of a handle.
 ///
 /// # Errors
 /// A handle of none.
 pub(crate) fn op_of(mpi: &Mpi, handle: MPI_Op) -> Outcome<Op> {
-    let predefined = PREDEFINED.iter().find(|(known, _)| *known == handle);
-    let found = predefined.map(|&(_, op)| Op::predefined(op)).or_else(|| mpi.operations.get(handle.0));
+    let found = predefined(handle).map(Op::predefined).or_else(|| mpi.operations.get(handle.0));
     found.ok_or_else(|| {
         let what = match handle {
             MPI_OP_NULL => "the operation is MPI_OP_NULL".to_owned(),

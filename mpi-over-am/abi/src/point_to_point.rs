@@ -10,12 +10,14 @@
 )]
 
 use std::ffi::{c_int, c_void};
-use std::ptr::NonNull;
 
-use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RawBuffer, RawBytes, RequestId, Source};
+use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
 
 use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL};
-use crate::data::{dest_of, message_to_receive, message_to_send, source_of, tag_of, to_receive, to_send};
+use crate::data::{
+    dest_of, message_to_receive, message_to_send, raw_to_receive, raw_to_send, source_of, tag_of, to_receive,
+    to_send,
+};
 use crate::errors::on_communicator;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
@@ -69,25 +71,6 @@ unsafe fn bytes_to_receive<'a>(
     // SAFETY: the program lends the buffer for the length of the call; it is not null, and `len` fits any memory
     // (`dense_len`).
     Some(unsafe { std::slice::from_raw_parts_mut(at.cast(), len) })
-}
-
-/// The bytes of a send that are in one piece.
-#[inline(always)]
-unsafe fn raw_to_send(mpi: &Mpi, at: *const c_void, count: i64, datatype: MPI_Datatype) -> Option<RawBytes> {
-    let len = mpi.dense_len(datatype, count)?;
-    NonNull::new(at.cast_mut().cast()).map(|at| unsafe { RawBytes::new(at, len) })
-}
-
-/// As [`raw_to_send`], for a receive.
-#[inline(always)]
-unsafe fn raw_to_receive(
-    mpi: &Mpi,
-    at: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Option<RawBuffer> {
-    let len = mpi.dense_len(datatype, count)?;
-    NonNull::new(at.cast()).map(|at| unsafe { RawBuffer::new(at, len) })
 }
 
 /// A blocking send of elements that are not in one piece.

@@ -288,10 +288,29 @@ impl RecvData {
 
 impl SendData {
     /// Copies the elements to others, which do not overlap them, as many bytes as fit; how many that were.
+    #[inline]
     pub(crate) fn copy_to(&self, to: &RecvData) -> u64 {
+        match (self.as_bytes(), to.as_buffer()) {
+            (Some(from), Some(to)) => {
+                from.copy_to_buffer(to);
+                from.len().min(to.len()) as u64
+            }
+            (from, room) => self.copy_elements_to(from, to, room),
+        }
+    }
+
+    /// [`copy_to`](Self::copy_to) where one side is not in one piece, or both are not: without a copy between where the other is.
+    fn copy_elements_to(&self, from: Option<RawBytes>, to: &RecvData, room: Option<RawBuffer>) -> u64 {
         let len = self.packed_len().min(to.packed_len());
-        if let (Some(from), Some(to)) = (self.as_bytes(), to.as_buffer()) {
-            from.copy_to_buffer(to);
+        if let Some(from) = from {
+            // SAFETY: the bytes stay readable as long as this value is used (`SendData::new`).
+            let arrived = unsafe { Arrived::shared(from.at(), from.len()) };
+            return to.scatter().place(0, arrived) as u64;
+        }
+        if let Some(room) = room {
+            // SAFETY: the bytes are writable and nobody else's as long as `to` is used (`RecvData::new`).
+            let mut room = unsafe { Room::new(room.at(), room.len()) };
+            self.gather().gather(0, len as usize, &mut room);
             return len;
         }
         let (layout, scatter) = (self.0.layout(), to.scatter());

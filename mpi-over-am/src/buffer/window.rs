@@ -3,11 +3,14 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use am_core::buffer::{BlockOwner, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use am_core::buffer::{BlockOwner, JobBuffer, MappedRange, RawBuffer, RawBytes, RemoteAddress};
 use am_core::error::{Outcome, Result};
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerSet;
 use am_core::{Context, Get, GetOptions, Put, PutOptions};
+use mpi_datatype::Datatype;
+
+use super::RecvData;
 
 /// Memory of the program that is to be a window (`MPI_Win_create`, `MPI_Win_attach`).
 #[derive(Debug)]
@@ -85,4 +88,55 @@ pub(crate) fn get<F: Fabric, H: HandlerSet>(
     // SAFETY: whoever made `to` has promised that it stays writable and nobody else's until the operation has ended: until
     // this returns Done or an error, or the request is reported.
     unsafe { context.start_raw(Get { from, options: GetOptions::default() }, to, Some(request)) }
+}
+
+/// Lends `call` the elements of which `range` holds all bytes: `count` of a datatype, of which `low` is the displacement of the first
+/// byte. `call` keeps no copy of them.
+#[inline(always)]
+pub(crate) fn with_mapped_elements<R>(
+    range: &MappedRange<'_>,
+    low: i64,
+    (count, datatype): (u64, &Datatype),
+    call: impl FnOnce(&RecvData) -> R,
+) -> R {
+    // SAFETY: the rule of this function: the value made from it ends with `call`, so before the call that the range was lent to.
+    let memory = unsafe { range.to_raw() };
+    // The caller has made `low..low + range.len()` the span of the elements.
+    #[expect(clippy::cast_possible_truncation, reason = "both are 64 bits wide")]
+    let at = memory.at().as_ptr().wrapping_offset((low as isize).wrapping_neg());
+    // SAFETY: all bytes of the elements lie inside of the range, which is writable as long as it is lent; what other tasks do with it
+    // meanwhile is theirs to order (MPI 5.0 section 12.7).
+    call(&unsafe { RecvData::new(at, count, datatype) })
+}
+
+/// Copies bytes to memory that this task has mapped; whether it has.
+///
+/// # Errors
+/// As for [`Context::with_mapped`].
+pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    to: RemoteAddress,
+    bytes: RawBytes,
+) -> Result<bool> {
+    let copied = context.with_mapped(to, bytes.len() as u64, |range| {
+        // SAFETY: the copy of the range ends with the closure, so before the call that it was lent to.
+        bytes.copy_to_buffer(unsafe { range.to_raw() });
+    })?;
+    Ok(copied.is_some())
+}
+
+/// As [`put_mapped`], from there.
+///
+/// # Errors
+/// As for [`Context::with_mapped`].
+pub(crate) fn get_mapped<F: Fabric, H: HandlerSet>(
+    context: &mut Context<F, H>,
+    from: RemoteAddress,
+    to: RawBuffer,
+) -> Result<bool> {
+    let copied = context.with_mapped(from, to.len() as u64, |range| {
+        // SAFETY: the copy of the range ends with the closure, so before the call that it was lent to.
+        unsafe { range.to_raw() }.as_bytes().copy_to_buffer(to);
+    })?;
+    Ok(copied.is_some())
 }

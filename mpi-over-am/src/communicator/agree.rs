@@ -36,12 +36,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         }
     }
 
-    /// Carries an atomic operation out on a word of another task. Makes progress.
+    /// Carries an atomic operation out on a word of another task. Makes progress: now and then, where the word is mapped.
     ///
     /// # Errors
     /// As for [`Context::rmw`].
     pub(crate) fn rmw(&self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         let mut state = self.state()?;
+        let mapped = state.context.with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation))?;
+        if let Some(Some(old)) = mapped {
+            return state.waited_for_nothing().map(|()| old);
+        }
         if !L::takes_turns() {
             return Ok(state.context.rmw(at, width, operation)?);
         }

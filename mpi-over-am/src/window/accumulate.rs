@@ -1,29 +1,29 @@
 //! Updates of a task's window (MPI 5.0 sections 12.3.4 and 12.3.5).
 //!
-//! Each element is updated in one piece, whichever other tasks update it. Which way that goes depends on the element alone, its type
-//! and its place, so that all tasks go the same ([`Update::width`], [`word_at`]):
+//! Each element is updated in one piece, whichever other tasks update it. Which way that goes depends on the element alone, its type,
+//! its address and whether its memory is mapped, so that all tasks go the same ([`Update::width`]):
 //!
 //! - elements of 1, 2, 4 and 8 bytes that are one number, truth value, character or byte, at an address that is a multiple of their
-//!   size: by an atomic operation on the word, which for the rarer operations is tried until no other task came between;
+//!   size, in memory that all tasks have mapped: by an atomic operation on the word, which for the rarer operations is tried until no
+//!   other task came between;
 //! - all others: under a word of the target's window that names the task which updates: read, combined here, written back. If that
 //!   task dies meanwhile, the next one takes the word over when the process has ended.
 //!
-//! Memory that all tasks have mapped needs nothing of its owner for either. In other memory the owner carries the operations on words
-//! out, for every task, itself included.
+//! A whole operation is one access to mapped memory, or has the word once. Neither needs anything of the target, unless only the target
+//! can reach its memory.
 
+use am_core::buffer::{MappedRange, RawBuffer};
 use am_core::fabric::{AtomicOp, Fabric, Width};
-use am_core::{Accumulation, Context, PutOptions, RmwHandle};
 use bytemuck::NoUninit;
 
-use super::transfer::{Piece, Pieces, packed};
+use super::transfer::{Piece, packed};
 use super::{TargetData, UPDATING, Window};
-use crate::buffer::{Datum, RecvData, SendData};
+use crate::buffer::{self, Datum, RecvData, SendData};
 use crate::error::{Error, ErrorClass, Result};
-use crate::handlers::MpiHandlers;
 use crate::op::{Op, PredefinedOp};
-use crate::policy::LockPolicy;
+use crate::policy::{Field, LockPolicy};
 use crate::request::RequestId;
-use mpi_datatype::{Datatype, Kind, Predefined};
+use mpi_datatype::{Datatype, Kind, Predefined, Visit};
 
 /// Numbers that typed updates know.
 pub trait Number: Datum + Send + Sync {
@@ -42,7 +42,8 @@ macro_rules! numbers {
 numbers!(i8 => Int8, u8 => Uint8, i16 => Int16, u16 => Uint16, i32 => Int32, u32 => Uint32, i64 => Int64, u64 => Uint64,
     f32 => Float, f64 => Double);
 
-/// An update: what is done with the elements of some pieces of a window.
+/// An update: what is done with the elements of a window.
+#[derive(Clone, Copy)]
 struct Update<'a> {
     op: PredefinedOp,
     datatype: &'a Datatype,
@@ -51,57 +52,20 @@ struct Update<'a> {
     values: &'a [u8],
     /// What must be there for an element to be replaced.
     expected: Option<&'a [u8]>,
+    /// Where what was there before is wanted, packed; of no byte, if it is not.
+    before: RawBuffer,
 }
 
 impl Update<'_> {
-    /// The width of the word that an element is, if it is one.
+    /// As [`width_of`], of its elements.
     fn width(&self) -> Option<Width> {
-        match (self.basic.kind(), self.basic.size()) {
-            (Kind::Complex | Kind::Pair, _) => None,
-            (_, 1) => Some(Width::Bits8),
-            (_, 2) => Some(Width::Bits16),
-            (_, 4) => Some(Width::Bits32),
-            (_, 8) => Some(Width::Bits64),
-            _ => None,
-        }
+        width_of(self.basic)
     }
 
-    /// The operation on a word that does the same.
-    fn on_words(&self) -> Option<AtomicOp> {
-        let kind = self.basic.kind();
-        // Of these the processor knows no operation at all.
-        let is_half = kind == Kind::Float && self.basic.size() == 2;
-        Some(match (self.op, kind) {
-            (PredefinedOp::Sum | PredefinedOp::Max | PredefinedOp::Min, _) if is_half => return None,
-            (PredefinedOp::Replace, _) => AtomicOp::Swap(0),
-            // Nothing is added, and the old value comes back.
-            (PredefinedOp::NoOp, _) => AtomicOp::FetchOr(0),
-            (PredefinedOp::Sum, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAdd(0),
-            (PredefinedOp::Sum, Kind::Float) => AtomicOp::FetchAddFloat(0),
-            (PredefinedOp::Max, Kind::Signed) => AtomicOp::FetchMaxSigned(0),
-            (PredefinedOp::Max, Kind::Unsigned) => AtomicOp::FetchMax(0),
-            (PredefinedOp::Max, Kind::Float) => AtomicOp::FetchMaxFloat(0),
-            (PredefinedOp::Min, Kind::Signed) => AtomicOp::FetchMinSigned(0),
-            (PredefinedOp::Min, Kind::Unsigned) => AtomicOp::FetchMin(0),
-            (PredefinedOp::Min, Kind::Float) => AtomicOp::FetchMinFloat(0),
-            (PredefinedOp::BitwiseAnd, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAnd(0),
-            (PredefinedOp::BitwiseOr, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchOr(0),
-            (PredefinedOp::BitwiseXor, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchXor(0),
-            _ => return None,
-        })
+    /// As [`operation_on`], of its elements.
+    fn on_word(&self) -> Option<AtomicOp> {
+        operation_on(self.basic, self.op)
     }
-
-    /// The operation on whole arrays that does the same.
-    fn on_arrays(&self) -> Option<Accumulation> {
-        Some(match self.op {
-            PredefinedOp::Sum => Accumulation::Add,
-            PredefinedOp::Max => Accumulation::Max,
-            PredefinedOp::Min => Accumulation::Min,
-            PredefinedOp::Replace => Accumulation::Replace,
-            _ => return None,
-        })
-    }
-
     /// What elements come to: `later` becomes that.
     fn combine(&self, from: usize, later: &mut [u8]) -> Result<()> {
         match self.expected {
@@ -114,6 +78,154 @@ impl Update<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Updates `len` bytes of mapped words, which are the packed elements from byte `from` on.
+    fn on_words(
+        &self,
+        width: Width,
+        range: &MappedRange<'_>,
+        place: (usize, usize),
+        from: usize,
+    ) -> Result<()> {
+        match width {
+            Width::Bits64 => self.on_words_of::<8>(Width::Bits64, range, place, from),
+            Width::Bits32 => self.on_words_of::<4>(Width::Bits32, range, place, from),
+            Width::Bits16 => self.on_words_of::<2>(Width::Bits16, range, place, from),
+            Width::Bits8 => self.on_words_of::<1>(Width::Bits8, range, place, from),
+        }
+    }
+
+    #[inline(always)]
+    fn on_words_of<const SIZE: usize>(
+        &self,
+        width: Width,
+        range: &MappedRange<'_>,
+        (mut offset, len): (usize, usize),
+        mut from: usize,
+    ) -> Result<()> {
+        let operation = self.on_word();
+        let end = offset + len;
+        while offset < end {
+            let value = self.values.get(from..from + SIZE).map_or(0, word::<SIZE>);
+            let found = match (self.expected, operation) {
+                (Some(expected), _) => {
+                    let swap = AtomicOp::CompareSwap { expected: word::<SIZE>(expected), new: value };
+                    range.atomic(offset, width, swap)
+                }
+                // The most frequent one, known to the compiler: an addition is a few instructions then.
+                (None, Some(AtomicOp::FetchAdd(_))) => range.atomic(offset, width, AtomicOp::FetchAdd(value)),
+                (None, Some(operation)) => range.atomic(offset, width, operation.with_operand(value)),
+                (None, None) => self.try_on_word(width, range, offset, from)?,
+            };
+            let found = found.expect("the caller has found words there");
+            if let Some(room) = self.before.part(from, SIZE) {
+                room.fill_from(&found.to_le_bytes()[..SIZE]);
+            }
+            offset += SIZE;
+            from += SIZE;
+        }
+        Ok(())
+    }
+
+    /// Updates a word by an operation that the processor does not know; the old value.
+    #[inline(never)]
+    fn try_on_word(
+        &self,
+        width: Width,
+        range: &MappedRange<'_>,
+        offset: usize,
+        from: usize,
+    ) -> Result<Option<u64>> {
+        let size = usize::try_from(width.bytes()).expect("8 at most");
+        let mut found = range.atomic(offset, width, AtomicOp::FetchOr(0));
+        while let Some(expected) = found {
+            let mut new = expected.to_le_bytes();
+            self.combine(from, &mut new[..size])?;
+            let swap = AtomicOp::CompareSwap { expected, new: u64::from_le_bytes(new) };
+            found = range.atomic(offset, width, swap);
+            if found == Some(expected) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The width of the word that an element is, if it is one.
+#[inline]
+fn width_of(basic: Predefined) -> Option<Width> {
+    match (basic.kind(), basic.size()) {
+        (Kind::Complex | Kind::Pair, _) => None,
+        (_, 1) => Some(Width::Bits8),
+        (_, 2) => Some(Width::Bits16),
+        (_, 4) => Some(Width::Bits32),
+        (_, 8) => Some(Width::Bits64),
+        _ => None,
+    }
+}
+
+/// The operation on a word that does the same.
+#[inline]
+fn operation_on(basic: Predefined, op: PredefinedOp) -> Option<AtomicOp> {
+    let kind = basic.kind();
+    // Of these the processor knows no operation at all.
+    let is_half = kind == Kind::Float && basic.size() == 2;
+    Some(match (op, kind) {
+        (PredefinedOp::Sum | PredefinedOp::Max | PredefinedOp::Min, _) if is_half => return None,
+        (PredefinedOp::Replace, _) => AtomicOp::Swap(0),
+        // Nothing is added, and the old value comes back.
+        (PredefinedOp::NoOp, _) => AtomicOp::FetchOr(0),
+        (PredefinedOp::Sum, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAdd(0),
+        (PredefinedOp::Sum, Kind::Float) => AtomicOp::FetchAddFloat(0),
+        (PredefinedOp::Max, Kind::Signed) => AtomicOp::FetchMaxSigned(0),
+        (PredefinedOp::Max, Kind::Unsigned) => AtomicOp::FetchMax(0),
+        (PredefinedOp::Max, Kind::Float) => AtomicOp::FetchMaxFloat(0),
+        (PredefinedOp::Min, Kind::Signed) => AtomicOp::FetchMinSigned(0),
+        (PredefinedOp::Min, Kind::Unsigned) => AtomicOp::FetchMin(0),
+        (PredefinedOp::Min, Kind::Float) => AtomicOp::FetchMinFloat(0),
+        (PredefinedOp::BitwiseAnd, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAnd(0),
+        (PredefinedOp::BitwiseOr, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchOr(0),
+        (PredefinedOp::BitwiseXor, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchXor(0),
+        _ => return None,
+    })
+}
+
+/// Blocks of mapped memory, updated if they are words: looked at first, since a layout may have both.
+struct Words<'a, 'r> {
+    update: Update<'a>,
+    width: Width,
+    range: &'a MappedRange<'r>,
+    /// The displacement of the first byte of the range.
+    low: i64,
+    /// Packed bytes before the next block.
+    from: usize,
+    /// How far it went.
+    updated: Result<()>,
+}
+
+impl Visit for Words<'_, '_> {
+    #[expect(clippy::cast_possible_truncation, reason = "the blocks lie inside of the range")]
+    fn block(&mut self, at: i64, len: u64) {
+        let place = (at.wrapping_sub(self.low).cast_unsigned() as usize, len as usize);
+        if self.updated.is_ok() {
+            self.updated = self.update.on_words(self.width, self.range, place, self.from);
+        }
+        self.from += len as usize;
+    }
+}
+
+/// Whether all blocks begin at multiples of a size.
+struct Aligned {
+    /// The address at which displacements are 0.
+    base: u64,
+    size: u64,
+    is_aligned: bool,
+}
+
+impl Visit for Aligned {
+    fn block(&mut self, at: i64, _len: u64) {
+        self.is_aligned &= self.base.wrapping_add_signed(at).is_multiple_of(self.size);
     }
 }
 
@@ -210,17 +322,53 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
                 return Err(wrong_count(CALL, given, len));
             }
         }
-        let Some(pieces) = self.pieces(CALL, len, target)? else { return Ok(()) };
-        let (values, expected) = (packed(new)?, packed(expected)?);
+        if !self.check_target(CALL, len, target)? {
+            return Ok(());
+        }
         let basic = target.datatype.basic().expect("it is a predefined type");
-        let update = Update {
-            op: PredefinedOp::Replace,
-            datatype: target.datatype,
-            basic,
-            values: &values,
-            expected: Some(&expected),
+        with_packed(Some(new), |values| {
+            with_packed(Some(expected), |expected| {
+                let update = Update {
+                    op: PredefinedOp::Replace,
+                    datatype: target.datatype,
+                    basic,
+                    values,
+                    expected: Some(expected),
+                    before: RawBuffer::EMPTY,
+                };
+                self.carry_out(CALL, update, target, Some(result))
+            })
+        })
+    }
+
+    /// As [`get_accumulate_data`](Self::get_accumulate_data), for one element of a predefined type: the shortest way to a word of mapped
+    /// memory. `value` and the value before, which is returned, are its bytes, the lowest first. `None`: it is none, and nothing was done.
+    ///
+    /// # Errors
+    /// An unknown rank; no epoch is open for it; the death of a task.
+    #[inline]
+    pub fn update_word(
+        &self,
+        value: u64,
+        (rank, displacement): (u32, i64),
+        datatype: Predefined,
+        op: PredefinedOp,
+    ) -> Result<Option<u64>> {
+        let (Some(width), Some(operation)) = (width_of(datatype), operation_on(datatype, op)) else {
+            return Ok(None);
         };
-        self.carry_out(&update, target.rank, &pieces, Some(result))
+        if !self.check_access("Window::get_accumulate", rank)? {
+            return Ok(None);
+        }
+        let Some(at) = self.in_one_piece(rank, displacement, 0, width.bytes())? else { return Ok(None) };
+        let mut state = self.communicator.state()?;
+        if !self.puts.with(|puts| puts.are_placed(&state.context)) {
+            return Ok(None);
+        }
+        state.waited_for_nothing()?;
+        let operation = operation.with_operand(value);
+        let word = state.context.with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation))?;
+        Ok(word.flatten())
     }
 
     fn update(
@@ -255,114 +403,126 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if origin.is_none() && !is_noop {
             return Err(wrong_count(call, 0, wanted));
         }
-        let Some(pieces) = self.pieces(call, wanted, target)? else { return Ok(()) };
+        if !self.check_target(call, wanted, target)? {
+            return Ok(());
+        }
         let Some(basic) = basic else { return Ok(()) };
-        let values = match origin {
-            Some(origin) if !is_noop => packed(origin)?,
-            _ => Vec::new(),
-        };
-        let update =
-            Update { op: predefined, datatype: target.datatype, basic, values: &values, expected: None };
-        self.carry_out(&update, target.rank, &pieces, result)
+        with_packed(origin.filter(|_| !is_noop), |values| {
+            let before = RawBuffer::EMPTY;
+            let datatype = target.datatype;
+            let update = Update { op: predefined, datatype, basic, values, expected: None, before };
+            self.carry_out(call, update, target, result)
+        })
     }
 
+    /// Updates, and gives what was there before in `result`.
     fn carry_out(
         &self,
-        update: &Update<'_>,
-        rank: u32,
-        pieces: &Pieces,
+        call: &'static str,
+        update: Update<'_>,
+        target: TargetData<'_>,
         result: Option<&RecvData>,
     ) -> Result<()> {
         // What was put before is not overtaken.
         self.flush_puts()?;
-        let mut before = 0;
-        let mut rest = pieces.as_slice();
-        while let [piece, others @ ..] = rest {
-            let width = word_at(update, piece);
-            // A run of pieces that go the same way; words go piece by piece, others as many as there are: a pair is two pieces.
-            let (run, after) = match width {
-                Some(_) => (std::slice::from_ref(piece), others),
-                None => {
-                    let words = others.iter().position(|piece| word_at(update, piece).is_some());
-                    rest.split_at(words.map_or(rest.len(), |words| words + 1))
-                }
-            };
-            let len: usize = run.iter().map(|piece| piece.len).sum();
-            let mut old = vec![0; if result.is_some() || width.is_none() { len } else { 0 }];
-            match width {
-                Some(width) => self.on_words(update, width, piece, before, &mut old)?,
-                None => self.under_lock(update, rank, run, before, &mut old)?,
-            }
-            if let Some(result) = result {
-                result.unpack(before as u64, &old);
-            }
-            before += len;
-            rest = after;
+        let Some(result) = result else { return self.carry_out_into(call, update, target) };
+        if let Some(before) = result.as_buffer() {
+            return self.carry_out_into(call, Update { before, ..update }, target);
         }
+        let len = usize::try_from(result.packed_len()).map_err(|_| Error::TooLarge { call })?;
+        let mut packed = vec![0; len];
+        buffer::lend_to_receive(&mut packed, |before| {
+            self.carry_out_into(call, Update { before, ..update }, target)
+        })?;
+        result.unpack(0, &packed);
         Ok(())
     }
 
-    /// Updates words in one piece. `old` has room for what was there, or for nothing.
-    fn on_words(
-        &self,
-        update: &Update<'_>,
-        width: Width,
-        piece: &Piece,
-        before: usize,
-        old: &mut [u8],
-    ) -> Result<()> {
-        let size = usize::try_from(width.bytes()).expect("8 at most");
-        let rmw = |to, operation| self.communicator.rmw(to, width, operation);
-        let values = update.values.get(before..before + piece.len);
-        if let (true, Some(how), Some(values)) =
-            (old.is_empty() && piece.len > size, update.on_arrays(), values)
-            && self.on_array(piece, update.basic, values, how)?
-        {
-            return Ok(());
-        }
-        for at in (0..piece.len).step_by(size) {
-            let to = piece.to.plus(at as u64);
-            let value = values.map_or(0, |values| word(&values[at..at + size]));
-            let found = match (update.expected, update.on_words()) {
-                (Some(expected), _) => {
-                    let operation = AtomicOp::CompareSwap { expected: word(expected), new: value };
-                    rmw(to, operation)?
-                }
-                (None, Some(operation)) => rmw(to, operation.with_operand(value))?,
-                (None, None) => {
-                    let mut found = rmw(to, AtomicOp::FetchOr(0))?;
-                    loop {
-                        let mut new = found.to_le_bytes();
-                        update.combine(before + at, &mut new[..size])?;
-                        let new = u64::from_le_bytes(new);
-                        let operation = AtomicOp::CompareSwap { expected: found, new };
-                        let seen = rmw(to, operation)?;
-                        if seen == found {
-                            break found;
-                        }
-                        found = seen;
-                    }
-                }
-            };
-            if let Some(old) = old.get_mut(at..at + size) {
-                old.copy_from_slice(&found.to_le_bytes()[..size]);
+    fn carry_out_into(&self, call: &'static str, update: Update<'_>, target: TargetData<'_>) -> Result<()> {
+        let Some(width) = update.width() else { return self.update_pieces(call, update, target, None) };
+        let are_words = self.with_mapped(target, |range, low| {
+            let layout = target.datatype.layout(target.count);
+            let base = (range.address() as u64).wrapping_sub(low.cast_unsigned());
+            let mut aligned = Aligned { base, size: width.bytes(), is_aligned: true };
+            layout.visit(0, layout.size(), &mut aligned);
+            if !aligned.is_aligned {
+                return Ok(None);
             }
+            let mut words = Words { update, width, range: &range, low, from: 0, updated: Ok(()) };
+            layout.visit(0, layout.size(), &mut words);
+            words.updated.map(Some)
+        })?;
+        match are_words.transpose()?.flatten() {
+            Some(()) => Ok(()),
+            None => self.update_pieces(call, update, target, Some(width)),
         }
-        Ok(())
     }
 
-    fn under_lock(
+    /// Updates elements that are not all mapped words in one piece of memory: those that are as such, the others under the word of the
+    /// target, all at once.
+    #[inline(never)]
+    fn update_pieces(
         &self,
-        update: &Update<'_>,
-        rank: u32,
-        run: &[Piece],
-        before: usize,
-        old: &mut [u8],
+        call: &'static str,
+        update: Update<'_>,
+        target: TargetData<'_>,
+        width: Option<Width>,
     ) -> Result<()> {
+        let (mut others, mut from) = (Vec::new(), 0);
+        for piece in self.pieces(call, target)? {
+            let is_word = |width: &Width| piece.address.is_multiple_of(width.bytes());
+            let updated = match width.filter(is_word) {
+                Some(width) => {
+                    let state = &mut *self.communicator.state()?;
+                    let on_words =
+                        |range: MappedRange<'_>| update.on_words(width, &range, (0, piece.len), from);
+                    state.context.with_mapped(piece.to, piece.len as u64, on_words)?.transpose()?
+                }
+                None => None,
+            };
+            if updated.is_none() {
+                others.push((piece, from));
+            }
+            from += piece.len;
+        }
+        if others.is_empty() { Ok(()) } else { self.under_lock(update, target.rank, &others) }
+    }
+
+    fn under_lock(&self, update: Update<'_>, rank: u32, others: &[(Piece, usize)]) -> Result<()> {
         self.take_updating(rank)?;
-        let updated = self.read_and_write(update, run, before, old);
+        let updated = self.read_and_write(update, others);
         let given = self.on_control(rank, UPDATING, AtomicOp::Swap(0));
         updated.and(given.map(|_| ()))
+    }
+
+    fn read_and_write(&self, update: Update<'_>, others: &[(Piece, usize)]) -> Result<()> {
+        let pieces: Vec<Piece> = others.iter().map(|&(piece, _)| piece).collect();
+        let mut new = vec![0; pieces.iter().map(|piece| piece.len).sum()];
+        self.get_slice(&mut new, &pieces)?;
+        // Runs without a gap: they have whole elements, where a piece may have a part of one.
+        let (mut at, mut rest) = (0, others);
+        while let [(first, from), ..] = rest {
+            let mut len = first.len;
+            let run = 1 + rest[1..]
+                .iter()
+                .take_while(|(piece, next)| {
+                    let goes_on = *next == from + len;
+                    len += if goes_on { piece.len } else { 0 };
+                    goes_on
+                })
+                .count();
+            if let Some(room) = update.before.part(*from, len) {
+                room.fill_from(&new[at..at + len]);
+            }
+            update.combine(*from, &mut new[at..at + len])?;
+            at += len;
+            rest = &rest[run..];
+        }
+        if update.op == PredefinedOp::NoOp {
+            return Ok(());
+        }
+        self.put_slice(&new, &pieces)?;
+        self.flush_puts()
     }
 
     /// Becomes the task that updates at a rank.
@@ -383,34 +543,9 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
                 None => true,
             };
             expected = if has_ended { found } else { 0 };
+            self.communicator.state()?.probe()?;
             Ok(None)
         })
-    }
-
-    fn read_and_write(
-        &self,
-        update: &Update<'_>,
-        run: &[Piece],
-        before: usize,
-        old: &mut [u8],
-    ) -> Result<()> {
-        self.get_slice(old, run)?;
-        if update.op == PredefinedOp::NoOp {
-            return Ok(());
-        }
-        let mut new = old.to_vec();
-        update.combine(before, &mut new)?;
-        self.put_slice(&new, run)?;
-        self.flush_puts()
-    }
-
-    /// Updates an array at once, if am-core knows the type: whether it does.
-    fn on_array(&self, piece: &Piece, basic: Predefined, values: &[u8], how: Accumulation) -> Result<bool> {
-        let begun = match accumulate(&mut self.communicator.state()?.context, piece, basic, values, how)? {
-            None => return Ok(false),
-            Some(begun) => begun,
-        };
-        begun.map_or(Ok(0), |begun| self.communicator.wait_for_rmw(begun)).map(|_| true)
     }
 
     /// Combines numbers of a task's window with others, from a displacement in its units on.
@@ -440,13 +575,24 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         displacement: i64,
         op: PredefinedOp,
     ) -> Result<Vec<T>> {
+        let mut old = vec![T::zeroed(); values.len()];
+        self.get_accumulate_into(values, &mut old, rank, displacement, op)?;
+        Ok(old)
+    }
+
+    fn get_accumulate_into<T: Number>(
+        &self,
+        values: &[T],
+        old: &mut [T],
+        rank: u32,
+        displacement: i64,
+        op: PredefinedOp,
+    ) -> Result<()> {
         let datatype = Datatype::predefined(T::DATATYPE);
         let target = TargetData { rank, displacement, count: values.len() as u64, datatype: &datatype };
-        let mut old = vec![T::zeroed(); values.len()];
         lend(values, |data| {
-            lend_mut(&mut old, |room| self.get_accumulate_data(Some(&data), &room, target, &op.into()))
-        })?;
-        Ok(old)
+            lend_mut(old, |room| self.get_accumulate_data(Some(&data), &room, target, &op.into()))
+        })
     }
 
     /// Combines one number of a task's window with another; what was there before (`MPI_Fetch_and_op`).
@@ -460,7 +606,19 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         displacement: i64,
         op: PredefinedOp,
     ) -> Result<T> {
-        Ok(self.get_accumulate(&[value], rank, displacement, op)?[0])
+        let mut old = [T::zeroed()];
+        let mut word = [0; 8];
+        let bytes = buffer::bytes_of(std::slice::from_ref(&value));
+        word[..bytes.len()].copy_from_slice(bytes);
+        let found = self.update_word(u64::from_le_bytes(word), (rank, displacement), T::DATATYPE, op)?;
+        match found {
+            Some(found) => {
+                let bytes = bytemuck::cast_slice_mut(&mut old);
+                bytes.copy_from_slice(&found.to_le_bytes()[..bytes.len()]);
+            }
+            None => self.get_accumulate_into(&[value], &mut old, rank, displacement, op)?,
+        }
+        Ok(old[0])
     }
 
     /// Replaces one number of a task's window if it is the expected one; what was there before.
@@ -486,11 +644,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 }
 
-/// The width of the elements of a piece, if they are words where atomic operations reach them.
-fn word_at(update: &Update<'_>, piece: &Piece) -> Option<Width> {
-    update.width().filter(|width| piece.address.is_multiple_of(width.bytes()))
-}
-
 fn lend<T: Number, R>(values: &[T], send: impl FnOnce(SendData) -> Result<R>) -> Result<R> {
     let datatype = Datatype::predefined(T::DATATYPE);
     crate::buffer::lend_elements(values, (values.len() as u64, &datatype), send)
@@ -502,36 +655,20 @@ fn lend_mut<T: Number, R>(room: &mut [T], receive: impl FnOnce(RecvData) -> Resu
     crate::buffer::lend_elements_mut(room, (count, &datatype), receive)
 }
 
-/// Begins to update an array at once, if am-core knows the type.
-#[expect(clippy::option_option, reason = "whether it knows the type, and what goes on")]
-fn accumulate<F: Fabric>(
-    context: &mut Context<F, MpiHandlers>,
-    piece: &Piece,
-    basic: Predefined,
-    values: &[u8],
-    how: Accumulation,
-) -> Result<Option<Option<RmwHandle>>> {
-    let (to, options) = (piece.to, PutOptions::default());
-    let begun = match (basic.kind(), basic.size()) {
-        (Kind::Signed, 4) => context.accumulate_nonblocking::<i32>(to, &elements(values), how, options),
-        (Kind::Signed, 8) => context.accumulate_nonblocking::<i64>(to, &elements(values), how, options),
-        (Kind::Unsigned, 4) => context.accumulate_nonblocking::<u32>(to, &elements(values), how, options),
-        (Kind::Unsigned, 8) => context.accumulate_nonblocking::<u64>(to, &elements(values), how, options),
-        (Kind::Float, 4) => context.accumulate_nonblocking::<f32>(to, &elements(values), how, options),
-        (Kind::Float, 8) => context.accumulate_nonblocking::<f64>(to, &elements(values), how, options),
-        _ => return Ok(None),
-    }?;
-    Ok(Some(begun))
+/// The packed bytes of an origin, for a call that uses them up; none, if there is none.
+fn with_packed<R>(origin: Option<&SendData>, use_up: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
+    match origin.map(|origin| (origin, origin.as_bytes())) {
+        None => use_up(&[]),
+        Some((_, Some(bytes))) => buffer::with_slice(bytes, use_up),
+        Some((origin, None)) => use_up(&packed(origin)?),
+    }
 }
 
-fn elements<T: Number>(bytes: &[u8]) -> Vec<T> {
-    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
-}
-
-/// A word of up to 8 bytes.
-fn word(bytes: &[u8]) -> u64 {
+/// A word of `SIZE` bytes, 8 at most.
+#[inline(always)]
+fn word<const SIZE: usize>(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
+    word[..SIZE].copy_from_slice(&bytes[..SIZE]);
     u64::from_le_bytes(word)
 }
 

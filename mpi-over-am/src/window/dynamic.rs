@@ -4,7 +4,7 @@
 //! The directory has a version, odd while it changes. A task that uses the window reads the version of the target, and the
 //! directory again if that is a new one.
 
-use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use am_core::buffer::{Access, Exposed, Grant, RemoteAddress};
 use am_core::fabric::Fabric;
@@ -41,7 +41,17 @@ pub(super) struct Attached {
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     version: u64,
-    entries: Arc<[Entry]>,
+    /// In the order of their addresses: none overlaps another.
+    entries: Vec<Entry>,
+}
+
+impl Directory {
+    /// The piece that has the byte at an address.
+    fn piece_at(&self, at: u64) -> Option<Entry> {
+        let behind = self.entries.partition_point(|entry| entry.at <= at);
+        let entry = *self.entries.get(behind.checked_sub(1)?)?;
+        (at - entry.at < entry.len).then_some(entry)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +126,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// Writes the directory anew.
     fn publish(&self, attached: &[Attached]) -> Result<()> {
-        use std::sync::atomic::Ordering;
         let control = &self.control;
         let version = control.atomic_u64(VERSION)?;
         // Ordering: readers read the version, the entries, and the version again; AcqRel keeps the entries between the two
@@ -148,14 +157,16 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ) -> Result<()> {
         self.refresh(rank)?;
         let control = self.peers[rank as usize].control;
-        let entries = self.directories.with(|known| Arc::clone(&known[rank as usize].entries));
-        let outside = || Error::NotAttached { rank, address, len, pieces: entries.len() as u64 };
+        let known = |at| self.directories.with(|known| known[rank as usize].piece_at(at));
+        let outside = || {
+            let pieces = self.directories.with(|known| known[rank as usize].entries.len() as u64);
+            Error::NotAttached { rank, address, len, pieces }
+        };
         let mut at = u64::try_from(address).map_err(|_| outside())?;
         let end = at.checked_add(len).ok_or_else(outside)?;
         loop {
-            let holds = |entry: &&Entry| at.checked_sub(entry.at).is_some_and(|offset| offset < entry.len);
             // Nothing is anywhere behind what is attached, too.
-            let Some(entry) = entries.iter().find(holds) else {
+            let Some(entry) = known(at) else {
                 return if len == 0 { Ok(()) } else { Err(outside()) };
             };
             let offset = at - entry.at;
@@ -166,6 +177,15 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
                 return Ok(());
             }
         }
+    }
+
+    /// Where bytes of a task are, if one attached piece has all of them.
+    pub(super) fn find_one(&self, rank: u32, at: u64, len: u64) -> Result<Option<RemoteAddress>> {
+        self.refresh(rank)?;
+        let entry = self.directories.with(|known| known[rank as usize].piece_at(at));
+        let entry = entry.filter(|entry| len <= entry.len - (at - entry.at));
+        let control = self.peers[rank as usize].control;
+        Ok(entry.map(|entry| RemoteAddress { grant: entry.grant, offset: at - entry.at, ..control }))
     }
 
     /// Reads a task's directory, if it has changed.
@@ -185,7 +205,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             let mut again = [0];
             self.read_control(rank, VERSION, &mut again)?;
             if version.is_multiple_of(2) && again[0] == version {
-                let entries = words.chunks_exact(ENTRY_WORDS).map(entry).collect();
+                let mut entries: Vec<Entry> = words.chunks_exact(ENTRY_WORDS).map(entry).collect();
+                entries.sort_unstable_by_key(|entry| entry.at);
                 self.directories.with(|known| known[rank as usize] = Directory { version, entries });
                 return Ok(());
             }
@@ -193,9 +214,18 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// Reads words of a task's control memory. Makes progress.
+    /// Reads words of a task's control memory. Makes progress where it is not mapped.
     fn read_control(&self, rank: u32, offset: u64, words: &mut [u64]) -> Result<()> {
         let to = self.peers[rank as usize].control.plus(offset);
+        let bytes = bytemuck::cast_slice_mut::<u64, u8>(words);
+        let mut state = self.communicator.state()?;
+        let read = state.context.with_mapped(to, bytes.len() as u64, |range| range.read(0, bytes))?;
+        drop(state);
+        // Ordering: the version is read before the entries, and once more behind them.
+        fence(Ordering::Acquire);
+        if read == Some(true) {
+            return Ok(());
+        }
         let piece = Piece { to, len: size_of_val(words), address: offset };
         self.get_slice(words, std::slice::from_ref(&piece))?;
         self.communicator.state()?.probe().map(drop)

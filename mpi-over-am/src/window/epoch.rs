@@ -1,7 +1,5 @@
 //! Epochs: when a window may be used, and when what was done is done (MPI 5.0 section 12.5).
 
-use std::collections::HashMap;
-
 use am_core::fabric::Fabric;
 
 use super::{Batch, Lock, Window};
@@ -53,7 +51,7 @@ fn unknown(call: &'static str, bits: i64) -> Error {
 }
 
 /// The epochs that this task has open.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Epochs {
     /// Between two fences.
     fenced: bool,
@@ -63,7 +61,10 @@ pub(super) struct Epochs {
     posted: Option<Vec<u32>>,
     /// A thread waits in [`Window::start`].
     is_starting: bool,
-    pub(super) locks: HashMap<u32, Held>,
+    /// The locks of single ranks, by rank.
+    locks: Box<[Option<Held>]>,
+    /// How many of these there are.
+    locked: u32,
     pub(super) locked_all: Option<Held>,
 }
 
@@ -84,21 +85,62 @@ impl Held {
     }
 }
 
+/// Whether a lock is here.
+#[inline(always)]
+fn is_here(held: Option<Held>) -> bool {
+    held.is_some_and(Held::is_here)
+}
+
 impl Epochs {
-    /// Whether this task may use the window of `rank`.
+    /// None, in a window of so many tasks.
+    pub(super) fn new(tasks: usize) -> Self {
+        Self {
+            fenced: false,
+            started: None,
+            posted: None,
+            is_starting: false,
+            locks: vec![None; tasks].into(),
+            locked: 0,
+            locked_all: None,
+        }
+    }
+
+    /// The lock of a rank that the window has.
+    pub(super) fn lock_of(&self, rank: u32) -> Option<Held> {
+        self.locks[rank as usize]
+    }
+
+    pub(super) fn set_lock(&mut self, rank: u32, held: Option<Held>) {
+        let before = std::mem::replace(&mut self.locks[rank as usize], held);
+        self.locked += u32::from(held.is_some());
+        self.locked -= u32::from(before.is_some());
+    }
+
+    pub(super) fn has_locks(&self) -> bool {
+        self.locked > 0
+    }
+
+    /// Whether this task may use the window of `rank`, which it has.
+    #[inline]
     pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<()> {
-        let is_open = self.fenced
-            || self.is_locked(rank)
-            || self.started.as_ref().is_some_and(|started| started.contains(&rank));
-        if is_open {
+        if self.fenced || self.is_locked(rank) {
+            return Ok(());
+        }
+        self.check_started(call, rank)
+    }
+
+    #[inline(never)]
+    fn check_started(&self, call: &'static str, rank: u32) -> Result<()> {
+        if self.started.as_ref().is_some_and(|started| started.contains(&rank)) {
             return Ok(());
         }
         let what = "no epoch is open for this rank: fence, start or lock first";
         Err(refused(call, what, i64::from(rank)))
     }
 
+    #[inline]
     fn is_locked(&self, rank: u32) -> bool {
-        self.locked_all.is_some_and(Held::is_here) || self.locks.get(&rank).is_some_and(|held| held.is_here())
+        is_here(self.locked_all) || is_here(self.locks[rank as usize])
     }
 
     pub(super) fn check_closed(&self, call: &'static str, value: u64) -> Result<()> {
@@ -106,7 +148,7 @@ impl Epochs {
             || self.is_starting
             || self.posted.is_some()
             || self.locked_all.is_some()
-            || !self.locks.is_empty();
+            || self.has_locks();
         if !is_open {
             return Ok(());
         }
@@ -115,24 +157,26 @@ impl Epochs {
     }
 
     /// A lock begins where no other kind of epoch is; a fence's is over when nothing else needs it.
-    pub(super) fn begin_lock(&mut self, call: &'static str, rank: u32) -> Result<()> {
+    pub(super) fn begin_lock(&mut self, call: &'static str, rank: Option<u32>) -> Result<()> {
         let is_open = self.started.is_some()
             || self.is_starting
             || self.locked_all.is_some()
-            || self.locks.contains_key(&rank);
+            || rank.is_some_and(|rank| self.lock_of(rank).is_some());
         if is_open {
-            return Err(refused(call, "the rank is locked, or another epoch is open", i64::from(rank)));
+            let rank = rank.map_or(-1, i64::from);
+            return Err(refused(call, "the rank is locked, or another epoch is open", rank));
         }
         self.fenced = false;
         Ok(())
     }
 
     /// Whether a flush is possible: under a lock only.
+    #[inline]
     pub(super) fn check_locked(&self, call: &'static str, rank: Option<u32>) -> Result<()> {
         let is_locked = match rank {
             Some(rank) => self.is_locked(rank),
             None => {
-                self.locked_all.is_some_and(Held::is_here) || self.locks.values().any(|held| held.is_here())
+                is_here(self.locked_all) || self.has_locks() && self.locks.iter().any(|&held| is_here(held))
             }
         };
         if is_locked { Ok(()) } else { Err(refused(call, "nothing is locked", rank.map_or(-1, i64::from))) }
@@ -210,7 +254,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             let is_open = epochs.started.is_some()
                 || epochs.is_starting
                 || epochs.locked_all.is_some()
-                || !epochs.locks.is_empty();
+                || epochs.has_locks();
             epochs.is_starting |= !is_open;
             is_open
         });
@@ -332,14 +376,19 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// Waits until all puts are in place that were begun before.
+    /// Waits until all puts are in place that were begun before. Makes progress now and then: a program may look for news in memory only.
+    #[inline]
     pub(super) fn flush_puts(&self) -> Result<()> {
-        let state = self.communicator.state()?;
-        let are_placed = self.puts.with(|puts| puts.are_placed(&state.context));
-        drop(state);
-        if are_placed {
-            return Ok(());
+        let mut state = self.communicator.state()?;
+        if self.puts.with(|puts| puts.are_placed(&state.context)) {
+            return state.waited_for_nothing();
         }
+        drop(state);
+        self.wait_for_puts()
+    }
+
+    #[inline(never)]
+    fn wait_for_puts(&self) -> Result<()> {
         let batches = self.close_puts()?;
         self.communicator.wait_until(|context| batches.iter().all(|batch| batch.is_placed(context)))
     }

@@ -42,19 +42,18 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
         self.check_rank(rank)?;
         self.epochs.with(|epochs| {
-            epochs.begin_lock("Window::lock", rank)?;
-            epochs.locks.insert(rank, Held::Awaited);
+            epochs.begin_lock("Window::lock", Some(rank))?;
+            epochs.set_lock(rank, Some(Held::Awaited));
             Ok(())
         })
     }
 
     /// The end of [`lock`](Self::lock): what was taken, if it was.
     pub(crate) fn end_lock(&self, rank: u32, taken: Option<(Lock, Assertion)>) {
-        self.epochs.with(|epochs| match taken {
-            _ if rank == PROC_NULL => {}
-            None => drop(epochs.locks.remove(&rank)),
-            Some((lock, promise)) => drop(epochs.locks.insert(rank, held(lock, promise))),
-        });
+        if rank != PROC_NULL {
+            let held = taken.map(|(lock, promise)| held(lock, promise));
+            self.epochs.with(|epochs| epochs.set_lock(rank, held));
+        }
     }
 
     /// Ends the use of the window of `rank`: all is in place there (`MPI_Win_unlock`).
@@ -74,10 +73,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
         self.check_rank(rank)?;
         self.epochs.with(|epochs| {
-            let held = epochs.locks.get(&rank).copied().and_then(taken);
+            let held = epochs.lock_of(rank).and_then(taken);
             let held =
                 held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
-            epochs.locks.remove(&rank);
+            epochs.set_lock(rank, None);
             Ok(held)
         })
     }
@@ -98,7 +97,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         promise.only("Window::lock_all", Assertion::NO_CHECK)?;
         self.epochs.with(|epochs| {
             epochs.check_no_lock("Window::lock_all")?;
-            epochs.begin_lock("Window::lock_all", PROC_NULL)?;
+            epochs.begin_lock("Window::lock_all", None)?;
             epochs.locked_all = Some(Held::Awaited);
             Ok::<_, Error>(())
         })?;
@@ -136,6 +135,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ///
     /// # Errors
     /// It is not locked; an unknown rank; the death of a task.
+    #[inline]
     pub fn flush(&self, rank: u32) -> Result<()> {
         if rank == PROC_NULL {
             return Ok(());
@@ -145,6 +145,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// Refuses a flush of a rank, or of all, that is not locked.
+    #[inline]
     pub(crate) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
         rank.map_or(Ok(()), |rank| self.check_rank(rank))?;
         self.epochs.with(|epochs| epochs.check_locked("Window::flush", rank))
@@ -252,6 +253,6 @@ fn taken(held: Held) -> Option<Option<Lock>> {
 
 impl super::Epochs {
     pub(super) fn check_no_lock(&self, call: &'static str) -> Result<()> {
-        if self.locks.is_empty() { Ok(()) } else { Err(refused(call, "a rank is locked", -1)) }
+        if self.has_locks() { Err(refused(call, "a rank is locked", -1)) } else { Ok(()) }
     }
 }

@@ -256,6 +256,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
         };
         let peers: Vec<Peer> = words.map(peer).collect();
         let endpoints = peers.iter().map(|peer| peer.control.owner()).collect();
+        let tasks = peers.len();
         let directories = peers.iter().map(|_| Directory::default()).collect();
         Window {
             communicator: self.communicator,
@@ -267,7 +268,7 @@ impl<F: Fabric, L: LockPolicy> NewWindow<F, L> {
             peers,
             endpoints,
             puts: L::Field::new(Puts::new(self.placed)),
-            epochs: L::Field::new(Epochs::default()),
+            epochs: L::Field::new(Epochs::new(tasks)),
             attached: L::Field::new(Vec::new()),
             directories: L::Field::new(directories),
             properties: Properties::new(ObjectKind::Window, self.info, ErrorHandler::default()),

@@ -49,9 +49,11 @@ impl Puts {
         self.open.puts += 1;
     }
 
-    /// Whether all are in place.
+    /// Whether all are in place. Those to mapped memory are at once, and are not counted.
+    #[inline]
     pub(super) fn are_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
-        self.open.is_placed(context) && self.closed.iter().all(|batch| batch.is_placed(context))
+        (self.open.puts == 0 || self.open.is_placed(context))
+            && self.closed.iter().all(|batch| batch.is_placed(context))
     }
 
     /// Those that are not in place, in batches that get no more.

@@ -1,6 +1,6 @@
 //! Put and get (MPI 5.0 section 12.3).
 
-use am_core::buffer::{RawBuffer, RawBytes, RemoteAddress};
+use am_core::buffer::{MappedRange, RawBuffer, RawBytes, RemoteAddress};
 use am_core::counter::Counter;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
@@ -74,31 +74,57 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// No epoch is open for the rank, which may be unknown; elements outside of the window; another number of bytes than the
     /// target's elements have; the death of a task.
+    #[inline]
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
-        let Some(pieces) = self.pieces("Window::put", origin.packed_len(), target)? else { return Ok(()) };
-        if L::takes_turns() {
-            return match origin.as_bytes() {
-                Some(bytes) => self.put_pieces(bytes, &pieces),
-                None => self.put_slice(&packed(origin)?, &pieces),
-            };
+        if !self.check_target("Window::put", origin.packed_len(), target)? {
+            return Ok(());
         }
-        let mut state = self.communicator.state()?;
-        let put = |state: &mut State<F>, mut bytes: &[u8]| {
-            for &Piece { to, len, .. } in &pieces {
-                let (piece, rest) = bytes.split_at(len);
-                let options = PutOptions {
-                    completion: Some(self.puts.with(|puts| puts.counter())),
-                    ..PutOptions::default()
-                };
-                state.context.put(to, piece, options)?;
-                self.puts.with(Puts::add);
-                bytes = rest;
-            }
-            Ok(())
-        };
+        match self.with_mapped_elements(target, |to| origin.copy_to(to))? {
+            Some(_) => Ok(()),
+            None => self.put_slowly(origin, target),
+        }
+    }
+
+    /// As [`put_data`](Self::put_data), from bytes to as many bytes: the shortest way.
+    ///
+    /// # Errors
+    /// As for [`put_data`](Self::put_data).
+    #[inline]
+    pub fn put_bytes(&self, from: RawBytes, rank: u32, displacement: i64) -> Result<()> {
+        if !self.check_access("Window::put", rank)? {
+            return Ok(());
+        }
+        if let Some(to) = self.in_one_piece(rank, displacement, 0, from.len() as u64)?
+            && buffer::put_mapped(&mut self.communicator.state()?.context, to, from)?
+        {
+            return Ok(());
+        }
+        self.put_slowly(&SendData::from_bytes(from), bytes_at(rank, displacement, from.len()))
+    }
+
+    /// As [`get_data`](Self::get_data), from bytes to as many bytes: the shortest way.
+    ///
+    /// # Errors
+    /// As for [`get_data`](Self::get_data).
+    #[inline]
+    pub fn get_bytes(&self, to: RawBuffer, rank: u32, displacement: i64) -> Result<()> {
+        if !self.check_access("Window::get", rank)? {
+            return Ok(());
+        }
+        if let Some(from) = self.in_one_piece(rank, displacement, 0, to.len() as u64)?
+            && buffer::get_mapped(&mut self.communicator.state()?.context, from, to)?
+        {
+            return Ok(());
+        }
+        self.get_slowly(&RecvData::from_buffer(to), bytes_at(rank, displacement, to.len()))
+    }
+
+    #[inline(never)]
+    fn put_slowly(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
+        let pieces = self.pieces("Window::put", target)?;
         match origin.as_bytes() {
-            Some(bytes) => buffer::with_slice(bytes, |bytes| put(&mut state, bytes)),
-            None => put(&mut state, &packed(origin)?),
+            Some(bytes) => self.put_pieces(bytes, &pieces),
+            None => self.put_slice(&packed(origin)?, &pieces),
         }
     }
 
@@ -106,8 +132,20 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ///
     /// # Errors
     /// As for [`put_data`](Self::put_data).
+    #[inline]
     pub fn get_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<()> {
-        let Some(pieces) = self.pieces("Window::get", origin.packed_len(), target)? else { return Ok(()) };
+        if !self.check_target("Window::get", origin.packed_len(), target)? {
+            return Ok(());
+        }
+        match self.with_mapped_elements(target, |from| from.as_send().copy_to(origin))? {
+            Some(_) => Ok(()),
+            None => self.get_slowly(origin, target),
+        }
+    }
+
+    #[inline(never)]
+    fn get_slowly(&self, origin: &RecvData, target: TargetData<'_>) -> Result<()> {
+        let pieces = self.pieces("Window::get", target)?;
         if let Some(into) = origin.as_buffer() {
             return self.get_pieces(into, &pieces);
         }
@@ -175,10 +213,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// As for [`put_data`](Self::put_data).
     pub fn put<T: NoUninit>(&self, from: &[T], rank: u32, displacement: i64) -> Result<()> {
-        let bytes = buffer::bytes_of(from);
-        let datatype = Datatype::predefined(Predefined::Byte);
-        let target = TargetData { rank, displacement, count: bytes.len() as u64, datatype: &datatype };
-        buffer::lend_to_send(bytes, |data| self.put_data(&data, target))
+        buffer::lend_raw(buffer::bytes_of(from), |bytes| self.put_bytes(bytes, rank, displacement))
     }
 
     /// Copies elements from a task's window, from a displacement in its units on.
@@ -186,9 +221,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// As for [`put_data`](Self::put_data).
     pub fn get<T: AnyBitPattern>(&self, to: &mut [T], rank: u32, displacement: i64) -> Result<()> {
-        let datatype = Datatype::predefined(Predefined::Byte);
-        let target = TargetData { rank, displacement, count: size_of_val(to) as u64, datatype: &datatype };
-        buffer::lend_to_receive(to, |room| self.get_data(&RecvData::from_buffer(room), target))
+        buffer::lend_to_receive(to, |room| self.get_bytes(room, rank, displacement))
     }
 
     /// Starts a [put](Self::put_data) of bytes in one piece, and does not wait: what is under way then, also after an error, is in
@@ -202,8 +235,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
         started: &mut Vec<Started>,
     ) -> Result<()> {
-        let pieces = self.pieces("Window::put", bytes.len() as u64, target)?;
-        pieces.map_or(Ok(()), |pieces| self.start_puts(bytes, &pieces, started))
+        if !self.check_target("Window::put", bytes.len() as u64, target)? {
+            return Ok(());
+        }
+        self.start_puts(bytes, &self.pieces("Window::put", target)?, started)
     }
 
     /// Starts puts of bytes to pieces that have as many.
@@ -212,13 +247,16 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut offset = 0;
         for &Piece { to, len, .. } in pieces {
             let part = bytes.part(offset, len).expect("the lengths were compared");
+            offset += len;
+            if buffer::put_mapped(&mut state.context, to, part)? {
+                continue;
+            }
             let placed = self.puts.with(|puts| puts.counter());
             let options = PutOptions { completion: Some(placed), ..PutOptions::default() };
             start(&mut state, started, Some(placed), |context, request| {
                 buffer::put(context, to, part, options, request)
             })?;
             self.puts.with(Puts::add);
-            offset += len;
         }
         Ok(())
     }
@@ -233,8 +271,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
         started: &mut Vec<Started>,
     ) -> Result<()> {
-        let pieces = self.pieces("Window::get", into.len() as u64, target)?;
-        pieces.map_or(Ok(()), |pieces| self.start_gets(into, &pieces, started))
+        if !self.check_target("Window::get", into.len() as u64, target)? {
+            return Ok(());
+        }
+        self.start_gets(into, &self.pieces("Window::get", target)?, started)
     }
 
     /// Starts gets from pieces into memory of as many bytes.
@@ -243,8 +283,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let mut offset = 0;
         for &Piece { to: from, len, .. } in pieces {
             let part = into.part(offset, len).expect("the lengths were compared");
-            start(&mut state, started, None, |context, request| buffer::get(context, from, part, request))?;
             offset += len;
+            if !buffer::get_mapped(&mut state.context, from, part)? {
+                start(&mut state, started, None, |context, request| {
+                    buffer::get(context, from, part, request)
+                })?;
+            }
         }
         Ok(())
     }
@@ -298,23 +342,95 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         Ok(())
     }
 
-    /// The pieces that elements of a window are, after all checks; `None` where there is nothing to do.
-    pub(super) fn pieces(
-        &self,
-        call: &'static str,
-        len: u64,
-        target: TargetData<'_>,
-    ) -> Result<Option<Pieces>> {
-        if target.rank == PROC_NULL {
-            return Ok(None);
+    /// Whether a call has anything to do, after all checks but that of the place.
+    ///
+    /// # Errors
+    /// An unknown rank; no epoch is open for it; another number of bytes than the target's elements have.
+    #[inline]
+    pub(super) fn check_target(&self, call: &'static str, len: u64, target: TargetData<'_>) -> Result<bool> {
+        if !self.check_access(call, target.rank)? {
+            return Ok(false);
         }
-        self.check_rank(target.rank)?;
-        self.epochs.with(|epochs| epochs.check_access(call, target.rank))?;
         let wanted = target.datatype.packed_len(target.count)?;
         if wanted != len {
             let [given, expected] = [len, wanted].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
             return Err(Error::Count { call, given, expected });
         }
+        Ok(len > 0 || target.count > 0)
+    }
+
+    /// Whether a rank, which the window may be used of, is that of a task.
+    ///
+    /// # Errors
+    /// An unknown rank; no epoch is open for it.
+    #[inline(always)]
+    pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<bool> {
+        if rank == PROC_NULL {
+            return Ok(false);
+        }
+        self.check_rank(rank)?;
+        self.epochs.with(|epochs| epochs.check_access(call, rank)).map(|()| true)
+    }
+
+    /// Lends `call` the elements of a window, if this task has mapped them in one piece: the one check of the whole operation.
+    #[inline]
+    fn with_mapped_elements<R>(
+        &self,
+        target: TargetData<'_>,
+        call: impl FnOnce(&RecvData) -> R,
+    ) -> Result<Option<R>> {
+        self.with_mapped(target, |range, low| {
+            buffer::with_mapped_elements(&range, low, (target.count, target.datatype), call)
+        })
+    }
+
+    /// As [`with_mapped_elements`](Self::with_mapped_elements), the range with the displacement of its first byte.
+    #[inline]
+    pub(super) fn with_mapped<R>(
+        &self,
+        target: TargetData<'_>,
+        call: impl FnOnce(MappedRange<'_>, i64) -> R,
+    ) -> Result<Option<R>> {
+        let (low, high) = match target.datatype.as_predefined() {
+            Some(predefined) if predefined.size() == predefined.extent() => {
+                (0, predefined.size().wrapping_mul(target.count).cast_signed())
+            }
+            _ => target.datatype.span(target.count)?,
+        };
+        let len = high.wrapping_sub(low).cast_unsigned();
+        // What lies outside is for the slower way to say.
+        let Some(at) = self.in_one_piece(target.rank, target.displacement, low, len)? else {
+            return Ok(None);
+        };
+        let state = &mut *self.communicator.state()?;
+        Ok(state.context.with_mapped(at, len, |range| call(range, low))?)
+    }
+
+    /// Where `len` bytes of a window begin, if they lie inside of it, in one piece.
+    #[inline]
+    pub(super) fn in_one_piece(
+        &self,
+        rank: u32,
+        displacement: i64,
+        low: i64,
+        len: u64,
+    ) -> Result<Option<RemoteAddress>> {
+        let peer = &self.peers[rank as usize];
+        let offset = displacement.checked_mul(peer.unit.cast_signed()).and_then(|at| at.checked_add(low));
+        let Some(offset) = offset.and_then(|offset| u64::try_from(offset).ok()) else { return Ok(None) };
+        if self.flavor == Flavor::Dynamic {
+            return self.find_one(rank, offset, len);
+        }
+        let is_inside = offset.checked_add(len).is_some_and(|end| end <= peer.size);
+        Ok(is_inside.then(|| peer.data.plus(offset)))
+    }
+
+    /// The pieces that elements of a window are.
+    ///
+    /// # Errors
+    /// Elements outside of the window.
+    pub(super) fn pieces(&self, call: &'static str, target: TargetData<'_>) -> Result<Pieces> {
+        let wanted = target.datatype.packed_len(target.count)?;
         let mut blocks = Collected::default();
         target.datatype.layout(target.count).visit(0, wanted, &mut blocks);
         let element = target.datatype.basic().map_or(1, |basic| basic.size());
@@ -337,7 +453,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
                 Ok(())
             })?;
         }
-        Ok(Some(pieces))
+        Ok(pieces)
     }
 
     /// Where bytes of a task's window are: `each` hears of those in one piece, with their number and their address there, modulo 8.
@@ -367,6 +483,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         let offset = inside.ok_or(outside)?;
         each(peer.data.plus(offset), len, (peer.skew + offset % 8) % 8)
     }
+}
+
+/// Bytes of a window.
+fn bytes_at(rank: u32, displacement: i64, len: usize) -> TargetData<'static> {
+    static BYTE: Datatype = Datatype::predefined(Predefined::Byte);
+    TargetData { rank, displacement, count: len as u64, datatype: &BYTE }
 }
 
 /// The bytes of elements that are not in one piece.

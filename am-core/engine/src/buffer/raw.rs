@@ -106,10 +106,19 @@ impl RawBytes {
 impl RawBytes {
     /// Copies the first bytes into a range that its owner has handed over, as many as both have. The two may be the same or
     /// overlap (a task that writes to itself).
+    #[inline]
     pub fn copy_to_buffer(&self, to: RawBuffer) {
         let len = self.len.min(to.len);
-        // SAFETY: both ranges hold `len` live bytes, readable here and writable there (`new` of both); `copy` allows overlap.
-        unsafe { core::ptr::copy(self.at.as_ptr(), to.at.as_ptr(), len) };
+        let (from, to) = (self.at.as_ptr(), to.at.as_ptr());
+        // SAFETY: both ranges hold `len` live bytes, readable here and writable there (`new` of both); `copy` allows overlap, and a word is
+        // read before it is written.
+        unsafe {
+            match len {
+                4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+                8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
+                _ => core::ptr::copy(from, to, len),
+            }
+        };
     }
 
     /// The same range as a fabric's `grant` takes it: to be granted for reading, and never written through.
@@ -193,6 +202,7 @@ impl From<RawBuffer> for RawBytes {
 impl RawBuffer {
     /// Operates atomically on the word that the range begins with; the old value. `None` if the range is shorter than the
     /// word, or does not begin at a multiple of its size.
+    #[inline(always)]
     #[must_use]
     pub fn atomic(&self, width: Width, operation: AtomicOp) -> Option<u64> {
         let size = width.bytes() as usize;
@@ -229,7 +239,83 @@ impl RawBuffer {
     }
 }
 
+/// Granted memory that the caller has mapped, lent for the length of a call. Other tasks read and write it meanwhile, so it is never
+/// behind a reference: it is copied, or operated on atomically.
+#[derive(Debug)]
+pub struct MappedRange<'a> {
+    memory: RawBuffer,
+    _lent: PhantomData<&'a ()>,
+}
+
+impl MappedRange<'_> {
+    /// `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// `at..at + len` stays mapped, readable and writable until the call that the value is lent to returns; until then its owner leaves
+    /// it to those that have a grant.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
+        Self { memory: RawBuffer { at, len }, _lent: PhantomData }
+    }
+
+    /// Bytes in the range.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.memory.len
+    }
+
+    /// Whether there is no byte.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.memory.len == 0
+    }
+
+    /// The address of the first byte, as a number: the same in all tasks, modulo a page.
+    #[inline(always)]
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.memory.at.addr().get()
+    }
+
+    /// Copies the bytes from `offset` on to `to`; whether the range has them.
+    #[inline(always)]
+    #[must_use]
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
+        let part = self.memory.part(offset, to.len());
+        part.inspect(|part| part.as_bytes().copy_to(to)).is_some()
+    }
+
+    /// Copies `from` to the bytes from `offset` on; whether the range has them.
+    #[inline(always)]
+    #[must_use]
+    pub fn write(&self, offset: usize, from: &[u8]) -> bool {
+        self.memory.part(offset, from.len()).is_some_and(|part| part.fill_from(from) == from.len())
+    }
+
+    /// Operates atomically on the word at `offset`; the old value. `None` if the range does not have the word, or it does not begin at a
+    /// multiple of its size.
+    #[inline(always)]
+    #[must_use]
+    pub fn atomic(&self, offset: usize, width: Width, operation: AtomicOp) -> Option<u64> {
+        self.memory.part(offset, width.bytes() as usize)?.atomic(width, operation)
+    }
+
+    /// The range without its lifetime.
+    ///
+    /// # Safety
+    /// It is not used any more when the call that the value was lent to returns.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn to_raw(&self) -> RawBuffer {
+        self.memory
+    }
+}
+
 /// Ordering: an rmw both publishes what its task did before and learns what the last task published (as a lock word needs).
+#[inline(always)]
 fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
     match operation {
         AtomicOp::FetchAdd(value) => word.fetch_add(value, Ordering::AcqRel),
@@ -253,6 +339,7 @@ fn on_u64(word: &AtomicU64, operation: AtomicOp) -> u64 {
 }
 
 /// As [`on_u64`], with the low halves of the operands.
+#[inline(always)]
 fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
     u64::from(match operation {
         AtomicOp::FetchAdd(value) => word.fetch_add(value as u32, Ordering::AcqRel),

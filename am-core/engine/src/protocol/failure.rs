@@ -127,6 +127,12 @@ impl<U: UserCode> Engine<U> {
         self.is_dead(endpoint.task) || self.closed.contains(&endpoint)
     }
 
+    /// Whether operations with every endpoint of the job are possible, as far as is known.
+    #[inline(always)]
+    pub(super) fn has_lost_nobody(&self) -> bool {
+        self.failed.is_empty() && self.closed.is_empty() && self.purges.refuses_nobody()
+    }
+
     /// The error for operations with `endpoint`, if it is gone.
     pub fn gone(&self, endpoint: Endpoint) -> Option<Error> {
         if self.is_dead(endpoint.task) {

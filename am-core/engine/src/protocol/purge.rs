@@ -44,6 +44,11 @@ impl Purges {
         !self.closing.is_empty()
     }
 
+    #[inline(always)]
+    pub(super) fn refuses_nobody(&self) -> bool {
+        self.refused.is_empty()
+    }
+
     pub(super) fn refuses(&self, peer: Peer) -> bool {
         self.refused.contains(&peer)
     }

@@ -683,6 +683,21 @@ impl<U: UserCode> Engine<U> {
     }
 }
 
+impl<U: UserCode> Engine<U> {
+    /// Refuses a range of a task with which there are no operations, or that programs may not name.
+    ///
+    /// # Errors
+    /// As for [`target`](Self::target); a grant for one operation.
+    #[inline(always)]
+    pub fn check_target<F: Fabric>(&self, fabric: &mut F, at: RemoteAddress, len: u64) -> Result<()> {
+        if self.has_lost_nobody() && !at.grant.is_for_operation() {
+            return Ok(());
+        }
+        self.target(fabric, at.owner())?;
+        refuse_operation_grant(at, len)
+    }
+}
+
 /// The packet of a put that the target places; `None` if the bytes do not fit. In whole words, and the data behind them on a word: what is
 /// written in one size and read in another waits for the processor's store buffer.
 #[inline(always)]

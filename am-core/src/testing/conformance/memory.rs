@@ -1,11 +1,11 @@
 //! Exposing and taking back, also while peers are using the memory.
 
 use super::Check;
-use super::common::{everyone, next, pattern};
+use super::common::{everyone, next, pattern, previous};
 use crate::buffer::Access;
 use crate::context::Context;
 use crate::error::{Error, Fault};
-use crate::fabric::Fabric;
+use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::{GetOptions, PutOptions};
 
 pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
@@ -13,6 +13,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
         ("memory_buffers_are_zeroed_and_private", buffers),
         ("memory_unexpose_while_peers_put", unexpose_while_peers_put),
         ("memory_old_addresses_are_refused", old_addresses),
+        ("memory_mapped_ranges_are_lent_for_a_call", mapped_ranges),
     ]
 }
 
@@ -57,6 +58,43 @@ fn unexpose_while_peers_put<F: Fabric>(context: &mut Context<F>) {
         }
         super::errors::quiet_gfence(context);
     }
+}
+
+/// Where memory is mapped, copies and atomic operations of a call are seen by the owner; and the claim is checked as any other.
+fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
+    let buffer = context.alloc(64).expect("alloc");
+    let own = context.expose(buffer, Access::READ_WRITE).expect("expose");
+    let all = context.address_init(own.address(0)).expect("address_init");
+    let to = all[next(context).task.index()];
+    let task = context.task().0;
+    let lent = context.with_mapped(to, 24, |range| {
+        assert!(range.write(0, &pattern(task, 16)) && !range.write(16, &[0; 9]) && !range.read(25, &mut []));
+        assert_eq!(range.atomic(16, Width::Bits64, AtomicOp::FetchAdd(u64::from(task) + 1)), Some(0));
+        assert_eq!(range.atomic(17, Width::Bits64, AtomicOp::FetchAdd(1)), None, "misaligned");
+        assert_eq!(range.atomic(20, Width::Bits64, AtomicOp::FetchAdd(1)), None, "outside");
+        let mut read = [0; 16];
+        assert!(range.read(0, &mut read) && read[..] == pattern(task, 16));
+    });
+    let is_mapped = lent.expect("it is exposed").is_some();
+    if is_mapped {
+        let error = context.with_mapped(to.plus(41), 24, |_| ()).expect_err("outside");
+        assert_eq!(error.fault(), Fault::Caller, "{error}");
+    }
+    context.gfence().expect("gfence");
+    if is_mapped {
+        let from = previous(context).task.0;
+        let mut got = [0; 16];
+        own.read(0, &mut got).expect("inside");
+        assert_eq!(got[..], pattern(from, 16));
+        assert_eq!(own.load_u64(16).expect("inside"), u64::from(from) + 1);
+    }
+    let buffer = context.unexpose(own).expect("unexpose");
+    let readable = context.expose(buffer, Access::READ).expect("expose");
+    let all = context.address_init(readable.address(0)).expect("address_init");
+    let refused = [to, all[next(context).task.index()]].map(|at| context.with_mapped(at, 8, |_| ()));
+    assert!(refused.iter().all(|refused| refused.is_err() || !is_mapped && matches!(refused, Ok(None))));
+    super::errors::quiet_gfence(context);
+    drop(context.unexpose(readable).expect("unexpose"));
 }
 
 fn old_addresses<F: Fabric>(context: &mut Context<F>) {

@@ -1,6 +1,6 @@
 //! The regions of one task.
 
-use crate::buffer::{Access, Grant, RawBuffer, RemoteAddress};
+use crate::buffer::{Access, Grant, MappedRange, RawBuffer, RemoteAddress};
 use crate::error::{Error, RangeFault, Result};
 
 #[derive(Debug)]
@@ -57,6 +57,15 @@ impl Regions {
             Some(region) if region.closed => Err(fault(at, len, RangeFault::Stale)),
             _ => Ok(()),
         }
+    }
+
+    /// As [`range`](Self::range), lent for a call that is made with the network locked.
+    #[allow(unsafe_code, reason = "the promise of every fabric")]
+    pub(super) fn lend(&self, at: RemoteAddress, len: u64) -> Result<MappedRange<'_>> {
+        let range = self.range(at, len, Access::READ_WRITE)?;
+        // SAFETY: the region is live and granted for both (`range`), and no grant is revoked while the network is locked, which it is
+        // as long as the regions are borrowed.
+        Ok(unsafe { MappedRange::new(range.at(), range.len()) })
     }
 
     pub(super) fn range(&self, at: RemoteAddress, len: u64, access: Access) -> Result<RawBuffer> {

@@ -8,7 +8,7 @@ use am_core_engine::protocol::packet::Kind;
 
 use super::memory::Regions;
 use super::{CONTEXTS_MAX, Config, Reach, endpoint};
-use crate::buffer::{Access, Grant, InlineBytes, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{Access, Grant, InlineBytes, MappedRange, RawBuffer, RawBytes, RemoteAddress};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Event, Traffic};
 use crate::task::{Endpoint, TaskId};
@@ -320,6 +320,23 @@ impl State {
             Started::Posted => Ok(Transfer::Posted),
             Started::Done(_) => Ok(Transfer::Done),
         }
+    }
+
+    /// Lends memory where everything is reached directly.
+    pub(super) fn with_mapped<R>(
+        &self,
+        own: TaskId,
+        at: RemoteAddress,
+        len: u64,
+        call: impl FnOnce(MappedRange<'_>) -> R,
+    ) -> Result<Option<R>> {
+        if (self.config.reach, self.config.atomics) != (Reach::Direct, Reach::Direct) {
+            return Ok(None);
+        }
+        self.check(own, endpoint(at.task))?;
+        let regions = &self.tasks[at.task.index()].regions;
+        regions.check_open(at, len)?;
+        Ok(Some(call(regions.lend(at, len)?)))
     }
 
     pub(super) fn atomic(&mut self, own: TaskId, job: Job, op: OpId) -> Result<Atomic> {

@@ -131,6 +131,20 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
+    /// Lets `call` use registered memory of a peer that is mapped here, before the registration can end; `None`, without `call`, if it is
+    /// not mapped.
+    ///
+    /// # Errors
+    /// It is not registered for reading and writing.
+    fn with_mapped<R>(
+        &mut self,
+        _at: RemoteMemory,
+        _len: u64,
+        _call: impl FnOnce(CheckedRange<'_>) -> R,
+    ) -> Result<Option<R>, DeviceError> {
+        Ok(None)
+    }
+
     /// Updates a word of 1, 2, 4 or 8 `bytes` in registered memory of a peer atomically.
     fn atomic(
         &mut self,

@@ -74,7 +74,7 @@ enum Counted {
 }
 
 /// What is counted: a name for the reader, and a path. 64 requests wait together in a window.
-const ROWS: [(&str, Counted, &[usize]); 18] = [
+const ROWS: [(&str, Counted, &[usize]); 25] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
     ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
@@ -89,6 +89,15 @@ const ROWS: [(&str, Counted, &[usize]); 18] = [
     ("early/10000", Counted::C("early:10000"), &[8]),
     ("early_any/0", Counted::C("early_any:0"), &[8]),
     ("early_any/10000", Counted::C("early_any:10000"), &[8]),
+    // On a window of memory that both tasks have mapped, with a flush after each call: bytes in one piece, words 16 bytes apart, and
+    // updates of words.
+    ("MPI_Put+flush", Counted::C("put"), &[8]),
+    ("MPI_Get+flush", Counted::C("get"), &[8]),
+    ("MPI_Put_strided", Counted::C("put_strided"), &[8000]),
+    ("MPI_Get_strided", Counted::C("get_strided"), &[8000]),
+    ("MPI_Fetch_and_op", Counted::C("fetch_and_op"), &[8]),
+    ("MPI_Accumulate", Counted::C("accumulate"), &[8, 8000]),
+    ("MPI_Get_accumulate", Counted::C("get_accumulate"), &[8000]),
     ("send", Counted::Rust(Path::Send), &[8]),
     ("recv", Counted::Rust(Path::Receive), &[8]),
     ("amsend", Counted::Rust(Path::Amsend), &[8]),

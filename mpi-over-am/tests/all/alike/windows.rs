@@ -410,6 +410,103 @@ fn no_update_is_lost() {
     });
 }
 
+/// What all tasks add to the words of rank 0 at once, in each round: by calls of one word and of all, to words side by side and apart.
+fn add_in_every_way(window: &Window, at: i64, words: usize) {
+    let int = Datatype::predefined(Predefined::Int64);
+    let (even, backwards) = (
+        Datatype::vector(words as u64 / 2, 1, 2, &int).unwrap(),
+        Datatype::hvector(words as u64, 1, -8, &int).unwrap(),
+    );
+    let ones = vec![1i64; words];
+    let sum = Op::from(PredefinedOp::Sum);
+    let target = |at, datatype| TargetData { rank: 0, displacement: at, count: 1, datatype };
+    let last = at + i64::try_from(words - 1).unwrap() * 8;
+    for round in 0..6i64 {
+        window.accumulate(&ones, 0, at, PredefinedOp::Sum).unwrap();
+        window.accumulate_layout(&ones, (words as u64 / 2, &int), target(at, &even), &sum).unwrap();
+        window.accumulate_layout(&ones, (words as u64, &int), target(last, &backwards), &sum).unwrap();
+        // Of one word, the value before grows with each call.
+        let before = window.fetch_and_op(1i64, 0, at, PredefinedOp::Sum).unwrap();
+        let next = window.get_accumulate(&ones[..3], 0, at, PredefinedOp::Sum).unwrap();
+        assert!(next[0] > before && before >= 5 * round, "{before}, then {next:?}");
+        let mut swapped = window.fetch_and_op(0i64, 0, last, PredefinedOp::NoOp).unwrap();
+        loop {
+            let found = window.compare_and_swap(swapped, swapped + 1, 0, last).unwrap();
+            if found == swapped {
+                break;
+            }
+            swapped = found;
+        }
+    }
+}
+
+/// What a word has in the end, after all have [added](add_in_every_way).
+fn added(word: usize, words: usize, tasks: u32) -> i64 {
+    let ways = 2
+        + usize::from(word.is_multiple_of(2))
+        + usize::from(word == 0)
+        + usize::from(word < 3)
+        + usize::from(word == words - 1);
+    i64::try_from(ways * 6).unwrap() * i64::from(tasks)
+}
+
+#[test]
+fn calls_of_one_word_and_of_many_update_the_same_words() {
+    const WORDS: usize = 10;
+    everywhere([1, 3], |_, world| {
+        // Words that atomic operations reach, and such that they don't.
+        for skew in [0, 8, 3] {
+            let memory = vec![0u8; 8 * 12];
+            let window = world.create_window(memory, 1, &Info::new()).unwrap();
+            window.lock_all(Assertion::NONE).unwrap();
+            world.barrier().unwrap();
+            add_in_every_way(&window, skew, WORDS);
+            world.barrier().unwrap();
+            let mut got = [0i64; WORDS];
+            window.get(&mut got, 0, skew).unwrap();
+            let expected: Vec<i64> = (0..WORDS).map(|word| added(word, WORDS, world.size())).collect();
+            assert_eq!(got[..], expected, "{skew}");
+            window.unlock_all().unwrap();
+            world.barrier().unwrap();
+            window.free().unwrap();
+        }
+    });
+}
+
+#[test]
+fn memory_comes_and_goes_beside_what_others_update() {
+    const WORDS: usize = 8;
+    everywhere([2, 3], |_, world| {
+        let window = world.create_dynamic_window(&Info::new()).unwrap();
+        let mut place = [0u64];
+        if world.rank() == 0 {
+            place[0] = window.attach(vec![0u8; 8 * 8]).unwrap();
+        }
+        world.broadcast(&mut place, 0).unwrap();
+        window.lock_all(Assertion::NONE).unwrap();
+        world.barrier().unwrap();
+        if world.rank() == 0 {
+            // The directory changes all the time, and the piece that is used stays.
+            for round in 0..40 {
+                let others: Vec<u64> = (0..3).map(|_| window.attach(vec![round; 100]).unwrap()).collect();
+                for other in others {
+                    assert_eq!(window.detach(other).unwrap()[..], [round; 100]);
+                }
+            }
+        } else {
+            add_in_every_way(&window, place[0].cast_signed(), WORDS);
+        }
+        world.barrier().unwrap();
+        let mut got = [0i64; WORDS];
+        window.get(&mut got, 0, place[0].cast_signed()).unwrap();
+        let expected: Vec<i64> = (0..WORDS).map(|word| added(word, WORDS, world.size() - 1)).collect();
+        assert_eq!(got[..], expected);
+        window.unlock_all().unwrap();
+        world.barrier().unwrap();
+        window.free().unwrap();
+    });
+}
+
 #[test]
 fn every_operation_does_what_the_reduction_does() {
     everywhere([2], |_, world| {

@@ -632,6 +632,18 @@ impl Device for Shm {
         transfer(peer.read(&self.claimer(), claim(from, to.len()), to))
     }
 
+    #[inline]
+    fn with_mapped<R>(
+        &mut self,
+        at: RemoteMemory,
+        len: u64,
+        call: impl FnOnce(CheckedRange<'_>) -> R,
+    ) -> Result<Option<R>, DeviceError> {
+        self.files.open_peer(&mut self.peers, at.task)?;
+        let peer = self.peers.memory(at.task)?;
+        Ok(peer.with_mapped(&self.claimer(), Claim { len, ..claim(at, 0) }, call)?)
+    }
+
     fn atomic(
         &mut self,
         at: RemoteMemory,
