@@ -52,6 +52,7 @@ use crate::fabric::Fabric;
 use crate::handler::{Answer, Completion, Delivered, HandlerId, HandlerTable, Message, Reply};
 use crate::task::{Endpoint, Target};
 use crate::verbs::{AmOptions, Amsend, OwnedHandle};
+use crate::wait::Errors;
 
 use crate::handler::results::{Number, Results, Status};
 
@@ -166,12 +167,7 @@ impl<F: Fabric> Context<F, HandlerTable> {
         args: A,
     ) -> Result<R> {
         let mut call = self.begin_call(target, function, args)?;
-        let mut result = None;
-        self.wait_until(|context| {
-            result = call.begun.look(context);
-            Ok(result.is_some())
-        })?;
-        let bytes = result.unwrap_or(Ok(Vec::new()))?;
+        let bytes = self.wait_for(Errors::Report, |context| call.begun.look(context).transpose())?;
         read(&bytes, call.begun.target)
     }
 

@@ -45,6 +45,7 @@ impl Drop for Mark {
 }
 
 /// Whether this thread is inside a handler.
+#[inline(never)]
 pub(crate) fn is_running() -> bool {
     RUNNING.get()
 }
@@ -55,12 +56,8 @@ pub(crate) fn is_running() -> bool {
 /// [`Error::InHandler`], [`Error::CopiedProcess`].
 #[inline(always)]
 pub(crate) fn check(call: &'static str) -> Result<()> {
-    if MARKS.load(Ordering::Relaxed) == 0 || is_free() { Ok(()) } else { Err(refused(call)) }
-}
-
-#[inline(never)]
-fn is_free() -> bool {
-    !RUNNING.get() && !is_copy()
+    let marks = MARKS.load(Ordering::Relaxed);
+    if marks == 0 || marks & COPY == 0 && !is_running() { Ok(()) } else { Err(refused(call)) }
 }
 
 #[cold]

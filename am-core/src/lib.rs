@@ -173,6 +173,7 @@ pub mod testing;
 pub mod turns;
 mod user_code;
 mod verbs;
+mod wait;
 
 const _: () = assert!(usize::BITS == 64, "am-core counts bytes of memory in 64 bits");
 

@@ -1,7 +1,7 @@
 //! A context for any number of threads, and its two progress modes: polling, and interrupts (`LAPI_Senv` with `INTERRUPT_SET`).
 //!
-//! One lock guards the context. A thread that waits polls for all: it holds the lock for one round at a time, and lets in who wants
-//! to begin something between two rounds. Who finds the lock taken by a sleeper rings the context's doorbell.
+//! One lock guards the context. A thread that waits polls for all. It holds the lock for one round at a time, and between two
+//! rounds other threads get in. A thread that finds the lock taken by a sleeper rings the context's doorbell.
 //!
 //! In polling mode nothing moves unless some thread is inside a call. In interrupt mode a thread of the context's own sleeps on
 //! the doorbell, and runs handlers as messages come, while the program computes. Each message then costs the waking of that
@@ -30,7 +30,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 const RING_AGAIN: Duration = Duration::from_micros(50);
 /// The longest sleep of a thread that only waits for others' progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// As a number of polls in vain: sleep at once.
+/// Number of empty polls that means "sleep at once".
 const NO_SPIN: u32 = u32::MAX;
 
 /// A context that any thread may use, one at a time. Clones are the same context; it ends with the last one.

@@ -77,7 +77,7 @@ fn large_blocks_are_job_memory_from_joining_on() {
         // As a program uses it: both ends of a transfer are plain vectors.
         let mine = vec![5u8 + task.number().to_le_bytes()[0]; LARGE];
         assert!(of(&mine).is_job_memory());
-        let region = context.register(vec![0; LARGE], Access::READ_WRITE).expect("register");
+        let region = context.expose(vec![0; LARGE].into(), Access::READ_WRITE).expect("expose");
         let addresses = context.address_init(region.address(0)).expect("all are there");
         let other = addresses[1 - task.number() as usize];
         context.put(other, &mine, PutOptions::default()).expect("put");

@@ -151,7 +151,7 @@ fn exposing_more_than_the_limit_is_refused_with_values_and_what_was_exposed_coun
         let task = Task::join().expect("the launcher made a job");
         let mut context = task.context().expect("the job has memory");
         let expose = |context: &mut Context<ShmFabric>, bytes: usize| {
-            context.register(vec![0; bytes], Access::READ_WRITE)
+            context.expose(vec![0; bytes].into(), Access::READ_WRITE)
         };
         let first = expose(&mut context, 4 << 20).expect("6 MiB are for peers");
         let error = expose(&mut context, 4 << 20).expect_err("2 MiB are left");

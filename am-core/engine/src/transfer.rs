@@ -25,7 +25,7 @@ pub struct OpId(pub u32);
 pub enum Transfer {
     /// Carried out.
     Done,
-    /// Accepted; an completion event will tell the end.
+    /// Accepted; a completion event tells when it has ended.
     Posted,
     /// No room now.
     Retry,
@@ -227,7 +227,7 @@ impl Width {
 pub enum Atomic {
     /// Carried out; the old value.
     Done(u64),
-    /// Accepted; an completion event will carry the old value.
+    /// Accepted; a completion event carries the old value.
     Posted,
     /// No room now.
     Retry,

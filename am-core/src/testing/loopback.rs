@@ -58,9 +58,9 @@ pub struct Config {
     pub credits: u32,
     /// Requests that may be unanswered, per peer.
     pub requests_max: u32,
-    /// One post in so many is refused though there is room; 0: none.
+    /// One post in this many is refused though there is room; 0: none.
     pub retry_one_in: u32,
-    /// One poll in so many brings nothing though something is there; 0: none.
+    /// One poll in this many brings nothing though something is there; 0: none.
     pub delay_one_in: u32,
     /// Whether pieces of data may overtake each other.
     pub reorder_pieces: bool,

@@ -20,7 +20,7 @@ use crate::fabric::{Arrival, Event, Fabric, Limits, Memory, Peer, PeerIndex, Pos
 use crate::task::{Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-/// One post in so many, and one poll in so many that brings something, ends the turn. A poll in vain always does.
+/// One post in this many, and one poll in this many that brings something, ends the turn. An empty poll always does.
 const TURN_ENDS_ONE_IN: u32 = 5;
 
 /// Checks that look at the clock or use a thread beside their task's: turns do not make those repeat. They run in turns like the

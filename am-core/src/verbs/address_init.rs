@@ -10,6 +10,7 @@ use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::task::{Endpoint, TaskId};
+use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Collective: the address that each task gives, by task (`LAPI_Address_init`).
@@ -52,10 +53,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self.engine.send_exchange(&mut self.fabric, before, epoch, &known)?;
             let wanted = move || (0..count).map(move |i| TaskId(ahead(ahead(me, distance, tasks), i, tasks)));
             let from = self.engine.endpoint_of(TaskId(ahead(me, distance, tasks)));
-            self.wait_quietly(|context| match context.engine.gone(from) {
-                _ if context.engine.exchange_has(epoch, wanted()) => Ok(true),
+            self.wait_for(Errors::Failures, |context| match context.engine.gone(from) {
+                _ if context.engine.exchange_has(epoch, wanted()) => Ok(Some(())),
                 Some(error) => Err(error),
-                None => Ok(false),
+                None => Ok(None),
             })?;
         }
         for &target in &self.engine.touched.list() {

@@ -1,35 +1,13 @@
-//! What counters offer beyond waiting: a limit on the wait, and what became of each destination (`LAPI_Setcntr_wstatus`).
-
-use std::time::{Duration, Instant};
+//! What counters offer beyond waiting: what became of each destination (`LAPI_Setcntr_wstatus`).
 
 use crate::context::Context;
 use crate::counter::{Counter, CounterName, DestinationStatus};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
-use crate::in_handler;
 use crate::task::TaskId;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
-    /// As [`wait_counter`](Self::wait_counter), for at most `limit`: whether the counter has reached `val` in that time. If not,
-    /// nothing is taken off it. Looks at least once, also with a limit of 0.
-    ///
-    /// # Errors
-    /// As for [`wait_counter`](Self::wait_counter).
-    pub fn wait_counter_for(&mut self, counter: Counter, val: u64, limit: Duration) -> Result<bool> {
-        in_handler::check("wait_counter_for")?;
-        let begun = Instant::now();
-        let mut is_reached = false;
-        self.wait_until_or(
-            |context| {
-                is_reached = context.engine.counters.try_take(counter, val)?;
-                Ok(is_reached)
-            },
-            |_| limit.checked_sub(begun.elapsed()),
-        )?;
-        Ok(is_reached)
-    }
-
     /// Sets the counter to 0, and watches from now on what becomes of the operations to `destinations` that name it as their
     /// completion counter (`LAPI_Setcntr_wstatus`).
     ///

@@ -8,6 +8,7 @@ use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
 use crate::task::Endpoint;
+use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Waits until the data of everything that this context has sent, to `target` or to all, are in place (`LAPI_Fence`).
@@ -56,7 +57,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             None => self.engine.touched.list(),
         };
         for &target in &targets {
-            self.wait_quietly(|context| Ok(!context.engine.is_busy_with(target)))?;
+            self.wait_for(Errors::Failures, |context| {
+                Ok((!context.engine.is_busy_with(target)).then_some(()))
+            })?;
         }
         let mut asked = Vec::with_capacity(targets.len());
         let mut result = Ok(());
@@ -91,10 +94,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             self.engine.notify_barrier(&mut self.fabric, next, round)?;
             let before =
                 self.engine.endpoint_of(crate::task::TaskId(ahead(own, tasks - (1 << round), tasks)));
-            self.wait_quietly(|context| match context.engine.gone(before) {
-                _ if context.engine.barrier_noticed(number, round) => Ok(true),
+            self.wait_for(Errors::Failures, |context| match context.engine.gone(before) {
+                _ if context.engine.barrier_noticed(number, round) => Ok(Some(())),
                 Some(error) => Err(error),
-                None => Ok(false),
+                None => Ok(None),
             })?;
         }
         // The last notice may still wait for room.

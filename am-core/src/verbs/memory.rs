@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
+use crate::wait::Errors;
 
 impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// `len` zeroed bytes where peers reach them the fastest way there is.
@@ -19,7 +20,8 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         self.fabric.alloc(len)
     }
 
-    /// Opens `buffer` to the puts, gets and rmws of peers, until [`unexpose`](Self::unexpose).
+    /// Opens `buffer` to the puts, gets and rmws of peers, until [`unexpose`](Self::unexpose) (`VipRegisterMem`). Peers reach memory of
+    /// [`alloc`](Self::alloc) by plain copies, and a `Vec` of the program by the kernel's copy or by packets.
     ///
     /// # Errors
     /// Too many regions, or the system's limits.
@@ -106,33 +108,19 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A call inside a handler, or [`Error::ForeignRegion`](crate::Error::ForeignRegion): a region that another context has exposed, also one that had this one's
     /// number before. The region then stays exposed, and its memory is not used again.
-    pub fn unexpose(&mut self, mut region: Exposed) -> Result<JobBuffer> {
+    pub fn unexpose(&mut self, region: Exposed) -> Result<JobBuffer> {
         in_handler::check("unexpose")?;
         let owner = self.owner();
-        let mut polls = 0;
-        loop {
-            match buffer::close(&mut self.fabric, &self.engine, region, owner)? {
-                Ok(buffer) => return Ok(buffer),
-                Err(in_use) => region = in_use,
+        let mut region = Some(region);
+        self.wait_for(Errors::Keep, |context| {
+            let Some(open) = region.take() else { return Ok(None) };
+            match buffer::close(&mut context.fabric, &context.engine, open, owner)? {
+                Ok(buffer) => Ok(Some(buffer)),
+                Err(in_use) => {
+                    region = Some(in_use);
+                    Ok(None)
+                }
             }
-            self.progress_quietly(&mut polls);
-        }
-    }
-
-    /// Opens private memory of the program to peers (`VipRegisterMem`): they reach it by the kernel's copy or by packets,
-    /// where memory of [`alloc`](Self::alloc) is reached by plain copies.
-    ///
-    /// # Errors
-    /// As for [`expose`](Self::expose).
-    pub fn register(&mut self, memory: Vec<u8>, access: Access) -> Result<Exposed> {
-        self.expose(JobBuffer::from(memory), access)
-    }
-
-    /// Closes registered memory, and gives it back.
-    ///
-    /// # Errors
-    /// As for [`unexpose`](Self::unexpose).
-    pub fn deregister(&mut self, region: Exposed) -> Result<JobBuffer> {
-        self.unexpose(region)
+        })
     }
 }

@@ -15,7 +15,7 @@ pub enum PollReason {
     ReceiveComplete,
     /// Both (`LAPI_BOTH_COMPLETE`).
     Both,
-    /// So many polls in a row brought nothing (`LAPI_DISP_CNTR`).
+    /// `idle_polls_max` polls in a row brought nothing (`LAPI_DISP_CNTR`).
     GaveUp,
     /// Another thread uses the context, and makes its progress (`LAPI_POLLING_NET`): of a
     /// [`SharedContext`](crate::shared::SharedContext) only.

@@ -202,7 +202,7 @@ impl Player {
         let data = vec![5_u8; 200_000];
         for step in 0.. {
             self.step(step);
-            let region = context.register(vec![0; data.len()], Access::READ_WRITE)?;
+            let region = context.expose(vec![0; data.len()].into(), Access::READ_WRITE)?;
             let addresses = context.address_init(region.address(0))?;
             let peer = (self.me as usize + 1) % addresses.len();
             context.put(addresses[peer], &data, PutOptions::default())?;

@@ -64,7 +64,7 @@ fn a_closed_context_is_seen_as_gone() {
     job("a_closed_context_is_seen_as_gone").tasks(3).run(|| {
         let task = Task::join().expect("the launcher made a job");
         let mut first = Context::new(task.fabric(0).expect("the job has memory"));
-        let handler = first.register_handler(|_| Answer::discard()).expect("register");
+        let handler = first.register_handler(|_| Answer::discard()).expect("expose");
         first.gfence().expect("all are there");
         let known = Endpoint::new(TaskId(2), ContextNumber(1));
         let unknown = Endpoint::new(TaskId(2), ContextNumber(2));
@@ -77,7 +77,7 @@ fn a_closed_context_is_seen_as_gone() {
                     by_handler.fetch_or(1 << message.source.task.0, Ordering::Relaxed);
                     Answer::discard()
                 };
-                closing.register_handler(handler).expect("register");
+                closing.register_handler(handler).expect("expose");
                 if number == 1 {
                     // It serves until both others have talked to it: one of them goes on and on, the other may be late.
                     closing.wait_until(|_| Ok(heard.load(Ordering::Relaxed) == 0b11)).expect("both talk");
@@ -122,7 +122,7 @@ fn a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target() 
     job("a_message_to_a_context_that_no_task_can_have_changes_nothing_at_its_target").tasks(2).run(|| {
         let task = Task::join().expect("the launcher made a job");
         let mut context = task.context().expect("the job has memory");
-        let handler = context.register_handler(|_| Answer::discard()).expect("register");
+        let handler = context.register_handler(|_| Answer::discard()).expect("expose");
         let regions: Vec<_> = (0..7)
             .map(|_| {
                 let memory = context.alloc(64).expect("job memory");
@@ -210,7 +210,7 @@ fn an_address_of_the_program_before_an_exec_is_stale() {
             let mut memory = before.alloc(1 << 20).expect("job memory");
             memory.fill(0xEE);
             let of_job = before.expose(memory, Access::READ_WRITE).expect("a region");
-            let private = before.register(vec![0xEE; 1 << 20], Access::READ_WRITE).expect("a region");
+            let private = before.expose(vec![0xEE; 1 << 20].into(), Access::READ_WRITE).expect("a region");
             before.address_init(of_job.address(0)).expect("the other is there");
             before.address_init(private.address(0)).expect("the other is there");
             before.gfence().expect("the other has them");
@@ -450,7 +450,7 @@ fn across(number: u8, context: &mut Context<ShmFabric>) {
         assert_eq!(message.uhdr, [message.source.context.0, number], "meant for this context");
         Answer::consumed(Completion::Bump(messages))
     });
-    let handler = handler.expect("register");
+    let handler = handler.expect("expose");
     let memory = context.alloc(4096).expect("alloc");
     let region = context.expose_with(memory, Access::READ_WRITE, Executor::Owner).expect("expose");
     let own = region.address(0);

@@ -1,8 +1,8 @@
 //! What the origin of an operation hears back from the target: fetched, accepted, refused, told.
 
-use super::outstanding::{Pieces, State};
+use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, pack};
-use super::segment::Stream;
+use super::segment::{From, Stream};
 use super::statistics::Statistics;
 use super::{Cold, Engine, Packet, malformed};
 use crate::buffer::InlineBytes;
@@ -53,7 +53,7 @@ impl<U: UserCode> Engine<U> {
         let (Some(op), Some(incoming), Some(len)) = (fields.u32(), fields.u32(), fields.u64()) else {
             return Err(malformed(packet.from, "an acceptance shorter than its fields"));
         };
-        let Some(State::Announced { data, pieces: pieces @ None, .. }) =
+        let Some(State::Announced { data, in_pieces: in_pieces @ false, .. }) =
             self.ops.with_peer(op, packet.from).map(|op| &mut op.state)
         else {
             return Err(malformed(packet.from, "an acceptance of a message that was not announced"));
@@ -61,8 +61,14 @@ impl<U: UserCode> Engine<U> {
         if len == 0 || len > data.len() {
             return Err(malformed(packet.from, "an acceptance of more bytes than were announced"));
         }
-        *pieces = Some(Pieces { incoming, sent: 0, len });
-        self.start_stream(Stream::Message(op));
+        *in_pieces = true;
+        self.start_stream(Stream {
+            to: packet.from,
+            number: incoming,
+            sent: 0,
+            len,
+            from: From::Operation(op),
+        });
         Ok(())
     }
 

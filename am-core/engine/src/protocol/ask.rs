@@ -1,7 +1,7 @@
 //! Gets and rmws that only the owner of the memory can carry out: what the owner does.
 
 use super::packet::{self, FIRST, Fields, Kind, pack};
-use super::segment::{Serve, Stream};
+use super::segment::{From, Stream};
 use super::{Cold, Engine, Packet, granted, malformed};
 use crate::buffer::{Access, Grant};
 use crate::error::{Error, Result};
@@ -121,15 +121,8 @@ impl<U: UserCode> Engine<U> {
             self.refuse_later(packet.from, packet.class, op, error);
             return Ok(());
         }
-        self.start_stream(Stream::Serve(Serve {
-            origin: packet.from,
-            op,
-            grant,
-            offset,
-            len,
-            sent: 0,
-            counter,
-        }));
+        let from = From::Exposed { grant, offset, counter };
+        self.start_stream(Stream { to: packet.from, number: op, sent: 0, len, from });
         Ok(())
     }
 

@@ -298,7 +298,7 @@ struct PiecesFrom {
     start: u64,
 }
 
-/// So many bytes of them, as the data of a message.
+/// The next `len` bytes of them, as the data of a message.
 #[derive(Debug)]
 struct PiecesOf {
     from: PiecesFrom,

@@ -120,8 +120,8 @@ pub(crate) enum State {
     Announced {
         data: Data,
         grant: Option<Grant>,
-        /// The target wants pieces: its number of the message, and how many bytes.
-        pieces: Option<Pieces>,
+        /// The target wants pieces: they are being sent, or have been.
+        in_pieces: bool,
     },
     /// A put that the fabric carries.
     Write { bytes: RawBytes, to: RemoteAddress, notify: u32, completion_counter: u32, posted: bool },
@@ -140,14 +140,6 @@ pub(crate) enum State {
     Fetch { incoming: u32, len: u64 },
     /// Over; somebody will take the result.
     Ended(Result<u64, Box<Error>>),
-}
-
-/// How far the pieces of a message are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pieces {
-    pub(crate) incoming: u32,
-    pub(crate) sent: u64,
-    pub(crate) len: u64,
 }
 
 /// An operation that is over: how it ended, and the memory it kept.
@@ -378,7 +370,7 @@ impl<U: UserCode> Engine<U> {
                 self.retries.retain(|&retried| retried != key);
                 let _ = self.end_op(key, withdrawn(), fabric, handlers);
             }
-            State::Announced { pieces: None, .. } => {
+            State::Announced { in_pieces: false, .. } => {
                 let label = packet::label(Kind::Withdraw, FIRST);
                 // A target that is dead has ended the operation already.
                 let _ = self.send_control(fabric, peer, Class::Request, label, pack([&key.to_le_bytes()]));

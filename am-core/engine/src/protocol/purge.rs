@@ -11,7 +11,7 @@
 use super::outstanding::State;
 use super::packet::{self, FIRST, Kind, SECOND, THIRD, pack};
 use super::reassembly::Stage;
-use super::segment::Stream;
+use super::segment::From;
 use super::{Cold, Engine, Packet, malformed};
 use crate::error::{Error, Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -165,9 +165,7 @@ impl<U: UserCode> Engine<U> {
         self.pending.drop_for_purge(peer);
         // What was owed to the peer is owed no more, and its reserved places are free.
         for stream in self.streams.iter() {
-            if let Stream::Serve(serve) = stream
-                && serve.origin == peer
-            {
+            if stream.to == peer && matches!(stream.from, From::Exposed { .. }) {
                 fabric.waive(peer.index);
             }
         }

@@ -17,23 +17,23 @@ const PACKETS_A_TURN: usize = 16;
 
 /// Data that are being sent as pieces.
 #[derive(Debug)]
-pub(crate) enum Stream {
-    /// The data of an announced message: the operation.
-    Message(u32),
-    /// A part of this task's exposed memory, to a peer's get.
-    Serve(Serve),
+pub(crate) struct Stream {
+    /// Who gets them.
+    pub(crate) to: Peer,
+    /// What the receiver calls them.
+    pub(crate) number: u32,
+    pub(crate) sent: u64,
+    pub(crate) len: u64,
+    pub(crate) from: From,
 }
 
-/// A get that this task serves.
+/// Where pieces come from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Serve {
-    pub(crate) origin: Peer,
-    pub(crate) op: u32,
-    pub(crate) grant: Grant,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    pub(crate) sent: u64,
-    pub(crate) counter: u32,
+pub(crate) enum From {
+    /// The data of an announced message, or put: the operation.
+    Operation(u32),
+    /// A part of this task's exposed memory, for a peer's get; and the counter to bump at the end.
+    Exposed { grant: Grant, offset: u64, counter: u32 },
 }
 
 enum Turn {
@@ -56,10 +56,7 @@ impl<U: UserCode> Engine<U> {
         let mut moved = false;
         for _ in 0..self.streams.len() {
             let Some(mut stream) = self.streams.pop_front() else { break };
-            let turn = match &mut stream {
-                Stream::Message(op) => self.send_pieces(fabric, *op),
-                Stream::Serve(serve) => self.serve_pieces(fabric, serve),
-            };
+            let turn = self.post_pieces(fabric, &mut stream);
             moved |= matches!(turn, Ok(Turn::Finished | Turn::More));
             if let Ok(Turn::More | Turn::NoRoom) = turn {
                 self.streams.push_back(stream);
@@ -69,84 +66,65 @@ impl<U: UserCode> Engine<U> {
         Ok(moved)
     }
 
-    fn piece_bytes(&self) -> u64 {
+    /// Posts the next pieces of a stream.
+    fn post_pieces<F: Fabric>(&mut self, fabric: &mut F, stream: &mut Stream) -> Result<Turn> {
         // Whole words, so that no operand of an accumulation is cut.
-        (self.limits.packet_bytes_max - PIECE_HEAD_BYTES) as u64 & !7
-    }
-
-    /// The last piece is a request: the target has to answer that the message is whole.
-    fn send_pieces<F: Fabric>(&mut self, fabric: &mut F, op: u32) -> Result<Turn> {
-        let piece_bytes = self.piece_bytes();
+        let piece_bytes = (self.limits.packet_bytes_max - PIECE_HEAD_BYTES) as u64 & !7;
         for _ in 0..PACKETS_A_TURN {
-            let Some(record) = self.ops.get_mut(op) else { return Ok(Turn::Finished) };
-            let target = record.peer;
-            let State::Announced { data, pieces: Some(pieces), .. } = &mut record.state else {
-                return Ok(Turn::Finished);
-            };
-            let left = pieces.len - pieces.sent;
+            let (to, sent, left) = (stream.to, stream.sent, stream.len - stream.sent);
             if left == 0 {
+                self.end_stream(fabric, stream)?;
                 return Ok(Turn::Finished);
             }
             let len = left.min(piece_bytes);
-            let class = if len == left { Class::Request } else { Class::OneWay };
             let mut head = [0; PIECE_HEAD_BYTES];
-            head[..4].copy_from_slice(&pieces.incoming.to_le_bytes());
-            head[4..].copy_from_slice(&pieces.sent.to_le_bytes());
-            let label = packet::label(Kind::Piece, FIRST);
-            let part = (pieces.sent, len as usize);
-            let outcome = data.post_part(fabric, target, class, label, &head, part)?;
+            head[..4].copy_from_slice(&stream.number.to_le_bytes());
+            head[4..].copy_from_slice(&sent.to_le_bytes());
+            let outcome = match stream.from {
+                From::Operation(op) => {
+                    let state = self.ops.get_mut(op).map(|op| &mut op.state);
+                    let Some(State::Announced { data, in_pieces: true, .. }) = state else {
+                        return Ok(Turn::Finished);
+                    };
+                    // The last piece is a request: the target answers that the message is whole.
+                    let class = if len == left { Class::Request } else { Class::OneWay };
+                    let label = packet::label(Kind::Piece, FIRST);
+                    data.post_part(fabric, to, class, label, &head, (sent, len as usize))?
+                }
+                From::Exposed { grant, offset, .. } => {
+                    // Each piece is checked anew: the region may have been taken back meanwhile.
+                    let part = match granted(fabric, grant, offset.wrapping_add(sent), len, Access::READ) {
+                        Ok(part) => part,
+                        Err(error) => {
+                            self.refuse(fabric, to, Class::Answer, stream.number, Refusal::of(&error))?;
+                            return Err(error);
+                        }
+                    };
+                    let label = packet::label(Kind::Piece, SECOND);
+                    Data::Bytes(part.as_bytes()).post(fabric, to, Class::OneWay, label, &head)?
+                }
+            };
             if outcome == Outcome::Retry {
                 Statistics::add(&mut self.statistics.retries, 1);
                 return Ok(Turn::NoRoom);
             }
-            pieces.sent += len;
+            stream.sent += len;
             Statistics::add(&mut self.statistics.pieces_sent, 1);
         }
         Ok(Turn::More)
     }
 
-    /// Each piece is checked anew: the region may have been taken back meanwhile.
-    fn serve_pieces<F: Fabric>(&mut self, fabric: &mut F, serve: &mut Serve) -> Result<Turn> {
-        let piece_bytes = self.piece_bytes();
-        for _ in 0..PACKETS_A_TURN {
-            let len = (serve.len - serve.sent).min(piece_bytes);
-            if len == 0 {
-                let done = pack([&serve.op.to_le_bytes(), &serve.len.to_le_bytes()]);
-                let label = packet::label(Kind::Told, FIRST);
-                self.send_control(fabric, serve.origin, Class::Answer, label, done)?;
-                self.bump_claimed(serve.counter)?;
-                return Ok(Turn::Finished);
-            }
-            let at = serve.offset.wrapping_add(serve.sent);
-            let part = match granted(fabric, serve.grant, at, len, Access::READ) {
-                Ok(part) => part,
-                Err(error) => {
-                    self.refuse(fabric, serve.origin, Class::Answer, serve.op, Refusal::of(&error))?;
-                    return Err(error);
-                }
-            };
-            let mut head = [0; PIECE_HEAD_BYTES];
-            head[..4].copy_from_slice(&serve.op.to_le_bytes());
-            head[4..].copy_from_slice(&serve.sent.to_le_bytes());
-            let label = packet::label(Kind::Piece, SECOND);
-            let mut data = Data::Bytes(part.as_bytes());
-            if data.post(fabric, serve.origin, Class::OneWay, label, &head)? == Outcome::Retry {
-                Statistics::add(&mut self.statistics.retries, 1);
-                return Ok(Turn::NoRoom);
-            }
-            serve.sent += len;
-            Statistics::add(&mut self.statistics.pieces_sent, 1);
-        }
-        Ok(Turn::More)
+    /// All pieces have gone. The target of a message has its last one to answer; a get ends with an answer from here.
+    fn end_stream<F: Fabric>(&mut self, fabric: &mut F, stream: &Stream) -> Result<()> {
+        let From::Exposed { counter, .. } = stream.from else { return Ok(()) };
+        let done = pack([&stream.number.to_le_bytes(), &stream.len.to_le_bytes()]);
+        self.send_control(fabric, stream.to, Class::Answer, packet::label(Kind::Told, FIRST), done)?;
+        self.bump_claimed(counter)
     }
 
     /// Drops the streams to endpoints for which `is_meant` holds.
     pub(crate) fn drop_streams(&mut self, is_meant: impl Fn(Peer) -> bool) {
-        let ops = &self.ops;
-        self.streams.retain(|stream| match stream {
-            Stream::Message(op) => ops.get(*op).is_some_and(|op| !is_meant(op.peer)),
-            Stream::Serve(serve) => !is_meant(serve.origin),
-        });
+        self.streams.retain(|stream| !is_meant(stream.to));
     }
 }
 

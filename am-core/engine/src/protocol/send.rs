@@ -303,7 +303,7 @@ impl<U: UserCode> Engine<U> {
             }
             _ => None,
         };
-        let state = State::Announced { data, grant, pieces: None };
+        let state = State::Announced { data, grant, in_pieces: false };
         let op = self.ops.insert(Op { peer: target, len, end, state });
         let sent = op
             .and_then(|op| self.send_announcement(fabric, target, outgoing, Announcement { len, op, grant }));
@@ -569,7 +569,7 @@ impl<U: UserCode> Engine<U> {
         let label = packet::label(Kind::Request, PUT_BY_PIECES);
         // The target tells when it is in place: the answer bumps the completion counter.
         op.end.completion = None;
-        op.state = State::Announced { data, grant, pieces: None };
+        op.state = State::Announced { data, grant, in_pieces: false };
         let front = front.as_slice().into();
         self.touched.mark(op.peer);
         self.queue(op.peer, Queued { class: Class::Request, label, front, op: 0 });

@@ -4,14 +4,14 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Announced messages, and such that waited for their place, that have ended here. What comes whole and is placed at
-    /// once is not counted: that path does nothing that it need not.
+    /// Messages that have ended here and were announced or deferred. Messages that arrive whole and are placed at once are not counted,
+    /// to keep the fast path short.
     pub messages_received: u64,
     /// Bytes of user data that those have brought.
     pub bytes_received: u64,
     /// Operations of this task that took longer than their call and have ended.
     pub operations_ended: u64,
-    /// Times that something found no room, and was put off or waited.
+    /// Times that something found no credit, and was put off or waited.
     pub retries: u64,
     /// Pieces of data sent as packets.
     pub pieces_sent: u64,

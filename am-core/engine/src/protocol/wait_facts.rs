@@ -18,7 +18,7 @@ impl Op {
         let bytes = format!("{} bytes", self.len);
         Some(match &self.state {
             State::Queued(_) => ("message", format!("{bytes}, not sent: its target has no credit left")),
-            State::Announced { pieces: None, .. } => {
+            State::Announced { in_pieces: false, .. } => {
                 ("message", format!("{bytes}, announced and not received"))
             }
             State::Announced { .. } => ("message", format!("{bytes}, under way in pieces")),

@@ -160,7 +160,7 @@ fn get<F: Fabric>(context: &mut Context<F>) {
 }
 
 fn private_memory<F: Fabric>(context: &mut Context<F>) {
-    let own = context.register(vec![0; 100_000], Access::READ_WRITE).expect("register");
+    let own = context.expose(vec![0; 100_000].into(), Access::READ_WRITE).expect("expose");
     let all = context.address_init(own.address(0)).expect("address_init");
     let bytes = pattern(context.task().0, 100_000);
     context.put(all[next(context).task.index()], &bytes, PutOptions::default()).expect("put");
@@ -169,7 +169,7 @@ fn private_memory<F: Fabric>(context: &mut Context<F>) {
     context.get(all[next(context).task.index()], &mut back, GetOptions::default()).expect("get");
     assert!(back == bytes, "what was put is what is got");
     context.gfence().expect("gfence");
-    let memory = context.deregister(own).expect("deregister");
+    let memory = context.unexpose(own).expect("unexpose");
     assert!(memory[..] == pattern(previous(context).task.0, 100_000)[..]);
 }
 
