@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU64;
 
+use super::SHORT_ENTRIES_MAX;
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
 use super::short_list::{Entry, ShortList};
 use super::slab::{NIL, Slab};
-use super::{SHORT_ENTRIES_MAX, TAIL_ENTRIES_MAX};
 
 /// A message hangs in several tables at once: one lane for each, behind the lane of the order.
 const LANES: usize = 1 + Shape::ALL.len();
@@ -44,13 +44,12 @@ pub struct EarlyArrivalQueue<M> {
     next_number: NonZeroU64,
     /// Beyond this many messages in the short queue, the two oldest of them go into the long one.
     short_max: usize,
-    /// The tables that the long queue fills: the exact one, and those of the wildcards that ever had to look
-    /// beyond the first message. A program without wildcards pays for one table.
-    kept: [bool; 4],
     short: ShortList<Envelope, M>,
     /// The payload is there in every slot in use.
     long: Slab<Envelope, Option<M>, LANES>,
-    /// One a [`Shape`]. Every message of the long queue hangs in all that are kept.
+    /// A pattern that no message of the long queue satisfies: who polls for it does not search again.
+    missed: Option<Pattern>,
+    /// One a [`Shape`]. Every message of the long queue hangs in each of them, so that no wildcard has to build one.
     tables: [Index; 4],
 }
 
@@ -61,20 +60,20 @@ impl<M> EarlyArrivalQueue<M> {
         Self {
             next_number: NonZeroU64::MIN,
             short_max: SHORT_ENTRIES_MAX,
-            kept: [true, false, false, false],
             short: ShortList::new(),
+            missed: None,
             long: Slab::new(),
             tables: [const { Index::new() }; 4],
         }
     }
 
-    /// An empty queue with memory for this many messages, as long as no wildcard is used.
+    /// An empty queue with memory for this many messages.
     #[must_use]
     pub fn with_capacity(messages: usize) -> Self {
         let mut queue = Self::new();
         if messages > SHORT_ENTRIES_MAX {
             queue.long.reserve(messages);
-            queue.tables[Shape::Exact as usize] = Index::with_capacity(messages);
+            queue.tables = std::array::from_fn(|_| Index::with_capacity(messages));
         }
         queue
     }
@@ -106,24 +105,26 @@ impl<M> EarlyArrivalQueue<M> {
     }
 
     /// Takes out the earliest message that satisfies the pattern (MPI 4.1 section 3.5; for a matched probe, 3.8.2).
-    #[inline]
+    #[inline(always)]
     pub fn take_match(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
-        if !self.is_short() {
-            return self.take_match_further(pattern);
+        if !self.is_short()
+            && let Some(found) = self.take_long(pattern)
+        {
+            return Some(found);
         }
         match self.short.first() {
             Some(first) if pattern.matches(&first.key) => {
                 self.short.take_first().map(|entry| (entry.key, entry.payload))
             }
             None => None,
-            Some(_) => self.take_match_further(pattern),
+            Some(_) => self.take_behind_first(pattern),
         }
     }
 
     /// Looks at the earliest message that satisfies the pattern (a probe, MPI 4.1 section 3.8.1). A receive with the same
     /// pattern right after it takes the same message.
     ///
-    /// Takes the queue by `&mut` because the first wildcard of its shape may have to build a table.
+    /// Takes the queue by `&mut` because it remembers a pattern that it has looked for in vain.
     #[inline]
     pub fn peek_match(&mut self, pattern: &Pattern) -> Option<(&Envelope, &M)> {
         if self.is_empty() {
@@ -174,47 +175,50 @@ impl<M> EarlyArrivalQueue<M> {
         self.long.len() == 0
     }
 
+    /// As [`Self::take_match`], in the long queue.
     #[inline(never)]
-    fn take_match_further(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
-        self.keep_table(pattern.shape());
-        if let Some(slot) = self.find_long(pattern) {
-            return Some(self.remove_long(slot));
-        }
+    fn take_long(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+        let slot = self.find_long(pattern);
+        (slot != NIL).then(|| self.remove_long(slot))
+    }
+
+    /// As [`Self::take_match`], in the short queue.
+    #[inline(never)]
+    fn take_behind_first(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         let position = self.short.position(|entry| pattern.matches(&entry.key))?;
         self.short.remove(position).map(|entry| (entry.key, entry.payload))
     }
 
     #[inline(never)]
     fn peek_match_present(&mut self, pattern: &Pattern) -> Option<(&Envelope, &M)> {
-        self.keep_table(pattern.shape());
-        if let Some(slot) = self.find_long(pattern) {
-            return Some((self.long.key(slot), self.long.payload(slot).as_ref().expect(HAS_MESSAGE)));
+        if !self.is_short() && self.missed != Some(*pattern) {
+            let slot = self.find_long(pattern);
+            if slot != NIL {
+                return Some((self.long.key(slot), self.long.payload(slot).as_ref().expect(HAS_MESSAGE)));
+            }
+            self.missed = Some(*pattern);
         }
         let position = self.short.position(|entry| pattern.matches(&entry.key))?;
         self.short.get(position).map(|entry| (&entry.key, &entry.payload))
     }
 
-    /// The earliest message of the long queue that satisfies the pattern, whose shape has a table.
-    fn find_long(&self, pattern: &Pattern) -> Option<u32> {
-        let first = self.long.first()?;
-        if pattern.matches(self.long.key(first)) {
-            return Some(first);
-        }
-        let table = &self.tables[pattern.shape() as usize];
-        table.find(&pattern.key()).map(|place| table.first(place))
+    /// The earliest message of the long queue that satisfies the pattern; [`NIL`] if none does.
+    #[inline(always)]
+    fn find_long(&self, pattern: &Pattern) -> u32 {
+        self.tables[pattern.shape() as usize].first_of(&pattern.key())
     }
 
-    /// Moves the two oldest messages of the short queue into the long one, whose messages are older still.
+    /// Moves the two oldest messages of the short queue into the long one, whose messages are older still. From now on the short queue
+    /// keeps only the newest, which is compared in each search: a message that is taken next enters no table.
     #[inline(never)]
     fn index_two(&mut self) {
-        self.short_max = TAIL_ENTRIES_MAX;
+        self.short_max = 1;
+        self.missed = None;
         for _ in 0..2 {
             let Some(Entry { number, key, payload }) = self.short.take_first() else { return };
             let slot = self.long.push(number, key, Some(payload));
             for shape in Shape::ALL {
-                if self.kept[shape as usize] {
-                    self.link(shape, slot);
-                }
+                self.tables[shape as usize].link(&shape.key_of(&key), &mut self.long, lane_of(shape), slot);
             }
         }
     }
@@ -223,10 +227,8 @@ impl<M> EarlyArrivalQueue<M> {
     fn remove_long(&mut self, slot: u32) -> (Envelope, M) {
         let envelope = *self.long.key(slot);
         for shape in Shape::ALL {
-            if self.kept[shape as usize] {
-                let key = shape.key_of(&envelope);
-                self.tables[shape as usize].unlink(&key, &mut self.long, lane_of(shape), slot);
-            }
+            let key = shape.key_of(&envelope);
+            self.tables[shape as usize].unlink(&key, &mut self.long, lane_of(shape), slot);
         }
         let message = self.long.payload_mut(slot).take().expect(HAS_MESSAGE);
         self.long.remove(slot);
@@ -234,30 +236,6 @@ impl<M> EarlyArrivalQueue<M> {
             self.short_max = SHORT_ENTRIES_MAX;
         }
         (envelope, message)
-    }
-
-    fn link(&mut self, shape: Shape, slot: u32) {
-        let key = shape.key_of(self.long.key(slot));
-        self.tables[shape as usize].link(&key, &mut self.long, lane_of(shape), slot);
-    }
-
-    /// Patterns of this shape are in use: from now on the long queue has a table for them.
-    #[inline]
-    fn keep_table(&mut self, shape: Shape) {
-        if !self.kept[shape as usize] {
-            self.build_table(shape);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn build_table(&mut self, shape: Shape) {
-        self.kept[shape as usize] = true;
-        let mut next = self.long.first();
-        while let Some(slot) = next {
-            self.link(shape, slot);
-            next = self.long.next(slot);
-        }
     }
 }
 

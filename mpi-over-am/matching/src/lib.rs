@@ -17,12 +17,11 @@
 //! - The first entry is compared before anything else: traffic in order costs one or two cache lines at any depth.
 //! - Posted receives are linked through slots that their owner stores (the table of requests: [`PostedList`]). Up to 64 of them are
 //!   compared one by one. Beyond that each post also enters two older receives into one of four hash tables, one a shape of pattern: exact, any source,
-//!   any tag, both ([`Shape`]), until 8 are left. An arriving message looks into each table that is not empty, and the order number decides among at
+//!   any tag, both ([`Shape`]), until only the newest is left. An arriving message looks into each table that is not empty, and the order number decides among at
 //!   most four candidates.
 //! - Up to 64 early arrivals are a ring inside the queue, compared one by one. Beyond that each arrival moves the two oldest of the ring
-//!   into a slab, until 8 are left: there they lie in the table of every shape that has been asked for, and a receive looks into one,
-//!   then through the ring. The exact table is always kept. The first wildcard of its shape that meets a slab builds its table, once:
-//!   the only step that grows with the queue.
+//!   into a slab, until only the newest is left: there they lie in the tables of all four shapes, and a receive looks into one, then through the ring.
+//! - No step grows with the queue but the doubling of a table, which is paid for by the entries that fill it.
 //! - Under each key of a table lies a first-in first-out list, so a hundred thousand entries with one key cost no more than one.
 //! - Vacated slots are used again. Nothing is allocated unless a queue is longer than it has ever been.
 //!
@@ -49,8 +48,5 @@ pub use posted_queue::{PostedHandle, PostedQueue};
 /// The longest queue that has no tables: a window of requests, as programs have it, pays for none. A ring needs a power of two. The
 /// random tests of this module would need very long queues.
 const SHORT_ENTRIES_MAX: usize = if cfg!(test) { 8 } else { 64 };
-
-/// The newest receives of a long list, which are compared one by one: they are in no table.
-const TAIL_ENTRIES_MAX: usize = SHORT_ENTRIES_MAX / 8;
 
 const _: () = assert!(SHORT_ENTRIES_MAX.is_power_of_two());

@@ -1,9 +1,9 @@
 //! The posted receive list: receives that wait for their message, in slots that somebody else stores.
 
+use super::SHORT_ENTRIES_MAX;
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
 use super::slab::{List, NIL};
-use super::{SHORT_ENTRIES_MAX, TAIL_ENTRIES_MAX};
 
 /// The part of a slot that the list needs: five eighths of a cache line. The owner of the slot may use pattern and number while
 /// the slot is in no list.
@@ -43,8 +43,8 @@ pub trait PostedSlot {
 
 /// Receives in the order in which they were posted. Their slots are stored outside, always the same ones; a slot is named by its
 /// index there. The first one matches without a search. Beyond `SHORT_ENTRIES_MAX` receives each post also enters the two
-/// oldest that are in no table into the table of their shape, until `TAIL_ENTRIES_MAX` are left: so no step is long, no search goes
-/// through more than the first number of receives, and a receive whose message comes soon enters no table.
+/// oldest that are in no table into the table of their shape, until only the newest is in none: so no step is long, no search goes
+/// through more than that number of receives, and a receive whose message comes next enters no table.
 #[derive(Clone, Debug)]
 pub struct PostedList {
     order: List,
@@ -104,8 +104,8 @@ impl PostedList {
             }
         }
         self.len += 1;
-        if self.len > SHORT_ENTRIES_MAX && self.len - self.indexed > TAIL_ENTRIES_MAX {
-            self.index_two(slots);
+        if self.len > SHORT_ENTRIES_MAX && self.unindexed != slot {
+            self.index_two(slots, slot);
         }
     }
 
@@ -148,59 +148,70 @@ impl PostedList {
     /// What is in a table was posted before what is in none.
     #[inline(never)]
     fn take_match_further<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
-        if self.indexed > 0
-            && let Some(slot) = self.find_in_tables(slots, envelope)
-        {
-            return self.take(slots, slot);
+        if self.indexed > 0 {
+            let slot = self.find_in_tables(slots, envelope);
+            if slot != NIL {
+                return self.take(slots, slot);
+            }
         }
         let mut slot = self.unindexed;
         while slot != NIL {
-            let entry = slots[slot as usize].entry();
-            if entry.pattern.matches(envelope) {
-                return self.take(slots, slot);
+            let PostedEntry { pattern, next, previous, .. } = slots[slot as usize].entry();
+            let (next, previous) = (*next, *previous);
+            if pattern.matches(envelope) {
+                // Not the first one: that does not match.
+                slots[previous as usize].entry_mut().next = next;
+                self.leave_order(slots, slot, previous, next);
+                return Some(slot);
             }
-            slot = entry.next;
+            slot = next;
         }
         None
     }
 
-    /// Each table offers its earliest receive for this message; the order of posting decides.
-    fn find_in_tables<S: PostedSlot>(&self, slots: &[S], envelope: &Envelope) -> Option<u32> {
-        let offers = Shape::ALL.iter().filter_map(|shape| {
-            let table = &self.tables[*shape as usize];
-            if table.is_empty() {
-                return None;
+    /// Each table offers its earliest receive for this message; the order of posting decides. [`NIL`] if none has one.
+    #[inline(always)]
+    fn find_in_tables<S: PostedSlot>(&self, slots: &[S], envelope: &Envelope) -> u32 {
+        let (mut found, mut number) = (NIL, u64::MAX);
+        for shape in Shape::ALL {
+            let slot = self.tables[shape as usize].first_of(&shape.key_of(envelope));
+            if slot != NIL && slots[slot as usize].entry().number < number {
+                (found, number) = (slot, slots[slot as usize].entry().number);
             }
-            let slot = table.first(table.find(&shape.key_of(envelope))?);
-            Some((slots[slot as usize].entry().number, slot))
-        });
-        offers.min().map(|(_, slot)| slot)
+        }
+        found
     }
 
     /// Takes a receive out of the list, and out of its table.
     #[inline(never)]
     fn take<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32) -> Option<u32> {
         let entry = *slots[slot as usize].entry();
-        if entry.bucket_previous == LOOSE {
-            if self.unindexed == slot {
-                self.unindexed = entry.next;
-            }
-        } else {
+        if entry.bucket_previous != LOOSE {
             self.leave_bucket(slots, slot, &entry);
         }
-        let is_first = self.order.first == slot;
-        if is_first {
+        let mut previous = entry.previous;
+        if self.order.first == slot {
             self.order.first = entry.next;
+            previous = NIL;
         } else {
-            slots[entry.previous as usize].entry_mut().next = entry.next;
+            slots[previous as usize].entry_mut().next = entry.next;
         }
-        if entry.next == NIL {
-            self.order.last = if is_first { NIL } else { entry.previous };
-        } else if !is_first {
-            slots[entry.next as usize].entry_mut().previous = entry.previous;
+        self.leave_order(slots, slot, previous, entry.next);
+        Some(slot)
+    }
+
+    /// The rest of taking a receive out that is in no table any more, where the one before it is linked to the next one.
+    #[inline(always)]
+    fn leave_order<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, previous: u32, next: u32) {
+        if self.unindexed == slot {
+            self.unindexed = next;
+        }
+        if next == NIL {
+            self.order.last = previous;
+        } else {
+            slots[next as usize].entry_mut().previous = previous;
         }
         self.len -= 1;
-        Some(slot)
     }
 
     fn leave_bucket<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, entry: &PostedEntry) {
@@ -222,11 +233,12 @@ impl PostedList {
         self.indexed -= 1;
     }
 
+    /// Enters the two oldest receives that are in no table, but not the newest.
     #[inline(never)]
-    fn index_two<S: PostedSlot>(&mut self, slots: &mut [S]) {
+    fn index_two<S: PostedSlot>(&mut self, slots: &mut [S], newest: u32) {
         for _ in 0..2 {
             let slot = self.unindexed;
-            if slot == NIL {
+            if slot == newest {
                 return;
             }
             let PostedEntry { pattern, next, .. } = *slots[slot as usize].entry();

@@ -55,8 +55,15 @@ impl<K, P> ShortList<K, P> {
 
     /// How many entries came before the earliest one for which `wanted` is true.
     #[inline]
-    pub(super) fn position(&self, wanted: impl FnMut(&Entry<K, P>) -> bool) -> Option<usize> {
-        self.iter().position(wanted)
+    pub(super) fn position(&self, mut wanted: impl FnMut(&Entry<K, P>) -> bool) -> Option<usize> {
+        let mut at = self.start;
+        while at != self.end {
+            if self.ring[at % SHORT_ENTRIES_MAX].as_ref().is_some_and(&mut wanted) {
+                return Some(at.wrapping_sub(self.start));
+            }
+            at = at.wrapping_add(1);
+        }
+        None
     }
 
     /// The entry behind `position` others.

@@ -479,6 +479,50 @@ fn a_hundred_thousand_entries_in_any_order() {
     }
 }
 
+/// Searches in tables that a call makes.
+fn lookups(call: impl FnOnce()) -> usize {
+    let before = index::LOOKUPS.get();
+    call();
+    index::LOOKUPS.get() - before
+}
+
+/// A wildcard that meets a deep queue for the first time finds its table there: no call has more to do because the queue is long.
+#[test]
+fn no_step_grows_with_the_queue() {
+    const DEPTH: i32 = 10_000;
+    let wildcards = [
+        (Pattern::new(WORLD, None, Some(4000)), 4000),
+        (Pattern::new(WORLD, Some(2), None), 5001),
+        (Pattern::new(OTHER, None, None), 5000),
+        (Pattern::exact(WORLD, 1, 9991), 9991),
+    ];
+    // In tables that are large enough: to double one is what the entries before have paid for.
+    let (mut posted, mut early) = (PostedQueue::new(), EarlyArrivalQueue::with_capacity(20_000));
+    for tag in 0..DEPTH {
+        let envelope = match tag {
+            5000 => Envelope::new(OTHER, 1, tag),
+            5001 => from(2, tag),
+            _ => from(1, tag),
+        };
+        assert!(lookups(|| _ = early.push(envelope, tag)) <= 2 * 4);
+        let pattern =
+            if tag % 2 == 0 { Pattern::of(&envelope) } else { Pattern::new(OTHER, None, Some(-tag)) };
+        posted.post(pattern, tag);
+    }
+    for (pattern, tag) in wildcards {
+        assert!(lookups(|| assert_eq!(early.peek_match(&pattern).map(|(_, &tag)| tag), Some(tag))) <= 1);
+        assert!(lookups(|| assert_eq!(early.take_match(&pattern).map(|(_, tag)| tag), Some(tag))) <= 1 + 4);
+    }
+    let longest = (0..DEPTH).rev().map(|tag| {
+        lookups(|| {
+            let taken = early.take_match(&Pattern::exact(WORLD, 1, tag));
+            assert_eq!(taken.is_some(), !matches!(tag, 4000 | 5000 | 5001 | 9991));
+            posted.take_match(&from(1, tag));
+        })
+    });
+    assert!(longest.max() <= Some(1 + 4 + 4 + 1));
+}
+
 #[test]
 fn queues_with_a_capacity_behave_as_those_without() {
     let mut posted = PostedQueue::new();
