@@ -51,6 +51,11 @@ static inline __attribute__((always_inline)) void send_one(int to)
     MPI_Send(data, bytes, MPI_BYTE, to, 7, MPI_COMM_WORLD);
 }
 
+static inline __attribute__((always_inline)) void start_synchronous(MPI_Request *request, int to)
+{
+    MPI_Issend(data, bytes, MPI_BYTE, to, 7, MPI_COMM_WORLD, request);
+}
+
 static inline __attribute__((always_inline)) void receive_one(int from)
 {
     MPI_Recv(data, bytes, MPI_BYTE, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -74,6 +79,8 @@ static inline __attribute__((always_inline)) void wait_for_window(void)
 
 COUNTED static void counted_send(void) { send_one(0); }
 COUNTED static void counted_receive(void) { receive_one(0); }
+COUNTED static void counted_issend(MPI_Request *request) { start_synchronous(request, 0); }
+COUNTED static void counted_wait(MPI_Request *request) { MPI_Wait(request, MPI_STATUS_IGNORE); }
 COUNTED static void counted_send_window(void) { send_window(0); }
 COUNTED static void counted_post_window(void) { post_window(0); }
 COUNTED static void counted_wait_for_window(void) { wait_for_window(); }
@@ -117,6 +124,38 @@ static void isend(int counted)
     }
 }
 
+/* A send in synchronous mode, whose receive starts before its wait: both calls are counted. */
+static void issend(int counted)
+{
+    MPI_Request request;
+    if (rank == 1) {
+        if (counted) counted_issend(&request); else start_synchronous(&request, 0);
+        peer_may_go();
+        wait_for_turn();
+        if (counted) counted_wait(&request); else MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        wait_for_turn();
+        receive_one(1);
+        peer_may_go();
+    }
+}
+
+/* Its receive. */
+static void receive_synchronous(int counted)
+{
+    MPI_Request request;
+    if (rank == 1) {
+        wait_for_turn();
+        if (counted) counted_receive(); else receive_one(0);
+        peer_may_go();
+    } else {
+        start_synchronous(&request, 1);
+        peer_may_go();
+        wait_for_turn();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
 /* The word gives the sender its credits back, so that a whole window fits into the ring before its receiver looks. */
 static void irecv(int counted)
 {
@@ -150,7 +189,6 @@ static inline __attribute__((always_inline)) void receive_early(void)
 }
 
 COUNTED static void counted_post(MPI_Request *request) { post(request); }
-COUNTED static void counted_wait(MPI_Request *request) { MPI_Wait(request, MPI_STATUS_IGNORE); }
 COUNTED static void counted_receive_early(void) { receive_early(); }
 
 static void posted(int counted)
@@ -309,6 +347,8 @@ static Step *step_of(char *path)
     if (!strcmp(path, "send")) return send;
     if (!strcmp(path, "receive")) return receive;
     if (!strcmp(path, "isend")) return isend;
+    if (!strcmp(path, "issend")) return issend;
+    if (!strcmp(path, "receive_synchronous")) return receive_synchronous;
     if (!strcmp(path, "irecv")) return irecv;
     return strstr(path, "early") ? early : posted;
 }

@@ -64,6 +64,13 @@ impl Budget {
         Verdict { eager: true, ask: false }
     }
 
+    /// A message that was charged last has not been sent after all.
+    pub(crate) fn take_back(&mut self, task: u32, footprint: u64) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            peer.sent -= footprint + self.entry_bytes;
+        }
+    }
+
     /// An eager message of `task` has been received by the program.
     #[inline(always)]
     pub(crate) fn received(&mut self, task: u32, footprint: u64) {

@@ -14,13 +14,15 @@ const SIZES: usize = 33;
 /// Bytes of free buffers kept for the next messages.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
+const _: () = assert!(size_of::<EarlyMessage>() <= 32);
+
 /// A message that came before its receive.
 #[derive(Debug)]
 pub(crate) enum EarlyMessage {
-    /// Its few bytes are here.
-    Short { task: u32, len: u8, bytes: [u8; INLINE_BYTES] },
+    /// Its few bytes are here. `synchronous`: the sender's request that waits for the match, or 0.
+    Short { task: u32, len: u8, bytes: [u8; INLINE_BYTES], synchronous: u32 },
     /// Its bytes are in a buffer, which may be longer.
-    Kept { task: u32, len: u32, buffer: Box<[u8]> },
+    Kept { task: u32, len: u32, buffer: Box<[u8]>, synchronous: u32 },
     /// Its bytes are at the sender.
     Announced { task: u32, ticket: Ticket, len: u64 },
     /// It was sent in ready mode: an error for whoever receives it.
@@ -31,6 +33,16 @@ impl EarlyMessage {
     /// Whether its bytes are at the sender, under this ticket.
     pub(crate) fn is_announced_as(&self, own: Ticket) -> bool {
         matches!(self, Self::Announced { ticket, .. } if *ticket == own)
+    }
+
+    /// Whether the request `name` of a task waits for its match.
+    pub(crate) fn is_waited_for_by(&self, sender: u32, name: u32) -> bool {
+        match self {
+            Self::Short { task, synchronous, .. } | Self::Kept { task, synchronous, .. } => {
+                (*task, *synchronous) == (sender, name)
+            }
+            Self::Announced { .. } | Self::NotReady { .. } => false,
+        }
     }
 
     /// Bytes of the message.
@@ -69,12 +81,13 @@ impl Default for EarlyBuffers {
 }
 
 impl EarlyBuffers {
-    /// Keeps a copy of the bytes of a message from `task`; `None` if they are more than any eager message has.
-    pub(crate) fn keep(&mut self, task: u32, bytes: Arrived<'_>) -> Option<EarlyMessage> {
+    /// Keeps a copy of the bytes of a message from `task`; `None` if they are more than any eager message has. `synchronous`: the
+    /// sender's request that waits for the match, or 0.
+    pub(crate) fn keep(&mut self, task: u32, synchronous: u32, bytes: Arrived<'_>) -> Option<EarlyMessage> {
         if bytes.len() <= INLINE_BYTES {
             let mut short = [0; INLINE_BYTES];
             let len = u8::try_from(bytes.copy_to(&mut short)).expect("at most INLINE_BYTES");
-            return Some(EarlyMessage::Short { task, len, bytes: short });
+            return Some(EarlyMessage::Short { task, len, bytes: short, synchronous });
         }
         let len = u32::try_from(bytes.len()).ok()?;
         let size = buffer_bytes(bytes.len());
@@ -87,7 +100,7 @@ impl EarlyBuffers {
             None => vec![0; size].into_boxed_slice(),
         };
         bytes.copy_to(&mut buffer);
-        Some(EarlyMessage::Kept { task, len, buffer })
+        Some(EarlyMessage::Kept { task, len, buffer, synchronous })
     }
 
     /// Takes a buffer back.
@@ -114,7 +127,7 @@ mod tests {
         let mut buffers = EarlyBuffers::default();
         for len in [0, 1, INLINE_BYTES, INLINE_BYTES + 1, 64, 65, 8000, 8192, 8193] {
             let data = vec![7; len];
-            let kept = buffers.keep(3, Arrived::private(&data)).unwrap();
+            let kept = buffers.keep(3, 0, Arrived::private(&data)).unwrap();
             assert_eq!(kept.len(), len as u64);
             let taken = match &kept {
                 EarlyMessage::Kept { buffer, .. } => buffer.len() as u64,
@@ -130,11 +143,11 @@ mod tests {
     #[test]
     fn buffers_are_used_again_and_spare_ones_are_few() {
         let mut buffers = EarlyBuffers::default();
-        let kept = buffers.keep(0, Arrived::private(&[1; 100])).unwrap();
+        let kept = buffers.keep(0, 0, Arrived::private(&[1; 100])).unwrap();
         let EarlyMessage::Kept { buffer, .. } = kept else { panic!("100 bytes need a buffer") };
         let at = buffer.as_ptr();
         buffers.give_back(buffer);
-        let Some(EarlyMessage::Kept { buffer, .. }) = buffers.keep(0, Arrived::private(&[2; 128])) else {
+        let Some(EarlyMessage::Kept { buffer, .. }) = buffers.keep(0, 0, Arrived::private(&[2; 128])) else {
             panic!("128 bytes need a buffer")
         };
         assert_eq!(buffer.as_ptr(), at);

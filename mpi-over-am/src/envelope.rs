@@ -33,6 +33,28 @@ pub(crate) fn parse(uhdr: &[u8]) -> Option<(Envelope, u32)> {
     Some((Envelope::new(context_id, sender as u32, tag), (rest >> 32) as u32))
 }
 
+/// Bytes of the name of a request behind the header: a message in synchronous mode has one, by which it is acknowledged.
+pub(crate) const NAME_BYTES: usize = 4;
+
+/// The wire form of a request's handle.
+#[expect(clippy::cast_possible_truncation, reason = "a handle is below 2^31")]
+pub(crate) fn name_of(handle: usize) -> [u8; NAME_BYTES] {
+    (handle as u32).to_le_bytes()
+}
+
+/// As [`to_bytes`], with the name of the request that waits for the match.
+#[inline(always)]
+pub(crate) fn to_bytes_with_request(
+    envelope: &Envelope,
+    destination: u32,
+    handle: usize,
+) -> [u8; BYTES + NAME_BYTES] {
+    let mut bytes = [0; BYTES + NAME_BYTES];
+    bytes[..BYTES].copy_from_slice(&to_bytes(envelope, destination));
+    bytes[BYTES..].copy_from_slice(&name_of(handle));
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -168,7 +168,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
             let (task, tasks) = (state.context.task(), state.context.num_tasks());
             eprintln!(
                 "{task} of {tasks}: MPI starts with {settings:?}; eager up to {}",
-                state.eager_limit_bytes
+                state.eager_limits.bytes
             );
         }
         let waker = state.context.waker();

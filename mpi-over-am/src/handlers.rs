@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use am_core::buffer::Arrived;
 use am_core::fabric::WaitFacts;
 use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply, Ticket};
-use am_core::task::Endpoint;
+use am_core::task::{Endpoint, TaskId};
 
 use crate::budget::Budget;
 use crate::completion::Completions;
@@ -41,7 +41,16 @@ pub(crate) const ASK_REPORT: HandlerId = HandlerId(4);
 pub(crate) const REPORT: HandlerId = HandlerId(5);
 /// Two words for whoever asks for them.
 pub(crate) const NOTE: HandlerId = HandlerId(6);
-const COUNT: usize = 7;
+/// As [`EAGER`], of a sender that waits for the match, whose request is named behind the envelope. Answered with [`MATCHED`] if its receive is
+/// posted.
+pub(crate) const EAGER_SYNCHRONOUS: HandlerId = HandlerId(7);
+/// The message of the request that is named has met its receive.
+pub(crate) const MATCHED: HandlerId = HandlerId(8);
+/// The message of the request that is named is to be withdrawn. Answered with [`WITHDRAWN`] if it has met no receive.
+pub(crate) const WITHDRAW: HandlerId = HandlerId(9);
+/// It is.
+pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
+const COUNT: usize = 11;
 
 /// The state that the handlers work on.
 #[derive(Debug)]
@@ -136,16 +145,64 @@ impl MpiHandlers {
             }
             // An eager message comes whole: the eager limit is below what a packet holds.
             None => match message.here {
-                Some(here) if self.keep_early(message.source.task.0, envelope, here) => Answer::discard(),
+                Some(here) if self.keep_early((message.source.task.0, 0), envelope, here) => {
+                    Answer::discard()
+                }
                 _ => self.malformed(message),
             },
         }
     }
 
+    /// An eager message whose sender waits for the match.
+    fn eager_synchronous(&mut self, message: &Message<'_>) -> Answer {
+        let parsed = message.uhdr.split_last_chunk().and_then(|(envelope, name)| {
+            self.envelope(envelope).map(|envelope| (envelope, u32::from_le_bytes(*name)))
+        });
+        let (Some((envelope, name)), Some(here)) = (parsed, message.here) else {
+            return self.malformed(message);
+        };
+        let task = message.source.task.0;
+        if self.requests.deliver(&envelope, here) {
+            record_match(&envelope, message.len, false);
+            self.budget.received(task, footprint(here.len()));
+            return Answer::consumed(reply(MATCHED, &name.to_le_bytes()));
+        }
+        if self.keep_early((task, name), envelope, here) {
+            Answer::discard()
+        } else {
+            self.malformed(message)
+        }
+    }
+
+    /// The receiver of a message in synchronous mode says what has become of it.
+    fn acknowledged(&mut self, message: &Message<'_>, failure: Option<Error>) -> Answer {
+        let Ok(name) = message.uhdr.try_into().map(u32::from_le_bytes) else {
+            return self.malformed(message);
+        };
+        self.requests.acknowledged(RequestId::from_number(name.into()), message.source.task, failure);
+        Answer::discard()
+    }
+
+    /// A message that a receive or a matched probe has taken stays: it is the receiver's.
+    fn withdraw_synchronous(&mut self, message: &Message<'_>) -> Answer {
+        let Ok(name) = message.uhdr.try_into().map(u32::from_le_bytes) else {
+            return self.malformed(message);
+        };
+        let task = message.source.task.0;
+        let Some((_, early)) = self.early.remove_if(|early| early.is_waited_for_by(task, name)) else {
+            return Answer::discard();
+        };
+        self.budget.received(task, footprint_of(early.len()));
+        if let EarlyMessage::Kept { buffer, .. } = early {
+            self.buffers.give_back(buffer);
+        }
+        Answer::consumed(reply(WITHDRAWN, message.uhdr))
+    }
+
     /// Keeps an eager message until its receive is there; whether it is as short as eager messages are.
     #[inline(never)]
-    fn keep_early(&mut self, task: u32, envelope: Envelope, here: Arrived<'_>) -> bool {
-        let Some(kept) = self.buffers.keep(task, here) else { return false };
+    fn keep_early(&mut self, (task, name): (u32, u32), envelope: Envelope, here: Arrived<'_>) -> bool {
+        let Some(kept) = self.buffers.keep(task, name, here) else { return false };
         events::record(EventKind::MessageEarly, || words_of(&envelope, here.len() as u64));
         self.early.push(envelope, kept);
         true
@@ -252,6 +309,10 @@ impl HandlerSet for MpiHandlers {
             ASK_REPORT => self.ask_report(message),
             REPORT => self.report(message),
             NOTE => self.note(message),
+            EAGER_SYNCHRONOUS => self.eager_synchronous(message),
+            MATCHED => self.acknowledged(message, None),
+            WITHDRAW => self.withdraw_synchronous(message),
+            WITHDRAWN => self.acknowledged(message, Some(Error::Cancelled)),
             _ => return None,
         })
     }
@@ -264,7 +325,7 @@ impl HandlerSet for MpiHandlers {
         }
         let Some(envelope) = self.envelope(uhdr) else { return false };
         if !self.requests.deliver(&envelope, here) {
-            return self.keep_early(source.task.0, envelope, here);
+            return self.keep_early((source.task.0, 0), envelope, here);
         }
         self.budget.received(source.task.0, footprint(here.len()));
         true
@@ -293,6 +354,14 @@ impl HandlerSet for MpiHandlers {
         self.early.remove_if(is_it).is_some()
     }
 
+    fn peer_is_gone(&mut self, task: TaskId, why: &dyn Fn() -> am_core::error::Error) {
+        let requests =
+            self.requests.unacknowledged().filter(|&(_, by)| by == task).map(|(request, _)| request);
+        for request in requests.collect::<Vec<_>>() {
+            self.requests.acknowledged(request, task, Some(Error::Core(why())));
+        }
+    }
+
     fn count(&self) -> usize {
         COUNT
     }
@@ -301,7 +370,8 @@ impl HandlerSet for MpiHandlers {
         facts.may_end_alone |= self.has_threads;
         let posted = self.requests.posted_receives().map(|(pattern, _)| pattern);
         let early = self.early.iter().map(|(_, envelope, message)| (*envelope, message));
-        waits::add_facts(facts, &self.peers, posted, early);
+        let sends = self.requests.unacknowledged().map(|(_, task)| task);
+        waits::add_facts(facts, &self.peers, posted, sends, early);
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Settings {
     /// Standard-mode messages up to this many bytes are sent at once; longer ones are announced first. Also bounded by what a
     /// packet holds. `AM_EAGER_LIMIT_BYTES`.
     pub eager_limit_bytes: usize,
+    /// Messages in synchronous mode up to the eager limit go with their data, and their receiver acknowledges the match; otherwise they are
+    /// announced, as in the seed paper. Only with [`CompletionVariant::InContext`]. `AM_EAGER_SYNCHRONOUS`.
+    pub eager_synchronous: bool,
     /// Bytes of memory that messages which came before their receive may take, all senders together.
     /// `AM_EARLY_ARRIVAL_BYTES_MAX`.
     pub early_arrival_bytes_max: u64,
@@ -59,6 +62,7 @@ impl Default for Settings {
             // As much as a packet of am-via holds. On 2 cores two copies are faster than fetching up to 32 KiB, if the data are new; but
             // each pair of tasks has 128 places of this length.
             eager_limit_bytes: 16384,
+            eager_synchronous: true,
             early_arrival_bytes_max: 64 << 20,
             completion: CompletionVariant::default(),
             early_arrivals_max: None,
@@ -199,6 +203,8 @@ impl fmt::Display for Check {
 table! { Settings, older OLDER;
     "Longest message that is sent without asking the receiver first, in bytes.",
         eager_limit_bytes: usize = eager_limit_bytes, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
+    "Sends synchronous MPI messages up to the eager limit with their data; the receiver acknowledges the match. off: they ask first, as longer ones do.",
+        eager_synchronous: bool = eager_synchronous, "AM_EAGER_SYNCHRONOUS";
     "Memory for messages that came before their receive; beyond it senders ask first.",
         early_arrival_bytes_max: u64 = early_arrival_bytes_max, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
     "How an MPI receive learns that its message is there: marked in context, by target counters, or by the handler thread.",

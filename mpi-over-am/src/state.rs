@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::handlers::{self, MpiHandlers};
 use crate::lanes::Lanes;
 use crate::notes::{self, Slot, Words};
-use crate::protocol::Buffers;
+use crate::protocol::{Buffers, EagerLimits};
 use crate::request::{MatchedMessages, Phase, RequestId, Schedules, drive, drive_schedules};
 use crate::settings::{Selection, Settings};
 
@@ -24,8 +24,7 @@ use crate::settings::{Selection, Settings};
 #[derive(Debug)]
 pub(crate) struct State<F: Fabric> {
     pub(crate) context: Context<F, MpiHandlers>,
-    /// The longest message that is sent eagerly.
-    pub(crate) eager_limit_bytes: usize,
+    pub(crate) eager_limits: EagerLimits,
     /// The counter that eager messages name, where the receiver counts them.
     pub(crate) target_counter: Option<CounterName>,
     pub(crate) buffers: Buffers,
@@ -68,14 +67,25 @@ impl<F: Fabric> State<F> {
         let handlers = MpiHandlers::new(fabric.num_tasks(), settings);
         let mut context = Context::with_handlers(fabric, handlers);
         let (completions, target_counter) = Completions::new(settings.completion, &mut context)?;
-        context.handlers_mut().has_chores = !completions.are_in_context();
+        let is_in_context = completions.are_in_context();
+        context.handlers_mut().has_chores = !is_in_context;
         context.handlers_mut().completions = completions;
+        // The older variants count and place each message by themselves.
+        let synchronous_room = packet_room.saturating_sub(envelope::NAME_BYTES);
+        let eager_limits = EagerLimits {
+            bytes: settings.eager_limit_bytes.min(packet_room),
+            synchronous_end: if settings.eager_synchronous && is_in_context {
+                settings.eager_limit_bytes.min(synchronous_room) + 1
+            } else {
+                0
+            },
+        };
         let context_ids = ContextIds::new(context.task(), context.num_tasks());
         Ok(Self {
             context,
             context_ids,
             target_counter,
-            eager_limit_bytes: settings.eager_limit_bytes.min(packet_room),
+            eager_limits,
             buffers: Buffers::default(),
             matched: MatchedMessages::default(),
             schedules: Schedules::default(),
@@ -256,7 +266,7 @@ impl<F: Fabric> State<F> {
     #[inline(always)]
     pub(crate) fn check_sends(&mut self, len: u64) -> Result<()> {
         match self.long_sends_max {
-            Some(max) if len > self.eager_limit_bytes as u64 => self.check_long_sends(max),
+            Some(max) if len > self.eager_limits.bytes as u64 => self.check_long_sends(max),
             _ if self.context.handlers().requests.has_room() => Ok(()),
             _ => Err(too_many_requests()),
         }

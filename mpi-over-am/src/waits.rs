@@ -1,6 +1,7 @@
 //! What a task waits for, in MPI's words, for whoever asks why a job does not go on.
 
 use am_core::fabric::{UnderWay, WaitFacts};
+use am_core::task::TaskId;
 
 use crate::context_id::{self, Peers, Space};
 use crate::early_message::EarlyMessage;
@@ -9,11 +10,12 @@ use crate::matching::{Envelope, Pattern};
 /// Receives and early messages that are told one by one.
 const TOLD_MAX: usize = 16;
 
-/// The receives that wait for their message, and the messages that wait for a receive.
+/// The receives that wait for their message, the sends that wait for an acknowledgement of these tasks, and the messages that wait for a receive.
 pub(crate) fn add_facts<'a>(
     facts: &mut WaitFacts,
     peers: &Peers,
     posted: impl Iterator<Item = Pattern>,
+    sends: impl Iterator<Item = TaskId>,
     early: impl Iterator<Item = (Envelope, &'a EarlyMessage)>,
 ) {
     let (mut posted, mut early) = (posted.fuse(), early.fuse());
@@ -28,6 +30,13 @@ pub(crate) fn add_facts<'a>(
         });
     }
     facts.operations_left_out += u32::try_from(posted.count()).unwrap_or(u32::MAX);
+    let mut sends = sends.fuse();
+    facts.operations.extend(sends.by_ref().take(TOLD_MAX).map(|task| UnderWay {
+        what: "synchronous send",
+        partner: Some(task),
+        details: String::new(),
+    }));
+    facts.operations_left_out += u32::try_from(sends.count()).unwrap_or(u32::MAX);
     facts.first_early = early
         .by_ref()
         .take(TOLD_MAX)

@@ -16,7 +16,7 @@ use crate::buffer::{Arrived, ExposedRange, JobBuffer, RawBuffer};
 use crate::counter::{Counter, CounterName};
 use crate::error::Error;
 use crate::fabric::WaitFacts;
-use crate::task::Endpoint;
+use crate::task::{Endpoint, TaskId};
 
 pub use scatter::Scatter;
 
@@ -338,6 +338,10 @@ pub trait HandlerSet {
     fn withdraw(&mut self, _ticket: Ticket) -> bool {
         true
     }
+
+    /// Nothing will come from a task any more, which has died or has closed its context: a set that waits for messages of its own from
+    /// there ends that, with the error that `why` makes.
+    fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
 
     /// How many handlers there are, for error messages.
     fn count(&self) -> usize;

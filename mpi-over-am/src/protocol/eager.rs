@@ -20,11 +20,7 @@ use crate::state::State;
 /// What am-core reports: a dead receiver, for instance.
 #[inline(always)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
-    let verdict = state.handlers().budget.charge(route.task.0, footprint(load.len()));
-    if verdict.ask {
-        ask_for_report(state, route.task)?;
-    }
-    if !verdict.eager {
+    if !charge(state, route.task, load.len())? {
         return rendezvous::send(state, *route, load);
     }
     let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
@@ -32,6 +28,19 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Lo
         Outcome::Done => Ok(Outcome::Done),
         _ => send_later(state, *route, load, options),
     }
+}
+
+/// Whether a message of `len` bytes may go with its data now; if so, charges it. Asks for a report if that is due.
+///
+/// # Errors
+/// What am-core reports.
+#[inline(always)]
+pub(super) fn charge<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize) -> Result<bool> {
+    let verdict = state.handlers().budget.charge(task.0, footprint(len));
+    if verdict.ask {
+        ask_for_report(state, task)?;
+    }
+    Ok(verdict.eager)
 }
 
 /// There is no room now, or more than one packet is needed. Apart, and with the route by value: the short way keeps it in registers.

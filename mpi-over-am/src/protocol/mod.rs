@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | standard, buffered | eager, while the budget of early arrivals lasts | rendezvous |
 //! | ready | eager | eager; am-core lets the receiver fetch what no packet holds |
-//! | synchronous | rendezvous | rendezvous |
+//! | synchronous | eager, acknowledged at the match; or rendezvous, as a setting says | rendezvous |
 //!
 //! Every path to one receiver keeps the order of the calls: matching happens in header handlers, which run in the order in
 //! which am-core was given the messages, whole or announced.
@@ -15,6 +15,7 @@ mod ready;
 mod receive;
 mod rendezvous;
 mod selection;
+mod synchronous;
 
 use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
@@ -40,7 +41,9 @@ pub(crate) use receive::{
     Receive, Room, end, receive, receive_data, receive_data_as, receive_window_as, send_receive_data,
     start_matched, start_receive, start_receive_data, wait_here,
 };
+pub(crate) use selection::EagerLimits;
 pub use selection::Mode;
+pub(crate) use synchronous::give_up;
 
 /// Where a message goes, and what it says about itself.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +86,16 @@ pub(crate) trait Load {
         Ok(Outcome::Retry)
     }
 
-    /// The same while collectives are under way, which the receiver may be waiting for: if the send waits, they go on.
+    /// Sends the message if it can go at once, as one packet that its receiver acknowledges at the match: the request of the send is under
+    /// way then. `Retry`: nothing was sent.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    fn try_synchronous<F: Fabric>(&mut self, _state: &mut State<F>, _route: &Route) -> Result<Outcome> {
+        Ok(Outcome::Retry)
+    }
+
+    /// As [`send`](Self::send) while collectives are under way, which the receiver may be waiting for: if the send waits, they go on.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -180,6 +192,10 @@ impl Load for Held {
         let number = Some(self.request.number());
         Ok(buffer::amsend(&mut state.context, route.task, (handler, &header), self.bytes, options, number)?)
     }
+
+    fn try_synchronous<F: Fabric>(&mut self, state: &mut State<F>, route: &Route) -> Result<Outcome> {
+        synchronous::try_send(state, route, *self)
+    }
 }
 
 /// Data of a send that has a request only if it does not end in its call. What it has then is stored at `request`.
@@ -218,6 +234,17 @@ impl Load for Starting<'_> {
         let sent = (Held { bytes: self.bytes, request }).send(state, route, handler, options);
         *self.request = ended_or_under_way(state, request, sent)?;
         Ok(Outcome::Done)
+    }
+
+    fn try_synchronous<F: Fabric>(&mut self, state: &mut State<F>, route: &Route) -> Result<Outcome> {
+        state.check_sends(self.bytes.len() as u64)?;
+        let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+        let sent = synchronous::try_send(state, route, Held { bytes: self.bytes, request });
+        match sent {
+            Ok(Outcome::Posted) => *self.request = request,
+            _ => state.handlers().requests.forget(request),
+        }
+        sent
     }
 }
 
@@ -262,10 +289,11 @@ pub(crate) fn send<F: Fabric>(
     route: &Route,
     load: impl Load,
 ) -> Result<Outcome> {
-    match selection::select(mode, load.len(), state.eager_limit_bytes) {
+    match selection::select(mode, load.len(), state.eager_limits) {
         selection::Protocol::Eager => eager::send(state, route, load),
         // Apart, and with the route by value: the short way keeps it in registers.
         selection::Protocol::Rendezvous => rendezvous::send(state, *route, load),
+        selection::Protocol::Synchronous => synchronous::send(state, *route, load),
         selection::Protocol::Ready => ready::send(state, *route, load),
     }
 }
@@ -430,7 +458,9 @@ pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
     data: &SendData,
 ) -> Result<()> {
     match data.as_bytes() {
-        Some(bytes) if L::takes_turns() => send_raw_and_wait(state, mode, *route, bytes),
+        Some(bytes) if L::takes_turns() || mode == Mode::Synchronous => {
+            send_raw_and_wait(state, mode, *route, bytes)
+        }
         Some(bytes) => {
             buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
         }
@@ -453,7 +483,7 @@ pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
     route: &Route,
     bytes: &[u8],
 ) -> Result<()> {
-    if L::takes_turns() {
+    if L::takes_turns() || mode == Mode::Synchronous {
         return buffer::lend_raw(bytes, |bytes| send_raw_and_wait(state, mode, *route, bytes));
     }
     send(state, mode, route, Borrowed(bytes)).map(|_| ())

@@ -11,7 +11,7 @@ use am_core::fabric::Fabric;
 use am_core::handler::Place;
 use am_core::task::TaskId;
 
-use super::{Mode, Route, send_data};
+use super::{Mode, Route, give_up, send_data, synchronous};
 use crate::buffer::{RecvData, SendData, Window};
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
@@ -195,7 +195,7 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
     match state.handlers().requests.phase(request) {
         Phase::Posted => state.handlers().requests.withdraw(request),
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
-            state.context.give_up(request.number());
+            give_up(state, request);
         }
         Phase::Parts => abandon(state, request),
         Phase::ByProgram => state.handlers().requests.end(request, Some(Error::Cancelled)),
@@ -308,16 +308,22 @@ fn take_early<F: Fabric>(
     handlers.requests.matched(request, &envelope);
     record_match(&envelope, message.len(), true);
     match message {
-        EarlyMessage::Short { task, len, bytes } => {
+        EarlyMessage::Short { task, len, bytes, synchronous } => {
             let placed = deliver_to(handlers, request, room, &bytes[..usize::from(len)]);
             handlers.budget.received(task, footprint(usize::from(len)));
             handlers.requests.delivered(request, u64::from(len), placed);
+            if synchronous != 0 {
+                synchronous::acknowledge(context, task, synchronous);
+            }
         }
-        EarlyMessage::Kept { task, len, buffer } => {
+        EarlyMessage::Kept { task, len, buffer, synchronous } => {
             let placed = deliver_to(handlers, request, room, &buffer[..len as usize]);
             handlers.budget.received(task, footprint(len as usize));
             handlers.buffers.give_back(buffer);
             handlers.requests.delivered(request, u64::from(len), placed);
+            if synchronous != 0 {
+                synchronous::acknowledge(context, task, synchronous);
+            }
         }
         EarlyMessage::NotReady { len } => {
             let error =

@@ -18,17 +18,29 @@ pub enum Mode {
 pub(crate) enum Protocol {
     /// With its data, now.
     Eager,
+    /// With its data, now; its receiver acknowledges the match.
+    Synchronous,
     /// Announced; fetched when its receive is there.
     Rendezvous,
     /// Now, its receive is there.
     Ready,
 }
 
+/// The longest messages that go with their data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EagerLimits {
+    /// In bytes, of the standard and the buffered mode.
+    pub(crate) bytes: usize,
+    /// One byte more than the longest of the synchronous mode; 0: none does.
+    pub(crate) synchronous_end: usize,
+}
+
 /// The protocol for a message of `len` bytes.
 #[inline(always)]
-pub(crate) fn select(mode: Mode, len: usize, eager_limit_bytes: usize) -> Protocol {
+pub(crate) fn select(mode: Mode, len: usize, limits: EagerLimits) -> Protocol {
     match mode {
-        Mode::Standard | Mode::Buffered if len <= eager_limit_bytes => Protocol::Eager,
+        Mode::Standard | Mode::Buffered if len <= limits.bytes => Protocol::Eager,
+        Mode::Synchronous if len < limits.synchronous_end => Protocol::Synchronous,
         Mode::Standard | Mode::Buffered | Mode::Synchronous => Protocol::Rendezvous,
         Mode::Ready => Protocol::Ready,
     }
@@ -39,12 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_itself_is_eager_and_synchronous_messages_never_are() {
+    fn the_limit_itself_is_eager_and_synchronous_messages_are_by_a_setting() {
+        let limits = EagerLimits { bytes: 4096, synchronous_end: 4093 };
         for mode in [Mode::Standard, Mode::Buffered] {
-            assert_eq!(select(mode, 4096, 4096), Protocol::Eager);
-            assert_eq!(select(mode, 4097, 4096), Protocol::Rendezvous);
+            assert_eq!(select(mode, 4096, limits), Protocol::Eager);
+            assert_eq!(select(mode, 4097, limits), Protocol::Rendezvous);
         }
-        assert_eq!(select(Mode::Ready, 4097, 4096), Protocol::Ready);
-        assert_eq!(select(Mode::Synchronous, 0, 4096), Protocol::Rendezvous);
+        assert_eq!(select(Mode::Ready, 4097, limits), Protocol::Ready);
+        assert_eq!(select(Mode::Synchronous, 4092, limits), Protocol::Synchronous);
+        assert_eq!(select(Mode::Synchronous, 4093, limits), Protocol::Rendezvous);
+        let never = EagerLimits { synchronous_end: 0, ..limits };
+        assert_eq!(select(Mode::Synchronous, 0, never), Protocol::Rendezvous);
     }
 }

@@ -142,7 +142,7 @@ pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Res
     match state.handlers().requests.phase(request) {
         Phase::Posted => protocol::end(state, request),
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
-            state.context.give_up(request.number());
+            protocol::give_up(state, request);
         }
         _ => {}
     }

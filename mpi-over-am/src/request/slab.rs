@@ -3,6 +3,7 @@
 use am_core::buffer::Arrived;
 use am_core::error::Refusal;
 use am_core::handler::{Delivered, Place};
+use am_core::task::TaskId;
 
 use super::id::{LIVE_BIT, RequestFacts, RequestId, SLOTS_KEPT, SLOTS_MAX};
 use super::persistent::Recipe;
@@ -50,6 +51,8 @@ mod unusual {
     pub(super) const GENERALIZED: u8 = 16;
     /// The slot is never given out.
     pub(super) const RESERVED: u8 = 32;
+    /// A send in synchronous mode that ends when the task acknowledges it whose number stands for the length of the status.
+    pub(super) const UNACKNOWLEDGED: u8 = 64;
 }
 
 /// An operation: one cache line, which the posted receive list links too.
@@ -139,6 +142,11 @@ impl Record {
 
     fn context(&self) -> u32 {
         self.entry.pattern.context_id().0
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "it is the number of a task")]
+    fn acknowledged_by(&self) -> Option<TaskId> {
+        (self.unusual & unusual::UNACKNOWLEDGED != 0).then_some(TaskId(self.entry.number as u32))
     }
 
     fn is_over(&self) -> bool {
@@ -472,6 +480,37 @@ impl Requests {
         if unusual & unusual::DETACHED != 0 {
             self.remove(id);
         }
+    }
+
+    /// The send is over when `task` acknowledges it.
+    #[inline(always)]
+    pub(crate) fn await_acknowledgement(&mut self, id: RequestId, task: TaskId) {
+        if let Some(record) = self.get_mut(id) {
+            record.unusual |= unusual::UNACKNOWLEDGED;
+            record.entry.number = task.0.into();
+        }
+    }
+
+    /// The task whose acknowledgement ends the send, if it waits for one.
+    pub(crate) fn acknowledged_by(&self, id: RequestId) -> Option<TaskId> {
+        self.get(id).and_then(Record::acknowledged_by)
+    }
+
+    /// The sends that wait for an acknowledgement, and the tasks that they wait for.
+    pub(crate) fn unacknowledged(&self) -> impl Iterator<Item = (RequestId, TaskId)> {
+        self.records.iter().zip(0..).filter_map(|(record, slot)| {
+            record.acknowledged_by().map(|task| (RequestId::of_slot(slot, record.generation), task))
+        })
+    }
+
+    /// `task` says that the send is over, if it waits for that.
+    pub(crate) fn acknowledged(&mut self, id: RequestId, task: TaskId, failure: Option<Error>) {
+        let Some(record) = self.get_mut(id).filter(|record| record.acknowledged_by() == Some(task)) else {
+            return;
+        };
+        record.unusual &= !unusual::UNACKNOWLEDGED;
+        record.entry.number = 0;
+        self.end(id, failure);
     }
 
     /// Operations that ended while a call watched them: a number that has not changed says that none has.

@@ -35,7 +35,9 @@ impl<U: UserCode> Engine<U> {
         self.attention = true;
         self.counters.note_purged(task);
         self.purges.forget(|endpoint| endpoint.task == task);
-        self.end_all_of(|endpoint| endpoint.task == task, fabric, handlers)
+        let result = self.end_all_of(|endpoint| endpoint.task == task, fabric, handlers);
+        handlers.peer_is_gone(task, &|| self.failure_of(task));
+        result
     }
 
     /// Ends everything with a context that its task has closed. It had sent all that it will ever send.
@@ -57,7 +59,11 @@ impl<U: UserCode> Engine<U> {
             self.counters.note_purged(endpoint.task);
         }
         self.purges.forget(|other| other == endpoint);
-        self.end_all_of(|other| other == endpoint, fabric, handlers)
+        let result = self.end_all_of(|other| other == endpoint, fabric, handlers);
+        if endpoint.context == self.own.context {
+            handlers.peer_is_gone(endpoint.task, &|| self.closed_error(endpoint));
+        }
+        result
     }
 
     fn end_all_of<F: Fabric, H: HandlerSet>(
@@ -138,14 +144,15 @@ impl<U: UserCode> Engine<U> {
         if self.is_dead(endpoint.task) {
             return Some(self.failure_of(endpoint.task));
         }
-        let is_closed = self.closed.contains(&endpoint);
-        is_closed.then(|| {
-            let after = self.failed.first().map(|(task, how)| match how.as_str() {
-                "" => format!("{task} has failed"),
-                how => how.to_owned(),
-            });
-            Error::ContextClosed { endpoint, after: after.unwrap_or_default() }
-        })
+        self.closed.contains(&endpoint).then(|| self.closed_error(endpoint))
+    }
+
+    fn closed_error(&self, endpoint: Endpoint) -> Error {
+        let after = self.failed.first().map(|(task, how)| match how.as_str() {
+            "" => format!("{task} has failed"),
+            how => how.to_owned(),
+        });
+        Error::ContextClosed { endpoint, after: after.unwrap_or_default() }
     }
 
     /// The error for the first task that has died.

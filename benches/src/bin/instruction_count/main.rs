@@ -74,11 +74,14 @@ enum Counted {
 }
 
 /// What is counted: a name for the reader, and a path. 64 requests wait together in a window.
-const ROWS: [(&str, Counted, &[usize]); 25] = [
+const ROWS: [(&str, Counted, &[usize]); 27] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
     ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
     ("MPI_Irecv+Waitall/64", Counted::C("irecv"), &[8]),
+    // A send in synchronous mode, and its receive.
+    ("MPI_Issend+Wait", Counted::C("issend"), &[8]),
+    ("MPI_Recv_synchronous", Counted::C("receive_synchronous"), &[8]),
     // A message behind 10 000 receives, or early messages, that are not for it, beside the same message behind none: with the source
     // named, and from any source.
     ("posted/0", Counted::C("posted:0"), &[8]),

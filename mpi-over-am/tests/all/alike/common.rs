@@ -76,6 +76,7 @@ pub(crate) fn all_settings() -> Vec<Settings> {
         Settings { eager_limit_bytes: 0, ..base },
         Settings { early_arrival_bytes_max: 0, ..base },
         Settings { early_arrival_bytes_max: 4000, ..base },
+        Settings { eager_synchronous: false, ..base },
         Settings { completion: CompletionVariant::Counter, ..base },
         Settings { completion: CompletionVariant::Thread, ..base },
         Settings { collectives: Selection { check: Check::On, ..Selection::default() }, ..base },

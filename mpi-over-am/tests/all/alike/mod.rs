@@ -11,6 +11,7 @@ mod persistent;
 mod point_to_point;
 mod random_traffic;
 mod requests;
+mod synchronous;
 mod topologies;
 mod typed;
 mod windows;
