@@ -143,22 +143,24 @@ static void cancelled_sends(void) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     /* One that a matched probe has taken is the receiver's: it is not cancelled any more. */
-    if (size > 1 && rank == 0) {
-        memset(bytes, 'm', LONG);
-        MPI_Issend(bytes, LONG, MPI_CHAR, 1, 300, MPI_COMM_WORLD, &request);
-        MPI_Recv(NULL, 0, MPI_CHAR, 1, 301, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Cancel(&request);
-        MPI_Send(NULL, 0, MPI_CHAR, 1, 302, MPI_COMM_WORLD);
-        MPI_Wait(&request, &status);
-        MPI_Test_cancelled(&status, &was_cancelled);
-        CHECK(!was_cancelled);
-    } else if (rank == 1) {
-        MPI_Message message;
-        MPI_Mprobe(0, 300, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
-        MPI_Send(NULL, 0, MPI_CHAR, 0, 301, MPI_COMM_WORLD);
-        MPI_Recv(NULL, 0, MPI_CHAR, 0, 302, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Mrecv(got, LONG, MPI_CHAR, &message, MPI_STATUS_IGNORE);
-        CHECK(got[LONG - 1] == 'm');
+    for (int length = 8; length <= LONG; length += LONG - 8) {
+        if (size > 1 && rank == 0) {
+            memset(bytes, 'm', length);
+            MPI_Issend(bytes, length, MPI_CHAR, 1, 300, MPI_COMM_WORLD, &request);
+            MPI_Recv(NULL, 0, MPI_CHAR, 1, 301, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Cancel(&request);
+            MPI_Send(NULL, 0, MPI_CHAR, 1, 302, MPI_COMM_WORLD);
+            MPI_Wait(&request, &status);
+            MPI_Test_cancelled(&status, &was_cancelled);
+            CHECK(!was_cancelled);
+        } else if (rank == 1) {
+            MPI_Message message;
+            MPI_Mprobe(0, 300, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+            MPI_Send(NULL, 0, MPI_CHAR, 0, 301, MPI_COMM_WORLD);
+            MPI_Recv(NULL, 0, MPI_CHAR, 0, 302, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Mrecv(got, length, MPI_CHAR, &message, MPI_STATUS_IGNORE);
+            CHECK(got[length - 1] == 'm');
+        }
     }
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -281,6 +283,57 @@ static void grids(void) {
     grid(5040, 21, 16, 15);
 }
 
+/* A send in synchronous mode is over when its receive has started, and not when it is only probed for: by a request and by a persistent
+ * one, on both kinds of communicators, short and long. */
+static void synchronous(void)
+{
+    enum { LONG = 300000 };
+    static char data[LONG];
+    MPI_Comm inter, comms[2] = {MPI_COMM_WORLD};
+    int flag;
+    if (rank < 2 && size > 1) {
+        MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 1 - rank, 30, &inter);
+        comms[1] = inter;
+    }
+    for (int turn = 0; turn < 8 && size > 1 && rank < 2; turn++) {
+        int length = turn % 2 ? LONG : 8, is_persistent = turn / 2 % 2, peer = turn < 4 ? 1 - rank : 0;
+        MPI_Comm comm = comms[turn / 4];
+        MPI_Request request;
+        if (rank == 0) {
+            memset(data, 'a' + turn, length);
+            if (is_persistent) {
+                MPI_Ssend_init(data, length, MPI_BYTE, peer, turn, comm, &request);
+                MPI_Start(&request);
+            } else {
+                MPI_Issend(data, length, MPI_BYTE, peer, turn, comm, &request);
+            }
+            MPI_Recv(NULL, 0, MPI_BYTE, 1, 31, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            for (int i = 0; i < 10; i++) {
+                MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+                CHECK(!flag);
+            }
+            MPI_Send(NULL, 0, MPI_BYTE, 1, 31, MPI_COMM_WORLD);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            if (is_persistent) MPI_Request_free(&request);
+            CHECK(request == MPI_REQUEST_NULL);
+            MPI_Ssend(data, length, MPI_BYTE, peer, turn, comm);
+        } else {
+            MPI_Status status;
+            MPI_Probe(MPI_ANY_SOURCE, turn, comm, &status);
+            MPI_Send(NULL, 0, MPI_BYTE, 0, 31, MPI_COMM_WORLD);
+            MPI_Recv(NULL, 0, MPI_BYTE, 0, 31, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            for (int i = 0; i < 2; i++) {
+                MPI_Recv(data, LONG, MPI_BYTE, MPI_ANY_SOURCE, i ? MPI_ANY_TAG : turn, comm, &status);
+                MPI_Get_count(&status, MPI_BYTE, &flag);
+                CHECK(flag == length && status.MPI_TAG == turn && data[0] == 'a' + turn && data[length - 1] == 'a' + turn);
+                memset(data, 0, length);
+            }
+        }
+    }
+    if (rank < 2 && size > 1) MPI_Comm_free(&inter);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     int provided;
     /* The calls go other ways where several threads may call. */
@@ -299,6 +352,7 @@ int main(int argc, char **argv) {
     counts();
     exchanges();
     cancelled_sends();
+    synchronous();
     buffer_of_a_session();
     grids();
     return end();

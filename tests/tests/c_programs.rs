@@ -81,7 +81,7 @@ programs! {
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 fn c_answers() {
     let options = ["-O1", "-Wall", "-Wextra", "-Werror"];
-    let settings: [&[_]; 2] = [&[], &[("WITH_THREADS", "multiple")]];
+    let settings: [&[_]; 3] = [&[], &[("WITH_THREADS", "multiple")], &[("AM_EAGER_SYNCHRONOUS", "off")]];
     programs::compile_and_run_under("mpicc", &options, "c/c_answers.c", &settings);
 }
 
