@@ -1,4 +1,5 @@
-//! Instructions that a message takes, sending and receiving apart: a number that no other program disturbs.
+//! Instructions that a message takes, sending and receiving apart, or a call on a window with its flush: a number that no other program
+//! disturbs.
 //!
 //! ```text
 //! cargo build --release
