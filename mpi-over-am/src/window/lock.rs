@@ -4,10 +4,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
+use am_core::task::{Endpoint, TaskId};
 
 use super::epoch::{Held, refused};
-use super::{Assertion, LockQueue, LockRequest, Window};
+use super::queue::{LockRequest, Words};
+use super::transfer::Piece;
+use super::{Assertion, LockQueue, Window};
 use crate::error::{Error, Result};
 use crate::policy::{Field, LockPolicy};
 use crate::rank::PROC_NULL;
@@ -62,8 +66,9 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// It is not locked; the death of a task.
     pub fn unlock(&self, rank: u32) -> Result<()> {
         let held = self.begin_unlock(rank)?;
-        self.flush_puts()?;
-        held.map_or(Ok(()), |_| self.give_lock(rank))
+        let given = self.flush_puts().and_then(|()| held.map_or(Ok(()), |_| self.give_lock(rank)));
+        self.end_lock(rank, None);
+        given
     }
 
     /// The beginning of [`unlock`](Self::unlock): the lock that is to be given back, if one is.
@@ -76,7 +81,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
             let held = epochs.lock_of(rank).and_then(taken);
             let held =
                 held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
-            epochs.set_lock(rank, None);
+            // Until it has been given back another thread cannot ask for it again.
+            epochs.set_lock(rank, Some(Held::Awaited));
             Ok(held)
         })
     }
@@ -115,15 +121,18 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// They are not locked; the death of a task.
     pub fn unlock_all(&self) -> Result<()> {
         let mut ranks = self.begin_unlock_all()?;
-        self.flush_puts()?;
-        ranks.try_for_each(|rank| self.give_lock(rank))
+        let given = self.flush_puts().and_then(|()| ranks.try_for_each(|rank| self.give_lock(rank)));
+        self.end_lock_all(None);
+        given
     }
 
     /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks are to be given back.
     pub(crate) fn begin_unlock_all(&self) -> Result<Range<u32>> {
         let held = self.epochs.with(|epochs| {
             let held = epochs.locked_all.and_then(taken);
-            epochs.locked_all = epochs.locked_all.filter(|_| held.is_none());
+            if held.is_some() {
+                epochs.locked_all = Some(Held::Awaited);
+            }
             held
         });
         let held =
@@ -197,25 +206,34 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     fn take_lock(&self, lock: Lock, rank: u32) -> Result<()> {
-        let mut request = self.request_lock(lock, rank)?;
-        let waited = self.communicator.wait_until(|context| request.look(context));
+        if !L::takes_turns() {
+            let mut request = self.queue(rank).arrive(&mut self.communicator.state()?.context, lock)?;
+            let waited = self.communicator.wait_until(|context| request.look(context));
+            return self.end_request(request, waited);
+        }
+        let mut words = InTurns { window: self, are_mapped: true };
+        let mut request = self.queue(rank).arrive(&mut words, lock)?;
+        let waited = if words.are_mapped {
+            self.communicator.wait_until(|context| request.look(context))
+        } else {
+            // Each look asks the target, and waits for its answer: another thread has its turn meanwhile.
+            self.communicator.try_until(|| Ok(request.look(&mut words).then_some(())))
+        };
         self.end_request(request, waited)
     }
 
-    /// Enters the queue for the lock of a rank.
-    pub(crate) fn request_lock(&self, lock: Lock, rank: u32) -> Result<LockRequest> {
-        self.queue(rank).arrive(&mut self.communicator.state()?.context, lock)
-    }
-
     /// Ends the wait for a lock: it is taken, or the queue left.
-    pub(crate) fn end_request(&self, request: LockRequest, waited: Result<()>) -> Result<()> {
+    fn end_request(&self, request: LockRequest, waited: Result<()>) -> Result<()> {
         // Not by `state`: what another call has left must not keep this one from leaving the queue.
         let mut state = self.communicator.state_to_end().ok_or(Error::Nested)?;
         request.end(&mut state.context, waited)
     }
 
     /// Gives the lock of a rank back.
-    pub(crate) fn give_lock(&self, rank: u32) -> Result<()> {
+    fn give_lock(&self, rank: u32) -> Result<()> {
+        if L::takes_turns() {
+            return self.queue(rank).leave(&mut InTurns { window: self, are_mapped: true });
+        }
         self.queue(rank).leave(&mut self.communicator.state()?.context)
     }
 
@@ -228,6 +246,41 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub(super) fn on_control(&self, rank: u32, offset: u64, operation: AtomicOp) -> Result<u64> {
         let at = self.peers[rank as usize].control.plus(offset);
         self.communicator.rmw(at, Width::Bits64, operation)
+    }
+}
+
+/// The words of a lock for threads that take turns: each step that waits for the target gives the turn up.
+struct InTurns<'a, F: Fabric, L: LockPolicy> {
+    window: &'a Window<F, L>,
+    /// No step has waited for the target so far.
+    are_mapped: bool,
+}
+
+impl<F: Fabric, L: LockPolicy> Words for InTurns<'_, F, L> {
+    fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
+        let mut state = self.window.communicator.state()?;
+        let begun = state.context.rmw_nonblocking(at, Width::Bits64, operation, None)?;
+        match state.context.rmw_result(begun)? {
+            Ok(word) => Ok(word),
+            Err(begun) => {
+                self.are_mapped = false;
+                drop(state);
+                self.window.communicator.wait_for_rmw(begun)
+            }
+        }
+    }
+
+    fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
+        let piece = Piece { to: at, len: size_of_val(words), address: 0 };
+        self.window.get_slice(words, std::slice::from_ref(&piece))
+    }
+
+    fn ring(&mut self, task: Endpoint) -> Result<()> {
+        Ok(self.window.communicator.state()?.context.ring(task)?)
+    }
+
+    fn has_ended(&self, task: TaskId) -> bool {
+        self.window.communicator.state_to_end().is_some_and(|state| state.context.has_ended(task))
     }
 }
 

@@ -44,7 +44,6 @@ pub use lock::Lock;
 pub(crate) use puts::Batch;
 use puts::Puts;
 use queue::LockQueue;
-pub(crate) use queue::LockRequest;
 pub use shared::SharedWindow;
 pub use transfer::TargetData;
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{Ordering, fence};
 use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
 use am_core::handler::HandlerSet;
-use am_core::task::Endpoint;
+use am_core::task::{Endpoint, TaskId};
 use am_core::{Context, GetOptions};
 
 use super::Lock;
@@ -74,6 +74,33 @@ impl Entry {
     }
 }
 
+/// How the words of a queue are reached.
+pub(super) trait Words {
+    fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64>;
+    fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()>;
+    fn ring(&mut self, task: Endpoint) -> Result<()>;
+    fn has_ended(&self, task: TaskId) -> bool;
+}
+
+/// In one turn.
+impl<F: Fabric, H: HandlerSet> Words for Context<F, H> {
+    fn rmw(&mut self, at: RemoteAddress, operation: AtomicOp) -> Result<u64> {
+        Ok(self.rmw(at, Width::Bits64, operation)?)
+    }
+
+    fn read(&mut self, at: RemoteAddress, words: &mut [u64]) -> Result<()> {
+        Ok(self.get(at, bytemuck::cast_slice_mut::<u64, u8>(words), GetOptions::default())?)
+    }
+
+    fn ring(&mut self, task: Endpoint) -> Result<()> {
+        Ok(self.ring(task)?)
+    }
+
+    fn has_ended(&self, task: TaskId) -> bool {
+        self.has_ended(task)
+    }
+}
+
 /// The queue for the lock of one target.
 #[derive(Clone, Debug)]
 pub(super) struct LockQueue {
@@ -95,23 +122,19 @@ impl LockQueue {
     ///
     /// # Errors
     /// The target is dead.
-    pub(super) fn arrive<F: Fabric, H: HandlerSet>(
-        self,
-        context: &mut Context<F, H>,
-        lock: Lock,
-    ) -> Result<LockRequest> {
-        self.write(context, Entry::new(0, DRAWS))?;
+    pub(super) fn arrive(self, words: &mut impl Words, lock: Lock) -> Result<LockRequest> {
+        self.write(words, Entry::new(0, DRAWS))?;
         let add = AtomicOp::FetchAdd(NEXT_TICKET + ONE_MORE);
-        let before = context.rmw(self.at, Width::Bits64, add)?;
+        let before = words.rmw(self.at, add)?;
         let ticket = before >> IN_QUEUE_BITS;
         let alone = if lock == Lock::Exclusive { ALONE } else { 0 };
         let is_free = before & (NEXT_TICKET - 1) == 0;
         let own = Entry::new(ticket, alone | if is_free { HOLDS } else { WAITS });
-        self.write(context, own)?;
+        self.write(words, own)?;
         let request = LockRequest { queue: self, own, failure: None };
         if !is_free {
             // One that could not go on because this task was drawing its ticket.
-            request.queue.wake(context)?;
+            request.queue.wake(words)?;
         }
         Ok(request)
     }
@@ -120,39 +143,34 @@ impl LockQueue {
     ///
     /// # Errors
     /// The target is dead.
-    pub(super) fn leave<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
-        self.write(context, Entry(OUT))?;
+    pub(super) fn leave(&self, words: &mut impl Words) -> Result<()> {
+        self.write(words, Entry(OUT))?;
         let less = AtomicOp::FetchAdd(ONE_MORE.wrapping_neg());
-        let before = context.rmw(self.at, Width::Bits64, less)?;
-        if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(context) }
+        let before = words.rmw(self.at, less)?;
+        if before & (NEXT_TICKET - 1) == ONE_MORE { Ok(()) } else { self.wake(words) }
     }
 
     /// Rings the tasks that wait and that no other one is in the way of.
-    fn wake<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
-        let entries = self.read(context)?;
+    fn wake(&self, words: &mut impl Words) -> Result<()> {
+        let entries = self.read(words)?;
         let waiting = self.tasks.iter().zip(&entries).filter(|(_, entry)| entry.waits());
         for (&task, &entry) in waiting {
-            if task != self.tasks[self.own as usize] && !self.is_blocked(context, &entries, entry) {
-                context.ring(task)?;
+            if task != self.tasks[self.own as usize] && !self.is_blocked(words, &entries, entry) {
+                words.ring(task)?;
             }
         }
         Ok(())
     }
 
     /// Whether a task that lives is in the way of an entry. Words of the dead that would be are wiped.
-    fn is_blocked<F: Fabric, H: HandlerSet>(
-        &self,
-        context: &mut Context<F, H>,
-        entries: &[Entry],
-        of: Entry,
-    ) -> bool {
+    fn is_blocked(&self, words: &mut impl Words, entries: &[Entry], of: Entry) -> bool {
         let in_the_way = |entry: &Entry| *entry != of && entry.is_in_the_way_of(of);
         let mut blocks = false;
         for (rank, &entry) in entries.iter().enumerate().filter(|(_, entry)| in_the_way(entry)) {
-            if context.has_ended(self.tasks[rank].task) {
+            if words.has_ended(self.tasks[rank].task) {
                 let wipe = AtomicOp::CompareSwap { expected: entry.0, new: OUT };
                 // If it fails, the next look finds the word there again.
-                let _ = context.rmw(self.word_of(rank), Width::Bits64, wipe);
+                let _ = words.rmw(self.word_of(rank), wipe);
             } else {
                 blocks = true;
             }
@@ -164,28 +182,27 @@ impl LockQueue {
         self.at.plus((WORD_BYTES * (1 + rank)) as u64)
     }
 
-    fn write<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>, own: Entry) -> Result<()> {
-        context.rmw(self.word_of(self.own as usize), Width::Bits64, AtomicOp::Swap(own.0))?;
+    fn write(&self, words: &mut impl Words, own: Entry) -> Result<()> {
+        words.rmw(self.word_of(self.own as usize), AtomicOp::Swap(own.0))?;
         Ok(())
     }
 
     /// The words of all tasks.
-    fn read<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<Vec<Entry>> {
-        let mut words = vec![0; self.tasks.len()];
+    fn read(&self, words: &mut impl Words) -> Result<Vec<Entry>> {
+        let mut entries = vec![0; self.tasks.len()];
         // Ordering: between this task's store of its own word and its look at the others', as in each other task, so that of two tasks
         // at least one sees the other's.
         fence(Ordering::SeqCst);
-        let bytes = bytemuck::cast_slice_mut::<u64, u8>(&mut words);
-        context.get(self.word_of(0), bytes, GetOptions::default())?;
+        words.read(self.word_of(0), &mut entries)?;
         // Ordering: what the task before has done under the lock is seen after its word.
         fence(Ordering::SeqCst);
-        Ok(words.into_iter().map(Entry).collect())
+        Ok(entries.into_iter().map(Entry).collect())
     }
 }
 
 /// A lock that a task waits for, or has.
 #[derive(Debug)]
-pub(crate) struct LockRequest {
+pub(super) struct LockRequest {
     queue: LockQueue,
     own: Entry,
     failure: Option<Error>,
@@ -193,23 +210,23 @@ pub(crate) struct LockRequest {
 
 impl LockRequest {
     /// Whether the wait is over: the lock is this task's, or the request has failed ([`end`](Self::end)).
-    pub(crate) fn look<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> bool {
+    pub(super) fn look(&mut self, words: &mut impl Words) -> bool {
         if !self.own.waits() {
             return true;
         }
-        self.try_to_hold(context).unwrap_or_else(|error| {
+        self.try_to_hold(words).unwrap_or_else(|error| {
             self.failure = Some(error);
             true
         })
     }
 
-    fn try_to_hold<F: Fabric, H: HandlerSet>(&mut self, context: &mut Context<F, H>) -> Result<bool> {
-        let entries = self.queue.read(context)?;
-        if self.queue.is_blocked(context, &entries, self.own) {
+    fn try_to_hold(&mut self, words: &mut impl Words) -> Result<bool> {
+        let entries = self.queue.read(words)?;
+        if self.queue.is_blocked(words, &entries, self.own) {
             return Ok(false);
         }
         self.own = Entry::new(self.own.ticket(), self.own.state() & ALONE | HOLDS);
-        self.queue.write(context, self.own)?;
+        self.queue.write(words, self.own)?;
         Ok(true)
     }
 
@@ -217,17 +234,13 @@ impl LockRequest {
     ///
     /// # Errors
     /// What the wait ended with, or the request.
-    pub(crate) fn end<F: Fabric, H: HandlerSet>(
-        self,
-        context: &mut Context<F, H>,
-        waited: Result<()>,
-    ) -> Result<()> {
+    pub(super) fn end(self, words: &mut impl Words, waited: Result<()>) -> Result<()> {
         let failed = waited.err().or(self.failure);
         match failed {
             None => Ok(()),
             Some(error) => {
                 // The first error tells more.
-                let _ = self.queue.leave(context);
+                let _ = self.queue.leave(words);
                 Err(error)
             }
         }
