@@ -169,8 +169,6 @@ pub struct RegionEntry {
     pub len: AtomicU64,
     /// Protection tag of the registration.
     pub ptag: AtomicU32,
-    /// The only task that may use it, plus 1; 0: every task.
-    pub only_task: AtomicU32,
     /// The number of the file that the range lies in, if [`ACCESS_IN_SHARED_FILE`] is set.
     pub shared_file: AtomicU64,
 }

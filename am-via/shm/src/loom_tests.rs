@@ -358,7 +358,7 @@ fn regions(offsets: &[usize]) -> (OwnRegions, Vec<(u32, u32)>, Arc<Mapping>, Pee
 }
 
 fn open(own: &mut OwnRegions, heap: &Mapping, offset: usize) -> (u32, u32) {
-    let registration = Registration { access: ACCESS_READ | ACCESS_WRITE, ptag: 0, only: None };
+    let registration = Registration { access: ACCESS_READ | ACCESS_WRITE, ptag: 0 };
     let memory = heap.checked(offset, 8).expect("it lies inside");
     own.insert(memory, registration, &SharedFiles::default()).expect("the table is empty")
 }

@@ -153,25 +153,17 @@ impl PrivateRegions {
         live.map(|live| live.registration = registration).is_some()
     }
 
-    /// The one place where a claim becomes a range: generation, rights, protection tag, owner's choice of peer, bounds.
-    /// `claimer` is `None` for the owner itself. The range is for a copy before the registration ends.
+    /// The one place where a claim becomes a range: generation, rights, protection tag, bounds. The range is for a copy before the
+    /// registration ends.
     ///
     /// # Errors
     /// What is wrong with the claim.
-    pub fn claim<'a>(
-        &self,
-        claim: Claim,
-        need: u32,
-        claimer: Option<u32>,
-    ) -> Result<CheckedRange<'a>, ClaimFault> {
+    pub fn claim<'a>(&self, claim: Claim, need: u32) -> Result<CheckedRange<'a>, ClaimFault> {
         let slot = self.slots.get(claim.region as usize).filter(|slot| slot.generation == claim.generation);
         let live = slot.and_then(|slot| slot.live).ok_or(ClaimFault::Stale)?;
-        let Registration { access, ptag, only } = live.registration;
+        let Registration { access, ptag } = live.registration;
         if access & need != need {
             return Err(missing(access, need));
-        }
-        if claimer.is_some_and(|task| only.is_some_and(|only| only != task)) {
-            return Err(ClaimFault::NotShared);
         }
         if ptag != claim.ptag {
             return Err(ClaimFault::Tag);
@@ -189,8 +181,8 @@ mod tests {
     use super::*;
     use crate::layout::{ACCESS_READ, ACCESS_WRITE};
 
-    fn open(access: u32, only: Option<u32>) -> Registration {
-        Registration { access, ptag: 7, only }
+    fn open(access: u32) -> Registration {
+        Registration { access, ptag: 7 }
     }
 
     fn at(region: u32, generation: u32, offset: u64, len: u64) -> Claim {
@@ -201,21 +193,18 @@ mod tests {
     fn a_claim_is_good_only_with_every_part_of_it_right() {
         let memory = PrivateBytes::new(100).unwrap();
         let mut table = PrivateRegions::new(4);
-        let (region, generation) = table.insert(memory.range(), open(ACCESS_READ, Some(3)), 0).unwrap();
+        let (region, generation) = table.insert(memory.range(), open(ACCESS_READ), 0).unwrap();
         let good = at(region, generation, 90, 10);
-        let fault = |claim, need, claimer| table.claim(claim, need, claimer).err();
-        assert_eq!(fault(good, ACCESS_READ, Some(3)), None);
-        assert_eq!(fault(good, ACCESS_READ, None), None);
-        assert_eq!(fault(good, ACCESS_WRITE, Some(3)), Some(ClaimFault::NotWritable));
-        assert_eq!(fault(good, ACCESS_READ, Some(2)), Some(ClaimFault::NotShared));
-        assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ, Some(3)), Some(ClaimFault::Tag));
-        assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ, None), Some(ClaimFault::Tag));
+        let fault = |claim, need| table.claim(claim, need).err();
+        assert_eq!(fault(good, ACCESS_READ), None);
+        assert_eq!(fault(good, ACCESS_WRITE), Some(ClaimFault::NotWritable));
+        assert_eq!(fault(Claim { ptag: 8, ..good }, ACCESS_READ), Some(ClaimFault::Tag));
         let beyond = ClaimFault::Bounds { len: 100 };
         for (offset, len) in [(91, 10), (101, 0), (u64::MAX, 1), (1, u64::MAX)] {
-            assert_eq!(fault(at(region, generation, offset, len), ACCESS_READ, Some(3)), Some(beyond));
+            assert_eq!(fault(at(region, generation, offset, len), ACCESS_READ), Some(beyond));
         }
         for (region, generation) in [(region, generation + 1), (region + 1, generation), (u32::MAX, 1)] {
-            assert_eq!(fault(at(region, generation, 0, 1), 0, Some(3)), Some(ClaimFault::Stale));
+            assert_eq!(fault(at(region, generation, 0, 1), 0), Some(ClaimFault::Stale));
         }
     }
 
@@ -223,12 +212,12 @@ mod tests {
     fn a_slot_that_is_used_again_has_another_generation() {
         let memory = PrivateBytes::new(8).unwrap();
         let mut table = PrivateRegions::new(1);
-        let first = table.insert(memory.range(), open(0, None), 0).unwrap();
-        assert_eq!(table.insert(memory.range(), open(0, None), 0), None);
+        let first = table.insert(memory.range(), open(0), 0).unwrap();
+        assert_eq!(table.insert(memory.range(), open(0), 0), None);
         assert!(table.remove(first.0, first.1) && !table.remove(first.0, first.1));
-        let second = table.insert(memory.range(), open(0, None), 5).unwrap();
+        let second = table.insert(memory.range(), open(0), 5).unwrap();
         assert_eq!((second.0, second.1), (first.0, first.1 + 1));
         table.remove_context(5);
-        assert!(!table.set_registration(second.0, second.1, open(0, None)));
+        assert!(!table.set_registration(second.0, second.1, open(0)));
     }
 }

@@ -42,9 +42,6 @@ pub enum ClaimFault {
     /// Peers may not read there.
     #[error("the registration does not let peers read")]
     NotReadable,
-    /// The registration is for one task, which the claimer is not.
-    #[error("the registration is for another task")]
-    NotShared,
     /// The protection tags of registration and VI differ.
     #[error("the protection tags of the registration and the VI differ")]
     Tag,
@@ -117,8 +114,6 @@ pub struct Registration {
     pub access: u32,
     /// The protection tag.
     pub ptag: u32,
-    /// The only task that may use it.
-    pub only: Option<u32>,
 }
 
 /// This task's own table.
@@ -194,7 +189,6 @@ impl OwnRegions {
         entry.address.store(memory.at().addr().get() as u64, Ordering::Relaxed);
         entry.len.store(memory.len() as u64, Ordering::Relaxed);
         entry.ptag.store(registration.ptag, Ordering::Relaxed);
-        entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
         if self.ways.mapped {
             if let Some(offset) = self.heap.offset_of(memory.at(), memory.len()) {
                 entry.file_offset.store(offset as u64, Ordering::Relaxed);
@@ -235,7 +229,6 @@ impl OwnRegions {
         slot.ptag = registration.ptag;
         let Some(entry) = self.entry(region) else { return false };
         entry.ptag.store(registration.ptag, Ordering::Relaxed);
-        entry.only_task.store(registration.only.map_or(0, |task| task + 1), Ordering::Relaxed);
         let state = entry.generation_and_access.load(Ordering::Relaxed);
         let kept = state & u64::from(ACCESS_IN_HEAP | ACCESS_IN_SHARED_FILE | ACCESS_LIVE);
         // Release: "region opened".
@@ -528,9 +521,6 @@ impl PeerMemory {
         if access & need != need {
             return Err(missing(access, need));
         }
-        if !may_use(&entry.only_task, claimer.task) {
-            return Err(ClaimFault::NotShared);
-        }
         if entry.ptag.load(Ordering::Relaxed) != claim.ptag {
             return Err(ClaimFault::Tag);
         }
@@ -563,11 +553,6 @@ impl PeerMemory {
 #[cold]
 pub(crate) fn missing(access: u32, need: u32) -> ClaimFault {
     if need & !access & ACCESS_WRITE != 0 { ClaimFault::NotWritable } else { ClaimFault::NotReadable }
-}
-
-fn may_use(only: &AtomicU32, task: u32) -> bool {
-    let only = only.load(Ordering::Relaxed);
-    only == 0 || only == task + 1
 }
 
 fn kernel_outcome(result: std::io::Result<()>) -> Result<Copied, ClaimFault> {

@@ -67,17 +67,16 @@ impl BounceBuffers {
         let buffer = &mut self.buffers[place];
         let grant = match buffer.grant {
             Some(grant) => grant,
-            None => match nic.device.register(
-                buffer.block.range(),
-                mem_attributes(Access::READ.for_operation()),
-                None,
-            ) {
-                Ok(handle) => *buffer.grant.insert(for_operation(handle)),
-                Err(error) => {
-                    self.free.push_back(place);
-                    return Err(error);
+            None => {
+                match nic.device.register(buffer.block.range(), mem_attributes(Access::READ.for_operation()))
+                {
+                    Ok(handle) => *buffer.grant.insert(for_operation(handle)),
+                    Err(error) => {
+                        self.free.push_back(place);
+                        return Err(error);
+                    }
                 }
-            },
+            }
         };
         let fitted = buffer.block.range().copy_from(memory::range(data));
         debug_assert!(fitted, "a buffer has room for the longest data");

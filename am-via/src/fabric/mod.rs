@@ -610,7 +610,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             }
         }
         let attributes = mem_attributes(access);
-        let registered = self.nic.device.register(memory::range(memory), attributes, None);
+        let registered = self.nic.device.register(memory::range(memory), attributes);
         if let (Some(cache), Some(pages)) = (&mut self.registrations, held) {
             match &registered {
                 Ok(handle) => cache.keep_for_grant(handle.region, pages),

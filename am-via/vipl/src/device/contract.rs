@@ -87,12 +87,11 @@ pub trait Device: std::fmt::Debug {
         false
     }
 
-    /// Registers `memory` for peers; `only` may use it if given.
+    /// Registers `memory` for peers.
     fn register(
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
-        only: Option<u32>,
     ) -> Result<MemHandle, DeviceError>;
 
     /// Changes what a registration allows.

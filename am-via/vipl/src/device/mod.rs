@@ -17,7 +17,8 @@ pub(crate) use contract::Device;
 use am_via_shm::CheckedRange;
 pub use am_via_shm::HeapBlock;
 pub(crate) use am_via_shm::HeapOwner;
-use am_via_shm::layout::CONTEXTS_MAX;
+use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
+use am_via_shm::regions::Registration;
 pub use am_via_shm::regions::{ClaimFault, WordUpdate};
 pub use am_via_shm::{Entry, LINE_PAYLOAD_BYTES as INLINE_BYTES_MAX, Mapping, Payload, SharedFileName};
 
@@ -72,6 +73,20 @@ pub struct MemAttributes {
     pub rdma_write: bool,
     /// Peers may read (VIA's EnableRdmaRead).
     pub rdma_read: bool,
+}
+
+impl MemAttributes {
+    /// The rights, as bits of a registration.
+    #[inline(always)]
+    fn access(self) -> u32 {
+        let read = if self.rdma_read { ACCESS_READ } else { 0 };
+        let write = if self.rdma_write { ACCESS_WRITE } else { 0 };
+        read | write
+    }
+
+    fn registration(self) -> Registration {
+        Registration { access: self.access(), ptag: self.ptag }
+    }
 }
 
 /// A place in registered memory of a peer: a claim, checked at each use.

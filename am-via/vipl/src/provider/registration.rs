@@ -229,7 +229,7 @@ impl Registrations {
         };
         self.use_ptag(tag)?;
         let attributes = MemAttributes { ptag: tag.number, ..attributes };
-        match device.register(range, attributes, None) {
+        match device.register(range, attributes) {
             Ok(handle) => {
                 let memory = Rc::clone(memory);
                 self.bytes = registered;

@@ -26,12 +26,9 @@ use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
 use am_via_os::atomics::spin_loop;
 use am_via_os::{private_memory, sched};
 use am_via_shm::layout::{
-    ACCESS_READ, ACCESS_WRITE, Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard,
-    REGIONS_PER_CONTEXT, RING_LINES,
+    Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_PER_CONTEXT, RING_LINES,
 };
-use am_via_shm::regions::{
-    self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Registration, Ways, is_quiet,
-};
+use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Ways, is_quiet};
 use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
 use am_via_shm::{Doorbell, Quiet, Shared, SharedFiles, SleepBarrier, WaitPolicy};
 
@@ -384,12 +381,6 @@ fn claim(at: RemoteMemory, len: usize) -> Claim {
     Claim { region, generation, offset: at.offset, len: len as u64, ptag: at.ptag }
 }
 
-fn access_bits(attributes: MemAttributes) -> u32 {
-    let read = if attributes.rdma_read { ACCESS_READ } else { 0 };
-    let write = if attributes.rdma_write { ACCESS_WRITE } else { 0 };
-    read | write
-}
-
 fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError> {
     match copied {
         Ok(Copied::Done) => Ok(Transfer::Done),
@@ -546,10 +537,9 @@ impl Device for Shm {
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
-        only: Option<u32>,
     ) -> Result<MemHandle, DeviceError> {
-        let registration = Registration { access: access_bits(attributes), ptag: attributes.ptag, only };
-        let Some((region, generation)) = self.regions.insert(memory, registration, &self.shared) else {
+        let Some((region, generation)) = self.regions.insert(memory, attributes.registration(), &self.shared)
+        else {
             return Err(DeviceError::Exhausted {
                 resource: "registrations",
                 needed: u64::from(REGIONS_PER_CONTEXT) + 1,
@@ -565,9 +555,7 @@ impl Device for Shm {
         handle: MemHandle,
         attributes: MemAttributes,
     ) -> Result<(), DeviceError> {
-        let registration =
-            Registration { access: access_bits(attributes), ptag: attributes.ptag, only: None };
-        if self.regions.set_registration(handle.region, handle.generation, registration) {
+        if self.regions.set_registration(handle.region, handle.generation, attributes.registration()) {
             Ok(())
         } else {
             Err(ClaimFault::Stale.into())
@@ -607,7 +595,7 @@ impl Device for Shm {
     ) -> Result<CheckedRange<'_>, ClaimFault> {
         let own =
             Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        self.regions.memory(own, access_bits(need))
+        self.regions.memory(own, need.access())
     }
 
     fn rdma_write(

@@ -24,8 +24,8 @@ use crate::device::{
 use am_via_job::WaitFacts;
 use am_via_os::sched;
 use am_via_shm::CheckedRange;
-use am_via_shm::layout::{ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX};
-use am_via_shm::regions::{Claim, Registration};
+use am_via_shm::layout::CONTEXTS_MAX;
+use am_via_shm::regions::Claim;
 use am_via_shm::{HeldRange, PrivateBytes};
 
 pub use faults::{Kill, WireFaults, WireStatistics};
@@ -179,12 +179,6 @@ fn bounce(len: usize) -> Result<PrivateBytes, DeviceError> {
     })
 }
 
-fn registration(attributes: MemAttributes, only: Option<u32>) -> Registration {
-    let read = if attributes.rdma_read { ACCESS_READ } else { 0 };
-    let write = if attributes.rdma_write { ACCESS_WRITE } else { 0 };
-    Registration { access: read | write, ptag: attributes.ptag, only }
-}
-
 impl Device for Wire {
     fn address(&self) -> NodeAddress {
         self.address
@@ -328,11 +322,10 @@ impl Device for Wire {
         &mut self,
         memory: CheckedRange<'_>,
         attributes: MemAttributes,
-        only: Option<u32>,
     ) -> Result<MemHandle, DeviceError> {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task as usize];
-        let inserted = table.insert(memory, registration(attributes, only), self.address.context);
+        let inserted = table.insert(memory, attributes.registration(), self.address.context);
         let regions_max = u64::from(self.network.options.regions_max);
         let (region, generation) = inserted.ok_or(DeviceError::Exhausted {
             resource: "registrations",
@@ -350,7 +343,7 @@ impl Device for Wire {
     ) -> Result<(), DeviceError> {
         let mut state = self.network.lock();
         let table = &mut state.regions[self.address.task as usize];
-        if table.set_registration(handle.region, handle.generation, registration(attributes, None)) {
+        if table.set_registration(handle.region, handle.generation, attributes.registration()) {
             Ok(())
         } else {
             Err(ClaimFault::Stale.into())
@@ -377,7 +370,7 @@ impl Device for Wire {
         let state = self.network.lock();
         let own =
             Claim { region: handle.region, generation: handle.generation, offset, len, ptag: need.ptag };
-        state.regions[self.address.task as usize].claim(own, registration(need, None).access, None)
+        state.regions[self.address.task as usize].claim(own, need.access())
     }
 
     fn rdma_write(

@@ -37,19 +37,15 @@ impl Transfer {
     /// Does it; `regions` is the table of the memory's owner, `None` if that is dead.
     pub(super) fn carry_out(self, regions: Option<&PrivateRegions>) -> End {
         let Some(regions) = regions else { return (Err(ClaimFault::PeerDead), None) };
-        let claimer = Some(self.by.task);
         match self.kind {
             Kind::Write(bytes) => {
                 let claim = claim(self.at, bytes.range().len() as u64);
-                let to = regions.claim(claim, ACCESS_WRITE, claimer);
+                let to = regions.claim(claim, ACCESS_WRITE);
                 (to.map(|to| u64::from(!to.copy_from(bytes.range()))), None)
             }
             Kind::Read(to) => {
                 let claim = claim(self.at, to.range().len() as u64);
-                match regions
-                    .claim(claim, ACCESS_READ, claimer)
-                    .map(|from| (from, PrivateBytes::new(from.len())))
-                {
+                match regions.claim(claim, ACCESS_READ).map(|from| (from, PrivateBytes::new(from.len()))) {
                     Ok((from, Some(bytes))) if bytes.range().copy_from(from) => (Ok(0), Some((bytes, to))),
                     // No memory to carry it in: as if the registration could not be reached.
                     Ok(_) => (Err(ClaimFault::Stale), None),
@@ -57,7 +53,7 @@ impl Transfer {
                 }
             }
             Kind::Atomic { bytes, update } => {
-                let word = regions.claim(claim(self.at, bytes), ACCESS_READ | ACCESS_WRITE, claimer);
+                let word = regions.claim(claim(self.at, bytes), ACCESS_READ | ACCESS_WRITE);
                 (word.and_then(|word| update_word(word, update)), None)
             }
         }

@@ -160,7 +160,7 @@ fn memory_is_served_whether_its_owner_polls_or_not() {
         let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
         let (local, remote) = (a.alloc(64).unwrap(), b.alloc(64).unwrap());
         let attributes = MemAttributes { ptag: 3, rdma_write: true, rdma_read: true };
-        let handle = b.register(remote.range(), attributes, None).unwrap();
+        let handle = b.register(remote.range(), attributes).unwrap();
         let place = RemoteMemory { task: 1, handle, offset: 8, ptag: 3 };
         local.range().copy_from_slice(&77_u64.to_le_bytes());
         let first = local.range().part(0, 8).unwrap();
@@ -197,7 +197,7 @@ fn memory_of_a_closed_nic_is_out_of_reach() {
     let (mut a, mut b) = (network.open(at(0)).unwrap(), network.open(at(1)).unwrap());
     let (local, remote) = (a.alloc(8).unwrap(), b.alloc(8).unwrap());
     let attributes = MemAttributes { rdma_read: true, ..MemAttributes::default() };
-    let handle = b.register(remote.range(), attributes, None).unwrap();
+    let handle = b.register(remote.range(), attributes).unwrap();
     drop(b);
     drop(remote);
     let place = RemoteMemory { task: 1, handle, offset: 0, ptag: 0 };
