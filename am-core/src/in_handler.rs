@@ -56,8 +56,14 @@ pub(crate) fn is_running() -> bool {
 /// [`Error::InHandler`], [`Error::CopiedProcess`].
 #[inline(always)]
 pub(crate) fn check(call: &'static str) -> Result<()> {
+    if is_unmarked() { Ok(()) } else { Err(refused(call)) }
+}
+
+/// Whether [`check`] allows calls.
+#[inline(always)]
+pub(crate) fn is_unmarked() -> bool {
     let marks = MARKS.load(Ordering::Relaxed);
-    if marks == 0 || marks & COPY == 0 && !is_running() { Ok(()) } else { Err(refused(call)) }
+    marks == 0 || marks & COPY == 0 && !is_running()
 }
 
 #[cold]

@@ -17,7 +17,7 @@ pub(crate) struct Verdict {
 }
 
 /// What one task knows of another, in bytes since the start.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Peer {
     /// Sent there eagerly.
     sent: u64,
@@ -32,7 +32,7 @@ struct Peer {
 }
 
 /// Both sides' accounts, one for each task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     /// Bytes that this task may have at another.
     window: u64,
@@ -64,7 +64,21 @@ impl Budget {
         Verdict { eager: true, ask: false }
     }
 
+    /// As [`charge`](Self::charge), where the message may go and there is nothing to ask; whether that is so. If not, nothing is charged.
+    #[inline(always)]
+    pub(crate) fn charge_quietly(&mut self, task: u32, footprint: u64) -> bool {
+        let Some(peer) = self.peers.get_mut(task as usize) else { return false };
+        let sent = peer.sent + footprint + self.entry_bytes;
+        let is_charged = sent <= peer.attention_at;
+        if is_charged {
+            peer.sent = sent;
+        }
+        is_charged
+    }
+
     /// A message that was charged last has not been sent after all.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn take_back(&mut self, task: u32, footprint: u64) {
         if let Some(peer) = self.peers.get_mut(task as usize) {
             peer.sent -= footprint + self.entry_bytes;

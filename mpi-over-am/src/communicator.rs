@@ -21,7 +21,7 @@ use crate::info::Info;
 use crate::job::JobFabric;
 use crate::lanes::LanesOf;
 use crate::matching::{ContextId, Envelope, Pattern};
-use crate::policy::{Field, LockPolicy, OneThread};
+use crate::policy::{Field, LockPolicy, OneThread, StateCell};
 use crate::properties::Properties;
 use crate::protocol::Route;
 use crate::rank::Source;
@@ -76,6 +76,9 @@ struct OtherSide<F: Fabric, L: LockPolicy> {
     /// The tasks of this side among themselves.
     local: Communicator<F, L>,
 }
+
+/// A turn with the state that is not given up.
+type Brief<'a, F, L> = <<L as LockPolicy>::Cell<State<F>> as StateCell<State<F>>>::Brief<'a>;
 
 /// What a new communicator starts with.
 #[derive(Debug)]
@@ -211,6 +214,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(state)
     }
 
+    /// The shared state for the shortest way of a call, in a turn that is not given up; `None` where [`state`](Self::state) would fail.
+    #[inline(always)]
+    pub(crate) fn state_briefly(&self) -> Option<Brief<'_, F, L>> {
+        let state = self.shared.enter_briefly()?;
+        if state.needs_attention() { None } else { Some(state) }
+    }
+
     /// The shared state, for what must happen also after errors: ending operations. `None` inside another call.
     pub(crate) fn state_to_end(&self) -> Option<Turn<'_, F, L>> {
         Turn::enter(&*self.shared).ok()
@@ -242,6 +252,14 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Route { task, destination: dest, envelope })
     }
 
+    /// As [`route`](Self::route), for messages of the program; `None` where that fails.
+    #[inline(always)]
+    pub(crate) fn route_now(&self, dest: u32, tag: i32) -> Option<Route> {
+        let task = if dest < self.direct { TaskId(dest) } else { self.known_task(dest)? };
+        let envelope = Envelope::new(self.context_id_of(Space::PointToPoint), self.rank, tag);
+        (tag >= 0).then_some(Route { task, destination: dest, envelope })
+    }
+
     /// What a receive from `source` looks for.
     ///
     /// # Errors
@@ -258,6 +276,31 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             Tag::Any => None,
         };
         Ok(Pattern::new(self.context_id_of(space), source, tag))
+    }
+
+    /// As [`pattern`](Self::pattern), for messages of the program; `None` where that fails.
+    #[inline(always)]
+    pub(crate) fn pattern_now(&self, source: Source, tag: Tag) -> Option<Pattern> {
+        let (Source::Rank(source), Tag::Is(tag)) = (source, tag) else {
+            return self.pattern_with_wildcards(source, tag);
+        };
+        let exists = source < self.peers && tag >= 0;
+        exists.then(|| Pattern::exact(self.context_id_of(Space::PointToPoint), source, tag))
+    }
+
+    #[inline(always)]
+    fn pattern_with_wildcards(&self, source: Source, tag: Tag) -> Option<Pattern> {
+        let source = match source {
+            Source::Rank(rank) if rank >= self.peers => return None,
+            Source::Rank(rank) => Some(rank),
+            Source::Any => None,
+        };
+        let tag = match tag {
+            Tag::Is(tag) if tag < 0 => return None,
+            Tag::Is(tag) => Some(tag),
+            Tag::Any => None,
+        };
+        Some(Pattern::new(self.context_id_of(Space::PointToPoint), source, tag))
     }
 
     /// Whether a context id is one of this communicator's.
@@ -277,9 +320,13 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`Error::UnknownRank`].
     #[inline(never)]
     pub(crate) fn task_of(&self, rank: u32) -> Result<TaskId> {
+        self.known_task(rank).ok_or_else(|| self.unknown_rank(rank))
+    }
+
+    #[inline(never)]
+    fn known_task(&self, rank: u32) -> Option<TaskId> {
         let other = self.common.other.as_ref();
-        let reached = other.map_or(&self.common.group, |other| &other.group);
-        reached.task_of(rank).ok_or_else(|| self.unknown_rank(rank))
+        other.map_or(&self.common.group, |other| &other.group).task_of(rank)
     }
 
     #[cold]

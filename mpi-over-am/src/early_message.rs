@@ -4,7 +4,7 @@ use am_core::buffer::{Arrived, RawBuffer};
 use am_core::handler::Ticket;
 
 /// Bytes kept inside the queue's own entry.
-const INLINE_BYTES: usize = 16;
+pub(crate) const INLINE_BYTES: usize = 16;
 /// What a kept message costs beside its data: its entry in the queue and in the queue's tables.
 pub(crate) const ENTRY_BYTES: u64 = 128;
 /// The smallest buffer.

@@ -308,7 +308,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     pub fn iflush_buffer_for(&self, owner: BufferOwner) -> Result<RequestId> {
         let mut state = self.state()?;
         let messages = protocol::messages_in(&state, owner);
-        let request = state.handlers().requests.insert(false, 0);
+        let request = state.handlers().requests.insert(false);
         state.handlers().requests.in_parts(request);
         state.handlers().add_partitioned(request, Partitioned::Others(messages));
         Ok(request)

@@ -43,11 +43,19 @@ pub trait StateCell<T>: Debug {
     where
         Self: 'a;
 
+    /// The same for a call that does not give it up meanwhile.
+    type Brief<'a>: DerefMut<Target = T>
+    where
+        Self: 'a;
+
     /// A state that no call has. `waker` ends the sleep of a thread that waits during its turn.
     fn new(state: T, waker: Waker) -> Self;
 
     /// The calling thread's turn, as soon as no other thread has one; `None` if it has one already.
     fn enter(&self) -> Option<Self::Held<'_>>;
+
+    /// As [`enter`](Self::enter), for a turn that is not given up.
+    fn enter_briefly(&self) -> Option<Self::Brief<'_>>;
 
     /// Whether another thread wants a turn.
     fn is_wanted(&self) -> bool;

@@ -1,5 +1,6 @@
 //! Receives that wait: into memory of the caller, and into memory of their own.
 
+use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 
 use crate::buffer::{Buffer, BufferMut, Equivalence, Receiving};
@@ -38,6 +39,20 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             let mut state = self.state()?;
             protocol::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
         })
+    }
+
+    /// As [`recv`](Self::recv), of bytes, for the C interface: the shortest way where the threads of the task take no turns. `None` where
+    /// `recv_data` takes another way, or finds an error: nothing has happened then.
+    #[inline(always)]
+    pub fn try_recv_bytes(
+        &self,
+        buffer: RawBuffer,
+        source: Source,
+        tag: Tag,
+    ) -> Option<std::result::Result<Status, Box<Error>>> {
+        let pattern = self.pattern_now(source, tag).filter(|_| !L::takes_turns())?;
+        let receive = Receive { pattern, room: Room::Bytes(buffer) };
+        Some(protocol::receive_in_one_turn(&mut *self.state_briefly()?, receive))
     }
 
     /// Receives a message of any number of values, which it allocates (`MPI_Mprobe` and `MPI_Mrecv`).

@@ -122,6 +122,26 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// As the send of that mode.
     #[inline(always)]
     pub fn send_bytes(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
+        if mode == Mode::Standard && self.try_send(bytes, dest, tag) {
+            return Ok(());
+        }
+        self.send_bytes_slowly(mode, bytes, dest, tag)
+    }
+
+    /// Sends bytes in standard mode if they go now, as one packet; whether they did. If not, nothing was sent, and any send finds out why.
+    #[inline(always)]
+    pub fn try_send(&self, bytes: &[u8], dest: u32, tag: i32) -> bool {
+        let Some(route) = self.route_now(dest, tag) else { return false };
+        let Some(mut state) = self.state_briefly() else { return false };
+        protocol::try_send(&mut state, &route, bytes)
+    }
+
+    /// As [`send_bytes`](Self::send_bytes), for what does not go now.
+    ///
+    /// # Errors
+    /// As the send of that mode.
+    #[inline(never)]
+    pub fn send_bytes_slowly(&self, mode: Mode, bytes: &[u8], dest: u32, tag: i32) -> Result<()> {
         let route = match self.route(Space::PointToPoint, dest, tag) {
             Ok(route) => route,
             Err(error) => return to_nobody(dest, tag, error),

@@ -115,7 +115,13 @@ impl<F: Fabric> State<F> {
     /// As said.
     #[inline(always)]
     pub(crate) fn attend(&mut self) -> Result<()> {
-        if self.context.handlers().attention { self.attend_now() } else { Ok(()) }
+        if self.needs_attention() { self.attend_now() } else { Ok(()) }
+    }
+
+    /// Whether [`attend`](Self::attend) has anything to do.
+    #[inline(always)]
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.context.handlers().attention
     }
 
     #[cold]
@@ -231,9 +237,15 @@ impl<F: Fabric> State<F> {
     ///
     /// # Errors
     /// What progress reports; the operation may then still be under way.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
-        self.wait_for(|context| is_over(context, request))
+        self.wait_for(move |context| is_over(context, request))
+    }
+
+    /// As [`wait_over`](Self::wait_over), for the request of blocking receives; the error, if there is one. For a policy that takes no turns.
+    #[inline(never)]
+    pub(crate) fn wait_receive_over(&mut self) -> Option<Box<Error>> {
+        self.wait_for(is_receive_over).err().map(Box::new)
     }
 
     /// Makes progress with what has arrived; whether the operation is over then.
@@ -251,12 +263,15 @@ impl<F: Fabric> State<F> {
     /// [`Error::TooMany`].
     #[inline(always)]
     pub(crate) fn check_receives(&mut self) -> Result<()> {
+        if self.has_room() { Ok(()) } else { Err(too_many_receives(self.posted_receives_max)) }
+    }
+
+    /// Whether [`check_receives`](Self::check_receives) allows one more.
+    #[inline(always)]
+    pub(crate) fn has_room(&mut self) -> bool {
         let max = self.posted_receives_max;
-        let handlers = self.handlers();
-        if handlers.requests.posted() >= max || !handlers.requests.has_room() {
-            return Err(too_many_receives(max));
-        }
-        Ok(())
+        let requests = &self.handlers().requests;
+        requests.posted() < max && requests.has_room()
     }
 
     /// Refuses one more long non-blocking send than the settings allow.
@@ -308,7 +323,7 @@ impl<F: Fabric> State<F> {
     /// A request that is over when the next note with this key is in the slot.
     pub(crate) fn start_note(&mut self, key: notes::Key) -> (RequestId, Slot) {
         let handlers = self.handlers();
-        let request = handlers.requests.insert(true, 0);
+        let request = handlers.requests.insert(true);
         let slot = Slot::default();
         if handlers.notes.take_or_wait(key, &slot, request) {
             handlers.requests.end(request, None);
@@ -367,7 +382,7 @@ pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request:
 
 /// Whether the blocking receive is over.
 #[inline(always)]
-pub(crate) fn is_receive_over<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> bool {
+fn is_receive_over<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> bool {
     let handlers = context.handlers();
     handlers.requests.is_blocking_over()
         || handlers.has_chores && is_over_by_now(context, RequestId::BLOCKING_RECEIVE)

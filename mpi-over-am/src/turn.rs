@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::policy::{LockPolicy, StateCell};
 use crate::request::{AtOperator, RequestId, Schedules, drive_schedules};
-use crate::state::{State, is_over, is_receive_over};
+use crate::state::{State, is_over};
 
 /// A call's right to the state.
 pub(crate) struct Turn<'a, F: Fabric, L: LockPolicy> {
@@ -154,31 +154,9 @@ impl<'a, F: Fabric, L: LockPolicy> Turn<'a, F, L> {
     ///
     /// # Errors
     /// What progress reports; the operation may then still be under way.
-    #[inline(always)]
-    pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
-        self.wait_for(|context| is_over(context, request))
-    }
-
-    /// As [`wait_over`](Self::wait_over), for the request of blocking receives.
     #[inline(never)]
-    pub(crate) fn wait_receive_over(&mut self) -> Result<()> {
-        self.wait_for(is_receive_over)
-    }
-
-    /// Makes progress until one of the operations is over: its place in the list, which is not empty.
-    ///
-    /// # Errors
-    /// What progress reports; the operations may then still be under way.
-    pub(crate) fn wait_any_over(
-        &mut self,
-        requests: impl Iterator<Item = RequestId> + Clone,
-    ) -> Result<usize> {
-        let mut found = None;
-        self.wait_for(|context| {
-            found = requests.clone().position(|request| is_over(context, request));
-            found.is_some()
-        })?;
-        Ok(found.expect("the wait ended because one was found"))
+    pub(crate) fn wait_over(&mut self, request: RequestId) -> Result<()> {
+        self.wait_for(move |context| is_over(context, request))
     }
 }
 

@@ -99,12 +99,32 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         in_handler::check("amsend")?;
         let target = target.seen_from(self.fabric.endpoint().context);
         let message = Amsend { target, handler, uhdr, options };
-        let outgoing = message.outgoing(target);
-        if self.engine.post_line(&mut self.fabric, &outgoing, &mut &*udata) {
-            self.engine.bump_own(options.origin);
-            return Ok(());
+        if self.post_line(&message, udata) { Ok(()) } else { self.amsend_slowly(message, udata) }
+    }
+
+    /// As [`amsend`](Self::amsend), where that takes no more than writing a completion entry; whether it did. If not, nothing was sent,
+    /// and `amsend` finds out why.
+    #[inline(always)]
+    pub fn try_amsend_line(
+        &mut self,
+        target: impl Target,
+        handler: HandlerId,
+        uhdr: &[u8],
+        udata: &[u8],
+        options: AmOptions,
+    ) -> bool {
+        let target = target.seen_from(self.fabric.endpoint().context);
+        in_handler::is_unmarked() && self.post_line(&Amsend { target, handler, uhdr, options }, udata)
+    }
+
+    #[inline(always)]
+    fn post_line(&mut self, message: &Amsend<'_, Endpoint>, udata: &[u8]) -> bool {
+        let is_sent =
+            self.engine.post_line(&mut self.fabric, &message.outgoing(message.target), &mut &*udata);
+        if is_sent {
+            self.engine.bump_own(message.options.origin);
         }
-        self.amsend_slowly(message, udata)
+        is_sent
     }
 
     /// Sends what does not fit into a completion entry, or met no credit.

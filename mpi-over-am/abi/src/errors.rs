@@ -34,18 +34,28 @@ pub(crate) fn on_communicator(
     handle: MPI_Comm,
     call: impl FnOnce(&Mpi, &CommunicatorObject) -> Outcome<()>,
 ) -> c_int {
-    let mpi = match enter(function) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
+    match enter(function) {
+        Ok(mpi) => on_communicator_in(&mpi, function, handle, call),
+        Err(code) => code,
+    }
+}
+
+/// As [`on_communicator`], in a call that has entered MPI.
+#[inline(always)]
+pub(crate) fn on_communicator_in(
+    mpi: &Mpi,
+    function: &str,
+    handle: MPI_Comm,
+    call: impl FnOnce(&Mpi, &CommunicatorObject) -> Outcome<()>,
+) -> c_int {
     // The world is borrowed, not counted: most calls are about it.
     let kept = if handle == MPI_COMM_WORLD { None } else { mpi.communicator(handle) };
     let object: &CommunicatorObject = match &kept {
         Some(object) => object,
         None if handle == MPI_COMM_WORLD => &mpi.world,
-        None => return finish_alone(&mpi, function, Err(no_communicator(handle))),
+        None => return finish_alone(mpi, function, Err(no_communicator(handle))),
     };
-    let outcome = call(&mpi, object);
+    let outcome = call(mpi, object);
     finish(object, function, outcome)
 }
 

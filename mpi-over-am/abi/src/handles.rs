@@ -123,6 +123,18 @@ impl<T: Clone> Handles<T> {
         slot.object.clone()
     }
 
+    /// As [`get`](Self::get), without a clone.
+    ///
+    /// # Safety
+    /// No object is inserted or removed while the reference lives.
+    #[inline]
+    pub(crate) unsafe fn peek(&self, handle: usize) -> Option<&T> {
+        let (slot, generation) = self.slot_of(handle)?;
+        // SAFETY: the caller's promise: nobody borrows the table for a change.
+        let table = unsafe { self.table.try_borrow_unguarded() }.ok()?;
+        table.slots.get(slot).filter(|slot| slot.generation == generation)?.object.as_ref()
+    }
+
     /// Whether there is no object.
     pub(crate) fn is_empty(&self) -> bool {
         let table = self.table.borrow();

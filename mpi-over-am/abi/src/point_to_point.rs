@@ -11,18 +11,18 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::{ErrorClass, Mode, PROC_NULL, RequestId, Source};
+use mpi_over_am::{Error, ErrorClass, Mode, PROC_NULL, RequestId, Source, Status, Tag};
 
-use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL};
+use crate::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, MPI_SUCCESS};
 use crate::data::{
     dest_of, message_to_receive, message_to_send, raw_to_receive, raw_to_send, source_of, tag_of, to_receive,
     to_send,
 };
-use crate::errors::on_communicator;
+use crate::errors::{on_communicator, on_communicator_in};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{CommunicatorObject, MessageObject};
 use crate::requests::{Owner, handle_of, keep_request, on_requests};
-use crate::state::Mpi;
+use crate::state::{Mpi, enter};
 use crate::statuses::store;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, MPI_Status};
 
@@ -59,31 +59,66 @@ unsafe fn bytes_to_send<'a>(
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
 
-/// As [`bytes_to_send`], for a receive.
+/// What a program sends or receives: where, how many, of which type.
+type Elements<P> = (P, i64, MPI_Datatype);
+
+/// Sends a message in standard mode if it goes now, as one packet; whether it did. Of a communicator that is still being made `send` knows.
 #[inline(always)]
-unsafe fn bytes_to_receive<'a>(
+unsafe fn send_now(
     mpi: &Mpi,
-    at: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Option<&'a mut [u8]> {
-    let len = mpi.dense_len(datatype, count).filter(|_| !at.is_null())?;
-    // SAFETY: the program lends the buffer for the length of the call; it is not null, and `len` fits any memory
-    // (`dense_len`).
-    Some(unsafe { std::slice::from_raw_parts_mut(at.cast(), len) })
+    (at, count, datatype): Elements<*const c_void>,
+    (dest, tag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> bool {
+    // SAFETY: a send makes and frees no communicator.
+    let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
+    // SAFETY: the program lends the buffer for the length of the call.
+    let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else { return false };
+    // A rank below 0 is none.
+    communicator.try_send(bytes, dest.cast_unsigned(), tag)
 }
 
-/// A blocking send of elements that are not in one piece.
+/// Any blocking send. Apart, so that one that goes now has the registers for itself.
 #[inline(never)]
-unsafe fn send_elements(
+unsafe fn send(
     mpi: &Mpi,
-    object: &CommunicatorObject,
+    function: &str,
     mode: Mode,
-    (at, count, datatype): (*const c_void, i64, MPI_Datatype),
-    (dest, tag): (u32, c_int),
-) -> Outcome<()> {
-    let data = unsafe { to_send(mpi, at, count, datatype) }?;
-    Ok(object.communicator.send_data(mode, &data, dest, tag)?)
+    (at, count, datatype): Elements<*const c_void>,
+    (dest, tag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> c_int {
+    on_communicator_in(mpi, function, comm, |mpi, object| {
+        let dest = dest_of(dest)?;
+        if let Some(bytes) = unsafe { bytes_to_send(mpi, at, count, datatype) } {
+            return Ok(object.communicator.send_bytes_slowly(mode, bytes, dest, tag)?);
+        }
+        let data = unsafe { to_send(mpi, at, count, datatype) }?;
+        Ok(object.communicator.send_data(mode, &data, dest, tag)?)
+    })
+}
+
+/// Starts any send; its request goes to `request`.
+#[inline(never)]
+unsafe fn start_send(
+    mpi: &Mpi,
+    function: &str,
+    mode: Mode,
+    (at, count, datatype): Elements<*const c_void>,
+    (dest, tag): (c_int, c_int),
+    (comm, request): (MPI_Comm, *mut MPI_Request),
+) -> c_int {
+    on_communicator_in(mpi, function, comm, |mpi, object| {
+        let dest = dest_of(dest)?;
+        let id = match unsafe { raw_to_send(mpi, at, count, datatype) } {
+            Some(bytes) => object.communicator.isend_bytes(mode, bytes, dest, tag)?,
+            None => {
+                let data = unsafe { to_send(mpi, at, count, datatype) }?;
+                object.communicator.isend_data(mode, &data, dest, tag)?
+            }
+        };
+        unsafe { give(id, request) }
+    })
 }
 
 macro_rules! sends {
@@ -96,13 +131,16 @@ macro_rules! sends {
             tag: c_int,
             comm: MPI_Comm,
         ) -> c_int {
-            on_communicator(concat!("MPI_", $name), comm, |mpi, object| {
-                let dest = dest_of(dest)?;
-                if let Some(bytes) = unsafe { bytes_to_send(mpi, buf, count, datatype) } {
-                    return Ok(object.communicator.send_bytes(Mode::$mode, bytes, dest, tag)?);
+            let mpi = match enter(concat!("MPI_", $name)) {
+                Ok(mpi) => mpi,
+                Err(code) => return code,
+            };
+            unsafe {
+                if Mode::$mode == Mode::Standard && send_now(&mpi, (buf, count, datatype), (dest, tag), comm) {
+                    return MPI_SUCCESS;
                 }
-                unsafe { send_elements(mpi, object, Mode::$mode, (buf, count, datatype), (dest, tag)) }
-            })
+                send(&mpi, concat!("MPI_", $name), Mode::$mode, (buf, count, datatype), (dest, tag), comm)
+            }
         }
 
         pub(crate) unsafe fn $isend(
@@ -114,17 +152,17 @@ macro_rules! sends {
             comm: MPI_Comm,
             request: *mut MPI_Request,
         ) -> c_int {
-            on_communicator(concat!("MPI_", $started), comm, |mpi, object| {
-                let (communicator, dest) = (&object.communicator, dest_of(dest)?);
-                let id = match unsafe { raw_to_send(mpi, buf, count, datatype) } {
-                    Some(bytes) => communicator.isend_bytes(Mode::$mode, bytes, dest, tag)?,
-                    None => {
-                        let data = unsafe { to_send(mpi, buf, count, datatype) }?;
-                        communicator.isend_data(Mode::$mode, &data, dest, tag)?
-                    }
-                };
-                unsafe { give(id, request) }
-            })
+            let mpi = match enter(concat!("MPI_", $started)) {
+                Ok(mpi) => mpi,
+                Err(code) => return code,
+            };
+            unsafe {
+                if Mode::$mode == Mode::Standard && send_now(&mpi, (buf, count, datatype), (dest, tag), comm) {
+                    *request = handle_of(RequestId::ENDED_SEND);
+                    return MPI_SUCCESS;
+                }
+                start_send(&mpi, concat!("MPI_", $started), Mode::$mode, (buf, count, datatype), (dest, tag), (comm, request))
+            }
         }
 
         pub(crate) unsafe fn $init(
@@ -161,12 +199,60 @@ pub(crate) unsafe fn mpi_recv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    on_communicator("MPI_Recv", comm, |mpi, object| {
-        let (source, tag) = (source_of(source)?, tag_of(tag));
-        let received = match unsafe { bytes_to_receive(mpi, buf, count, datatype) } {
-            Some(bytes) => object.communicator.recv(bytes, source, tag)?,
+    let mpi = match enter("MPI_Recv") {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    unsafe {
+        match receive_now(&mpi, (buf, count, datatype), (source, tag), comm) {
+            Some(Ok(received)) => {
+                store(status, &received);
+                MPI_SUCCESS
+            }
+            failed => receive(&mpi, failed, (buf, count, datatype), (source, tag), (comm, status)),
+        }
+    }
+}
+
+/// Where a message comes from, and its tag; `None` for a rank that means nothing.
+#[inline(always)]
+fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
+    if source >= 0 && tag >= 0 {
+        return Some((Source::Rank(source.cast_unsigned()), Tag::Is(tag)));
+    }
+    Some((source_of(source).ok()?, tag_of(tag)))
+}
+
+/// Receives bytes, where the threads of the task take no turns. `None` in any other case.
+#[inline(always)]
+unsafe fn receive_now(
+    mpi: &Mpi,
+    (at, count, datatype): Elements<*mut c_void>,
+    (source, tag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> Option<Result<Status, Box<Error>>> {
+    // SAFETY: a receive makes and frees no communicator.
+    let communicator = unsafe { mpi.communicator_for_a_moment(comm) }?;
+    let buffer = unsafe { raw_to_receive(mpi, at, count, datatype) }?;
+    let (source, tag) = from_of(source, tag)?;
+    communicator.try_recv_bytes(buffer, source, tag)
+}
+
+/// Any blocking receive, or the failure of one.
+#[inline(never)]
+unsafe fn receive(
+    mpi: &Mpi,
+    failed: Option<Result<Status, Box<Error>>>,
+    (at, count, datatype): Elements<*mut c_void>,
+    (source, tag): (c_int, c_int),
+    (comm, status): (MPI_Comm, *mut MPI_Status),
+) -> c_int {
+    on_communicator_in(mpi, "MPI_Recv", comm, |mpi, object| {
+        let received = match failed {
+            Some(received) => received.map_err(|error| *error)?,
             None => {
-                let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
+                let (source, tag) = (source_of(source)?, tag_of(tag));
+                let data = unsafe { message_to_receive(mpi, at, count, datatype) }?;
                 object.communicator.recv_data(&data, source, tag)?
             }
         };
@@ -184,16 +270,48 @@ pub(crate) unsafe fn mpi_irecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    on_communicator("MPI_Irecv", comm, |mpi, object| {
-        let (communicator, source, tag) = (&object.communicator, source_of(source)?, tag_of(tag));
-        let id = match unsafe { raw_to_receive(mpi, buf, count, datatype) } {
-            Some(buffer) => communicator.irecv_bytes(buffer, source, tag)?,
-            None => {
-                let data = unsafe { to_receive(mpi, buf, count, datatype) }?;
-                communicator.irecv_data(&data, source, tag)?
+    let mpi = match enter("MPI_Irecv") {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    unsafe {
+        match start_receive_now(&mpi, (buf, count, datatype), (source, tag), comm) {
+            Some(id) => {
+                *request = handle_of(id);
+                MPI_SUCCESS
             }
-        };
-        unsafe { give(id, request) }
+            None => start_receive(&mpi, (buf, count, datatype), (source, tag), (comm, request)),
+        }
+    }
+}
+
+/// Starts a receive of bytes. `None` where [`start_receive`] takes another way, or finds an error.
+#[inline(always)]
+unsafe fn start_receive_now(
+    mpi: &Mpi,
+    (at, count, datatype): Elements<*mut c_void>,
+    (source, tag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> Option<RequestId> {
+    // SAFETY: a receive makes and frees no communicator.
+    let communicator = unsafe { mpi.communicator_for_a_moment(comm) }?;
+    let buffer = unsafe { raw_to_receive(mpi, at, count, datatype) }?;
+    let (source, tag) = from_of(source, tag)?;
+    communicator.try_irecv_bytes(buffer, source, tag)
+}
+
+/// Starts any receive.
+#[inline(never)]
+unsafe fn start_receive(
+    mpi: &Mpi,
+    (at, count, datatype): Elements<*mut c_void>,
+    (source, tag): (c_int, c_int),
+    (comm, request): (MPI_Comm, *mut MPI_Request),
+) -> c_int {
+    on_communicator_in(mpi, "MPI_Irecv", comm, |mpi, object| {
+        let (source, tag) = (source_of(source)?, tag_of(tag));
+        let data = unsafe { message_to_receive(mpi, at, count, datatype) }?;
+        unsafe { give(object.communicator.irecv_data(&data, source, tag)?, request) }
     })
 }
 

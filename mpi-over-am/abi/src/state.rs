@@ -128,12 +128,25 @@ impl Mpi {
     /// wrong: negative, or of more bytes than any memory has.
     #[inline(always)]
     pub(crate) fn dense_len(&self, handle: MPI_Datatype, count: i64) -> Option<usize> {
-        let size = if handle.0 & !511 == MPI_DATATYPE_NULL.0 { self.dense_bytes[handle.0 & 511] } else { 0 };
+        let size = *self.dense_bytes.get(handle.0.wrapping_sub(MPI_DATATYPE_NULL.0))?;
         if size == 0 {
             return None;
         }
         // As a signed number it is at most what any memory has.
         usize::try_from(count.checked_mul(size.into())?).ok()
+    }
+
+    /// The communicator of a handle, for a moment; `None` for one that is still being made, too.
+    ///
+    /// # Safety
+    /// No communicator is made or freed while the reference lives.
+    #[inline(always)]
+    pub(crate) unsafe fn communicator_for_a_moment(&self, handle: MPI_Comm) -> Option<&Communicator> {
+        if handle == MPI_COMM_WORLD {
+            return Some(&self.world.communicator);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.communicators.peek(handle.0) }.map(|object| &object.communicator)
     }
 
     /// The datatype of a handle.

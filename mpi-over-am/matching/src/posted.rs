@@ -87,7 +87,7 @@ impl PostedList {
     }
 
     /// Adds a receive behind all others, in a slot that is in no list. The caller has looked among the early arrivals before.
-    #[inline]
+    #[inline(always)]
     pub fn post<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, pattern: Pattern) {
         let previous = self.order.last;
         let (next, bucket_next, bucket_previous) = (NIL, NIL, LOOSE);

@@ -105,7 +105,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
         let route = self.communicator.route(Space::Collective, to, TAG)?;
         let mut state = self.communicator.state()?;
-        let request = protocol::start_send_data(&mut state, Mode::Standard, &route, data, 0)?;
+        let request = protocol::start_send_data(&mut state, Mode::Standard, &route, data)?;
         self.pending.push((request, None));
         Ok(())
     }
@@ -113,7 +113,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     fn receive(&mut self, data: &RecvData, from: u32) -> Result<()> {
         let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
         let mut state = self.communicator.state()?;
-        let request = protocol::start_receive_data(&mut state, pattern, data, 0);
+        let request = protocol::start_receive_data(&mut state, pattern, data);
         self.pending.push((request, Some(data.packed_len())));
         Ok(())
     }

@@ -285,7 +285,7 @@ impl<B: sealed::Lent, O: KeptOperator, M: Make<B>> Prepared<B, O, M> {
     {
         let communicator = scope.communicator();
         let collective = (self.make)(&mut self.buffer, communicator.place(), self.operator.into_op())?;
-        Ok(scope.opened(communicator.start_collective(&collective, series, scope.number())?))
+        Ok(scope.started(communicator.start_collective(&collective, series, scope.number())?))
     }
 }
 

@@ -84,10 +84,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let status = self.scope(|s| {
             let mut state = self.state()?;
             let into = into.incoming()?.lend_to_scope(s);
-            let arriving = s.opened(protocol::start_receive_data(&mut state, pattern, &into, s.number()));
+            let arriving = protocol::start_receive_data(&mut state, pattern, &into);
+            let arriving = s.opened(&mut state, arriving);
             let out = out.outgoing()?.lend_to_scope(s);
-            let leaving = protocol::start_send_data(&mut state, Mode::Standard, &route, &out, s.number())?;
-            let leaving = s.opened(leaving);
+            let leaving = protocol::start_send_data(&mut state, Mode::Standard, &route, &out)?;
+            let leaving = s.opened(&mut state, leaving);
             drop(state);
             s.wait(leaving)?;
             s.wait(arriving)

@@ -221,7 +221,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 false => state.send_note(task, (context_id, tag), words),
             })?;
         }
-        let request = state.handlers().requests.insert(true, 0);
+        let request = state.handlers().requests.insert(true);
         state.handlers().requests.end(request, None);
         let slot = Slot::default();
         // It is filled once.

@@ -221,6 +221,11 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
     where
         T: 'a;
 
+    type Brief<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
     fn new(state: T, waker: Waker) -> Self {
         *WAKER.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
         Self(RefCell::new(state))
@@ -229,6 +234,11 @@ impl<T: Debug> StateCell<T> for CallCell<T> {
     #[inline(always)]
     fn enter(&self) -> Option<Held<'_, T>> {
         self.0.try_borrow_mut().ok().map(|held| Held(Some(held)))
+    }
+
+    #[inline(always)]
+    fn enter_briefly(&self) -> Option<RefMut<'_, T>> {
+        self.0.try_borrow_mut().ok()
     }
 
     #[inline(always)]

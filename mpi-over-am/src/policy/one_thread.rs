@@ -34,6 +34,11 @@ impl<T: Debug> StateCell<T> for RefCell<T> {
     where
         T: 'a;
 
+    type Brief<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
     fn new(state: T, _waker: Waker) -> Self {
         Self::new(state)
     }
@@ -41,6 +46,11 @@ impl<T: Debug> StateCell<T> for RefCell<T> {
     #[inline(always)]
     fn enter(&self) -> Option<RefMut<'_, T>> {
         self.try_borrow_mut().ok()
+    }
+
+    #[inline(always)]
+    fn enter_briefly(&self) -> Option<RefMut<'_, T>> {
+        self.enter()
     }
 
     #[inline(always)]

@@ -98,6 +98,11 @@ impl<T: Debug> StateCell<T> for InTurns<T> {
     where
         T: 'a;
 
+    type Brief<'a>
+        = Held<'a, T>
+    where
+        T: 'a;
+
     fn new(state: T, waker: Waker) -> Self {
         Self { turns: Turns::new(state), owner: AtomicUsize::new(0), waker }
     }
@@ -105,6 +110,10 @@ impl<T: Debug> StateCell<T> for InTurns<T> {
     fn enter(&self) -> Option<Held<'_, T>> {
         // Relaxed: only this thread stores its own number.
         (self.owner.load(Ordering::Relaxed) != this_thread()).then(|| self.take())
+    }
+
+    fn enter_briefly(&self) -> Option<Held<'_, T>> {
+        self.enter()
     }
 
     #[inline(always)]

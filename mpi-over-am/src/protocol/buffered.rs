@@ -249,7 +249,7 @@ fn send_alone<F: Fabric>(
     let mut message = vec![0; len];
     fill(&mut message);
     let bytes = bytes_to_keep(&message);
-    let request = start_send(state, Mode::Buffered, route, bytes, 0)?;
+    let request = start_send(state, Mode::Buffered, route, bytes)?;
     state.handlers().requests.keep(request, KeptVec::new(message));
     attached.in_use.push_back(Segment { start: 0, end: 0, request });
     Ok(())
@@ -279,7 +279,7 @@ fn send_from<F: Fabric>(
             attached: attached.len() as u64,
         });
     };
-    let request = start_send(state, Mode::Buffered, route, raw, 0)?;
+    let request = start_send(state, Mode::Buffered, route, raw)?;
     attached.in_use.push_back(Segment { start, end: start + needed, request });
     Ok(())
 }

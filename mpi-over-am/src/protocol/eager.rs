@@ -9,49 +9,92 @@ use am_core::task::TaskId;
 
 use super::{Load, Route, rendezvous};
 use crate::buffer;
-use crate::early_message::footprint;
-use crate::error::Result;
+use crate::early_message::{INLINE_BYTES, footprint};
+use crate::envelope;
+use crate::error::{Error, Result};
 use crate::handlers::{ASK_REPORT, EAGER};
+use crate::matching::Envelope;
 use crate::state::State;
+
+/// Bytes of a message that fits into a completion entry with its header, and that takes no buffer if it comes early.
+const SHORT_BYTES_MAX: usize = INLINE_BYTES;
+
+/// Sends a message as one packet if it goes now; whether it did. If not, nothing has changed, and [`send`] finds out why.
+#[inline(always)]
+pub(crate) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> bool {
+    let &Route { task, destination, envelope } = route;
+    if bytes.len() > state.eager_limits.bytes {
+        return false;
+    }
+    if bytes.len() > SHORT_BYTES_MAX {
+        return try_send_packet(state, (task, destination, envelope), bytes);
+    }
+    if !state.handlers().budget.charge_quietly(task.0, 0) {
+        return false;
+    }
+    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
+    let header = envelope::to_bytes(&envelope, destination);
+    let is_sent = state.context.try_amsend_line(task, EAGER, &header, bytes, options);
+    if !is_sent {
+        state.handlers().budget.take_back(task.0, 0);
+    }
+    is_sent
+}
+
+/// As [`try_send`], for what is longer than a completion entry.
+#[inline(never)]
+fn try_send_packet<F: Fabric>(
+    state: &mut State<F>,
+    (task, destination, envelope): (TaskId, u32, Envelope),
+    bytes: &[u8],
+) -> bool {
+    let footprint = footprint(bytes.len());
+    if !state.handlers().budget.charge_quietly(task.0, footprint) {
+        return false;
+    }
+    let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
+    let header = envelope::to_bytes(&envelope, destination);
+    // The error of a message that is refused is found once more.
+    let is_sent = matches!(state.context.try_amsend(task, EAGER, &header, bytes, options), Ok(Outcome::Done));
+    if !is_sent {
+        state.handlers().budget.take_back(task.0, footprint);
+    }
+    is_sent
+}
 
 /// Sends a message eagerly, or announces it where the budget of early arrivals has come to its end.
 ///
 /// # Errors
 /// What am-core reports: a dead receiver, for instance.
-#[inline(always)]
+#[inline]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: &Route, load: impl Load) -> Result<Outcome> {
-    if !charge(state, route.task, load.len())? {
+    let (task, len) = (route.task, load.len());
+    if !charge(state, task, len)? {
         return rendezvous::send(state, *route, load);
     }
     let options = AmOptions { target: state.target_counter, ..AmOptions::default() };
-    match load.try_send(state, route, EAGER, options)? {
-        Outcome::Done => Ok(Outcome::Done),
-        _ => send_later(state, *route, load, options),
-    }
+    load.send(state, route, EAGER, options).map_err(|error| refused(state, task, len, error))
 }
 
 /// Whether a message of `len` bytes may go with its data now; if so, charges it. Asks for a report if that is due.
 ///
 /// # Errors
-/// What am-core reports.
+/// What am-core reports; nothing is charged then.
 #[inline(always)]
 pub(super) fn charge<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize) -> Result<bool> {
     let verdict = state.handlers().budget.charge(task.0, footprint(len));
-    if verdict.ask {
-        ask_for_report(state, task)?;
+    match if verdict.ask { ask_for_report(state, task) } else { Ok(()) } {
+        Err(error) if verdict.eager => Err(refused(state, task, len, error)),
+        asked => asked.map(|()| verdict.eager),
     }
-    Ok(verdict.eager)
 }
 
-/// There is no room now, or more than one packet is needed. Apart, and with the route by value: the short way keeps it in registers.
+/// A message of `len` bytes that was charged is not sent, and takes nothing of the budget.
+#[cold]
 #[inline(never)]
-fn send_later<F: Fabric>(
-    state: &mut State<F>,
-    route: Route,
-    load: impl Load,
-    options: AmOptions,
-) -> Result<Outcome> {
-    load.send(state, &route, EAGER, options)
+pub(super) fn refused<F: Fabric>(state: &mut State<F>, task: TaskId, len: usize, error: Error) -> Error {
+    state.handlers().budget.take_back(task.0, footprint(len));
+    error
 }
 
 /// Asks how much of what was sent eagerly has been received. Does not wait.
@@ -67,4 +110,51 @@ fn ask_for_report<F: Fabric>(state: &mut State<F>, task: TaskId) -> Result<()> {
     // Done or Posted: it goes when there is room, and nobody waits for it.
     let _ = sent;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use am_core::testing::loopback::{Config, network};
+
+    use super::*;
+    use crate::matching::ContextId;
+    use crate::protocol::Borrowed;
+    use crate::settings::Settings;
+
+    const DEAD: TaskId = TaskId(1);
+
+    fn route() -> Route {
+        Route { task: DEAD, destination: DEAD.0, envelope: Envelope::new(ContextId(0), 0, 0) }
+    }
+
+    /// A budget that shrank with each refused message would send all later ones the long way.
+    #[test]
+    fn a_message_that_is_refused_takes_nothing_of_the_budget() {
+        let (network, mut fabrics) = network(Config::new(2));
+        let mut state = State::new(fabrics.swap_remove(0), &Settings::default()).unwrap();
+        network.kill(DEAD);
+        let untouched = state.handlers().budget.clone();
+        for len in [8, 100] {
+            let bytes = vec![7; len];
+            assert!(!try_send(&mut state, &route(), &bytes), "{len} bytes went to a dead task");
+            assert!(send(&mut state, &route(), Borrowed(&bytes)).is_err(), "{len} bytes went to a dead task");
+            assert_eq!(state.handlers().budget, untouched, "after {len} bytes");
+        }
+    }
+
+    /// A window lets so many messages go and no more, and what does not go is not charged.
+    #[test]
+    fn what_does_not_go_now_is_not_charged() {
+        let (_network, mut fabrics) = network(Config::new(2));
+        let settings = Settings { early_arrival_bytes_max: 4096, ..Settings::default() };
+        let mut state = State::new(fabrics.swap_remove(0), &settings).unwrap();
+        let mut sent = 0;
+        for len in [8, 100].into_iter().cycle().take(1000) {
+            let before = state.handlers().budget.clone();
+            let is_sent = try_send(&mut state, &route(), &vec![7; len]);
+            assert_eq!(is_sent, state.handlers().budget != before, "{len} bytes");
+            sent += u32::from(is_sent);
+        }
+        assert!(sent > 0 && sent < 500, "{sent} messages went");
+    }
 }

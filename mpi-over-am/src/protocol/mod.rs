@@ -37,9 +37,10 @@ use crate::turn::Turn;
 pub use buffered::BSEND_OVERHEAD_BYTES;
 pub use buffered::{BufferOwner, SendBuffer};
 pub(crate) use buffered::{Buffers, detach, flush, messages_in, send_buffered, send_buffered_data};
+pub(crate) use eager::try_send;
 pub(crate) use receive::{
-    Receive, Room, end, receive, receive_data, receive_data_as, receive_window_as, send_receive_data,
-    start_matched, start_receive, start_receive_data, wait_here,
+    Receive, Room, end, receive, receive_data, receive_data_as, receive_in_one_turn, receive_window_as,
+    send_receive_data, start_matched, start_receive, start_receive_data, wait_here,
 };
 pub(crate) use selection::EagerLimits;
 pub use selection::Mode;
@@ -70,21 +71,6 @@ pub(crate) trait Load {
         handler: HandlerId,
         options: AmOptions,
     ) -> Result<Outcome>;
-
-    /// Sends the message if it can go at once, as one packet: `Done`, or `Retry`, and then nothing was sent.
-    ///
-    /// # Errors
-    /// As for [`send`](Self::send).
-    #[inline(always)]
-    fn try_send<F: Fabric>(
-        &self,
-        _state: &mut State<F>,
-        _route: &Route,
-        _handler: HandlerId,
-        _options: AmOptions,
-    ) -> Result<Outcome> {
-        Ok(Outcome::Retry)
-    }
 
     /// Sends the message if it can go at once, as one packet that its receiver acknowledges at the match: the request of the send is under
     /// way then. `Retry`: nothing was sent.
@@ -123,18 +109,6 @@ impl Load for Borrowed<'_> {
         self.0.len()
     }
 
-    #[inline(always)]
-    fn try_send<F: Fabric>(
-        &self,
-        state: &mut State<F>,
-        route: &Route,
-        handler: HandlerId,
-        options: AmOptions,
-    ) -> Result<Outcome> {
-        let header = envelope::to_bytes(&route.envelope, route.destination);
-        Ok(state.context.try_amsend(route.task, handler, &header, self.0, options)?)
-    }
-
     fn send<F: Fabric>(
         self,
         state: &mut State<F>,
@@ -157,7 +131,7 @@ impl Load for Borrowed<'_> {
     ) -> Result<Outcome> {
         buffer::lend_to_send(self.0, |data| {
             let bytes = data.as_bytes().expect("a slice is in one piece");
-            let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+            let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
             let sent = (Held { bytes, request }).send(state, route, handler, options);
             note_sent(state, request, sent)?;
             let mut state = state;
@@ -211,17 +185,6 @@ impl Load for Starting<'_> {
         self.bytes.len()
     }
 
-    #[inline(always)]
-    fn try_send<F: Fabric>(
-        &self,
-        state: &mut State<F>,
-        route: &Route,
-        handler: HandlerId,
-        options: AmOptions,
-    ) -> Result<Outcome> {
-        buffer::with_slice(self.bytes, |bytes| Borrowed(bytes).try_send(state, route, handler, options))
-    }
-
     fn send<F: Fabric>(
         self,
         state: &mut State<F>,
@@ -230,7 +193,7 @@ impl Load for Starting<'_> {
         options: AmOptions,
     ) -> Result<Outcome> {
         state.check_sends(self.bytes.len() as u64)?;
-        let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+        let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
         let sent = (Held { bytes: self.bytes, request }).send(state, route, handler, options);
         *self.request = ended_or_under_way(state, request, sent)?;
         Ok(Outcome::Done)
@@ -238,7 +201,7 @@ impl Load for Starting<'_> {
 
     fn try_synchronous<F: Fabric>(&mut self, state: &mut State<F>, route: &Route) -> Result<Outcome> {
         state.check_sends(self.bytes.len() as u64)?;
-        let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+        let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
         let sent = synchronous::try_send(state, route, Held { bytes: self.bytes, request });
         match sent {
             Ok(Outcome::Posted) => *self.request = request,
@@ -307,10 +270,9 @@ pub(crate) fn start_send<F: Fabric>(
     mode: Mode,
     route: &Route,
     bytes: RawBytes,
-    scope: u32,
 ) -> Result<RequestId> {
     state.check_sends(bytes.len() as u64)?;
-    let request = state.handlers().requests.insert_of(false, scope, route.envelope.context_id());
+    let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
     let sent = send(state, mode, route, Held { bytes, request });
     note_sent(state, request, sent)?;
     Ok(request)
@@ -325,10 +287,9 @@ pub(crate) fn start_send_data<F: Fabric>(
     mode: Mode,
     route: &Route,
     data: &SendData,
-    scope: u32,
 ) -> Result<RequestId> {
     state.check_sends(data.packed_len())?;
-    let request = state.handlers().requests.insert_of(false, scope, route.envelope.context_id());
+    let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
     let sent = hand_over(state, mode, route, data, request);
     note_sent(state, request, sent)?;
     Ok(request)
@@ -365,7 +326,7 @@ pub(crate) fn send_or_start<F: Fabric>(
         Some(bytes) => send_bytes_or_start(state, mode, route, bytes),
         None => {
             state.check_sends(data.packed_len())?;
-            let request = state.handlers().requests.insert_of(false, 0, route.envelope.context_id());
+            let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
             let sent = send_scattered(state, mode, route, Scattered { gather: data.gather(), request });
             ended_or_under_way(state, request, sent)
         }

@@ -50,12 +50,26 @@ pub(crate) fn receive<F: Fabric, L: LockPolicy>(
 ) -> Result<Status> {
     if L::takes_turns() {
         // Several threads may be in a receive that waits.
-        let request = start_receive(state, receive, 0);
+        let request = start_receive(state, receive);
         return wait_here(state, request);
     }
+    receive_in_one_turn(state, receive).map_err(|error| *error)
+}
+
+/// As [`receive`], in a turn that no other thread wants. Boxed, the error leaves the status in registers.
+///
+/// # Errors
+/// As for [`receive`].
+#[inline(always)]
+pub(crate) fn receive_in_one_turn<F: Fabric>(
+    state: &mut State<F>,
+    receive: Receive,
+) -> std::result::Result<Status, Box<Error>> {
     let ending = Ending::start(state, receive);
-    ending.state.wait_receive_over()?;
-    ending.end()
+    match ending.state.wait_receive_over() {
+        None => ending.end(),
+        Some(error) => Err(error),
+    }
 }
 
 /// As [`receive`], of elements.
@@ -71,7 +85,7 @@ pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
     match data.as_buffer() {
         Some(buffer) => receive(state, Receive { pattern, room: Room::Bytes(buffer) }),
         None => {
-            let request = start_receive_data(state, pattern, data, 0);
+            let request = start_receive_data(state, pattern, data);
             wait_here(state, request)
         }
     }
@@ -88,7 +102,7 @@ pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
     pattern: Pattern,
     data: &RecvData,
 ) -> Result<Status> {
-    let receiving = start_receive_data(state, pattern, data, 0);
+    let receiving = start_receive_data(state, pattern, data);
     let mut abandon = Abandon { state, request: Some(receiving) };
     send_data(abandon.state, Mode::Standard, route, out)?;
     abandon.request = None;
@@ -155,14 +169,14 @@ impl<F: Fabric, S: DerefMut<Target = State<F>>> Drop for Abandon<'_, F, S> {
 }
 
 /// As [`Abandon`], for the request of blocking receives.
-struct Ending<'a, F: Fabric, S: DerefMut<Target = State<F>>> {
-    state: &'a mut S,
+struct Ending<'a, F: Fabric> {
+    state: &'a mut State<F>,
 }
 
-impl<'a, F: Fabric, S: DerefMut<Target = State<F>>> Ending<'a, F, S> {
+impl<'a, F: Fabric> Ending<'a, F> {
     /// Starts the receive.
     #[inline(always)]
-    fn start(state: &'a mut S, receive: Receive) -> Self {
+    fn start(state: &'a mut State<F>, receive: Receive) -> Self {
         state.handlers().requests.begin_blocking();
         start_into(&mut state.context, receive, RequestId::BLOCKING_RECEIVE);
         Self { state }
@@ -170,14 +184,14 @@ impl<'a, F: Fabric, S: DerefMut<Target = State<F>>> Ending<'a, F, S> {
 
     /// The result of the receive, which is over.
     #[inline(always)]
-    fn end(self) -> Result<Status> {
+    fn end(self) -> std::result::Result<Status, Box<Error>> {
         let status = self.state.handlers().requests.take_blocking();
         std::mem::forget(self);
         status
     }
 }
 
-impl<F: Fabric, S: DerefMut<Target = State<F>>> Drop for Ending<'_, F, S> {
+impl<F: Fabric> Drop for Ending<'_, F> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
@@ -206,12 +220,12 @@ pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
 
 /// Starts a receive into memory that its request holds.
 #[inline(always)]
-pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive, scope: u32) -> RequestId {
+pub(crate) fn start_receive<F: Fabric>(state: &mut State<F>, receive: Receive) -> RequestId {
     let Receive { pattern, room } = receive;
     match state.handlers().early.take_match(&pattern) {
-        None => state.handlers().requests.insert_posted(pattern, room, scope),
+        None => state.handlers().requests.insert_posted(pattern, room),
         Some((envelope, message)) => {
-            let request = state.handlers().requests.insert_of(true, scope, pattern.context_id());
+            let request = state.handlers().requests.insert_of(true, pattern.context_id());
             take_early(&mut state.context, room, request, envelope, message);
             request
         }
@@ -224,12 +238,11 @@ pub(crate) fn start_receive_data<F: Fabric>(
     state: &mut State<F>,
     pattern: Pattern,
     data: &RecvData,
-    scope: u32,
 ) -> RequestId {
     if let Some(buffer) = data.as_buffer() {
-        return start_receive(state, Receive { pattern, room: Room::Bytes(buffer) }, scope);
+        return start_receive(state, Receive { pattern, room: Room::Bytes(buffer) });
     }
-    let request = state.handlers().requests.insert_of(true, scope, pattern.context_id());
+    let request = state.handlers().requests.insert_of(true, pattern.context_id());
     receive_data_as(&mut state.context, pattern, data, request);
     request
 }
@@ -281,7 +294,7 @@ pub(crate) fn start_matched<F: Fabric>(
     (envelope, message): (Envelope, EarlyMessage),
     data: &RecvData,
 ) -> RequestId {
-    let request = state.handlers().requests.insert_of(true, 0, envelope.context_id());
+    let request = state.handlers().requests.insert_of(true, envelope.context_id());
     let room = room_for(&mut state.context, data, request);
     take_early(&mut state.context, room, request, envelope, message);
     request

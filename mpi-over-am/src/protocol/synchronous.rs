@@ -32,9 +32,10 @@ const ANSWERABLE: AmOptions =
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, mut load: impl Load) -> Result<Outcome> {
     if eager::charge(state, route.task, load.len())? {
-        match load.try_synchronous(state, &route)? {
-            Outcome::Retry => state.handlers().budget.take_back(route.task.0, footprint(load.len())),
-            sent => return Ok(sent),
+        match load.try_synchronous(state, &route) {
+            Ok(Outcome::Retry) => state.handlers().budget.take_back(route.task.0, footprint(load.len())),
+            Err(error) => return Err(eager::refused(state, route.task, load.len(), error)),
+            sent => return sent,
         }
     }
     rendezvous::send(state, route, load)

@@ -8,7 +8,7 @@ use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
 
 use super::id::RequestId;
-use crate::buffer::{RecvData, SendData};
+use crate::buffer::{RecvData, SendData, with_slice};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::matching::Pattern;
@@ -41,6 +41,9 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// As [`isend_data`](Self::isend_data).
     #[inline]
     pub fn isend_bytes(&self, mode: Mode, bytes: RawBytes, dest: u32, tag: i32) -> Result<RequestId> {
+        if mode == Mode::Standard && with_slice(bytes, |bytes| self.try_send(bytes, dest, tag)) {
+            return Ok(RequestId::ENDED_SEND);
+        }
         self.isend_by(dest, tag, |state, route| match mode {
             Mode::Buffered => send_buffered(state, route, &SendData::from_bytes(bytes)),
             _ => protocol::send_bytes_or_start(state, mode, route, bytes),
@@ -75,7 +78,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<RequestId> {
         self.irecv_by(source.into(), tag.into(), |state, pattern| {
-            protocol::start_receive_data(state, pattern, data, 0)
+            protocol::start_receive_data(state, pattern, data)
         })
     }
 
@@ -91,8 +94,21 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: impl Into<Tag>,
     ) -> Result<RequestId> {
         self.irecv_by(source.into(), tag.into(), |state, pattern| {
-            protocol::start_receive(state, Receive { pattern, room: Room::Bytes(buffer) }, 0)
+            protocol::start_receive(state, Receive { pattern, room: Room::Bytes(buffer) })
         })
+    }
+
+    /// As [`irecv_bytes`](Self::irecv_bytes), for the C interface: the shortest way. `None` where `irecv_bytes` finds an error: nothing has
+    /// happened then.
+    #[inline(always)]
+    pub fn try_irecv_bytes(&self, buffer: RawBuffer, source: Source, tag: Tag) -> Option<RequestId> {
+        let pattern = self.pattern_now(source, tag)?;
+        let receive = Receive { pattern, room: Room::Bytes(buffer) };
+        let mut state = self.state_briefly()?;
+        if !state.has_room() {
+            return None;
+        }
+        Some(protocol::start_receive(&mut state, receive))
     }
 
     #[inline(always)]

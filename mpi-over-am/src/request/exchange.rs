@@ -122,7 +122,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 }
 
 fn join<F: Fabric>(state: &mut State<F>, under_way: Vec<RequestId>) -> RequestId {
-    let request = state.handlers().requests.insert(true, 0);
+    let request = state.handlers().requests.insert(true);
     state.handlers().requests.in_parts(request);
     let exchange = Exchange { under_way, status: Status::EMPTY, failure: None };
     state.handlers().add_partitioned(request, Partitioned::Exchange(exchange));

@@ -17,7 +17,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// As any call.
     pub fn generalized_start(&self) -> Result<RequestId> {
         let mut state = self.state()?;
-        let request = state.handlers().requests.insert(false, 0);
+        let request = state.handlers().requests.insert(false);
         state.handlers().requests.by_program(request);
         Ok(request)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use am_core::fabric::Fabric;
 
 use super::id::RequestId;
+use super::several::wait_any_over;
 use crate::buffer::{Equivalence, KeptVec, incoming_to_keep, outgoing_to_keep};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
@@ -175,7 +176,7 @@ impl<T: Send + 'static, F: Fabric, L: LockPolicy> OwnedRequest<T, F, L> {
     /// What progress reports.
     pub fn wait_any(requests: &[Self]) -> Result<Option<usize>> {
         let Some(first) = requests.first() else { return Ok(None) };
-        first.turn()?.wait_any_over(requests.iter().map(|request| request.id)).map(Some)
+        wait_any_over(&mut first.turn()?, requests.iter().map(|request| request.id)).map(Some)
     }
 
     /// Withdraws an operation that has not met its other half (`MPI_Cancel`): the wait then gives

@@ -131,7 +131,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let word = channel.to_bytes();
         let bytes = bytes_to_keep(&word);
-        let meeting = protocol::start_send(&mut state, Mode::Standard, &with_tag(route, tag), bytes, 0)?;
+        let meeting = protocol::start_send(&mut state, Mode::Standard, &with_tag(route, tag), bytes)?;
         let requests = &mut state.handlers().requests;
         requests.keep(meeting, KeptVec::new(word));
         requests.detach(meeting);
@@ -162,7 +162,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut word = vec![0u8; Channel::BYTES];
         let room = Room::Bytes(buffer_to_keep(&mut word));
         let meeting = Pattern::new(pattern.context_id(), Some(source), Some(tag));
-        let meeting = protocol::start_receive(&mut state, Receive { pattern: meeting, room }, 0);
+        let meeting = protocol::start_receive(&mut state, Receive { pattern: meeting, room });
         let requests = &mut state.handlers().requests;
         requests.keep(meeting, KeptVec::new(word));
         let request = requests.insert_persistent(true, Recipe::Parts);
@@ -240,7 +240,7 @@ pub(super) fn pready<F: Fabric>(state: &mut State<F>, request: RequestId, partit
     let route = with_tag(sending.route, sending.channel.tag(partition));
     let first = (partition * sending.count).cast_signed();
     let part = sending.data.part(first, sending.count);
-    let sent = protocol::start_send_data(state, Mode::Standard, &route, &part, 0)?;
+    let sent = protocol::start_send_data(state, Mode::Standard, &route, &part)?;
     if let Some(Partitioned::Send(sending)) = state.handlers().partitioned.get_mut(&request.number()) {
         sending.under_way.push(sent);
     }
@@ -281,7 +281,7 @@ impl Receiving {
             let pattern = Pattern::new(self.pattern.context_id(), Some(self.status.source), Some(tag));
             let part =
                 self.data.window(partition.saturating_mul(channel.partition_len), channel.partition_len);
-            let request = context.handlers_mut().requests.insert(true, 0);
+            let request = context.handlers_mut().requests.insert(true);
             protocol::receive_window_as(context, pattern, part, request);
             self.under_way.push(Some(request));
         }

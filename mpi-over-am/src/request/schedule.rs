@@ -199,7 +199,8 @@ pub(crate) fn start_schedule<F: Fabric>(
     schedule: Arc<Schedule>,
     scope: u32,
 ) -> RequestId {
-    let request = state.handlers().requests.insert(false, scope);
+    let request = state.handlers().requests.insert(false);
+    state.handlers().requests.set_scope(request, scope);
     start_schedule_as(state, schedule, request);
     request
 }
@@ -313,12 +314,10 @@ impl<F: Fabric> Driven<'_, F> {
                 Step::Wait if running.can_go_on(&mut state.context) => Ok(()),
                 Step::Wait => return Advanced::Waits,
                 Step::Combine { .. } if runs_outside => return Advanced::AtOperator,
-                Step::Send { route, data } => {
-                    protocol::start_send_data(state, Mode::Standard, route, data, 0)
-                        .map(|request| running.pending.push(Pending { request, expected: None }))
-                }
+                Step::Send { route, data } => protocol::start_send_data(state, Mode::Standard, route, data)
+                    .map(|request| running.pending.push(Pending { request, expected: None })),
                 Step::Receive { pattern, data } => {
-                    let request = protocol::start_receive_data(state, *pattern, data, 0);
+                    let request = protocol::start_receive_data(state, *pattern, data);
                     let expected = Some(data.packed_len());
                     running.pending.push(Pending { request, expected });
                     Ok(())

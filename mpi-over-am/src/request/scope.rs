@@ -4,12 +4,14 @@ use std::marker::PhantomData;
 
 use super::data::{from_nobody, to_nobody};
 use super::id::RequestId;
+use super::several::wait_any_over;
 use crate::buffer::{Buffer, BufferMut, Lends};
 use crate::communicator::{Communicator, Space};
 use crate::error::Result;
 use crate::policy::{Field, LockPolicy};
 use crate::protocol::{self, Mode};
 use crate::rank::{Source, rank_or_null};
+use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
 use am_core::fabric::Fabric;
@@ -252,8 +254,8 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
             drop(state);
             return self.over(Status::EMPTY);
         }
-        let id = protocol::start_send_data(&mut state, mode, &route, &data, self.number)?;
-        Ok(self.opened(id))
+        let id = protocol::start_send_data(&mut state, mode, &route, &data)?;
+        Ok(self.opened(&mut state, id))
     }
 
     /// Starts a receive (`MPI_Irecv`).
@@ -274,8 +276,8 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         };
         let mut state = self.communicator.state()?;
         state.check_receives()?;
-        let id = protocol::start_receive_data(&mut state, pattern, &data, self.number);
-        Ok(self.opened(id))
+        let id = protocol::start_receive_data(&mut state, pattern, &data);
+        Ok(self.opened(&mut state, id))
     }
 
     /// Waits until the operation is over (`MPI_Wait`).
@@ -330,7 +332,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
             return Ok(None);
         }
         let mut state = self.communicator.state()?;
-        let index = state.wait_any_over(requests.iter().map(|request| request.id))?;
+        let index = wait_any_over(&mut state, requests.iter().map(|request| request.id))?;
         let request = requests.remove(index);
         self.open.with(|open| *open -= 1);
         state.handlers().requests.take(request.id).map(|status| Some((index, status)))
@@ -340,10 +342,10 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
     fn over(&'scope self, status: Status) -> Result<Request<'scope>> {
         let mut state = self.communicator.state()?;
         let requests = &mut state.handlers().requests;
-        let id = requests.insert(false, self.number);
+        let id = requests.insert(false);
         requests.set_status(id, status);
         requests.end(id, None);
-        Ok(self.opened(id))
+        Ok(self.opened(&mut state, id))
     }
 
     /// Where the operations go.
@@ -356,8 +358,14 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         self.number
     }
 
-    /// An operation was started for the scope.
-    pub(crate) fn opened(&self, id: RequestId) -> Request<'scope> {
+    /// An operation was started for the scope, in the turn that `state` is of.
+    pub(crate) fn opened(&self, state: &mut State<F>, id: RequestId) -> Request<'scope> {
+        state.handlers().requests.set_scope(id, self.number);
+        self.started(id)
+    }
+
+    /// As [`opened`](Self::opened), for an operation that was started with the number of the scope.
+    pub(crate) fn started(&self, id: RequestId) -> Request<'scope> {
         self.open.with(|open| *open += 1);
         Request { id, _scope: PhantomData }
     }

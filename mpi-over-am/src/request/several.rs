@@ -6,7 +6,7 @@ use std::ops::Range;
 use am_core::fabric::Fabric;
 
 use super::id::{RequestFacts, RequestId};
-use super::slab::Phase;
+use super::slab::{Phase, Requests};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
@@ -27,7 +27,7 @@ pub enum AnyOver {
 
 /// Requests to be waited for in their order, and where their statuses go.
 pub trait WaitList {
-    /// The request at a place, which is asked for once; `None` if there is nothing to wait for.
+    /// The request at a place; `None` if there is nothing to wait for.
     fn request(&mut self, place: usize) -> Option<RequestId>;
 
     /// The operation at a place has ended well, and its request is gone.
@@ -67,21 +67,23 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> std::result::Result<usize, (usize, Error)> {
         let Range { start, end } = places;
         let mut state = self.state().map_err(|error| (start, error))?;
+        let mut next = start;
         let mut has_waited = false;
-        for place in start..end {
-            let Some(request) = list.request(place) else { continue };
-            let status = match state.handlers().requests.take_plain(request) {
-                Some(status) => status,
-                None => {
-                    has_waited = true;
-                    state.wait_over(request).map_err(|error| (place, error))?;
-                    match state.handlers().requests.take_plain(request) {
-                        Some(status) => status,
-                        None => return Ok(place),
-                    }
-                }
-            };
+        while let Some((place, request)) = end_those_plain(&mut state.handlers().requests, next..end, list) {
+            next = place;
+            let is_first_wait = !std::mem::replace(&mut has_waited, true);
+            // When the last one is over the others are too, as a rule, and one more look ends them all.
+            if is_first_wait
+                && place + 1 < end
+                && let Some(last) = list.request(end - 1)
+            {
+                state.wait_over(last).map_err(|error| (place, error))?;
+                continue;
+            }
+            state.wait_over(request).map_err(|error| (place, error))?;
+            let Some(status) = state.handlers().requests.take_plain(request) else { return Ok(place) };
             list.ended(place, status);
+            next = place + 1;
         }
         if !has_waited {
             state.waited_for_nothing().map_err(|error| (end, error))?;
@@ -95,11 +97,11 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// As for [`wait_all`](Self::wait_all).
     pub fn wait_any(&self, requests: &[RequestId]) -> Result<Option<(usize, Result<Status>)>> {
         let mut state = self.state()?;
-        if !wait_for_one(&mut state, requests)? {
+        if !check(&mut state, requests)? {
             return Ok(None);
         }
-        let found = requests.iter().position(|&request| is_active_and_over(&mut state, request));
-        Ok(found.map(|index| (index, state.handlers().requests.take(requests[index]))))
+        let index = wait_any_over(&mut state, requests.iter().copied())?;
+        Ok(Some((index, state.handlers().requests.take(requests[index]))))
     }
 
     /// Waits until at least one is over, and ends all that are (`MPI_Waitsome`): how many; `None` if there is nothing to wait
@@ -218,6 +220,21 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 }
 
+/// Ends the operations of a list that are over and leave nothing but a status; the first place with another one.
+#[inline(always)]
+fn end_those_plain(
+    requests: &mut Requests,
+    places: Range<usize>,
+    list: &mut impl WaitList,
+) -> Option<(usize, RequestId)> {
+    for place in places {
+        let Some(request) = list.request(place) else { continue };
+        let Some(status) = requests.take_plain(request) else { return Some((place, request)) };
+        list.ended(place, status);
+    }
+    None
+}
+
 /// Waits until one of them is over; whether there is anything to wait for. A look costs nothing for an operation that has not
 /// ended, however many there are.
 fn wait_for_one<F: Fabric, L: LockPolicy>(
@@ -231,11 +248,34 @@ fn wait_for_one<F: Fabric, L: LockPolicy>(
         state.waited_for_nothing()?;
         return Ok(true);
     }
+    watch_for_one(state, requests.iter().copied())?;
+    Ok(true)
+}
+
+/// Waits until one of the operations is over: its place in the list, which is not empty.
+///
+/// # Errors
+/// What progress reports; the operations may then still be under way.
+pub(super) fn wait_any_over<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    requests: impl Iterator<Item = RequestId> + Clone,
+) -> Result<usize> {
+    match requests.clone().position(|request| is_active_and_over(state, request)) {
+        Some(place) => state.waited_for_nothing().map(|()| place),
+        None => watch_for_one(state, requests),
+    }
+}
+
+/// Waits until one of the operations is over, of which none is; its place. Only the end of one makes it look at them all.
+fn watch_for_one<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    requests: impl Iterator<Item = RequestId> + Clone,
+) -> Result<usize> {
     let table = &mut state.handlers().requests;
-    requests.iter().for_each(|&request| table.watch(request, true));
+    requests.clone().for_each(|request| table.watch(request, true));
     let mut seen = table.watched_ended();
-    let driven: Vec<_> =
-        requests.iter().copied().filter(|&request| table.phase(request) == Phase::Parts).collect();
+    let driven: Vec<_> = requests.clone().filter(|&request| table.phase(request) == Phase::Parts).collect();
+    let mut found = None;
     let waited = state.wait_for(|context| {
         if context.handlers().has_chores {
             do_chores(context);
@@ -244,13 +284,16 @@ fn wait_for_one<F: Fabric, L: LockPolicy>(
             is_over(context, request);
         });
         let table = &context.handlers().requests;
-        let is_new = table.watched_ended() != seen;
-        seen = table.watched_ended();
-        is_new && requests.iter().any(|&request| table.is_active(request) && table.is_over(request))
+        if table.watched_ended() != seen {
+            seen = table.watched_ended();
+            found = requests.clone().position(|request| table.is_active(request) && table.is_over(request));
+        }
+        found.is_some()
     });
     let table = &mut state.handlers().requests;
-    requests.iter().for_each(|&request| table.watch(request, false));
-    waited.map(|()| true)
+    requests.for_each(|request| table.watch(request, false));
+    waited?;
+    Ok(found.expect("the wait ended because one was found"))
 }
 
 /// Whether there is anything to wait for.

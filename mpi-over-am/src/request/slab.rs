@@ -20,6 +20,8 @@ pub(crate) enum Phase {
     Free,
     /// Persistent, and not started: over, for whoever waits.
     Inactive,
+    /// Over. The three that a wait does not wait for come first: one comparison finds them.
+    Done,
     /// A receive that waits for its message.
     Posted,
     /// A send, or a receive that has met its message.
@@ -28,8 +30,6 @@ pub(crate) enum Phase {
     Parts,
     /// The program carries it out, and says when it is over.
     ByProgram,
-    /// Over.
-    Done,
 }
 
 /// No context id.
@@ -75,6 +75,8 @@ struct Record {
 
 const _: () = assert!(size_of::<Record>() == 64);
 
+/// No scope waits for the operation.
+const NO_SCOPE: u32 = 0;
 /// The end of the free slots.
 const NO_SLOT: u32 = u32::MAX;
 
@@ -210,25 +212,25 @@ fn is_withdrawn(error: &am_core::error::Error) -> bool {
 }
 
 impl Requests {
-    /// A new request for a scope (0: none).
+    /// A new request, of no scope.
     #[inline]
-    pub(crate) fn insert(&mut self, is_receive: bool, scope: u32) -> RequestId {
-        self.insert_in(is_receive, scope, NO_CONTEXT)
+    pub(crate) fn insert(&mut self, is_receive: bool) -> RequestId {
+        self.insert_in(is_receive, NO_CONTEXT)
     }
 
     /// A new request for a message of a communicator.
     #[inline]
-    pub(crate) fn insert_of(&mut self, is_receive: bool, scope: u32, context: ContextId) -> RequestId {
-        self.insert_in(is_receive, scope, context.0)
+    pub(crate) fn insert_of(&mut self, is_receive: bool, context: ContextId) -> RequestId {
+        self.insert_in(is_receive, context.0)
     }
 
     #[inline(always)]
-    fn insert_in(&mut self, is_receive: bool, scope: u32, context: u32) -> RequestId {
+    fn insert_in(&mut self, is_receive: bool, context: u32) -> RequestId {
         let slot = self.take_slot();
         let record = &mut self.records[slot as usize];
         record.phase = Phase::Moving;
         record.is_receive = is_receive;
-        record.scope = scope;
+        record.scope = NO_SCOPE;
         record.entry.pattern = pattern_of(context, Status::EMPTY);
         record.entry.number = 0;
         RequestId::of_slot(slot, record.generation)
@@ -278,7 +280,7 @@ impl Requests {
     /// A record for an operation that ended in its call, where memory is to be kept under its number.
     pub(crate) fn with_record(&mut self, id: RequestId) -> RequestId {
         let Some(status) = id.ended_status() else { return id };
-        let request = self.insert(self.is_receive(id), 0);
+        let request = self.insert(self.is_receive(id));
         self.set_status(request, status);
         self.end(request, None);
         request
@@ -339,12 +341,12 @@ impl Requests {
 
     /// A new request for a receive that waits for its message.
     #[inline(always)]
-    pub(crate) fn insert_posted(&mut self, pattern: Pattern, room: Room, scope: u32) -> RequestId {
+    pub(crate) fn insert_posted(&mut self, pattern: Pattern, room: Room) -> RequestId {
         let slot = self.take_slot();
         let record = &mut self.records[slot as usize];
         record.phase = Phase::Posted;
         record.is_receive = true;
-        record.scope = scope;
+        record.scope = NO_SCOPE;
         record.room = room;
         let id = RequestId::of_slot(slot, record.generation);
         self.posted.post(&mut self.records, slot, pattern);
@@ -559,20 +561,25 @@ impl Requests {
     /// # Errors
     /// The operation's own error.
     #[inline(always)]
-    pub(crate) fn take_blocking(&mut self) -> Result<Status> {
+    pub(crate) fn take_blocking(&mut self) -> std::result::Result<Status, Box<Error>> {
         let record = self.blocking();
         record.phase = Phase::Free;
-        if record.unusual == unusual::RESERVED { Ok(record.status()) } else { self.take_blocking_unusual() }
+        let status = record.status();
+        if record.unusual == unusual::RESERVED {
+            return Ok(status);
+        }
+        match self.take_blocking_failure() {
+            None => Ok(status),
+            Some(error) => Err(error),
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn take_blocking_unusual(&mut self) -> Result<Status> {
+    fn take_blocking_failure(&mut self) -> Option<Box<Error>> {
         self.blocking().unusual = unusual::RESERVED;
-        match self.cold[RequestId::BLOCKING_RECEIVE.index()].as_mut().and_then(|cold| cold.failure.take()) {
-            None => Ok(self.blocking().status()),
-            Some(error) => Err(error),
-        }
+        let cold = self.cold[RequestId::BLOCKING_RECEIVE.index()].as_mut();
+        cold.and_then(|cold| cold.failure.take()).map(Box::new)
     }
 
     /// Takes the result of an operation that is over, and the memory that belonged to it.
@@ -629,7 +636,7 @@ impl Requests {
 
     /// A new persistent request, which is not started.
     pub(crate) fn insert_persistent(&mut self, is_receive: bool, recipe: Recipe) -> RequestId {
-        let id = self.insert(is_receive, 0);
+        let id = self.insert(is_receive);
         self.records[id.index()].phase = Phase::Inactive;
         self.cold_of(id).recipe = Some(recipe);
         id
@@ -732,6 +739,13 @@ impl Requests {
             if record.is_over() {
                 self.remove(id);
             }
+        }
+    }
+
+    /// The operation belongs to a scope, which waits for it.
+    pub(crate) fn set_scope(&mut self, id: RequestId, scope: u32) {
+        if let Some(record) = self.get_mut(id) {
+            record.scope = scope;
         }
     }
 

@@ -203,7 +203,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     pub(crate) fn request_that_is_over(&self) -> Result<RequestId> {
         let mut state = self.communicator.state()?;
-        let request = state.handlers().requests.insert(false, 0);
+        let request = state.handlers().requests.insert(false);
         state.handlers().requests.end(request, None);
         Ok(request)
     }
@@ -534,7 +534,7 @@ fn start<F: Fabric>(
     placed: Option<Counter>,
     begin: impl FnOnce(&mut Context<F, MpiHandlers>, u64) -> am_core::error::Result<Outcome>,
 ) -> Result<()> {
-    let request = state.handlers().requests.insert(false, 0);
+    let request = state.handlers().requests.insert(false);
     let begun = begin(&mut state.context, request.number());
     match begun {
         Ok(Outcome::Posted) => started.push(Started { request, placed }),

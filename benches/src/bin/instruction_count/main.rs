@@ -7,6 +7,7 @@
 //! cargo run --release -p am-benches --bin instruction_count -- --check      # beside the counts that are kept; fails when one differs
 //! cargo run --release -p am-benches --bin instruction_count -- --write      # keeps these counts
 //! cargo run --release -p am-benches --bin instruction_count -- --only MPI_  # the rows whose name begins so
+//! cargo run --release -p am-benches --bin instruction_count -- --profiles FOLDER  # also keeps callgrind's profile of each row there
 //! ```
 //!
 //! Each row is a job of two tasks. Task 1 runs under valgrind's callgrind, which counts inside of the functions around the calls
@@ -15,7 +16,7 @@
 //! its share; set-up is not.
 //!
 //! A count depends on the compiler, so those that are kept (`benches/instruction_counts.txt`) name theirs, and are compared only
-//! where `rustc --version` says the same. A count that has become smaller by more than the tolerance fails `--check` too: keep it
+//! where `rustc --version` says the same. A profile says which lines the instructions are of: `callgrind_annotate FILE`. A count that has become smaller by more than the tolerance fails `--check` too: keep it
 //! with `--write`, or the next change may lose it again unseen.
 
 mod kept;
@@ -50,6 +51,9 @@ struct Arguments {
     /// Keep these counts.
     #[arg(long, conflicts_with = "only")]
     write: bool,
+    /// Also write callgrind's profile of each row to a file in this folder, which exists.
+    #[arg(long, value_name = "FOLDER")]
+    profiles: Option<PathBuf>,
     /// Messages that are counted.
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     messages: u32,
@@ -131,7 +135,11 @@ fn count_all(arguments: &Arguments) -> Result<(), Failure> {
             continue;
         }
         for &bytes in lengths {
-            let count = programs.count(counted, bytes, arguments.messages)?;
+            let profile = arguments
+                .profiles
+                .as_ref()
+                .map(|folder| folder.join(format!("{}.{bytes}", name.replace('/', "_"))));
+            let count = programs.count(counted, bytes, arguments.messages, profile.as_deref())?;
             let comparison = kept.compare(name, bytes, count);
             println!("{name:<22} {bytes:>6} {count:>23.1} {comparison}");
             if matches!(comparison, Comparison::Differs { .. } | Comparison::Missing) {
@@ -201,7 +209,13 @@ impl Programs {
     }
 
     /// Instructions that a message takes in the counted task.
-    fn count(&self, counted: Counted, bytes: usize, messages: u32) -> Result<f64, Failure> {
+    fn count(
+        &self,
+        counted: Counted,
+        bytes: usize,
+        messages: u32,
+        profile: Option<&FilePath>,
+    ) -> Result<f64, Failure> {
         let turns = self.pipes.name();
         let (program, arguments) = match counted {
             Counted::C(path) => (&self.c, vec![path.to_owned(), bytes.to_string(), messages.to_string()]),
@@ -222,7 +236,9 @@ impl Programs {
         let log = self.pipes.beside("callgrind");
         let mut command = Command::new(&self.launcher);
         command.args(["--timeout", "300", "-n", "1"]).arg(program).args(&arguments).arg(&turns);
-        command.args([":", "-n", "1", "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command.args([":", "-n", "1", "valgrind", "--tool=callgrind", "--dump-instr=yes"]);
+        let profile = profile.unwrap_or(FilePath::new("/dev/null"));
+        command.arg(format!("--callgrind-out-file={}", profile.display()));
         command.args(["--collect-atstart=no", "--toggle-collect=*counted_*"]);
         command.arg(format!("--log-file={}", log.display())).arg(program).args(&arguments).arg(&turns);
         // valgrind has not much address space to give.
