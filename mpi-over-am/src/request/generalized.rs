@@ -3,7 +3,7 @@
 use am_core::fabric::Fabric;
 
 use super::id::RequestId;
-use super::slab::Phase;
+use super::phase::Phase;
 use crate::communicator::Communicator;
 use crate::error::{Error, ErrorClass, Result};
 use crate::policy::LockPolicy;

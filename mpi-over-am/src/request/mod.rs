@@ -11,6 +11,7 @@ mod owned;
 mod parted;
 mod partitioned;
 mod persistent;
+mod phase;
 mod schedule;
 mod scope;
 mod several;
@@ -27,9 +28,10 @@ pub use owned::{OwnedRequest, Returned};
 pub use parted::{ArrivedPart, OwnPart, PartitionedReceive, PartitionedSend};
 pub(crate) use partitioned::{Partitioned, abandon, drive};
 pub(crate) use persistent::Recipe;
+pub(crate) use phase::Phase;
 pub(crate) use schedule::{
     AtOperator, Schedule, Schedules, Step, abandon_schedule, check_len, drive_schedules, start_schedule,
 };
 pub use scope::{Request, Scope, Tested};
 pub use several::{AnyOver, WaitList};
-pub(crate) use slab::{Phase, Requests};
+pub(crate) use slab::Requests;

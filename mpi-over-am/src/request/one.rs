@@ -4,7 +4,7 @@ use am_core::fabric::Fabric;
 
 use super::id::RequestId;
 use super::partitioned::{abandon, release};
-use super::slab::Phase;
+use super::phase::Phase;
 use crate::buffer::KeptVec;
 use crate::communicator::Communicator;
 use crate::error::Result;

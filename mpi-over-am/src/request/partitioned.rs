@@ -11,7 +11,7 @@ use am_core::fabric::Fabric;
 use super::exchange::Exchange;
 use super::id::RequestId;
 use super::persistent::Recipe;
-use super::slab::Phase;
+use super::phase::Phase;
 use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};

@@ -6,7 +6,8 @@ use std::ops::Range;
 use am_core::fabric::Fabric;
 
 use super::id::{RequestFacts, RequestId};
-use super::slab::{Phase, Requests};
+use super::phase::Phase;
+use super::slab::Requests;
 use crate::communicator::{Communicator, Space};
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;

@@ -7,30 +7,12 @@ use am_core::task::TaskId;
 
 use super::id::{LIVE_BIT, RequestFacts, RequestId, SLOTS_KEPT, SLOTS_MAX};
 use super::persistent::Recipe;
+use super::phase::Phase;
 use crate::buffer::{KeptVec, Scatter};
 use crate::error::{Error, Result};
 use crate::matching::{ContextId, Envelope, Pattern, PostedEntry, PostedList, PostedSlot};
 use crate::protocol::Room;
 use crate::status::Status;
-
-/// How far an operation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// The slot is free.
-    Free,
-    /// Persistent, and not started: over, for whoever waits.
-    Inactive,
-    /// Over. The three that a wait does not wait for come first: one comparison finds them.
-    Done,
-    /// A receive that waits for its message.
-    Posted,
-    /// A send, or a receive that has met its message.
-    Moving,
-    /// Partitioned: over when all of its messages are.
-    Parts,
-    /// The program carries it out, and says when it is over.
-    ByProgram,
-}
 
 /// No context id.
 const NO_CONTEXT: u32 = u32::MAX;
