@@ -21,17 +21,20 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.state()?.wait_for(done)
     }
 
-    /// Tries until `attempt` finds something, where no news from other tasks would end a sleep. Other threads have their turns between
-    /// two attempts.
+    /// Tries until `attempt` finds something, where no news from other tasks would end a sleep. Between two attempts it makes progress, since
+    /// what it tries for may depend on an answer of this task, and other threads have their turns.
     ///
     /// # Errors
-    /// What the attempt returns.
+    /// What the attempt returns; what progress reports.
     pub(crate) fn try_until<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         loop {
             if let Some(found) = attempt()? {
                 return Ok(found);
             }
-            self.state()?.pass();
+            let mut turn = self.state()?;
+            turn.take_in()?;
+            turn.pass();
+            drop(turn);
             std::thread::yield_now();
         }
     }
