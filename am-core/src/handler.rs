@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 
 pub use am_core_engine::handler::*;
 
+use crate::record::{self, Event, EventKind};
+
 use results::Results;
 
 type Registered = Box<dyn FnMut(&Message<'_>) -> Answer + Send>;
@@ -38,9 +40,26 @@ impl HandlerTable {
     ) -> Option<HandlerId> {
         let id =
             u16::try_from(self.handlers.len()).ok().filter(|&id| usize::from(id) < HandlerId::COUNT_MAX)?;
-        self.handlers.push(Box::new(handler));
+        self.handlers.push(if record::is_on() { told(HandlerId(id), handler) } else { Box::new(handler) });
         Some(HandlerId(id))
     }
+}
+
+/// A handler that tells the recorder of each message.
+fn told(
+    id: HandlerId,
+    mut handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,
+) -> Box<dyn FnMut(&Message<'_>) -> Answer + Send> {
+    Box::new(move |message| {
+        record::tell(&Event {
+            peer: Some(message.source.task),
+            tag: i32::from(id.0),
+            context: MessageName::OF_HANDLER,
+            amount: message.len,
+            ..Event::plain(EventKind::Received, "handler")
+        });
+        handler(message)
+    })
 }
 
 impl HandlerSet for HandlerTable {

@@ -167,6 +167,7 @@ mod handler_thread;
 mod in_handler;
 pub mod pgas;
 pub mod prelude;
+pub mod record;
 pub mod shared;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

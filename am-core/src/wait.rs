@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::HandlerSet;
 use crate::in_handler;
+use crate::record::{self, Event, EventKind, Span};
 
 /// The longest sleep between two looks at what a blocking call waits for. News end it at once; the limit only bounds what a
 /// lost wake-up could cost.
@@ -95,6 +96,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     fn round(&mut self, errors: Errors) -> Result<bool> {
         if errors == Errors::ForRoom {
             Statistics::add(&mut self.engine.statistics.retries, 1);
+            if record::is_on() {
+                record::tell(&Event::plain(EventKind::Mark, "stall"));
+            }
         }
         match errors {
             Errors::Report if self.engine.attention => self.attend()?,
@@ -240,17 +244,21 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// context says.
     #[inline]
     pub fn wait_counter(&mut self, counter: Counter, val: u64) -> Result<()> {
-        in_handler::check("wait_counter")?;
-        if self.timeout.is_some() {
-            return self.wait_counter_timed(counter, val);
+        if !in_handler::is_unmarked() || self.timeout.is_some() {
+            return self.wait_counter_beside(counter, val);
         }
         self.wait_until(|context| context.engine.counters.try_take(counter, val))
     }
 
+    /// As [`wait_counter`](Self::wait_counter), where there is a time-out or a recorder, or the call is to be refused.
     #[cold]
     #[inline(never)]
-    fn wait_counter_timed(&mut self, counter: Counter, val: u64) -> Result<()> {
-        let limit = self.timeout.unwrap_or(Duration::MAX);
+    fn wait_counter_beside(&mut self, counter: Counter, val: u64) -> Result<()> {
+        in_handler::check("wait_counter")?;
+        let _span = Span::begin("wait_counter");
+        let Some(limit) = self.timeout else {
+            return self.wait_until(|context| context.engine.counters.try_take(counter, val));
+        };
         let mut idle_since = Instant::now();
         let left = |moved| {
             if moved {
@@ -271,6 +279,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// As for [`wait_counter`](Self::wait_counter).
     pub fn wait_counter_for(&mut self, counter: Counter, val: u64, limit: Duration) -> Result<bool> {
         in_handler::check("wait_counter_for")?;
+        let _span = Span::begin("wait_counter_for");
         let begun = Instant::now();
         let left = |_| limit.checked_sub(begun.elapsed());
         self.wait(Errors::Report, left, |context| context.engine.counters.try_take(counter, val))

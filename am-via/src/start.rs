@@ -7,6 +7,7 @@ use am_core::error::{Error, Fault, Result};
 
 use crate::fabric::{CreditPlan, ViaFabric};
 use crate::limit::BareLink;
+use crate::record::ToJob;
 use am_via_job::settings::Memory;
 use am_via_job::{Carrier, Job, JobError, Variables};
 use am_via_shm::WaitPolicy;
@@ -34,6 +35,9 @@ impl Task {
         let job = Job::attach().map_err(|error| of_job(&error))?;
         job.call_in_copies(am_core::buffer::mark_copied_process);
         job.install_panic_hook();
+        if let Some(recorder) = job.recorder() {
+            am_core::record::start(Arc::new(ToJob(Arc::clone(recorder))));
+        }
         let heap = OwnHeap::open(&job).map_err(|error| of_device(&error))?;
         Ok(Self { job, heap })
     }
@@ -44,6 +48,13 @@ impl Task {
     /// The job's memory cannot be reached, or a setting has a value that it cannot take.
     pub fn variables() -> Result<Variables> {
         Job::look_at_variables().map_err(|error| of_job(&error))
+    }
+
+    /// Tells each call, message and sleep of this process on the standard error from now on: for a person who debugs.
+    pub fn say_all(&self) {
+        let recorder = self.job.recorder_for_person();
+        recorder.say_all();
+        am_core::record::start(Arc::new(ToJob(Arc::clone(recorder))));
     }
 
     /// The job.

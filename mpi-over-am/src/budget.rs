@@ -5,6 +5,9 @@
 //! instead. So the memory is bounded whatever the senders do, and nobody has to be told to stop. Half way through its part a
 //! sender asks for a report; the answer comes from a header handler, so that it needs no call of the receiving program.
 //!
+//! A sender that does not keep to its part is found by the receiver, which counts what it keeps of each: it drops the rest, and reports an
+//! error that names the sender. Announced messages take little memory, and programs may begin many: their number has a limit of its own.
+//!
 //! An eager message costs the sender one addition and one comparison, and the receiver one addition.
 
 /// What a sender does with a message that would be sent eagerly.
@@ -15,6 +18,9 @@ pub(crate) struct Verdict {
     /// Ask for a report as well.
     pub(crate) ask: bool,
 }
+
+/// Announced messages of one sender that wait for their receives, at most.
+const ANNOUNCED_MAX: u32 = 1 << 20;
 
 /// What one task knows of another, in bytes since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +35,10 @@ struct Peer {
     asked: bool,
     /// Came from there eagerly and has been received by the program.
     received: u64,
+    /// Came from there eagerly, and waits here for its receive.
+    kept: u64,
+    /// Announced messages of it that wait here for their receives: a number.
+    announced: u32,
 }
 
 /// Both sides' accounts, one for each task.
@@ -93,6 +103,53 @@ impl Budget {
         }
     }
 
+    /// Whether an eager message of `task` that came before its receive is within the sender's part; if so, counts it.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn keep(&mut self, task: u32, footprint: u64) -> bool {
+        let Some(peer) = self.peers.get_mut(task as usize) else { return false };
+        let kept = peer.kept + footprint + self.entry_bytes;
+        let is_within = kept <= self.window;
+        if is_within {
+            peer.kept = kept;
+        }
+        is_within
+    }
+
+    /// The program has received an eager message of `task` that was kept.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, task: u32, footprint: u64) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            let taken = footprint + self.entry_bytes;
+            peer.received += taken;
+            // It was counted when it came.
+            peer.kept -= taken;
+        }
+    }
+
+    /// A message of `task` that was kept is gone.
+    pub(crate) fn drop_kept(&mut self, task: u32, footprint: u64) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            peer.kept = peer.kept.saturating_sub(footprint + self.entry_bytes);
+        }
+    }
+
+    /// Whether one more announced message of `task` may wait for its receive; if so, counts it.
+    #[must_use]
+    pub(crate) fn announce(&mut self, task: u32) -> bool {
+        let Some(peer) = self.peers.get_mut(task as usize) else { return false };
+        let is_within = peer.announced < ANNOUNCED_MAX;
+        peer.announced += u32::from(is_within);
+        is_within
+    }
+
+    /// An announced message of `task` waits no longer.
+    pub(crate) fn drop_announced(&mut self, task: u32) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            peer.announced = peer.announced.saturating_sub(1);
+        }
+    }
+
     /// What to report to `task`.
     pub(crate) fn report_for(&self, task: u32) -> u64 {
         self.peers.get(task as usize).map_or(0, |peer| peer.received)
@@ -144,6 +201,19 @@ mod tests {
             assert!(send(&mut budget).eager);
         }
         assert!(!send(&mut budget).eager);
+    }
+
+    #[test]
+    fn a_sender_that_does_not_keep_to_its_part_is_found() {
+        let mut budget = Budget::new(2, 2000, 0);
+        assert!((0..10).all(|_| budget.keep(1, 100)));
+        assert!(!budget.keep(1, 100) && budget.keep(0, 100), "the part of another sender is its own");
+        budget.take(1, 100);
+        assert!(budget.keep(1, 100) && !budget.keep(1, 1));
+        assert!((0..ANNOUNCED_MAX).all(|_| budget.announce(1)));
+        assert!(!budget.announce(1) && budget.announce(0));
+        budget.drop_announced(1);
+        assert!(budget.announce(1));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use am_core::buffer::{Arrived, RawBuffer};
 use am_core::handler::Ticket;
+use am_core::task::TaskId;
 
 /// Bytes kept inside the queue's own entry.
 pub(crate) const INLINE_BYTES: usize = 16;
@@ -26,7 +27,7 @@ pub(crate) enum EarlyMessage {
     /// Its bytes are at the sender.
     Announced { task: u32, ticket: Ticket, len: u64 },
     /// It was sent in ready mode: an error for whoever receives it.
-    NotReady { len: u64 },
+    NotReady { task: u32, len: u64 },
 }
 
 impl EarlyMessage {
@@ -45,12 +46,22 @@ impl EarlyMessage {
         }
     }
 
+    /// Who has sent it.
+    pub(crate) fn task(&self) -> TaskId {
+        match *self {
+            Self::Short { task, .. }
+            | Self::Kept { task, .. }
+            | Self::Announced { task, .. }
+            | Self::NotReady { task, .. } => TaskId(task),
+        }
+    }
+
     /// Bytes of the message.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Short { len, .. } => u64::from(*len),
             Self::Kept { len, .. } => u64::from(*len),
-            Self::Announced { len, .. } | Self::NotReady { len } => *len,
+            Self::Announced { len, .. } | Self::NotReady { len, .. } => *len,
         }
     }
 }

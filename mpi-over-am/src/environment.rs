@@ -12,7 +12,7 @@ use crate::error_handler::ErrorHandler;
 use crate::info::Info;
 use crate::job::{JobFabric, Joined, Variables};
 use crate::notes::Key;
-use crate::policy::{LockPolicy, OneThread, StateCell, Threads};
+use crate::policy::{ByCall, LockPolicy, OneThread, StateCell, Threads};
 use crate::progress_thread::ProgressThread;
 use crate::protocol::{self, BufferOwner, SendBuffer};
 use crate::queues::{self, Counts};
@@ -116,6 +116,10 @@ impl<L: LockPolicy> Environment<JobFabric, L> {
         let mut settings = joined.settings()?;
         change(&mut settings);
         let settings = settings.checked_when_debugging();
+        if settings.debug {
+            joined.say_all();
+        }
+        ByCall::look_at_recorder();
         let environment = Self::on_fabric(joined.fabric(context)?, &settings)?;
         if settings.dump_queues {
             environment.show_queues_when(joined.note_usr2()?);

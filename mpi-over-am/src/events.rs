@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use am_core::record;
+
 /// Events that wait to be taken, at most.
 pub const EVENTS_MAX: usize = 1024;
 
@@ -93,8 +95,10 @@ struct Log {
     dropped: [u64; EventKind::ALL.len()],
 }
 
-/// The kinds that are watched, a bit each.
+/// The kinds that are watched, a bit each: by tools, or by the recorder of this process ([`am_core::record`]), which watches all.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
+/// Those that tools watch.
+static BY_TOOLS: AtomicU32 = AtomicU32::new(0);
 static LOG: Mutex<Log> = Mutex::new(Log { events: VecDeque::new(), dropped: [0; EventKind::ALL.len()] });
 
 fn log() -> MutexGuard<'static, Log> {
@@ -113,9 +117,16 @@ pub fn now() -> u64 {
 pub fn watch(kinds: impl IntoIterator<Item = EventKind>) {
     let bits = kinds.into_iter().fold(0, |bits, kind| bits | kind.bit());
     // Relaxed, as wherever it is read: an event of another thread around this moment may be recorded or not.
-    WATCHED.store(bits, Ordering::Relaxed);
+    BY_TOOLS.store(bits, Ordering::Relaxed);
+    look_at_recorder();
     // The first use of the clock is not a system call on the message path.
     let _ = now();
+}
+
+/// Has all events told to the recorder of this process, if it has one by now.
+pub(crate) fn look_at_recorder() {
+    let by_recorder = if record::is_on() { u32::MAX } else { 0 };
+    WATCHED.store(BY_TOOLS.load(Ordering::Relaxed) | by_recorder, Ordering::Relaxed);
 }
 
 /// Whether anything is watched.
@@ -136,11 +147,23 @@ pub fn take_dropped(kind: EventKind) -> u64 {
     std::mem::take(&mut log().dropped[kind as usize])
 }
 
-/// Records an event if its kind is watched.
+/// Whether events of this kind are recorded.
 #[inline(always)]
-pub(crate) fn record<const N: usize>(kind: EventKind, words: impl FnOnce() -> [i64; N]) {
-    if WATCHED.load(Ordering::Relaxed) & kind.bit() != 0 {
-        keep(kind, &words());
+pub(crate) fn is_watched(kind: EventKind) -> bool {
+    WATCHED.load(Ordering::Relaxed) & kind.bit() != 0
+}
+
+/// Records an event if its kind is watched: by tools with its numbers; `tell` tells it to the recorder.
+#[inline(always)]
+pub(crate) fn record<const N: usize>(kind: EventKind, words: impl FnOnce() -> [i64; N], tell: impl FnOnce()) {
+    if is_watched(kind) {
+        // Both closures are in line: what they borrow can stay in registers otherwise.
+        if BY_TOOLS.load(Ordering::Relaxed) & kind.bit() != 0 {
+            keep(kind, &words());
+        }
+        if record::is_on() {
+            tell();
+        }
     }
 }
 
@@ -167,11 +190,11 @@ mod tests {
     #[test]
     fn watched_kinds_are_recorded_in_order_and_what_is_too_much_is_counted() {
         use EventKind::{CollectiveBegun, CollectiveEnded};
-        record(CollectiveBegun, || -> [i64; 2] { panic!("nobody watches") });
+        record(CollectiveBegun, || -> [i64; 2] { panic!("nobody watches") }, || panic!("nobody records"));
         watch([CollectiveBegun]);
-        record(CollectiveEnded, || -> [i64; 2] { panic!("it is not watched") });
+        record(CollectiveEnded, || -> [i64; 2] { panic!("it is not watched") }, || ());
         for number in 0..EVENTS_MAX as i64 + 3 {
-            record(CollectiveBegun, || [number, 4]);
+            record(CollectiveBegun, || [number, 4], || panic!("nobody records"));
         }
         watch([]);
         assert!(!is_watching());

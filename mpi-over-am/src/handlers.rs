@@ -8,7 +8,10 @@ use std::sync::atomic::AtomicBool;
 
 use am_core::buffer::Arrived;
 use am_core::fabric::WaitFacts;
-use am_core::handler::{Answer, Completion, Delivered, HandlerId, HandlerSet, Message, Place, Reply, Ticket};
+use am_core::handler::{
+    Answer, Completion, Delivered, HandlerId, HandlerSet, Message, MessageName, Place, Reply, Ticket,
+};
+use am_core::record;
 use am_core::task::{Endpoint, TaskId};
 
 use crate::budget::Budget;
@@ -51,6 +54,8 @@ pub(crate) const WITHDRAW: HandlerId = HandlerId(9);
 /// It is.
 pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
 const COUNT: usize = 11;
+/// Errors that wait for a call which can report them, at most.
+const DEFERRED_MAX: usize = 64;
 
 /// The state that the handlers work on.
 #[derive(Debug)]
@@ -129,7 +134,10 @@ impl MpiHandlers {
     #[cold]
     #[inline(never)]
     pub(crate) fn defer(&mut self, error: Error) {
-        self.deferred.push(error);
+        // The first say what went wrong; a peer may cause them without end.
+        if self.deferred.len() < DEFERRED_MAX {
+            self.deferred.push(error);
+        }
         self.attention = true;
     }
 
@@ -148,7 +156,7 @@ impl MpiHandlers {
                 Some(here) if self.keep_early((message.source.task.0, 0), envelope, here) => {
                     Answer::discard()
                 }
-                _ => self.malformed(message),
+                _ => self.not_kept(message),
             },
         }
     }
@@ -163,15 +171,11 @@ impl MpiHandlers {
         };
         let task = message.source.task.0;
         if self.requests.deliver(&envelope, here) {
-            record_match(&envelope, message.len, false);
+            self.record_match(|| message.source.task, &envelope, message.len, false);
             self.budget.received(task, footprint(here.len()));
             return Answer::consumed(reply(MATCHED, &name.to_le_bytes()));
         }
-        if self.keep_early((task, name), envelope, here) {
-            Answer::discard()
-        } else {
-            self.malformed(message)
-        }
+        if self.keep_early((task, name), envelope, here) { Answer::discard() } else { self.not_kept(message) }
     }
 
     /// The receiver of a message in synchronous mode says what has become of it.
@@ -192,18 +196,21 @@ impl MpiHandlers {
         let Some((_, early)) = self.early.remove_if(|early| early.is_waited_for_by(task, name)) else {
             return Answer::discard();
         };
-        self.budget.received(task, footprint_of(early.len()));
+        self.budget.take(task, footprint_of(early.len()));
         if let EarlyMessage::Kept { buffer, .. } = early {
             self.buffers.give_back(buffer);
         }
         Answer::consumed(reply(WITHDRAWN, message.uhdr))
     }
 
-    /// Keeps an eager message until its receive is there; whether it is as short as eager messages are.
+    /// Keeps an eager message until its receive is there; whether it is as short as eager messages are, and within its sender's part.
     #[inline(never)]
     fn keep_early(&mut self, (task, name): (u32, u32), envelope: Envelope, here: Arrived<'_>) -> bool {
+        if !self.budget.keep(task, footprint(here.len())) {
+            return false;
+        }
         let Some(kept) = self.buffers.keep(task, name, here) else { return false };
-        events::record(EventKind::MessageEarly, || words_of(&envelope, here.len() as u64));
+        self.record_early(task, &envelope, here.len() as u64);
         self.early.push(envelope, kept);
         true
     }
@@ -213,8 +220,11 @@ impl MpiHandlers {
         if let Some(posted) = self.requests.take_match(&envelope) {
             return self.matched(posted, message, &envelope, false);
         }
-        events::record(EventKind::MessageEarly, || words_of(&envelope, message.len));
         let (task, ticket, len) = (message.source.task.0, message.ticket, message.len);
+        if !self.budget.announce(task) {
+            return self.beyond_budget(message);
+        }
+        self.record_early(task, &envelope, len);
         self.early.push(envelope, EarlyMessage::Announced { task, ticket, len });
         Answer::later()
     }
@@ -224,7 +234,11 @@ impl MpiHandlers {
         if let Some(posted) = self.requests.take_match(&envelope) {
             return self.matched(posted, message, &envelope, false);
         }
-        self.early.push(envelope, EarlyMessage::NotReady { len: message.len });
+        let task = message.source.task.0;
+        if !self.budget.keep(task, 0) {
+            return self.beyond_budget(message);
+        }
+        self.early.push(envelope, EarlyMessage::NotReady { task, len: message.len });
         let mut complaint = [0; envelope::BYTES + 8];
         complaint[..envelope::BYTES].copy_from_slice(message.uhdr);
         complaint[envelope::BYTES..].copy_from_slice(&message.len.to_le_bytes());
@@ -270,7 +284,7 @@ impl MpiHandlers {
         envelope: &Envelope,
         is_eager: bool,
     ) -> Answer {
-        record_match(envelope, message.len, false);
+        self.record_match(|| message.source.task, envelope, message.len, false);
         let (place, room) = match room {
             Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
             Room::Layout => self.requests.take_layout(request),
@@ -285,6 +299,23 @@ impl MpiHandlers {
     fn envelope(&self, uhdr: &[u8]) -> Option<Envelope> {
         let (envelope, _) = envelope::parse(uhdr)?;
         (envelope.source() < self.num_tasks).then_some(envelope)
+    }
+
+    /// An eager message that was not kept: it is not as short as such messages are, or beyond its sender's part of the memory.
+    #[cold]
+    fn not_kept(&mut self, message: &Message<'_>) -> Answer {
+        match message.here {
+            Some(here) if u32::try_from(here.len()).is_ok() => self.beyond_budget(message),
+            _ => self.malformed(message),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beyond_budget(&mut self, message: &Message<'_>) -> Answer {
+        let what = "more messages without a receive than it may have here: it does not keep to its part of early_arrival_bytes_max";
+        self.defer(Error::Protocol { peer: message.source.task.0, what });
+        Answer::discard()
     }
 
     #[cold]
@@ -336,9 +367,13 @@ impl HandlerSet for MpiHandlers {
         let (request, placed) = (RequestId::from_number(request), delivered.placed);
         self.requests.complete(request, delivered);
         if self.requests.is_receive(request) {
-            events::record(EventKind::RendezvousEnded, || {
+            let words = || {
                 let Status { source, tag, .. } = self.requests.status(request).unwrap_or_default();
                 [source.into(), tag.into(), placed.cast_signed()]
+            };
+            events::record(EventKind::RendezvousEnded, words, || {
+                let ended = record::Event::plain(record::EventKind::Mark, "rendezvous ended");
+                record::tell(&record::Event { amount: placed, ..ended });
             });
         }
     }
@@ -351,7 +386,9 @@ impl HandlerSet for MpiHandlers {
     /// A message that a receive or a matched probe has taken stays: it is the receiver's.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
         let is_it = |message: &EarlyMessage| message.is_announced_as(ticket);
-        self.early.remove_if(is_it).is_some()
+        let Some((_, message)) = self.early.remove_if(is_it) else { return false };
+        self.budget.drop_announced(message.task().0);
+        true
     }
 
     fn peer_is_gone(&mut self, task: TaskId, why: &dyn Fn() -> am_core::error::Error) {
@@ -373,13 +410,86 @@ impl HandlerSet for MpiHandlers {
         let sends = self.requests.unacknowledged().map(|(_, task)| task);
         waits::add_facts(facts, &self.peers, posted, sends, early);
     }
+
+    fn describe(&self, id: HandlerId, uhdr: &[u8]) -> MessageName {
+        let protocol = match id {
+            EAGER => "eager",
+            REQUEST_TO_SEND => "rendezvous",
+            READY => "ready",
+            EAGER_SYNCHRONOUS => "synchronous",
+            _ => "control",
+        };
+        // Behind the envelope of a synchronous message is the name of its request.
+        let uhdr = uhdr.get(..envelope::BYTES).unwrap_or(uhdr);
+        match envelope::parse(uhdr).filter(|_| protocol != "control") {
+            Some((envelope, _)) => {
+                MessageName { protocol, tag: envelope.tag(), context: envelope.context_id().0 }
+            }
+            None => MessageName { protocol, tag: i32::from(id.0), context: MessageName::OF_HANDLER },
+        }
+    }
 }
 
-/// Records, if it is watched, that a message has met its receive.
-pub(crate) fn record_match(envelope: &Envelope, len: u64, was_early: bool) {
-    events::record(EventKind::MessageMatched, || {
-        let [source, tag, context, bytes] = words_of(envelope, len);
-        [source, tag, context, bytes, i64::from(was_early)]
+impl MpiHandlers {
+    /// Records, if it is watched, that a message has met its receive.
+    #[inline(always)]
+    pub(crate) fn record_match(
+        &self,
+        source: impl FnOnce() -> TaskId,
+        envelope: &Envelope,
+        len: u64,
+        was_early: bool,
+    ) {
+        if events::is_watched(EventKind::MessageMatched) {
+            self.record_match_now(source(), *envelope, len, was_early);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_match_now(&self, source: TaskId, envelope: Envelope, len: u64, was_early: bool) {
+        let words = || {
+            let [source, tag, context, bytes] = words_of(&envelope, len);
+            [source, tag, context, bytes, i64::from(was_early)]
+        };
+        events::record(EventKind::MessageMatched, words, || {
+            let (tag, context) = (envelope.tag(), envelope.context_id().0);
+            let received = record::Event::plain(record::EventKind::Received, "received");
+            record::tell(&record::Event { peer: Some(source), tag, context, amount: len, ..received });
+            tell_length("posted receives", self.requests.posted());
+            if was_early {
+                tell_length("early messages", self.early.len());
+            }
+        });
+    }
+
+    /// Records, if it is watched, that a message has come before its receive.
+    #[inline(always)]
+    fn record_early(&self, task: u32, envelope: &Envelope, len: u64) {
+        if events::is_watched(EventKind::MessageEarly) {
+            self.record_early_now(task, *envelope, len);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_early_now(&self, task: u32, envelope: Envelope, len: u64) {
+        events::record(
+            EventKind::MessageEarly,
+            || words_of(&envelope, len),
+            || {
+                let mark = record::Event::plain(record::EventKind::Mark, "early arrival");
+                record::tell(&record::Event { peer: Some(TaskId(task)), amount: len, ..mark });
+                tell_length("early messages", self.early.len() + 1);
+            },
+        );
+    }
+}
+
+fn tell_length(queue: &str, len: usize) {
+    record::tell(&record::Event {
+        amount: len as u64,
+        ..record::Event::plain(record::EventKind::Value, queue)
     });
 }
 

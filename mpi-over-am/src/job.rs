@@ -73,6 +73,11 @@ impl Joined {
         Ok(self.0.fabric(context)?)
     }
 
+    /// Tells each call and message on the standard error from now on.
+    pub(crate) fn say_all(&self) {
+        self.0.say_all();
+    }
+
     /// Becomes true when the process gets SIGUSR2.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ pub struct Settings {
     pub posted_receives_max: Option<u64>,
     /// Non-blocking sends that may be under way when another one beyond the eager limit is started. `AM_LONG_SENDS_MAX`.
     pub long_sends_max: Option<u64>,
-    /// Say on standard error with what MPI starts, and what it has done at its end. `AM_DEBUG`.
+    /// Tell on the standard error with what MPI starts, each call and message, and what it has done at its end. `AM_DEBUG`.
     pub debug: bool,
     /// Print the queues when SIGUSR2 comes. `AM_DUMP_QUEUES`.
     pub dump_queues: bool,
@@ -241,7 +241,7 @@ table! { Settings, older OLDER;
         allgather_rounds_bytes_max: u64 = collectives.allgather_rounds_bytes_max, "AM_ALLGATHER_ROUNDS_BYTES_MAX";
     "Each MPI collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and length; tasks that disagree get an error that says so, instead of waiting for ever or wrong data. auto: on in builds for debugging. Programs of one job that were built differently need one value.",
         check_collectives: Check = collectives.check, "AM_CHECK_COLLECTIVES";
-    "Each task says on its standard error with what MPI starts, and what it has done at its end.",
+    "Each task tells on its standard error with what MPI starts, each call and message as it happens, and what it has done at its end.",
         debug: bool = debug, "AM_DEBUG";
     "On SIGUSR2 each task prints its queues to its standard error, at its next wait. amrun passes the signal to all tasks.",
         dump_queues: bool = dump_queues, "AM_DUMP_QUEUES";

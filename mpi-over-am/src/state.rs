@@ -13,6 +13,7 @@ use crate::completion::Completions;
 use crate::context_id::ContextIds;
 use crate::envelope;
 use crate::error::{Error, ErrorClass, Result};
+use crate::events;
 use crate::handlers::{self, MpiHandlers};
 use crate::lanes::Lanes;
 use crate::notes::{self, Slot, Words};
@@ -62,6 +63,7 @@ impl<F: Fabric> State<F> {
     /// # Errors
     /// Too many tasks for the variant of completion that the settings name.
     pub(crate) fn new(fabric: F, settings: &Settings) -> Result<Self> {
+        events::look_at_recorder();
         let packet_room =
             fabric.limits().packet_bytes_max.saturating_sub(PACKET_HEAD_BYTES + envelope::BYTES);
         let handlers = MpiHandlers::new(fabric.num_tasks(), settings);

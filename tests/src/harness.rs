@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use am_core::testing::watchdog::Watchdog;
 use am_via::job::Failure;
-use am_via_launch::{Ended, Launch, Report};
+use am_via_launch::{Ended, Launch, Record, Recorded, Report};
 
 /// Tells a process that it is a task, and of which of the test's jobs.
 const JOB_NUMBER: &str = "TEST_JOB_NUMBER";
@@ -52,7 +52,15 @@ const SHOWN_BYTES_MAX: usize = 6000;
 /// may have the same one.
 #[must_use]
 pub fn job(test: &'static str) -> Job {
-    Job { test, tasks: 1, env: Vec::new(), time_limit: TIME_LIMIT, shell: None, launcher: true }
+    Job {
+        test,
+        tasks: 1,
+        env: Vec::new(),
+        time_limit: TIME_LIMIT,
+        shell: None,
+        launcher: true,
+        record: Record::Nothing,
+    }
 }
 
 /// A job that a test is about to run.
@@ -64,6 +72,7 @@ pub struct Job {
     time_limit: Duration,
     shell: Option<String>,
     launcher: bool,
+    record: Record,
 }
 
 /// How a job ended.
@@ -77,6 +86,8 @@ pub struct Outcome {
     pub line: String,
     /// Whether every task ended with code 0 after its body had returned.
     pub is_success: bool,
+    /// What each task has recorded of itself; empty unless the job was asked to ([`Job::record`]).
+    pub recorded: Vec<Recorded>,
 }
 
 /// How a task ended.
@@ -116,6 +127,13 @@ impl Job {
     #[must_use]
     pub fn after(mut self, command: impl Into<String>) -> Self {
         self.shell = Some(command.into());
+        self
+    }
+
+    /// Has the tasks record what they do.
+    #[must_use]
+    pub fn record(mut self, wanted: Record) -> Self {
+        self.record = wanted;
         self
     }
 
@@ -168,7 +186,7 @@ impl Job {
 
     fn launch(&self, number: u32, mark: &str, logs: &Path) -> Outcome {
         let (program, args) = self.command();
-        let mut launch = Launch::new(program, args).tasks(self.tasks).capture(logs);
+        let mut launch = Launch::new(program, args).tasks(self.tasks).record(self.record).capture(logs);
         for (name, value) in &self.env {
             launch = launch.env(name, value);
         }
@@ -198,7 +216,7 @@ impl Job {
         let ended = status.code().map(Ended::Exited);
         let task = TaskOutcome { ended, stdout: read("task-0.stdout"), stderr: read("task-0.stderr") };
         let is_success = task.is_success();
-        Outcome { tasks: vec![task], failure: None, line: String::new(), is_success }
+        Outcome { tasks: vec![task], failure: None, line: String::new(), is_success, recorded: Vec::new() }
     }
 
     /// This binary, told to run this test alone and to hide nothing that it says.
@@ -232,7 +250,13 @@ impl Outcome {
             .collect();
         let is_success =
             report.is_success() && !tasks.is_empty() && tasks.iter().all(TaskOutcome::is_success);
-        Self { tasks, failure: report.failure.clone(), line: report.to_string(), is_success }
+        Self {
+            tasks,
+            failure: report.failure.clone(),
+            line: report.to_string(),
+            is_success,
+            recorded: report.recorded.clone(),
+        }
     }
 }
 

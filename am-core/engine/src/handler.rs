@@ -306,6 +306,22 @@ pub trait Deferred {
     fn bump(&mut self, counter: Counter);
 }
 
+/// How a message is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageName {
+    /// How it goes: "eager", "rendezvous", "amsend".
+    pub protocol: &'static str,
+    /// By what the receiver tells messages apart: MPI's tag, a handler.
+    pub tag: i32,
+    /// What the tag belongs to: a communicator, or [`OF_HANDLER`](Self::OF_HANDLER).
+    pub context: u32,
+}
+
+impl MessageName {
+    /// The context of tags that are numbers of handlers.
+    pub const OF_HANDLER: u32 = u32::MAX;
+}
+
 /// The handlers of a context, known when it is compiled, or registered one by one as in am-core's `HandlerTable`.
 pub trait HandlerSet {
     /// Whether [`header`](Self::header) runs code of the program, during which communicating calls must be refused. A set
@@ -342,6 +358,11 @@ pub trait HandlerSet {
     /// Nothing will come from a task any more, which has died or has closed its context: a set that waits for messages of its own from
     /// there ends that, with the error that `why` makes.
     fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
+
+    /// How a message to header handler `id` is told of in a record of what a task does. Only where such a record is wanted.
+    fn describe(&self, id: HandlerId, _uhdr: &[u8]) -> MessageName {
+        MessageName { protocol: "amsend", tag: i32::from(id.0), context: MessageName::OF_HANDLER }
+    }
 
     /// How many handlers there are, for error messages.
     fn count(&self) -> usize;

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
+use crate::record::Span;
 use crate::task::{Endpoint, TaskId};
 use crate::wait::Errors;
 
@@ -39,6 +40,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Too many bytes, the failure of a task, a call inside a handler.
     pub fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         in_handler::check("exchange")?;
+        let _span = Span::begin("exchange");
         if own.len() > CONTRIBUTION_BYTES_MAX {
             return Err(Error::ContributionTooLong { len: own.len(), max: CONTRIBUTION_BYTES_MAX });
         }

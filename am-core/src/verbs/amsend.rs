@@ -9,6 +9,7 @@ use crate::error::{Outcome, Result};
 use crate::fabric::Fabric;
 use crate::handler::{Completion, HandlerId, HandlerSet, Place, Ticket};
 use crate::in_handler;
+use crate::record;
 use crate::task::{Endpoint, Target, TaskId};
 use crate::transfer::Gatherer;
 
@@ -73,7 +74,9 @@ impl<T: Target, S: Source> Operation<S> for Amsend<'_, T> {
         memory: S,
         end: End,
     ) -> Result<Begun> {
-        let outgoing = self.outgoing(self.target.seen_from(context.fabric.endpoint().context));
+        let target = self.target.seen_from(context.fabric.endpoint().context);
+        record::sent(&context.handlers, target.task, (self.handler, self.uhdr), memory.len() as u64);
+        let outgoing = self.outgoing(target);
         let end = End { origin: self.options.origin, ..end };
         context.engine.send(&mut context.fabric, outgoing, memory, end)
     }
@@ -96,10 +99,13 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         udata: &[u8],
         options: AmOptions,
     ) -> Result<()> {
-        in_handler::check("amsend")?;
         let target = target.seen_from(self.fabric.endpoint().context);
         let message = Amsend { target, handler, uhdr, options };
-        if self.post_line(&message, udata) { Ok(()) } else { self.amsend_slowly(message, udata) }
+        if in_handler::is_unmarked() && self.post_line(&message, udata) {
+            Ok(())
+        } else {
+            self.amsend_slowly(message, udata)
+        }
     }
 
     /// As [`amsend`](Self::amsend), where that takes no more than writing a completion entry; whether it did. If not, nothing was sent,
@@ -130,6 +136,10 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// Sends what does not fit into a completion entry, or met no credit.
     #[inline(never)]
     fn amsend_slowly(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<()> {
+        if !in_handler::is_unmarked() {
+            // What is to be refused is refused there, and the recorder is told.
+            return self.run(message, udata);
+        }
         let (outgoing, mut polls) = (message.outgoing(message.target), 0);
         loop {
             match self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? {
@@ -157,13 +167,33 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         udata: &[u8],
         options: AmOptions,
     ) -> Result<Outcome> {
-        in_handler::check("try_amsend")?;
         let target = target.seen_from(self.fabric.endpoint().context);
-        let outgoing = Amsend { target, handler, uhdr, options }.outgoing(target);
+        if !in_handler::is_unmarked() {
+            return self.try_amsend_marked(Amsend { target, handler, uhdr, options }, udata);
+        }
+        self.try_amsend_now(Amsend { target, handler, uhdr, options }, udata)
+    }
+
+    /// The recorder hears of what was sent, and not of what found no room.
+    #[cold]
+    #[inline(never)]
+    fn try_amsend_marked(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {
+        in_handler::check_marked("try_amsend")?;
+        let outcome = self.try_amsend_now(message, udata)?;
+        if outcome == Outcome::Done {
+            let Amsend { target, handler, uhdr, .. } = message;
+            record::sent(&self.handlers, target.task, (handler, uhdr), udata.len() as u64);
+        }
+        Ok(outcome)
+    }
+
+    #[inline(always)]
+    fn try_amsend_now(&mut self, message: Amsend<'_, Endpoint>, udata: &[u8]) -> Result<Outcome> {
+        let outgoing = message.outgoing(message.target);
         if self.engine.post_whole(&mut self.fabric, &outgoing, &mut &*udata)? != Posted::Sent {
             return Ok(Outcome::Retry);
         }
-        self.engine.bump_own(options.origin);
+        self.engine.bump_own(message.options.origin);
         Ok(Outcome::Done)
     }
 

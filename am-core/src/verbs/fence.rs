@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
+use crate::record::Span;
 use crate::task::Endpoint;
 use crate::wait::Errors;
 
@@ -21,6 +22,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// one since the last fence); a call inside a handler.
     pub fn fence_data(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_data")?;
+        let _span = Span::begin("fence_data");
         self.fence(target, FenceKind::Data)
     }
 
@@ -31,6 +33,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// As for [`fence_data`](Self::fence_data).
     pub fn fence_ops(&mut self, target: Option<Endpoint>) -> Result<()> {
         in_handler::check("fence_ops")?;
+        let _span = Span::begin("fence_ops");
         self.fence(target, FenceKind::Operations)
     }
 
@@ -43,6 +46,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// which the next call reports.
     pub fn gfence(&mut self) -> Result<()> {
         in_handler::check("gfence")?;
+        let _span = Span::begin("gfence");
         let fenced = self.fence(None, FenceKind::Data);
         // The others wait for this task, whatever its own messages met.
         let came = if matches!(fenced, Err(Error::PeerFailed { .. })) { Ok(()) } else { self.barrier() };

@@ -9,6 +9,7 @@ use crate::counter::{Counter, CounterName};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
+use crate::record::{self, Span};
 use crate::vector::Layout;
 
 /// The counters of a get, each optional.
@@ -48,6 +49,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// # Errors
     /// A range that is not exposed for reading, a dead target, a call inside a handler. What `to` holds then is undefined.
     pub fn get(&mut self, from: RemoteAddress, to: &mut [u8], options: GetOptions) -> Result<()> {
+        let _span = Span::begin("get");
         self.run(Get { from, options }, to)
     }
 }
@@ -64,6 +66,7 @@ impl Operation<RawBuffer> for Get {
         end: End,
     ) -> Result<Begun> {
         let (notify, end) = self.options.counters(end);
+        record::moved("get", self.from.task, memory.len() as u64);
         context.engine.read(&mut context.fabric, self.from, memory, notify, end)
     }
 
@@ -83,6 +86,7 @@ impl Operation<RawPieces<RawBuffer>> for Get<(RemoteAddress, &Layout)> {
         end: End,
     ) -> Result<Begun> {
         let (notify, end) = self.options.counters(end);
+        record::moved("get", self.from.0.task, memory.len());
         context.engine.read_pieces(&mut context.fabric, self.from, &memory, notify, end)
     }
 

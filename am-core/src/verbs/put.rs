@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::handler::HandlerSet;
 use crate::in_handler;
+use crate::record;
 use crate::vector::Layout;
 
 /// The counters of a put, each optional.
@@ -54,12 +55,16 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A range that is not exposed for writing, a dead target, a call inside a handler.
     #[inline(always)]
     pub fn put(&mut self, to: RemoteAddress, bytes: &[u8], options: PutOptions) -> Result<()> {
-        in_handler::check("put")?;
+        if !in_handler::is_unmarked() {
+            // What is to be refused is refused there, and the recorder is told.
+            return self.put_long(to, bytes, options);
+        }
         // A tiny put with a target counter is one packet: the target makes progress for its counter anyway.
         let (Some(counter), None) = (options.target, options.completion) else {
             return self.put_long(to, bytes, options);
         };
         if self.engine.post_put(&mut self.fabric, to, bytes, counter) {
+            self.engine.statistics.puts += 1;
             self.engine.bump_own(options.origin);
             return Ok(());
         }
@@ -79,6 +84,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         loop {
             match self.engine.post_put_again(&mut self.fabric, to, bytes, counter)? {
                 Posted::Sent => {
+                    self.engine.statistics.puts += 1;
                     self.engine.bump_own(options.origin);
                     return Ok(());
                 }
@@ -106,8 +112,10 @@ impl<M: Into<RawBytes>> Operation<M> for Put {
         memory: M,
         end: End,
     ) -> Result<Begun> {
-        let (notify, completed, end) = self.options.counters(end);
-        context.engine.write(&mut context.fabric, self.to, memory.into(), notify, completed, end)
+        let (memory, (notify, completed, end)) = (memory.into(), self.options.counters(end));
+        record::moved("put", self.to.task, memory.len() as u64);
+        context.engine.statistics.puts += 1;
+        context.engine.write(&mut context.fabric, self.to, memory, notify, completed, end)
     }
 
     fn after<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {
@@ -127,8 +135,10 @@ where
         memory: RawPieces<R>,
         end: End,
     ) -> Result<Begun> {
-        let (notify, _, end) = self.options.counters(end);
-        context.engine.write_pieces(&mut context.fabric, self.to, memory.into(), notify, end)
+        let (memory, (notify, _, end)) = (memory.into(), self.options.counters(end));
+        record::moved("put", self.to.0.task, memory.len());
+        context.engine.statistics.puts += 1;
+        context.engine.write_pieces(&mut context.fabric, self.to, memory, notify, end)
     }
 
     fn after<F: Fabric, H: HandlerSet>(&self, context: &mut Context<F, H>) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
+use crate::record::{self, Event, Span};
 
 /// An rmw that was begun: its result is to be taken once.
 #[must_use = "the result waits until it is taken"]
@@ -24,6 +25,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     /// A word that is not exposed for writing, or not at a multiple of its size; a dead target; a call inside a handler.
     pub fn rmw(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp) -> Result<u64> {
         in_handler::check("rmw")?;
+        let _span = Span::begin("rmw");
         let RmwHandle(op) = self.begin_rmw(at, width, operation, None)?;
         self.progress_in_passing();
         self.wait_op(op).0
@@ -58,6 +60,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         origin: Option<Counter>,
     ) -> Result<()> {
         in_handler::check("rmw_nonfetching")?;
+        tell_rmw(at, width);
         let end = End { origin, ..End::default() };
         self.engine.atomic(&mut self.fabric, at, width, operation, end).map(|_| ())
     }
@@ -69,6 +72,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation: AtomicOp,
         origin: Option<Counter>,
     ) -> Result<RmwHandle> {
+        tell_rmw(at, width);
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
             Begun::Ongoing(op) => Ok(RmwHandle(op)),
@@ -89,5 +93,11 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             Some(_) => Ok(Err(handle)),
             None => Err(Error::UnknownHandle { handle: handle.0 }),
         }
+    }
+}
+
+fn tell_rmw(at: RemoteAddress, width: Width) {
+    if record::is_on() {
+        record::tell(&Event { amount: width.bytes(), ..Event::moved("rmw", at.task, 0) });
     }
 }

@@ -16,7 +16,9 @@ mod failure;
 mod heap;
 mod invitation;
 mod life;
+mod log;
 mod owner;
+mod record;
 mod wait;
 
 use std::fs::File;
@@ -44,7 +46,9 @@ mod variables;
 
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
-pub use owner::{JobOwner, JobPlan};
+pub use log::log_as_asked;
+pub use owner::{JobOwner, JobPlan, Record};
+pub use record::{Event, EventKind, IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLEEP};
 pub use variables::{Variables, misspelt};
 pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 
@@ -91,6 +95,8 @@ pub struct Job {
     launcher: Option<(u32, PidFd)>,
     /// How much of each heap file this task maps, once it has found out.
     heap_bytes_mapped: OnceLock<u64>,
+    /// Records what this task does, where its launcher wants it.
+    recorder: OnceLock<Arc<Recorder>>,
 }
 
 /// A context of this task as one that is open in this process.
@@ -175,6 +181,7 @@ impl Job {
             num_tasks: 1,
             settings: settings.clone(),
             others: variables_of_this_process(),
+            record: Record::Nothing,
             cpus: Vec::new(),
         };
         let (file, header, entries, files) = JobOwner::create(&plan)?.into_parts();
@@ -202,6 +209,7 @@ impl Job {
             nics: AtomicU32::new(0),
             launcher: None,
             heap_bytes_mapped: OnceLock::new(),
+            recorder: OnceLock::new(),
         };
         job.take_place()?;
         Ok(job)
@@ -246,20 +254,60 @@ impl Job {
             nics: AtomicU32::new(0),
             launcher,
             heap_bytes_mapped: OnceLock::new(),
+            recorder: OnceLock::new(),
         };
         job.take_place()?;
+        log_as_asked(&format!("task {task}"));
+        job.open_record();
         job.keep_files_from_programs(invitation);
+        tracing::debug!(task, num_tasks, barrier = ?job.barrier, records = job.recorder().is_some(), "joined the job");
         Ok(job)
     }
 
     /// Programs that this one starts do not inherit the job's files.
     fn keep_files_from_programs(&self, invitation: &Invitation) {
-        let files = self.entries.iter().flat_map(|entry| [control_of(entry), heap_of(entry)]);
+        let of_tasks = self.entries.iter().flat_map(|entry| [control_of(entry), heap_of(entry)]);
+        let files = of_tasks.chain([self.record_file()]);
         let is_right = |(number, inode)| memory::inherited(number).is_ok_and(|file| has_inode(&file, inode));
         files.filter(|&file| is_right(file)).for_each(|(number, _)| memory::close_on_exec(number));
         if memory::inherited(invitation.number).is_ok_and(|file| is_job_file(&file, invitation.id)) {
             memory::close_on_exec(invitation.number);
         }
+    }
+
+    fn record_file(&self) -> (i32, u64) {
+        let header = &self.header;
+        (header.record_fd.load(Ordering::Relaxed), header.record_inode.load(Ordering::Relaxed))
+    }
+
+    /// Records what this task does, if the launcher wants it. A job whose record can't be reached goes on without one.
+    fn open_record(&self) {
+        let (number, inode) = self.record_file();
+        if inode == 0 {
+            return;
+        }
+        let launcher_pid = self.header.launcher_pid.load(Ordering::Relaxed);
+        let shared = open_inherited_or_launchers(number, launcher_pid, |file| has_inode(file, inode))
+            .and_then(|file| record::map(file.as_fd(), self.task));
+        match shared {
+            Ok(shared) => {
+                let keeps_events = self.header.records_events.load(Ordering::Relaxed) != 0;
+                let recorder = Recorder::new(self.task, Some(shared), keeps_events);
+                let _ = self.recorder.set(Arc::new(recorder));
+            }
+            Err(error) => tracing::warn!(%error, "what this task does is not recorded"),
+        }
+    }
+
+    /// What records what this task does; `None` where nobody wants that.
+    #[must_use]
+    pub fn recorder(&self) -> Option<&Arc<Recorder>> {
+        self.recorder.get()
+    }
+
+    /// What records what this task does, made if nobody has wanted it so far: then it only tells it ([`Recorder::say_all`]).
+    pub fn recorder_for_person(&self) -> &Arc<Recorder> {
+        self.recorder.get_or_init(|| Arc::new(Recorder::new(self.task, None, false)))
     }
 
     /// Becomes the process of the task, unless another one is or was.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use super::record::{self, Recorded};
 use super::wait::{self, NotedWait};
 use super::{Cause, Failure, JOB_VARIABLE, JobError, TaskFiles, TaskState, ring, state_of};
 use crate::Variables;
@@ -18,6 +19,7 @@ use am_via_shm::layout::{ControlHeader, ControlLayout, MEASURE_BYTES};
 #[cfg(test)]
 use am_via_shm::layout_job::JOB_VERSION_SHIFT;
 use am_via_shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskEntry};
+use am_via_shm::layout_record::TaskRecord;
 use am_via_shm::{Mapping, Shared, SleepBarrier};
 
 /// Inherited files get numbers from here on: scripts number their own files below.
@@ -34,8 +36,22 @@ pub struct JobPlan {
     pub settings: Settings,
     /// What the environment says of settings of other layers.
     pub others: Variables,
+    /// What its tasks record of what they do.
+    pub record: Record,
     /// The one processor that each task will be bound to; empty: the tasks run where the launcher may.
     pub cpus: Vec<usize>,
+}
+
+/// What the tasks of a job record of what they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Record {
+    /// Nothing, which costs nothing.
+    #[default]
+    Nothing,
+    /// Sums.
+    Sums,
+    /// Sums, and single events.
+    Events,
 }
 
 /// A job as its launcher holds it. The job's memory lives as long as this value or a task of the job.
@@ -43,6 +59,8 @@ pub struct JobPlan {
 pub struct JobOwner {
     file: File,
     files: Vec<TaskFiles>,
+    /// Where tasks record what they do, if they do.
+    record: Option<File>,
     header: Shared<JobHeader>,
     entries: Vec<Shared<TaskEntry>>,
     id: u64,
@@ -76,12 +94,20 @@ impl JobOwner {
                 mapping.atomics(offset).expect("the job file holds an entry for each task")
             })
             .collect();
-        let mut owner = Self { file, files: Vec::new(), header, entries, id: random(), num_tasks };
+        let record = match plan.record {
+            Record::Nothing => None,
+            Record::Sums | Record::Events => {
+                let bytes = TaskRecord::FILE_BYTES * u64::from(num_tasks);
+                limits.check_file_size("the record of what the tasks do (--stats, --trace)", bytes)?;
+                Some(make("am-record", bytes)?)
+            }
+        };
+        let mut owner = Self { file, files: Vec::new(), record, header, entries, id: random(), num_tasks };
         for task in 0..num_tasks {
             owner.make_task_files(task, &layout, heap_bytes)?;
         }
         owner.write_masks(plan);
-        owner.write_header(plan);
+        owner.write_header(plan)?;
         Ok(owner)
     }
 
@@ -95,9 +121,6 @@ impl JobOwner {
         let heap = make("am-heap", heap_bytes)?;
         write_control_header(&control, layout)?;
         let entry = &self.entries[task as usize];
-        let inode = |file: &File| {
-            file.metadata().map(|data| data.ino()).map_err(JobError::system("looking at a memory file"))
-        };
         entry.control_fd.store(control.as_raw_fd(), Ordering::Relaxed);
         entry.heap_fd.store(heap.as_raw_fd(), Ordering::Relaxed);
         entry.control_inode.store(inode(&control)?, Ordering::Relaxed);
@@ -114,8 +137,13 @@ impl JobOwner {
         }
     }
 
-    fn write_header(&self, plan: &JobPlan) {
+    fn write_header(&self, plan: &JobPlan) -> Result<(), JobError> {
         let header = &self.header;
+        if let Some(record) = &self.record {
+            header.record_fd.store(record.as_raw_fd(), Ordering::Relaxed);
+            header.record_inode.store(inode(record)?, Ordering::Relaxed);
+            header.records_events.store(u32::from(plan.record == Record::Events), Ordering::Relaxed);
+        }
         let quota = limits::cgroup_milli_cpus()
             .map_or(u32::MAX, |milli| u32::try_from(milli.div_ceil(1000)).unwrap_or(u32::MAX).max(1));
         header.job_id.store(self.id, Ordering::Relaxed);
@@ -129,6 +157,14 @@ impl JobOwner {
         header.settings.write(&plan.others.lines_with(&plan.settings));
         // Release: "job file made", pairs with the load in `Job::attach`.
         header.magic.store(JOB_MAGIC, Ordering::Release);
+        Ok(())
+    }
+
+    /// What `task` has recorded so far; `None` if the tasks record nothing, there is no such task, or the record can't be mapped.
+    #[must_use]
+    pub fn recorded(&self, task: u32) -> Option<Recorded> {
+        let record = self.record.as_ref().filter(|_| task < self.num_tasks)?;
+        record::map(record.as_fd(), task).ok().map(|shared| record::read(&shared))
     }
 
     /// Tasks in the job.
@@ -159,7 +195,8 @@ impl JobOwner {
     pub fn inherited_files(&self) -> Vec<i32> {
         let of_tasks =
             self.files.iter().flat_map(|files| [files.control.as_raw_fd(), files.heap.as_raw_fd()]);
-        std::iter::once(self.file.as_raw_fd()).chain(of_tasks).collect()
+        let record = self.record.iter().map(AsRawFd::as_raw_fd);
+        std::iter::once(self.file.as_raw_fd()).chain(record).chain(of_tasks).collect()
     }
 
     /// Records that `task` has failed, so that every task sees it, and rings all doorbells; whether it was the job's first
@@ -245,6 +282,10 @@ impl JobOwner {
     pub(super) fn into_parts(self) -> (File, Shared<JobHeader>, Vec<Shared<TaskEntry>>, Vec<TaskFiles>) {
         (self.file, self.header, self.entries, self.files)
     }
+}
+
+fn inode(file: &File) -> Result<u64, JobError> {
+    file.metadata().map(|data| data.ino()).map_err(JobError::system("looking at a memory file"))
 }
 
 fn make(name: &str, bytes: u64) -> Result<File, JobError> {
@@ -421,6 +462,7 @@ mod tests {
                 settings: Settings::default(),
                 others: Variables::default(),
                 cpus: Vec::new(),
+                record: Record::Nothing,
             };
             assert!(matches!(JobOwner::create(&plan), Err(JobError::NumTasks { .. })));
         }
@@ -433,6 +475,7 @@ mod tests {
             settings: Settings::default(),
             others: Variables::default(),
             cpus: Vec::new(),
+            record: Record::Nothing,
         };
         let (a, b) = (JobOwner::create(&plan).unwrap(), JobOwner::create(&plan).unwrap());
         assert_ne!(a.id(), b.id());

@@ -26,6 +26,7 @@ fn owner(num_tasks: u32) -> JobOwner {
         settings: Settings::default(),
         others: Variables::default(),
         cpus: Vec::new(),
+        record: Record::Nothing,
     })
     .unwrap()
 }
@@ -77,7 +78,13 @@ fn a_task_without_the_barrier_that_its_job_relies_on_is_refused() {
 fn a_job_whose_launcher_has_no_barrier_goes_without_in_all_tasks() {
     let refused = without_membarrier(|| owner(2));
     let settings = Settings { membarrier: false, ..Settings::default() };
-    let plan = JobPlan { num_tasks: 2, settings, others: Variables::default(), cpus: Vec::new() };
+    let plan = JobPlan {
+        num_tasks: 2,
+        settings,
+        others: Variables::default(),
+        cpus: Vec::new(),
+        record: Record::Nothing,
+    };
     for owner in [refused, JobOwner::create(&plan).unwrap()] {
         let barriers = [attach_to(&owner, 0).unwrap(), without_membarrier(|| attach_to(&owner, 1).unwrap())];
         assert!(barriers.iter().all(|job| job.barrier() == SleepBarrier::SenderFence));

@@ -27,6 +27,7 @@ mod members;
 mod other_mpi;
 mod output;
 mod program;
+mod record;
 mod report;
 mod spawn;
 mod supervise;
@@ -50,7 +51,7 @@ use end_request::{EndRequest, SIGNALS};
 use spawn::{Spawned, TaskProcess};
 use supervise::{Supervisor, Watched};
 
-pub use am_via_job::misspelt;
+pub use am_via_job::{Record, Recorded, log_as_asked, misspelt};
 pub use am_via_os::process::Ended;
 pub use am_via_os::standard_output::was_closed as output_was_closed;
 pub use error::LaunchError;
@@ -58,6 +59,7 @@ pub use guard::run_guarded;
 pub use hang::{Doing, HangFormat, HangReport, HangReports, Verdict, Wait};
 pub use info::{answer_probe, info};
 pub use program::{build_example, find as find_program};
+pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
 
 /// How long the others may go on after a task failed, before they are killed.
@@ -95,6 +97,7 @@ pub struct Launch {
     output_is_closed: bool,
     timeout: Option<Duration>,
     hang_reports: Option<HangReports>,
+    record: Record,
     grace: Duration,
     own_process: Option<u32>,
 }
@@ -115,6 +118,7 @@ impl Launch {
             output_is_closed: standard_output::was_closed(),
             timeout: None,
             hang_reports: None,
+            record: Record::Nothing,
             grace: GRACE,
             own_process: None,
         }
@@ -191,6 +195,13 @@ impl Launch {
         self
     }
 
+    /// Has the tasks record what they do: [`Report::recorded`].
+    #[must_use]
+    pub fn record(mut self, wanted: Record) -> Self {
+        self.record = wanted;
+        self
+    }
+
     /// Lets the others go on for `grace` after a task failed, unless the program asked that the job goes on.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
@@ -228,11 +239,13 @@ impl Launch {
             num_tasks: self.tasks,
             settings,
             others: self.variables(),
+            record: self.record,
             cpus: cpus.clone(),
         })?);
         let (end, bell) = EndRequest::new().map_err(LaunchError::system("making a pipe"))?;
         let end = Arc::new(end);
         let watched = self.watched(bell)?;
+        tracing::debug!(tasks = self.tasks, ?program, ?cpus, record = ?self.record, "the job's memory is made");
         let (tell, told) = mpsc::channel();
         let supervising = {
             let (job, end) = (Arc::clone(&job), Arc::clone(&end));

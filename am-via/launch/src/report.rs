@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use am_via_job::{Cause, Failure};
+use am_via_job::{Cause, Failure, Recorded};
 use am_via_os::process::Ended;
 use am_via_os::signal;
 
@@ -22,6 +22,8 @@ pub struct Report {
     pub left_behind: usize,
     /// A library of another MPI that a task had mapped, where no task has joined: each task was a job of its own.
     pub other_mpi: Option<PathBuf>,
+    /// What each task has recorded, task 0 first; empty where nobody asked for it ([`Launch::record`](crate::Launch::record)).
+    pub recorded: Vec<Recorded>,
 }
 
 /// How one task ended.

@@ -514,6 +514,7 @@ impl Supervisor {
             went_on: self.job.continues_on_failure(),
             left_behind,
             other_mpi: self.other_mpi(),
+            recorded: (0..self.job.num_tasks()).map_while(|task| self.job.recorded(task)).collect(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::segment::SharedAtomics;
 use am_via_os::atomics::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// "AMJOB", and in the highest 16 bits the version of this layout.
-pub const JOB_MAGIC: u64 = 0x0003_0042_4f4a_4d41;
+pub const JOB_MAGIC: u64 = 0x0004_0042_4f4a_4d41;
 /// Where the version begins in it.
 pub const JOB_VERSION_SHIFT: u32 = 48;
 /// Tasks that a job may have.
@@ -58,6 +58,12 @@ pub struct JobHeader {
     pub pid_namespace: AtomicU64,
     /// How all tasks order a store before a look at what a peer stores: `SleepBarrier::to_word`.
     pub barrier: AtomicU32,
+    /// Number under which tasks inherit the file in which they record what they do.
+    pub record_fd: AtomicI32,
+    /// Its inode; 0: there is none.
+    pub record_inode: AtomicU64,
+    /// Not 0: single events are recorded, not only their sums.
+    pub records_events: AtomicU32,
     /// Alone in its line, because every poll of every task reads it: bumped at each death.
     pub failure_epoch: Padded<AtomicU32>,
     /// The first failure.

@@ -15,6 +15,7 @@ mod copy;
 mod heap;
 pub mod layout;
 pub mod layout_job;
+pub mod layout_record;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod private_region;

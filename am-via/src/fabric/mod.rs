@@ -26,6 +26,7 @@ use am_core::error::{Error, Outcome, RangeFault, Result};
 use am_core::fabric::{
     Arrival, Event, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
 };
+use am_core::record::{self, EventKind};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -670,6 +671,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Ok(held) => held,
             Err(outcome) => return Ok(outcome),
         };
+        tell_copy("copied to peer", to, from.len());
         let done = self.nic.device.rdma_write(remote(to), memory::source(from), u64::from(op.0));
         let started = self.started(done, to, from.len() as u64, op);
         self.let_go_local_end(held, &started, op);
@@ -681,6 +683,7 @@ impl<D: Device> Memory for ViaFabric<D> {
             Ok(held) => held,
             Err(outcome) => return Ok(outcome),
         };
+        tell_copy("copied from peer", from, to.len());
         let done = self.nic.device.rdma_read(remote(from), memory::range(to), u64::from(op.0));
         let started = self.started(done, from, to.len() as u64, op);
         self.let_go_local_end(held, &started, op);
@@ -771,6 +774,15 @@ impl<D: Device> World for ViaFabric<D> {
 
     fn waker(&self) -> Waker {
         self.nic.device.waker()
+    }
+}
+
+/// Tells the recorder, if there is one, of bytes that this task copies from or to another one's memory.
+#[inline]
+fn tell_copy(name: &str, at: RemoteAddress, len: usize) {
+    if record::is_on() {
+        let plain = record::Event::plain(EventKind::Moved, name);
+        record::tell(&record::Event { peer: Some(at.task), amount: len as u64, ..plain });
     }
 }
 

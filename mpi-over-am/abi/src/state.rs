@@ -343,7 +343,7 @@ impl std::ops::Deref for Entered {
 /// Enters MPI for the length of a call of `function`. `Err` holds what the call returns: MPI was not started, or has ended.
 #[inline(always)]
 pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
-    let call = Call::enter();
+    let call = Call::enter(function);
     // SAFETY: one thread at a time (see `Process`); the value stays where it is from MPI_Init to MPI_Finalize.
     match unsafe { (*PROCESS.mpi.get()).as_ref() } {
         Some(mpi) => Ok(Entered { mpi, _call: call }),

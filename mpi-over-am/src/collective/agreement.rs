@@ -57,6 +57,14 @@ const NAMES: [&str; 14] = [
     "MPI_Neighbor_alltoall, MPI_Neighbor_alltoallv or MPI_Neighbor_alltoallw",
 ];
 
+/// The name of a collective in a record of what a task does: a call of the C interface stands around it, by its own name.
+#[cold]
+pub(super) fn name_in_record(collective: &Collective) -> &'static str {
+    let call = usize::try_from(Entry::of(collective, None, false).call).unwrap_or(NAMES.len());
+    let name = NAMES.get(call).map_or("collective", |names| names.trim_start_matches("MPI_"));
+    name.split([' ', ',']).next().unwrap_or(name)
+}
+
 /// Exchanges what the tasks of this side are about to do, and compares it.
 ///
 /// # Errors

@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
+use am_core::record::{self, Event};
 
 pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
@@ -122,18 +123,22 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     }
 
     fn carry_out(&self, collective: &Collective, op: Option<&dyn Combine>) -> Result<()> {
-        self.record_event(EventKind::CollectiveBegun);
+        self.record_event(EventKind::CollectiveBegun, || {
+            Event::plain(record::EventKind::Begin, agreement::name_in_record(collective))
+        });
         let result = self.carry_out_unwatched(collective, op);
-        self.record_event(EventKind::CollectiveEnded);
+        self.record_event(EventKind::CollectiveEnded, || Event::plain(record::EventKind::End, ""));
         result
     }
 
     /// Records an event about a collective of this communicator, if it is watched.
-    fn record_event(&self, kind: EventKind) {
-        events::record(kind, || {
+    #[inline(always)]
+    fn record_event<'a>(&self, kind: EventKind, event: impl FnOnce() -> Event<'a>) {
+        let words = || {
             let context = self.route(Space::Collective, 0, 0).map(|route| route.envelope.context_id().0);
             [context.map_or(-1, i64::from), i64::from(self.size())]
-        });
+        };
+        events::record(kind, words, || record::tell(&event()));
     }
 
     /// Carries it out, by puts or by messages.

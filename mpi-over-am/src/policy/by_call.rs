@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use am_core::fabric::Waker;
+use am_core::record::{self, Event, EventKind};
 use am_core::turns::{Turn, Turns};
 
 use super::{LockPolicy, StateCell};
@@ -23,12 +24,14 @@ pub struct ByCall;
 
 /// The lock of the process.
 static LOCK: Turns<()> = Turns::new(());
-/// What a call does besides, at its begin and end: [`LOCKS`], [`REPORTS`], or nothing.
+/// What a call does besides, at its begin and end: [`LOCKS`], [`REPORTS`], [`RECORDS`], or nothing.
 static EXTRAS: AtomicU8 = AtomicU8::new(0);
 /// There are several threads: a call takes the lock.
 const LOCKS: u8 = 1;
 /// The layer above wants to hear of the end of each call.
 const REPORTS: u8 = 2;
+/// Calls are told to the recorder of the process.
+const RECORDS: u8 = 4;
 /// Whom a call tells that it has ended.
 static AT_END: Mutex<Option<fn()>> = Mutex::new(None);
 /// Ends the sleep of a thread that waits with the lock.
@@ -53,14 +56,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// Begins a call. Waits until no other thread is in one, if there are several.
+    /// Begins a call of `function`. Waits until no other thread is in one, if there are several.
     #[inline(always)]
     #[must_use]
-    pub fn enter() -> Self {
+    pub fn enter(function: &str) -> Self {
         // Relaxed: the lock is set before there is a second thread; whether the end is told may change at any time.
         let extras = EXTRAS.load(Ordering::Relaxed);
         if extras != 0 {
-            begin(extras);
+            begin(extras, function);
         }
         Self { extras }
     }
@@ -76,7 +79,10 @@ impl Drop for Call {
 }
 
 #[cold]
-fn begin(extras: u8) {
+fn begin(extras: u8, function: &str) {
+    if extras & RECORDS != 0 {
+        record::tell(&Event::plain(EventKind::Begin, function));
+    }
     if extras & LOCKS == 0 {
         return;
     }
@@ -92,6 +98,9 @@ fn begin(extras: u8) {
 #[cold]
 fn end(extras: u8) {
     let is_inside = extras & LOCKS != 0 && end_locked();
+    if extras & RECORDS != 0 {
+        record::tell(&Event::plain(EventKind::End, ""));
+    }
     if extras & REPORTS != 0 && !is_inside {
         let at_end = *AT_END.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at_end) = at_end {
@@ -144,6 +153,11 @@ impl ByCall {
             mine.calls.take()
         }));
         code()
+    }
+
+    /// Has calls told to the recorder of this process, if it has one by now.
+    pub(crate) fn look_at_recorder() {
+        set(RECORDS, record::is_on());
     }
 
     /// Whom each call that begins from now on tells that it has ended, when the calling thread is outside of all calls and has no lock:

@@ -15,7 +15,7 @@ use super::{Mode, Route, give_up, send_data, synchronous};
 use crate::buffer::{RecvData, SendData, Window};
 use crate::early_message::{EarlyMessage, deliver, footprint};
 use crate::error::{Error, Result, Side};
-use crate::handlers::{MpiHandlers, record_match};
+use crate::handlers::MpiHandlers;
 use crate::matching::{Envelope, Pattern};
 use crate::policy::LockPolicy;
 use crate::request::{Phase, RequestId, abandon, abandon_schedule};
@@ -319,11 +319,11 @@ fn take_early<F: Fabric>(
 ) {
     let handlers = context.handlers_mut();
     handlers.requests.matched(request, &envelope);
-    record_match(&envelope, message.len(), true);
+    handlers.record_match(|| message.task(), &envelope, message.len(), true);
     match message {
         EarlyMessage::Short { task, len, bytes, synchronous } => {
             let placed = deliver_to(handlers, request, room, &bytes[..usize::from(len)]);
-            handlers.budget.received(task, footprint(usize::from(len)));
+            handlers.budget.take(task, footprint(usize::from(len)));
             handlers.requests.delivered(request, u64::from(len), placed);
             if synchronous != 0 {
                 synchronous::acknowledge(context, task, synchronous);
@@ -331,19 +331,21 @@ fn take_early<F: Fabric>(
         }
         EarlyMessage::Kept { task, len, buffer, synchronous } => {
             let placed = deliver_to(handlers, request, room, &buffer[..len as usize]);
-            handlers.budget.received(task, footprint(len as usize));
+            handlers.budget.take(task, footprint(len as usize));
             handlers.buffers.give_back(buffer);
             handlers.requests.delivered(request, u64::from(len), placed);
             if synchronous != 0 {
                 synchronous::acknowledge(context, task, synchronous);
             }
         }
-        EarlyMessage::NotReady { len } => {
+        EarlyMessage::NotReady { task, len } => {
+            handlers.budget.drop_kept(task, 0);
             let error =
                 Error::NotReady { side: Side::Receiver, peer: envelope.source(), tag: envelope.tag(), len };
             handlers.requests.end(request, Some(error));
         }
         EarlyMessage::Announced { ticket, task, len } => {
+            handlers.budget.drop_announced(task);
             let (place, room) = match room {
                 Room::Bytes(buffer) => (Place::Raw(buffer), buffer.len() as u64),
                 Room::Layout => handlers.requests.take_layout(request),

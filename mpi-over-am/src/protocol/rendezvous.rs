@@ -26,10 +26,11 @@ pub(super) const ANNOUNCED: AmOptions =
 /// What am-core reports: a dead receiver, for instance.
 #[inline(never)]
 pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Load) -> Result<Outcome> {
-    events::record(EventKind::RendezvousBegun, || {
+    let words = || {
         let [_, tag, context, bytes] = words_of(&route.envelope, load.len() as u64);
         [route.destination.into(), tag, context, bytes]
-    });
+    };
+    events::record(EventKind::RendezvousBegun, words, || ());
     if state.schedules.is_empty() {
         load.send(state, &route, REQUEST_TO_SEND, ANNOUNCED)
     } else {

@@ -145,3 +145,43 @@ fn an_older_name_with_a_senseless_value_is_refused() {
             assert!(error.contains("MP_EAGER_LIMIT") && error.contains("many"), "{error}");
         });
 }
+
+/// A sender with another opinion of the receiver's memory does not keep to its part of it.
+#[test]
+fn a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_more() {
+    const PART: u64 = 64 << 10;
+    const SENT: i32 = 20_000;
+    job("a_sender_beyond_its_part_of_the_budget_is_named_and_the_receiver_keeps_no_more").tasks(2).run(
+        || {
+            let is_wild = std::env::var("AM_TASK").is_ok_and(|task| task == "0");
+            let environment = Environment::init_with(|settings| {
+                settings.early_arrival_bytes_max = if is_wild { 1 << 40 } else { 2 * PART };
+            })
+            .expect("a job");
+            let world = environment.world();
+            if is_wild {
+                for tag in 0..SENT {
+                    world.send(&[1u8; 1000], 1, tag).expect("it goes eagerly");
+                }
+                world.ssend(&0u8, 1, SENT).expect("it is received");
+            } else {
+                world.recv(&mut 0u8, 0, SENT).expect("what was wrong before is told by the next calls");
+                let mut errors = 0;
+                let kept = loop {
+                    match environment.counts() {
+                        Ok(counts) => break counts.early_messages,
+                        Err(error) => {
+                            assert!(matches!(error, Error::Protocol { peer: 0, .. }), "{error}");
+                            assert!(error.to_string().contains("early_arrival_bytes_max"), "{error}");
+                            errors += 1;
+                        }
+                    }
+                };
+                assert_eq!(errors, 64, "as many as wait to be reported, of thousands");
+                assert!((1..=PART / 1000).contains(&kept), "{kept} messages are kept");
+            }
+            // It reports what is left to report.
+            let _ = environment.finalize();
+        },
+    );
+}

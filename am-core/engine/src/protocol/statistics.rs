@@ -11,6 +11,8 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// Operations of this task that took longer than their call and have ended.
     pub operations_ended: u64,
+    /// Puts that this task has begun.
+    pub puts: u64,
     /// Times that something found no credit, and was put off or waited.
     pub retries: u64,
     /// Pieces of data sent as packets.

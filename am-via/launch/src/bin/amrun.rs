@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use am_via_launch::{Bind, Ended, HangFormat, HangReports, Launch, LaunchError};
+use am_via_launch::{
+    Bind, Ended, HangFormat, HangReports, Launch, LaunchError, Record, Report, Statistics, Trace,
+};
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 
 /// Starts a program as the tasks of a job, forwards its output, and cleans up when it ends, however it ends.
@@ -44,6 +46,16 @@ struct Options {
     /// How such a report is written: for a person, or as one line of JSON.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     hang_format: Format,
+    /// Says at the end what each task did: calls and their time, messages and bytes by protocol and peer, queues, stalls, sleeps.
+    #[arg(long)]
+    stats: bool,
+    /// Writes that as one line of JSON.
+    #[arg(long, requires = "stats")]
+    json: bool,
+    /// Writes what each task did, and when, to this file: for Perfetto or chrome://tracing, as a tree of calls if the file's name ends
+    /// in .txt, as a picture if it ends in .svg. The last 65536 events of each task are kept.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Sets an environment variable for the tasks; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     env: Vec<(OsString, OsString)>,
@@ -142,6 +154,7 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
 
 /// The second process: launches the job.
 fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
+    am_via_launch::log_as_asked("amrun");
     warn_of_misspelt_settings();
     let tasks = options.tasks.unwrap_or(1);
     let mut command = options.command.iter().cloned();
@@ -166,6 +179,11 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
         Format::Text => HangFormat::Text,
         Format::Json => HangFormat::Json,
     };
+    job = job.record(match &options.trace {
+        Some(_) => Record::Events,
+        None if options.stats => Record::Sums,
+        None => Record::Nothing,
+    });
     job = job.hang_reports(HangReports { every: options.hang_report, format });
     if options.output_is_closed {
         job = job.output_is_closed();
@@ -181,11 +199,34 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
         eprintln!("{}", am_via_launch::describe(&running));
     }
     let report = running.wait()?;
+    say_what_they_did(options, &report);
     let line = report.to_string();
     if !line.is_empty() {
         eprintln!("amrun: {line}");
     }
     Ok(ExitCode::from(report.exit_code()))
+}
+
+/// Writes what the tasks have recorded, where that is wanted.
+fn say_what_they_did(options: &Options, report: &Report) {
+    if options.stats {
+        let statistics = Statistics::of(&report.recorded);
+        // Numbers and names: nothing in them can fail to be written.
+        match options.json {
+            true => eprintln!("{}", serde_json::to_string(&statistics).unwrap_or_default()),
+            false => eprintln!("amrun: what the tasks did:\n{statistics}"),
+        }
+    }
+    if let Some(path) = &options.trace {
+        let trace = Trace::of(&report.recorded);
+        if let Err(error) = trace.write(path) {
+            eprintln!("amrun: the trace cannot be written to {}: {error}", path.display());
+        }
+        let missing = trace.missing();
+        if !missing.is_empty() {
+            eprintln!("amrun: {missing}");
+        }
+    }
 }
 
 fn warn_of_misspelt_settings() {

@@ -32,6 +32,8 @@ For the job:
   --bind-to core|none      give each task a core of its own, or not
   --timeout SECONDS        end the job after so long
   --hang-report SECONDS    say what the tasks do whenever one has waited for so long and nothing came
+  --stats [--json]         say at the end what each task did: calls, messages by protocol and peer, queues, sleeps
+  --trace FILE             write what each task did, and when, for Perfetto or chrome://tracing (.txt: as a tree; .svg: as a picture)
   --shared-malloc          large blocks of malloc (64 KiB and more, from MPI_Init on) in memory that all tasks reach by a
                            plain copy: faster long messages; a fork without exec copies what is in use
   --tag-output, -l         mark each line with its task
@@ -177,7 +179,8 @@ impl Plan {
             }
             "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
             "--timeout" | "-timeout" => self.options.extend(["--timeout".into(), value()?]),
-            "--hang-report" | "--hang-format" => {
+            "--stats" | "--json" => self.options.push(option.into()),
+            "--hang-report" | "--hang-format" | "--trace" => {
                 let value = value()?;
                 self.options.extend([option.into(), value]);
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::device::{DeviceError, NodeAddress};
-use am_via_job::{Carrier, Job, WaitFacts};
+use am_via_job::{Carrier, Job, SLEEP, WaitFacts};
 use am_via_os::atomics::{AtomicU64, Ordering};
 use am_via_os::limits::{Resource, limit};
 use am_via_shm::layout::{
@@ -93,6 +93,15 @@ impl Files {
         } else {
             self.job.mark_failed(why);
         }
+    }
+
+    /// Records, where that is wanted, that this task sleeps while `sleep` runs.
+    pub(super) fn recorded<T>(&self, sleep: impl FnOnce() -> T) -> T {
+        let Some(recorder) = self.job.recorder() else { return sleep() };
+        recorder.begin(SLEEP);
+        let result = sleep();
+        recorder.end();
+        result
     }
 
     pub(super) fn note_wait(&self, quiet: Duration, facts: WaitFacts) {

@@ -130,6 +130,7 @@ impl Shm {
         let context = options.context as usize;
         let mut peers = Peers::new(layout.num_tasks);
         files.set_closed(&mut peers, address, false)?;
+        tracing::debug!(?address, ways = ?options.ways, wait = ?options.wait, "a NIC is opened");
         Ok(Self {
             address,
             layout,
@@ -182,6 +183,7 @@ impl Shm {
         if self.vis.len() <= index {
             self.vis.resize_with(index + 1, || None);
         }
+        tracing::debug!(number, peer = ?vi.peer, "connected");
         self.vis[index] = Some(vi);
         self.polled.push(number);
     }
@@ -346,12 +348,14 @@ impl Shm {
         let limit = if self.closing.is_empty() { limit } else { limit.min(TIME_TO_FAIL) };
         let Self { doorbell, vis, polled, attention, files, failure_epoch, quiet, .. } = self;
         let began = quiet.begin_sleep();
-        let without_news = doorbell.sleep(self.barrier, limit, || {
+        let barrier = self.barrier;
+        let has_news = || {
             let ready = |number: &u32| {
                 vis.get(*number as usize).and_then(Option::as_ref).is_some_and(|vi| vi.connection.is_ready())
             };
             polled.iter().any(ready) || attention.is_raised() || files.failure_epoch() != *failure_epoch
-        });
+        };
+        let without_news = files.recorded(|| doorbell.sleep(barrier, limit, has_news));
         quiet.end_sleep(began, without_news) >= NOTED_AFTER
     }
 

@@ -1,0 +1,203 @@
+//! Figures of what each task did.
+
+use std::fmt;
+
+use am_via_job::{EventKind, IN_CALLS, Recorded, RecordedTally, SLEEP};
+use serde::Serialize;
+
+/// What the tasks of a job did, in figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Task 0 first.
+    pub tasks: Vec<TaskStatistics>,
+}
+
+/// What a task did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TaskStatistics {
+    /// Time in calls of the library, those inside of others not counted again.
+    pub seconds_in_calls: f64,
+    /// Sleeps because nothing came.
+    pub sleeps: u64,
+    /// Their time.
+    pub seconds_asleep: f64,
+    /// The calls, the one that took the most time first.
+    pub calls: Vec<Call>,
+    /// Messages sent, by protocol and receiver.
+    pub sent: Vec<Messages>,
+    /// Messages received, by sender.
+    pub received: Vec<Messages>,
+    /// Bytes that this task moved by itself, by operation and peer: puts, gets, copies.
+    pub moved: Vec<Messages>,
+    /// What happened besides: early arrivals, stalls for want of credits.
+    pub events: Vec<Messages>,
+    /// How long its queues have been.
+    pub queues: Vec<Queue>,
+    /// Counts for which the record had no slot.
+    pub not_counted: u64,
+}
+
+/// Calls of one name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Call {
+    /// The function.
+    pub name: String,
+    /// Calls.
+    pub count: u64,
+    /// Their time, with that of calls inside.
+    pub seconds: f64,
+    /// The longest of them.
+    pub seconds_longest: f64,
+}
+
+/// Messages, transfers or events of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Messages {
+    /// Their protocol, or what they are.
+    pub name: String,
+    /// The task at the other end.
+    pub peer: Option<u32>,
+    /// How many.
+    pub count: u64,
+    /// Bytes of all together.
+    pub bytes: u64,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Queue {
+    /// What waits in it.
+    pub name: String,
+    /// The most that has waited.
+    pub longest: u64,
+}
+
+impl Statistics {
+    /// The figures of what these tasks have recorded, task 0 first.
+    #[must_use]
+    pub fn of(recorded: &[Recorded]) -> Self {
+        Self { tasks: recorded.iter().map(TaskStatistics::of).collect() }
+    }
+}
+
+impl TaskStatistics {
+    fn of(recorded: &Recorded) -> Self {
+        let mut of = Self { not_counted: recorded.not_counted, ..Self::default() };
+        for tally in &recorded.tallies {
+            let name = recorded.name(tally.name).to_owned();
+            match tally.kind {
+                EventKind::Begin if name == IN_CALLS => of.seconds_in_calls = seconds(tally.nanoseconds),
+                EventKind::Begin if name == SLEEP => {
+                    (of.sleeps, of.seconds_asleep) = (tally.count, seconds(tally.nanoseconds));
+                }
+                EventKind::Begin | EventKind::End => of.calls.push(Call {
+                    name,
+                    count: tally.count,
+                    seconds: seconds(tally.nanoseconds),
+                    seconds_longest: seconds(tally.largest),
+                }),
+                EventKind::Sent => of.sent.push(messages(name, tally)),
+                EventKind::Received => of.received.push(messages(name, tally)),
+                EventKind::Moved => of.moved.push(messages(name, tally)),
+                EventKind::Mark => of.events.push(messages(name, tally)),
+                EventKind::Value => of.queues.push(Queue { name, longest: tally.largest }),
+            }
+        }
+        of.calls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        for list in [&mut of.sent, &mut of.received, &mut of.moved, &mut of.events] {
+            list.sort_by(|a, b| (a.peer, &a.name).cmp(&(b.peer, &b.name)));
+        }
+        of
+    }
+}
+
+fn messages(name: String, tally: &RecordedTally) -> Messages {
+    Messages { name, peer: tally.peer, count: tally.count, bytes: tally.bytes }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, task) in self.tasks.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "  task {number}: {task}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TaskStatistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.6} s in calls, {} sleeps of {:.6} s in all",
+            self.seconds_in_calls, self.sleeps, self.seconds_asleep
+        )?;
+        for Call { name, count, seconds, seconds_longest } in &self.calls {
+            write!(f, "\n    {name}: {count} calls, {seconds:.6} s, the longest {seconds_longest:.6} s")?;
+        }
+        for (direction, list) in
+            [("sent to", &self.sent), ("received from", &self.received), ("moved, peer", &self.moved)]
+        {
+            for Messages { name, peer, count, bytes } in list {
+                let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| format!("task {peer}"));
+                write!(f, "\n    {direction} {peer}, {name}: {count} times, {bytes} bytes")?;
+            }
+        }
+        for Messages { name, peer, count, .. } in &self.events {
+            let from = peer.map_or_else(String::new, |peer| format!(" from task {peer}"));
+            write!(f, "\n    {name}{from}: {count} times")?;
+        }
+        for Queue { name, longest } in &self.queues {
+            write!(f, "\n    {name}: at most {longest} at once")?;
+        }
+        if self.not_counted > 0 {
+            write!(f, "\n    and {} events of other kinds", self.not_counted)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_become_lines() {
+        let names = ["MPI_Send", "eager", IN_CALLS, "early messages"].map(str::to_owned).to_vec();
+        let tally = |kind, name, peer, count, bytes, largest| RecordedTally {
+            kind,
+            name,
+            peer,
+            count,
+            bytes,
+            nanoseconds: 2_000_000,
+            largest,
+        };
+        let recorded = Recorded {
+            names,
+            tallies: vec![
+                tally(EventKind::Begin, 0, None, 3, 0, 1_000_000),
+                tally(EventKind::Sent, 1, Some(1), 3, 24, 8),
+                tally(EventKind::Begin, 2, None, 3, 0, 1_000_000),
+                tally(EventKind::Value, 3, None, 9, 0, 5),
+            ],
+            ..Recorded::default()
+        };
+        let statistics = Statistics::of(&[recorded]);
+        assert_eq!(
+            statistics.to_string(),
+            "  task 0: 0.002000 s in calls, 0 sleeps of 0.000000 s in all\n    \
+             MPI_Send: 3 calls, 0.002000 s, the longest 0.001000 s\n    \
+             sent to task 1, eager: 3 times, 24 bytes\n    \
+             early messages: at most 5 at once"
+        );
+        let json = serde_json::to_value(&statistics).unwrap();
+        assert_eq!(json["tasks"][0]["sent"][0]["bytes"], 24);
+    }
+}
