@@ -135,7 +135,7 @@ impl BounceBuffers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::handle;
+    use super::super::terms::handle;
     use super::*;
     use am_via_vipl::device::wire::{Wire, WireNetwork, WireOptions};
     use am_via_vipl::{NodeAddress, Posted};

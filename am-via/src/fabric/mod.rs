@@ -12,6 +12,7 @@ mod kept_grants;
 mod memory;
 mod peers;
 mod registration_cache;
+mod terms;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use am_core::buffer::{
-    Access, Arrived, Executor, ForEngine, Grant, InlineBytes, JobBuffer, MappedRange, RawBuffer, RawBytes,
+    Access, Arrived, ForEngine, Grant, InlineBytes, JobBuffer, MappedRange, RawBuffer, RawBytes,
     RemoteAddress, SharedMemory, SharedName,
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
@@ -30,18 +31,21 @@ use am_core::record::{self, EventKind};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
-use am_via_job::{UnderWay, WaitFacts};
 use am_via_shm::CheckedRange;
 use am_via_vipl::below::{
-    Carry, Class as ViClass, Completion, Device, Entry, Immediate, InArea, InEntry, News, Nic, Operation,
-    Packets, RemoteMemory, Transfer as ViTransfer, ViNumber, WordUpdate, insist,
+    Carry, Completion, Device, Entry, Immediate, InArea, InEntry, News, Nic, Operation, Packets,
+    Transfer as ViTransfer, ViNumber, insist,
 };
-use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress, Posted, ViState};
+use am_via_vipl::{DeviceError, Posted, ViState};
 
 use bounce_buffers::BounceBuffers;
 use kept_grants::{KeptGrants, Room};
 use peers::Peers;
 use registration_cache::{Purpose, RegistrationCache};
+use terms::{
+    class_from, class_of, endpoint, for_operation, handle, is_private, mem_attributes, node, outcome,
+    own_address, remote, told, update, wrong,
+};
 
 pub use am_via_vipl::CreditPlan;
 pub use registration_cache::RegistrationStatistics;
@@ -338,116 +342,6 @@ impl<D: Device> ViaFabric<D> {
 #[inline(always)]
 fn packet(operation: Operation, label: u16, length: u32) -> Entry {
     Entry { immediate: u32::from(label), length, operation: operation as u32, extra: 0 }
-}
-
-#[inline(always)]
-fn class_of(class: Class) -> ViClass {
-    match class {
-        Class::OneWay => ViClass::OneWay,
-        Class::Request => ViClass::Request,
-        Class::Answer => ViClass::Answer,
-    }
-}
-
-#[inline(always)]
-fn class_from(class: ViClass) -> Class {
-    match class {
-        ViClass::OneWay => Class::OneWay,
-        ViClass::Request => Class::Request,
-        ViClass::Answer => Class::Answer,
-    }
-}
-
-fn endpoint(address: NodeAddress) -> Endpoint {
-    Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))
-}
-
-fn node(endpoint: Endpoint) -> NodeAddress {
-    NodeAddress { task: endpoint.task.0, context: u32::from(endpoint.context.0) }
-}
-
-/// A device's error in am-core's words.
-#[cold]
-fn wrong(peer: Endpoint, error: DeviceError) -> Error {
-    match error {
-        DeviceError::UnknownTask { num_tasks, .. } => Error::UnknownTask { endpoint: peer, num_tasks },
-        DeviceError::UnknownContext { contexts_max, .. } => {
-            Error::UnknownContext { endpoint: peer, contexts_max: contexts_max as u8 }
-        }
-        DeviceError::Exhausted { resource, needed, available, remedy } => {
-            Error::Exhausted { resource, needed, available, remedy }
-        }
-        DeviceError::System { doing, source } => Error::System { doing, source: source.into() },
-        DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at), after: String::new() },
-        DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
-            Error::PeerFailed { task: peer.task, what: "its connection is closed".to_owned() }
-        }
-        other => Error::Protocol { peer, what: other.to_string() },
-    }
-}
-
-/// Whether the system has to be asked for `len` bytes from `at` on when peers reach them: they lie in no memory file.
-fn is_private(device: &impl Device, at: NonNull<u8>, len: usize) -> bool {
-    !device.is_job_memory(at, len) && !device.is_in_shared_file(at, len)
-}
-
-fn remote(at: RemoteAddress) -> RemoteMemory {
-    RemoteMemory {
-        task: at.task.0,
-        handle: handle(at.grant),
-        offset: at.offset,
-        ptag: tag(at.grant.is_for_operation()),
-    }
-}
-
-fn own_address(Endpoint { task, context }: Endpoint, grant: Grant, offset: u64) -> RemoteAddress {
-    RemoteAddress { task, context, executor: Executor::Anyone, grant, offset }
-}
-
-fn handle(grant: Grant) -> MemHandle {
-    MemHandle { region: grant.region & !Grant::OPERATION_BIT, generation: grant.generation }
-}
-
-/// The grant of one operation.
-fn for_operation(handle: MemHandle) -> Grant {
-    Grant { region: handle.region | Grant::OPERATION_BIT, generation: handle.generation }
-}
-
-fn mem_attributes(access: Access) -> MemAttributes {
-    MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
-}
-
-/// The protection tag of what one operation has lent to peers, or of what a program has exposed: neither is reached by a claim to the
-/// other, whatever grant it makes up.
-fn tag(for_operation: bool) -> u32 {
-    u32::from(for_operation)
-}
-
-fn outcome(transfer: ViTransfer) -> Transfer {
-    match transfer {
-        ViTransfer::Done => Transfer::Done,
-        ViTransfer::Posted => Transfer::Posted,
-        ViTransfer::Retry => Transfer::Retry,
-        ViTransfer::NoWay => Transfer::Staged,
-    }
-}
-
-fn update(operation: AtomicOp) -> WordUpdate {
-    match operation {
-        AtomicOp::FetchAdd(value) => WordUpdate::Add(value),
-        AtomicOp::FetchOr(value) => WordUpdate::Or(value),
-        AtomicOp::FetchAnd(value) => WordUpdate::And(value),
-        AtomicOp::FetchXor(value) => WordUpdate::Xor(value),
-        AtomicOp::FetchMin(value) => WordUpdate::Min(value),
-        AtomicOp::FetchMax(value) => WordUpdate::Max(value),
-        AtomicOp::FetchMinSigned(value) => WordUpdate::MinSigned(value),
-        AtomicOp::FetchMaxSigned(value) => WordUpdate::MaxSigned(value),
-        AtomicOp::FetchAddFloat(value) => WordUpdate::AddFloat(value),
-        AtomicOp::FetchMinFloat(value) => WordUpdate::MinFloat(value),
-        AtomicOp::FetchMaxFloat(value) => WordUpdate::MaxFloat(value),
-        AtomicOp::Swap(value) => WordUpdate::Swap(value),
-        AtomicOp::CompareSwap { expected, new } => WordUpdate::CompareSwap { expected, new },
-    }
 }
 
 impl<D: Device> Post for ViaFabric<D> {
@@ -783,21 +677,5 @@ fn tell_copy(name: &str, at: RemoteAddress, len: usize) {
     if record::is_on() {
         let plain = record::Event::plain(EventKind::Moved, name);
         record::tell(&record::Event { peer: Some(at.task), amount: len as u64, ..plain });
-    }
-}
-
-/// What am-core tells of a wait, in the job's form.
-fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
-    let told = |operation: &am_core::fabric::UnderWay| UnderWay {
-        what: operation.what.to_owned(),
-        partner: operation.partner.map(|task| task.0),
-        details: operation.details.clone(),
-    };
-    WaitFacts {
-        operations: facts.operations.iter().map(told).collect(),
-        operations_left_out: facts.operations_left_out,
-        early_messages: facts.early_messages,
-        first_early: facts.first_early.clone(),
-        may_end_alone: facts.may_end_alone,
     }
 }

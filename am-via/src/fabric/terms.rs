@@ -1,0 +1,138 @@
+//! The terms of am-core and of the VIPL, each in the other's: endpoints and addresses, grants and memory handles, classes, updates, errors.
+
+use std::ptr::NonNull;
+
+use am_core::buffer::{Access, Executor, Grant, RemoteAddress};
+use am_core::error::Error;
+use am_core::task::{ContextNumber, Endpoint, TaskId};
+use am_core::transfer::{AtomicOp, Class, Transfer};
+
+use am_via_job::{UnderWay, WaitFacts};
+use am_via_vipl::below::{Class as ViClass, Device, RemoteMemory, Transfer as ViTransfer, WordUpdate};
+use am_via_vipl::{DeviceError, MemAttributes, MemHandle, NodeAddress};
+
+#[inline(always)]
+pub(super) fn class_of(class: Class) -> ViClass {
+    match class {
+        Class::OneWay => ViClass::OneWay,
+        Class::Request => ViClass::Request,
+        Class::Answer => ViClass::Answer,
+    }
+}
+
+#[inline(always)]
+pub(super) fn class_from(class: ViClass) -> Class {
+    match class {
+        ViClass::OneWay => Class::OneWay,
+        ViClass::Request => Class::Request,
+        ViClass::Answer => Class::Answer,
+    }
+}
+
+pub(super) fn endpoint(address: NodeAddress) -> Endpoint {
+    Endpoint::new(TaskId(address.task), ContextNumber(address.context as u8))
+}
+
+pub(super) fn node(endpoint: Endpoint) -> NodeAddress {
+    NodeAddress { task: endpoint.task.0, context: u32::from(endpoint.context.0) }
+}
+
+/// A device's error in am-core's words.
+#[cold]
+pub(super) fn wrong(peer: Endpoint, error: DeviceError) -> Error {
+    match error {
+        DeviceError::UnknownTask { num_tasks, .. } => Error::UnknownTask { endpoint: peer, num_tasks },
+        DeviceError::UnknownContext { contexts_max, .. } => {
+            Error::UnknownContext { endpoint: peer, contexts_max: contexts_max as u8 }
+        }
+        DeviceError::Exhausted { resource, needed, available, remedy } => {
+            Error::Exhausted { resource, needed, available, remedy }
+        }
+        DeviceError::System { doing, source } => Error::System { doing, source: source.into() },
+        DeviceError::PeerClosed(at) => Error::ContextClosed { endpoint: endpoint(at), after: String::new() },
+        DeviceError::NotConnected(_) | DeviceError::Closed(_) => {
+            Error::PeerFailed { task: peer.task, what: "its connection is closed".to_owned() }
+        }
+        other => Error::Protocol { peer, what: other.to_string() },
+    }
+}
+
+/// Whether the system has to be asked for `len` bytes from `at` on when peers reach them: they lie in no memory file.
+pub(super) fn is_private(device: &impl Device, at: NonNull<u8>, len: usize) -> bool {
+    !device.is_job_memory(at, len) && !device.is_in_shared_file(at, len)
+}
+
+pub(super) fn remote(at: RemoteAddress) -> RemoteMemory {
+    RemoteMemory {
+        task: at.task.0,
+        handle: handle(at.grant),
+        offset: at.offset,
+        ptag: tag(at.grant.is_for_operation()),
+    }
+}
+
+pub(super) fn own_address(Endpoint { task, context }: Endpoint, grant: Grant, offset: u64) -> RemoteAddress {
+    RemoteAddress { task, context, executor: Executor::Anyone, grant, offset }
+}
+
+pub(super) fn handle(grant: Grant) -> MemHandle {
+    MemHandle { region: grant.region & !Grant::OPERATION_BIT, generation: grant.generation }
+}
+
+/// The grant of one operation.
+pub(super) fn for_operation(handle: MemHandle) -> Grant {
+    Grant { region: handle.region | Grant::OPERATION_BIT, generation: handle.generation }
+}
+
+pub(super) fn mem_attributes(access: Access) -> MemAttributes {
+    MemAttributes { ptag: tag(access.for_operation), rdma_write: access.write, rdma_read: access.read }
+}
+
+/// The protection tag of what one operation has lent to peers, or of what a program has exposed: neither is reached by a claim to the
+/// other, whatever grant it makes up.
+fn tag(for_operation: bool) -> u32 {
+    u32::from(for_operation)
+}
+
+pub(super) fn outcome(transfer: ViTransfer) -> Transfer {
+    match transfer {
+        ViTransfer::Done => Transfer::Done,
+        ViTransfer::Posted => Transfer::Posted,
+        ViTransfer::Retry => Transfer::Retry,
+        ViTransfer::NoWay => Transfer::Staged,
+    }
+}
+
+pub(super) fn update(operation: AtomicOp) -> WordUpdate {
+    match operation {
+        AtomicOp::FetchAdd(value) => WordUpdate::Add(value),
+        AtomicOp::FetchOr(value) => WordUpdate::Or(value),
+        AtomicOp::FetchAnd(value) => WordUpdate::And(value),
+        AtomicOp::FetchXor(value) => WordUpdate::Xor(value),
+        AtomicOp::FetchMin(value) => WordUpdate::Min(value),
+        AtomicOp::FetchMax(value) => WordUpdate::Max(value),
+        AtomicOp::FetchMinSigned(value) => WordUpdate::MinSigned(value),
+        AtomicOp::FetchMaxSigned(value) => WordUpdate::MaxSigned(value),
+        AtomicOp::FetchAddFloat(value) => WordUpdate::AddFloat(value),
+        AtomicOp::FetchMinFloat(value) => WordUpdate::MinFloat(value),
+        AtomicOp::FetchMaxFloat(value) => WordUpdate::MaxFloat(value),
+        AtomicOp::Swap(value) => WordUpdate::Swap(value),
+        AtomicOp::CompareSwap { expected, new } => WordUpdate::CompareSwap { expected, new },
+    }
+}
+
+/// What am-core tells of a wait, in the job's form.
+pub(super) fn told(facts: &am_core::fabric::WaitFacts) -> WaitFacts {
+    let told = |operation: &am_core::fabric::UnderWay| UnderWay {
+        what: operation.what.to_owned(),
+        partner: operation.partner.map(|task| task.0),
+        details: operation.details.clone(),
+    };
+    WaitFacts {
+        operations: facts.operations.iter().map(told).collect(),
+        operations_left_out: facts.operations_left_out,
+        early_messages: facts.early_messages,
+        first_early: facts.first_early.clone(),
+        may_end_alone: facts.may_end_alone,
+    }
+}
