@@ -135,23 +135,23 @@ impl fmt::Display for TaskStatistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:.6} s in calls, {} sleeps of {:.6} s in all",
+            "{:.6} s in calls; asleep {} x, {:.6} s",
             self.seconds_in_calls, self.sleeps, self.seconds_asleep
         )?;
         for Call { name, count, seconds, seconds_longest } in &self.calls {
-            write!(f, "\n    {name}: {count} calls, {seconds:.6} s, the longest {seconds_longest:.6} s")?;
+            write!(f, "\n    {name}: {count} x, {seconds:.6} s, the longest {seconds_longest:.6} s")?;
         }
         for (direction, list) in
             [("sent to", &self.sent), ("received from", &self.received), ("moved, peer", &self.moved)]
         {
             for Messages { name, peer, count, bytes } in list {
                 let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| format!("task {peer}"));
-                write!(f, "\n    {direction} {peer}, {name}: {count} times, {bytes} bytes")?;
+                write!(f, "\n    {direction} {peer}, {name}: {count} x, {bytes} bytes")?;
             }
         }
         for Messages { name, peer, count, .. } in &self.events {
             let from = peer.map_or_else(String::new, |peer| format!(" from task {peer}"));
-            write!(f, "\n    {name}{from}: {count} times")?;
+            write!(f, "\n    {name}{from}: {count} x")?;
         }
         for Queue { name, longest } in &self.queues {
             write!(f, "\n    {name}: at most {longest} at once")?;
@@ -192,9 +192,9 @@ mod tests {
         let statistics = Statistics::of(&[recorded]);
         assert_eq!(
             statistics.to_string(),
-            "  task 0: 0.002000 s in calls, 0 sleeps of 0.000000 s in all\n    \
-             MPI_Send: 3 calls, 0.002000 s, the longest 0.001000 s\n    \
-             sent to task 1, eager: 3 times, 24 bytes\n    \
+            "  task 0: 0.002000 s in calls; asleep 0 x, 0.000000 s\n    \
+             MPI_Send: 3 x, 0.002000 s, the longest 0.001000 s\n    \
+             sent to task 1, eager: 3 x, 24 bytes\n    \
              early messages: at most 5 at once"
         );
         let json = serde_json::to_value(&statistics).unwrap();
