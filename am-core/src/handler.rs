@@ -45,7 +45,7 @@ impl HandlerTable {
     }
 }
 
-/// A handler that tells the recorder of each message.
+/// The handler, and a record of each message that it gets.
 fn told(
     id: HandlerId,
     mut handler: impl FnMut(&Message<'_>) -> Answer + Send + 'static,

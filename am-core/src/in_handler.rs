@@ -1,5 +1,5 @@
 //! Marks by which communicating calls are refused: this thread is inside a handler of the program, or this process is a copy of a
-//! task, made by fork. And the mark by which they are told to a recorder.
+//! task, made by fork. A third mark says that the process has a recorder.
 //!
 //! One word of the process is looked at first. A thread-local in a shared library costs a call for each look, and a library with
 //! handlers of its own, such as MPI's, never sets the word.
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 const HANDLERS: u8 = 1;
 /// The process is a copy.
 const COPY: u8 = 2;
-/// Calls are told to the recorder.
+/// The process has a recorder.
 const RECORDED: u8 = 4;
 
 /// Relaxed throughout: a thread sees its own stores and what was stored before it was started, and no more is needed. Bits are
@@ -61,14 +61,14 @@ pub(crate) fn check(call: &'static str) -> Result<()> {
     if is_unmarked() { Ok(()) } else { check_marked(call) }
 }
 
-/// Whether [`check`] allows calls, and the recorder does not want to hear of them.
+/// Whether [`check`] allows calls, and the process has no recorder.
 #[inline(always)]
 pub(crate) fn is_unmarked() -> bool {
     let marks = MARKS.load(Ordering::Relaxed);
     marks == 0 || marks & (COPY | RECORDED) == 0 && !is_running()
 }
 
-/// Refuses `call` inside a handler and in the copy of a task; not where [`is_unmarked`] is false for the recorder only.
+/// Refuses `call` inside a handler and in the copy of a task. A recorder alone is no reason to refuse it.
 ///
 /// # Errors
 /// [`Error::InHandler`], [`Error::CopiedProcess`].
@@ -84,13 +84,13 @@ pub(crate) fn check_marked(call: &'static str) -> Result<()> {
     }
 }
 
-/// Whether calls are told to the recorder.
+/// Whether the process has a recorder.
 #[inline]
 pub(crate) fn is_recorded() -> bool {
     MARKS.load(Ordering::Relaxed) & RECORDED != 0
 }
 
-/// Calls are told to the recorder from now on.
+/// From now on the process has a recorder.
 pub(crate) fn mark_recorded() {
     MARKS.fetch_or(RECORDED, Ordering::Relaxed);
 }

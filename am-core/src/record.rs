@@ -1,7 +1,7 @@
-//! What contexts do, told to the process's recorder: for traces and statistics of a job.
+//! Events of contexts, for the traces and statistics of a job: contexts hand them to the recorder of the process.
 //!
-//! A process has a recorder if whoever started it wants one ([`start`]). Without one nothing here runs: calls look at one word that they look
-//! at anyway. With one, each call, message and transfer is told as it happens.
+//! A process gets its recorder from [`start`], if the launcher asked for a trace or statistics. Without a recorder no event is made: a call tests
+//! the word that also tells whether it runs inside a handler. With one, each call, message and transfer is recorded as it happens.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ pub enum EventKind {
     Sent,
     /// A message has met its receive, or runs its handler.
     Received,
-    /// This task moves bytes by itself: a put, a get.
+    /// This task moved bytes without the help of its peer: a put or a get.
     Moved,
     /// A value, such as the length of a queue.
     Value,
@@ -40,7 +40,7 @@ pub struct Event<'a> {
     pub name: &'a str,
     /// The task at the other end.
     pub peer: Option<TaskId>,
-    /// By what the receiver tells messages apart: MPI's tag, a handler.
+    /// MPI's tag, or the number of the header handler.
     pub tag: i32,
     /// What the tag belongs to.
     pub context: u32,
@@ -73,13 +73,13 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Takes what is told. It is called from inside of calls, and makes none of a context.
+/// Records events. A context calls it amid its own calls, so it must not call a context.
 pub trait Recorder: Send + Sync {
-    /// Takes an event of the calling thread.
+    /// Records an event of the calling thread.
     fn record(&self, event: &Event<'_>);
 }
 
-/// Tells the recorder, if there is one, that a message is handed over.
+/// Records that a message was handed over.
 #[inline]
 pub(crate) fn sent(handlers: &impl HandlerSet, peer: TaskId, message: (HandlerId, &[u8]), bytes: u64) {
     if is_on() {
@@ -87,7 +87,7 @@ pub(crate) fn sent(handlers: &impl HandlerSet, peer: TaskId, message: (HandlerId
     }
 }
 
-/// Tells the recorder, if there is one, of bytes that this task moves by itself.
+/// Records a put or a get that this task carried out alone.
 #[inline]
 pub(crate) fn moved(name: &str, peer: TaskId, bytes: u64) {
     if is_on() {
@@ -97,21 +97,21 @@ pub(crate) fn moved(name: &str, peer: TaskId, bytes: u64) {
 
 static RECORDER: OnceLock<Arc<dyn Recorder>> = OnceLock::new();
 
-/// From now on everything is told to this recorder. A process has one: that of the first call.
+/// Makes this the recorder of the process. The first call decides; later ones change nothing.
 pub fn start(recorder: Arc<dyn Recorder>) {
     if RECORDER.set(recorder).is_ok() {
         in_handler::mark_recorded();
     }
 }
 
-/// Whether anything is told.
+/// Whether the process has a recorder.
 #[inline]
 #[must_use]
 pub fn is_on() -> bool {
     in_handler::is_recorded()
 }
 
-/// Tells the recorder, if there is one. In a copy of a task nothing is told.
+/// Hands an event to the recorder, if the process has one. The copy of a task that fork has made records nothing.
 #[cold]
 #[inline(never)]
 pub fn tell(event: &Event<'_>) {
@@ -127,7 +127,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// A span of this name, if anything is told.
+    /// Begins a span of this name, if the process has a recorder.
     #[inline]
     pub(crate) fn begin(name: &str) -> Self {
         let is_told = is_on();

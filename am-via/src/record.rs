@@ -1,11 +1,11 @@
-//! What contexts tell of themselves, as the job records it.
+//! Hands the events of contexts to the recorder of the job.
 
 use std::sync::Arc;
 
 use am_core::record;
 use am_via_job::{Event, EventKind, Recorder};
 
-/// Hands on what contexts tell.
+/// The recorder of am-core that writes into the job's.
 #[derive(Debug)]
 pub(crate) struct ToJob(pub(crate) Arc<Recorder>);
 

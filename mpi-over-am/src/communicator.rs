@@ -13,7 +13,7 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::attribute::{Attributes, ObjectKind};
-use crate::context_id;
+use crate::context_id::{self, Space};
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
@@ -30,7 +30,6 @@ use crate::tag::{self, Tag};
 use crate::topology::Topology;
 use crate::turn::Turn;
 
-pub(crate) use crate::context_id::Space;
 pub use create::{PendingCommunicator, SplitType};
 pub use state_of::ANY_RANK;
 

@@ -51,7 +51,7 @@ pub(crate) const EAGER_SYNCHRONOUS: HandlerId = HandlerId(7);
 pub(crate) const MATCHED: HandlerId = HandlerId(8);
 /// The message of the request that is named is to be withdrawn. Answered with [`WITHDRAWN`] if it has met no receive.
 pub(crate) const WITHDRAW: HandlerId = HandlerId(9);
-/// It is.
+/// The message of the request that is named was withdrawn.
 pub(crate) const WITHDRAWN: HandlerId = HandlerId(10);
 const COUNT: usize = 11;
 /// Errors that wait for a call which can report them, at most.

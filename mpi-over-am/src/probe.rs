@@ -2,7 +2,8 @@
 
 use am_core::fabric::Fabric;
 
-use crate::communicator::{Communicator, Space};
+use crate::communicator::Communicator;
+use crate::context_id::Space;
 use crate::early_message::EarlyMessage;
 use crate::error::Result;
 use crate::matching::{Envelope, Pattern};

@@ -4,7 +4,8 @@ use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 
 use crate::buffer::{Buffer, BufferMut, Equivalence, Receiving};
-use crate::communicator::{Communicator, Space};
+use crate::communicator::Communicator;
+use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
 use crate::protocol::{self, Receive, Room};

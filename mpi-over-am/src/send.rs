@@ -3,7 +3,8 @@
 use am_core::fabric::Fabric;
 
 use crate::buffer::{Buffer, Sending};
-use crate::communicator::{Communicator, Space};
+use crate::communicator::Communicator;
+use crate::context_id::Space;
 use crate::error::Result;
 use crate::policy::LockPolicy;
 use crate::protocol::{self, BufferOwner, Mode, SendBuffer};

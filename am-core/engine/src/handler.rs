@@ -306,12 +306,12 @@ pub trait Deferred {
     fn bump(&mut self, counter: Counter);
 }
 
-/// How a message is told of.
+/// The name under which a trace or a statistic shows a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageName {
-    /// How it goes: "eager", "rendezvous", "amsend".
+    /// The protocol that carries it: "eager", "rendezvous", "amsend".
     pub protocol: &'static str,
-    /// By what the receiver tells messages apart: MPI's tag, a handler.
+    /// MPI's tag, or the number of the header handler.
     pub tag: i32,
     /// What the tag belongs to: a communicator, or [`OF_HANDLER`](Self::OF_HANDLER).
     pub context: u32,
@@ -359,7 +359,7 @@ pub trait HandlerSet {
     /// there ends that, with the error that `why` makes.
     fn peer_is_gone(&mut self, _task: TaskId, _why: &dyn Fn() -> Error) {}
 
-    /// How a message to header handler `id` is told of in a record of what a task does. Only where such a record is wanted.
+    /// The name of a message to header handler `id` in traces and statistics. Called only while the process has a recorder.
     fn describe(&self, id: HandlerId, _uhdr: &[u8]) -> MessageName {
         MessageName { protocol: "amsend", tag: i32::from(id.0), context: MessageName::OF_HANDLER }
     }

@@ -671,7 +671,7 @@ impl<D: Device> World for ViaFabric<D> {
     }
 }
 
-/// Tells the recorder, if there is one, of bytes that this task copies from or to another one's memory.
+/// Records that this task copies bytes from or to the memory of another task.
 #[inline]
 fn tell_copy(name: &str, at: RemoteAddress, len: usize) {
     if record::is_on() {

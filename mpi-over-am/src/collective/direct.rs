@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, Scratch, SendData, with_slice};
-use crate::communicator::{Communicator, Space};
+use crate::communicator::Communicator;
+use crate::context_id::Space;
 use crate::error::Result;
 use crate::op::Combine;
 use crate::policy::LockPolicy;

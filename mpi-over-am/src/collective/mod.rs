@@ -39,7 +39,8 @@ use am_core::record::{self, Event};
 
 pub use crate::buffer::Datum;
 use crate::buffer::{RecvData, SendData};
-use crate::communicator::{Communicator, Space};
+use crate::communicator::Communicator;
+use crate::context_id::Space;
 use crate::error::Result;
 use crate::events::{self, EventKind};
 use crate::op::Combine;

@@ -4,7 +4,8 @@ use am_core::fabric::Fabric;
 
 use super::{Plan, Selection};
 use crate::buffer::{RecvData, Scratch, SendData};
-use crate::communicator::{Communicator, Space};
+use crate::communicator::Communicator;
+use crate::context_id::Space;
 use crate::error::Result;
 use crate::op::Op;
 use crate::policy::LockPolicy;

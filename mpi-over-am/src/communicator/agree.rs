@@ -4,8 +4,9 @@ use am_core::buffer::RemoteAddress;
 use am_core::fabric::{AtomicOp, Fabric, Width};
 use am_core::{Context, RmwHandle};
 
-use super::{Communicator, Space};
+use super::Communicator;
 use crate::buffer::{Buffer, BufferMut};
+use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::policy::LockPolicy;

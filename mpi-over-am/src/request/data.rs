@@ -9,7 +9,8 @@ use am_core::fabric::Fabric;
 
 use super::id::RequestId;
 use crate::buffer::{RecvData, SendData, with_slice};
-use crate::communicator::{Communicator, Space};
+use crate::communicator::Communicator;
+use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::matching::Pattern;
 use crate::policy::LockPolicy;

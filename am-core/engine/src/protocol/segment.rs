@@ -18,7 +18,7 @@ const PACKETS_A_TURN: usize = 16;
 /// Data that are being sent as pieces.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Who gets them.
+    /// The peer that receives the data.
     pub(crate) to: Peer,
     /// What the receiver calls them.
     pub(crate) number: u32,

@@ -687,7 +687,7 @@ impl<U: UserCode> Engine<U> {
     /// Refuses a range of a task with which there are no operations, or that programs may not name.
     ///
     /// # Errors
-    /// As for [`target`](Self::target); a grant for one operation.
+    /// Those of [`target`](Self::target). The range names a grant for one operation, which programs may not use.
     #[inline(always)]
     pub fn check_target<F: Fabric>(&self, fabric: &mut F, at: RemoteAddress, len: u64) -> Result<()> {
         if self.has_lost_nobody() && !at.grant.is_for_operation() {
