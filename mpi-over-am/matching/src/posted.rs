@@ -52,8 +52,10 @@ pub struct PostedList {
     next_number: u64,
     /// The oldest receive that is in no table, and so are all that were posted after it.
     unindexed: u32,
-    /// Receives that are in a table.
-    indexed: usize,
+    /// A message that no receive in a table satisfies: the next one like it is not looked for there.
+    missed: Option<Envelope>,
+    /// The tables that are not empty, a bit each.
+    filled: u8,
     /// One a [`Shape`].
     tables: [Index; 4],
 }
@@ -67,7 +69,8 @@ impl PostedList {
             len: 0,
             next_number: 1,
             unindexed: NIL,
-            indexed: 0,
+            missed: None,
+            filled: 0,
             tables: [const { Index::new() }; 4],
         }
     }
@@ -148,11 +151,12 @@ impl PostedList {
     /// What is in a table was posted before what is in none.
     #[inline(never)]
     fn take_match_further<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
-        if self.indexed > 0 {
+        if self.filled != 0 && self.missed != Some(*envelope) {
             let slot = self.find_in_tables(slots, envelope);
             if slot != NIL {
                 return self.take(slots, slot);
             }
+            self.missed = Some(*envelope);
         }
         let mut slot = self.unindexed;
         while slot != NIL {
@@ -169,11 +173,13 @@ impl PostedList {
         None
     }
 
-    /// Each table offers its earliest receive for this message; the order of posting decides. [`NIL`] if none has one.
-    #[inline(always)]
+    /// Each table that is not empty offers its earliest receive for this message; the order of posting decides. [`NIL`] if none has one.
+    #[inline(never)]
     fn find_in_tables<S: PostedSlot>(&self, slots: &[S], envelope: &Envelope) -> u32 {
-        let (mut found, mut number) = (NIL, u64::MAX);
-        for shape in Shape::ALL {
+        let (mut found, mut number, mut filled) = (NIL, u64::MAX, self.filled);
+        while filled != 0 {
+            let shape = Shape::ALL[filled.trailing_zeros() as usize];
+            filled &= filled - 1;
             let slot = self.tables[shape as usize].first_of(&shape.key_of(envelope));
             if slot != NIL && slots[slot as usize].entry().number < number {
                 (found, number) = (slot, slots[slot as usize].entry().number);
@@ -230,12 +236,15 @@ impl PostedList {
             slots[entry.bucket_next as usize].entry_mut().bucket_previous = entry.bucket_previous;
         }
         table.vacate_if_empty(place);
-        self.indexed -= 1;
+        if table.is_empty() {
+            self.filled &= !(1 << entry.pattern.shape() as u8);
+        }
     }
 
     /// Enters the two oldest receives that are in no table, but not the newest.
     #[inline(never)]
     fn index_two<S: PostedSlot>(&mut self, slots: &mut [S], newest: u32) {
+        self.missed = None;
         for _ in 0..2 {
             let slot = self.unindexed;
             if slot == newest {
@@ -252,7 +261,7 @@ impl PostedList {
             }
             slots[slot as usize].entry_mut().bucket_previous = previous;
             self.unindexed = next;
-            self.indexed += 1;
+            self.filled |= 1 << pattern.shape() as u8;
         }
     }
 }
