@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicBool;
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
+use crate::attached_buffers::{BufferOwner, SendBuffer};
+use crate::blocking::{detach, flush};
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::error_handler::ErrorHandler;
@@ -13,10 +15,11 @@ use crate::info::Info;
 use crate::job::{JobFabric, Joined, Variables};
 use crate::notes::Key;
 use crate::policy::{ByCall, LockPolicy, OneThread, StateCell, Threads};
+use crate::progress::end;
 use crate::progress_thread::ProgressThread;
-use crate::protocol::{self, BufferOwner, SendBuffer};
 use crate::queues::{self, Counts};
-use crate::request::{Partitioned, Phase, RequestId};
+use crate::request_id::RequestId;
+use crate::request_table::{Parts, Phase};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::state::State;
@@ -294,7 +297,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// # Errors
     /// [`Error::BufferAttached`](crate::Error::BufferAttached): there is one already.
     pub fn attach_buffer_for(&self, owner: BufferOwner, memory: SendBuffer) -> Result<()> {
-        self.state()?.buffers.attach(owner, memory)
+        self.state()?.handlers().attached.attach(owner, memory)
     }
 
     /// As [`flush_buffer`](Self::flush_buffer), for another owner's.
@@ -302,7 +305,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer).
     pub fn flush_buffer_for(&self, owner: BufferOwner) -> Result<()> {
-        protocol::flush(&mut self.state()?, owner)
+        flush(&mut self.state()?, owner)
     }
 
     /// Starts to wait until all messages that are in a buffer have gone (`MPI_Buffer_iflush` and its like).
@@ -311,10 +314,11 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// As any call.
     pub fn iflush_buffer_for(&self, owner: BufferOwner) -> Result<RequestId> {
         let mut state = self.state()?;
-        let messages = protocol::messages_in(&state, owner);
-        let request = state.handlers().requests.insert(false);
-        state.handlers().requests.in_parts(request);
-        state.handlers().add_partitioned(request, Partitioned::Others(messages));
+        let flush = Parts::Flush { owner, until: state.handlers().attached.last() };
+        let requests = &mut state.handlers().requests;
+        let request = requests.insert(false);
+        requests.in_parts(request);
+        requests.put_parts(request, Box::new(flush));
         Ok(request)
     }
 
@@ -323,7 +327,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     /// # Errors
     /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer_for(&self, owner: BufferOwner) -> Result<Option<SendBuffer>> {
-        protocol::detach(&mut self.state()?, owner)
+        detach(&mut self.state()?, owner)
     }
 
     /// Ends MPI in this task (`MPI_Finalize`). Collective: waits until every task has come here, and until what this task has
@@ -354,7 +358,7 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
     pub fn leave_world(&self) -> Result<()> {
         let deleted = self.alone.delete_attributes();
         let mut state = self.state()?;
-        let flushed = protocol::flush(&mut state, BufferOwner::Process);
+        let flushed = flush(&mut state, BufferOwner::Process);
         meet(&mut state)?;
         let left = state.handlers().deferred.pop().map_or(Ok(()), Err);
         flushed.and(left).and(deleted)
@@ -380,14 +384,14 @@ impl<F: Fabric, L: LockPolicy> Environment<F, L> {
 
 /// Ends what is under way, then waits for the other tasks: nobody leaves while somebody could still need it.
 fn finish<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>) -> Result<()> {
-    let owners = state.buffers.owners();
-    let flushed = owners.into_iter().try_for_each(|owner| protocol::flush(state, owner));
+    let owners = state.handlers().attached.owners();
+    let flushed = owners.into_iter().try_for_each(|owner| flush(state, owner));
     state.finish_schedules()?;
     for request in state.handlers().requests.unfinished() {
         let requests = &mut state.handlers().requests;
         if requests.is_receive(request) || matches!(requests.phase(request), Phase::Parts | Phase::ByProgram)
         {
-            protocol::end(state, request);
+            end(state, request);
         } else {
             state.wait_over(request)?;
         }

@@ -3,7 +3,6 @@
 //! They are known when the program is compiled and are code of this library, so am-core calls them directly and sets no mark.
 //! A handler never waits and never sends; what it has to tell the sender goes as the completion's answer.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
 use am_core::buffer::Arrived;
@@ -14,6 +13,7 @@ use am_core::handler::{
 use am_core::record;
 use am_core::task::{Endpoint, TaskId};
 
+use crate::attached_buffers::{AttachedBuffers, BufferOwner};
 use crate::budget::Budget;
 use crate::completion::Completions;
 use crate::context_id::Peers;
@@ -22,10 +22,11 @@ use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind};
 use crate::matching::{EarlyArrivalQueue, Envelope, Pattern};
+use crate::message::Room;
 use crate::notes::Notes;
-use crate::protocol::Room;
 use crate::queues::Queues;
-use crate::request::{Partitioned, RequestId, Requests, Wakers};
+use crate::request_id::RequestId;
+use crate::request_table::{Requests, Wakers};
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::waits;
@@ -71,8 +72,8 @@ pub(crate) struct MpiHandlers {
     pub(crate) attention: bool,
     /// Errors that belong to no call that is still under way.
     pub(crate) deferred: Vec<Error>,
-    /// Partitioned operations, by the numbers of their requests.
-    pub(crate) partitioned: HashMap<u64, Partitioned>,
+    /// For buffered sends.
+    pub(crate) attached: AttachedBuffers,
     /// Becomes true when somebody wants to see the queues.
     pub(crate) show_queues: Option<&'static AtomicBool>,
     /// Each look has more to do than to ask am-core: completions come another way than in context, or the queues may be asked for.
@@ -100,7 +101,7 @@ impl MpiHandlers {
             notes: Notes::default(),
             attention: false,
             deferred: Vec::new(),
-            partitioned: HashMap::new(),
+            attached: AttachedBuffers::default(),
             show_queues: None,
             has_chores: false,
             peers: Peers::default(),
@@ -125,9 +126,16 @@ impl MpiHandlers {
         }
     }
 
-    /// Enters a partitioned operation.
-    pub(crate) fn add_partitioned(&mut self, request: RequestId, parts: Partitioned) {
-        self.partitioned.insert(request.number(), parts);
+    /// Frees the pieces of an attached buffer whose messages have gone. Their errors have no call to be reported by but the next one.
+    pub(crate) fn free_what_has_gone(&mut self, owner: BufferOwner) {
+        while let Some(request) =
+            self.attached.oldest(owner).filter(|&request| self.requests.is_over(request))
+        {
+            if let Err(error) = self.requests.take(request) {
+                self.defer(error);
+            }
+            self.attached.free_oldest(owner);
+        }
     }
 
     /// Reports an error with the next call.

@@ -48,7 +48,9 @@
 //! - An [`Environment`] belongs to one thread, and takes no lock; one of [`Environment::init_threads`] serves any number of them
 //!   ([`LockPolicy`]).
 
+mod attached_buffers;
 pub mod attribute;
+mod blocking;
 mod budget;
 #[expect(unsafe_code, reason = "the one place where this crate holds user memory beyond a call")]
 mod buffer;
@@ -67,11 +69,13 @@ mod handlers;
 mod info;
 mod job;
 mod lanes;
+mod message;
 mod notes;
 pub mod op;
 pub mod packing;
 mod policy;
 mod probe;
+mod progress;
 mod progress_thread;
 mod properties;
 mod protocol;
@@ -81,6 +85,7 @@ mod receive;
 mod remote;
 mod request;
 mod request_id;
+mod request_table;
 mod send;
 mod sendrecv;
 mod session;
@@ -96,6 +101,7 @@ pub mod window;
 
 pub use am_core::buffer::{RawBuffer, RawBytes};
 pub use am_core::pgas::join_all;
+pub use attached_buffers::{BSEND_OVERHEAD_BYTES, BufferOwner, SendBuffer};
 pub use buffer::{
     Buffer, BufferMut, Equivalence, FieldList, FieldListMut, Incoming, LentMemory, Outgoing, Plain, RecvData,
     SendData, View, ViewMut, WindowMemory,
@@ -108,18 +114,20 @@ pub use error_handler::{ErrorFunction, ErrorHandler};
 pub use group::{Comparison, Group, RankRange, SELF_SET, WORLD_SET};
 pub use info::{INFO_KEY_BYTES_MAX, INFO_VALUE_BYTES_MAX, Info};
 pub use job::{JobAllocator, JobFabric, JobSettings, Variables, output_was_closed};
+pub use message::Mode;
 pub use mpi_datatype as datatype;
 pub use mpi_matching as matching;
 pub use mpi_over_am_derive::Equivalence;
 pub use policy::{ByCall, Call, LockPolicy, OneThread, Threads};
 pub use properties::{NAME_BYTES_MAX, Properties};
-pub use protocol::{BSEND_OVERHEAD_BYTES, BufferOwner, Mode, SendBuffer};
 pub use queues::Counts;
 pub use rank::{ANY_SOURCE, PROC_NULL, ROOT, Source};
 pub use request::{
-    AnyOver, ArrivedPart, MessageId, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent,
-    Request, RequestFacts, RequestId, Returned, Scope, Tested, WaitList,
+    AnyOver, ArrivedPart, OwnPart, OwnedRequest, PartitionedReceive, PartitionedSend, Persistent, Request,
+    Returned, Scope, Tested, WaitList,
 };
+pub use request_id::{RequestFacts, RequestId};
+pub use request_table::MessageId;
 pub use session::Session;
 pub use settings::{
     COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, Settings, Table,

@@ -3,12 +3,13 @@
 use am_core::buffer::RawBuffer;
 use am_core::fabric::Fabric;
 
+use crate::blocking;
 use crate::buffer::{Buffer, BufferMut, Equivalence, Receiving};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
+use crate::message::{Receive, Room};
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Receive, Room};
 use crate::rank::{PROC_NULL, Source};
 use crate::request::from_nobody;
 use crate::status::Status;
@@ -38,7 +39,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 Err(error) => return from_nobody(source, tag, error),
             };
             let mut state = self.state()?;
-            protocol::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
+            blocking::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
         })
     }
 
@@ -53,7 +54,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     ) -> Option<std::result::Result<Status, Box<Error>>> {
         let pattern = self.pattern_now(source, tag).filter(|_| !L::takes_turns())?;
         let receive = Receive { pattern, room: Room::Bytes(buffer) };
-        Some(protocol::receive_in_one_turn(&mut *self.state_briefly()?, receive))
+        Some(blocking::receive_in_one_turn(&mut *self.state_briefly()?, receive))
     }
 
     /// Receives a message of any number of values, which it allocates (`MPI_Mprobe` and `MPI_Mrecv`).

@@ -2,12 +2,15 @@
 
 use am_core::fabric::Fabric;
 
+use crate::attached_buffers::{BufferOwner, SendBuffer};
+use crate::blocking::{self, detach, flush};
 use crate::buffer::{Buffer, Sending};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
+use crate::message::Mode;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, BufferOwner, Mode, SendBuffer};
+use crate::protocol;
 use crate::rank::{Source, rank_or_null};
 use crate::request::to_nobody;
 use crate::tag::Tag;
@@ -66,7 +69,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// [`Error::BufferAttached`](crate::Error::BufferAttached): it has one already.
     pub fn attach_buffer(&self, memory: impl Into<SendBuffer>) -> Result<()> {
         let owner = self.buffer_owner()?;
-        self.state()?.buffers.attach(owner, memory.into())
+        self.state()?.handlers().attached.attach(owner, memory.into())
     }
 
     /// Waits until all messages have gone from this communicator's own buffer (`MPI_Comm_flush_buffer`).
@@ -75,7 +78,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// The first error of the messages; what progress reports.
     pub fn flush_buffer(&self) -> Result<()> {
         let owner = self.buffer_owner()?;
-        protocol::flush(&mut self.state()?, owner)
+        flush(&mut self.state()?, owner)
     }
 
     /// Waits until all messages have gone from this communicator's own buffer, and gives it back (`MPI_Comm_detach_buffer`);
@@ -85,7 +88,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// As for [`flush_buffer`](Self::flush_buffer); the buffer then stays attached.
     pub fn detach_buffer(&self) -> Result<Option<SendBuffer>> {
         let owner = self.buffer_owner()?;
-        protocol::detach(&mut self.state()?, owner)
+        detach(&mut self.state()?, owner)
     }
 
     /// Whose buffer this communicator's own is, for [`Environment::attach_buffer_for`](crate::Environment::attach_buffer_for) and
@@ -149,8 +152,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let mut state = self.state()?;
         match mode {
-            Mode::Buffered => protocol::send_buffered(&mut state, &route, bytes),
-            _ => protocol::send_bytes(&mut state, mode, &route, bytes),
+            Mode::Buffered => blocking::send_buffered(&mut state, &route, bytes),
+            _ => blocking::send_bytes(&mut state, mode, &route, bytes),
         }
     }
 }

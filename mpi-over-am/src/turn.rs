@@ -8,8 +8,10 @@ use am_core::fabric::Fabric;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::policy::{LockPolicy, StateCell};
-use crate::request::{AtOperator, RequestId, Schedules, drive_schedules};
-use crate::state::{State, is_over};
+use crate::progress::{drive_schedules, is_over};
+use crate::request_id::RequestId;
+use crate::request_table::{AtOperator, Schedules};
+use crate::state::State;
 
 /// A call's right to the state.
 pub(crate) struct Turn<'a, F: Fabric, L: LockPolicy> {

@@ -4,14 +4,17 @@ use am_core::fabric::Fabric;
 use smallvec::SmallVec;
 
 use super::{Plan, Selection};
+use crate::blocking;
 use crate::buffer::{RecvData, Scratch, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
+use crate::message::Mode;
 use crate::op::Combine;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Mode};
-use crate::request::{RequestId, check_len};
+use crate::progress::{check_len, end};
+use crate::protocol;
+use crate::request_id::RequestId;
 use mpi_datatype::Datatype;
 
 /// Scratch memory up to this length is kept for the next reduction: fresh memory costs more than the reduction itself.
@@ -51,7 +54,7 @@ impl<'a, F: Fabric, L: LockPolicy> Direct<'a, F, L> {
             .state_to_end()
             .expect("no call of this environment is under way where a collective ends");
         for (request, _) in self.pending.drain(..) {
-            protocol::end(&mut state, request);
+            end(&mut state, request);
             // The caller gets the error that came first.
             let _ = state.handlers().requests.take(request);
         }
@@ -161,13 +164,13 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     #[inline]
     fn push(&mut self, data: &SendData, to: u32) -> Result<()> {
         let route = self.communicator.route(Space::Collective, to, TAG)?;
-        protocol::send_data(&mut self.communicator.state()?, Mode::Standard, &route, data)
+        blocking::send_data(&mut self.communicator.state()?, Mode::Standard, &route, data)
     }
 
     #[inline]
     fn pull(&mut self, data: &RecvData, from: u32) -> Result<()> {
         let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
-        let status = protocol::receive_data(&mut self.communicator.state()?, pattern, data)?;
+        let status = blocking::receive_data(&mut self.communicator.state()?, pattern, data)?;
         check_len(status, Some(data.packed_len()))
     }
 
@@ -176,7 +179,7 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
         let route = self.communicator.route(Space::Collective, to, TAG)?;
         let pattern = self.communicator.pattern(Space::Collective, from.into(), TAG.into())?;
         let mut state = self.communicator.state()?;
-        let status = protocol::send_receive_data(&mut state, &route, out, pattern, data)?;
+        let status = blocking::send_receive_data(&mut state, &route, out, pattern, data)?;
         check_len(status, Some(data.packed_len()))
     }
 }

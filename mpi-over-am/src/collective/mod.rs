@@ -45,7 +45,9 @@ use crate::error::Result;
 use crate::events::{self, EventKind};
 use crate::op::Combine;
 use crate::policy::LockPolicy;
-use crate::request::{Recipe, RequestId, start_schedule};
+use crate::progress::start_schedule;
+use crate::request_id::RequestId;
+use crate::request_table::Recipe;
 use crate::settings::{Check, Selection};
 use by_puts::ByPuts;
 pub use call::{Collective, Neighbours, Parts};
@@ -112,7 +114,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(start_schedule(&mut *self.state()?, schedule, scope))
     }
 
-    fn record(&self, collective: &Collective, series: Series) -> Result<crate::request::Schedule> {
+    fn record(&self, collective: &Collective, series: Series) -> Result<crate::request_table::Schedule> {
         // The number is taken in any case, so that a task whose arguments are wrong stays in step with the others.
         let mut recorder = Recorder::new(self, collective.op().cloned(), series)?;
         self.check(collective)?;

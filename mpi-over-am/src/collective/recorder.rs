@@ -9,7 +9,7 @@ use crate::context_id::Space;
 use crate::error::Result;
 use crate::op::Op;
 use crate::policy::LockPolicy;
-use crate::request::{Schedule, Step};
+use crate::request_table::{Schedule, Step};
 use mpi_datatype::Datatype;
 
 /// Which calls of the other tasks a schedule belongs to.

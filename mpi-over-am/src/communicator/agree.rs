@@ -9,9 +9,10 @@ use crate::buffer::{Buffer, BufferMut};
 use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
+use crate::message::Mode;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Mode};
-use crate::request::RequestId;
+use crate::protocol;
+use crate::request_id::RequestId;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Makes progress until `done` says so ([`Turn::wait_for`](crate::turn::Turn::wait_for)).

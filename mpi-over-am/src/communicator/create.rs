@@ -16,7 +16,7 @@ use crate::group::Group;
 use crate::info::Info;
 use crate::notes::{Key, Slot, Words};
 use crate::policy::LockPolicy;
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 use crate::state::State;
 use crate::tag;
 use crate::topology::Topology;
@@ -239,7 +239,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let (number, local_number) = (checked(number)?, checked(local_number)?);
         let rank = group.rank().expect("only members begin a communicator");
         let mut state = self.state()?;
-        state.buffers.note_session(number, group.session());
+        state.handlers().attached.note_session(number, group.session());
         let Some(remote) = remote else {
             state.context_ids.begin(number)?;
             drop(state);

@@ -7,13 +7,14 @@ use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
-use super::{Load, Route, rendezvous};
+use super::{Load, rendezvous};
 use crate::buffer;
 use crate::early_message::{INLINE_BYTES, footprint};
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::handlers::{ASK_REPORT, EAGER};
 use crate::matching::Envelope;
+use crate::message::Route;
 use crate::state::State;
 
 /// Bytes of a message that fits into a completion entry with its header, and that takes no buffer if it comes early.

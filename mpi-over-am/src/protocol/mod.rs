@@ -9,7 +9,6 @@
 //! Every path to one receiver keeps the order of the calls: matching happens in header handlers, which run in the order in
 //! which am-core was given the messages, whole or announced.
 
-mod buffered;
 mod eager;
 mod ready;
 mod receive;
@@ -21,39 +20,21 @@ use am_core::buffer::RawBytes;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 use am_core::handler::HandlerId;
-use am_core::task::TaskId;
 use am_core::transfer::Gatherer;
 use am_core::{AmOptions, Amsend};
 
 use crate::buffer::{self, Gather, SendData};
 use crate::envelope;
 use crate::error::Result;
-use crate::matching::Envelope;
-use crate::policy::LockPolicy;
-use crate::request::RequestId;
+use crate::message::{Mode, Route};
+use crate::request_id::RequestId;
 use crate::state::State;
-use crate::turn::Turn;
 
-pub use buffered::BSEND_OVERHEAD_BYTES;
-pub use buffered::{BufferOwner, SendBuffer};
-pub(crate) use buffered::{Buffers, detach, flush, messages_in, send_buffered, send_buffered_data};
 pub(crate) use eager::try_send;
 pub(crate) use receive::{
-    Receive, Room, end, receive, receive_data, receive_data_as, receive_in_one_turn, receive_window_as,
-    send_receive_data, start_matched, start_receive, start_receive_data, wait_here,
+    receive_data_as, receive_window_as, start_into, start_matched, start_receive, start_receive_data,
 };
-pub(crate) use selection::EagerLimits;
-pub use selection::Mode;
 pub(crate) use synchronous::give_up;
-
-/// Where a message goes, and what it says about itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    pub(crate) task: TaskId,
-    /// The receiver's rank.
-    pub(crate) destination: u32,
-    pub(crate) envelope: Envelope,
-}
 
 /// The data of a message, and who waits for them to have gone.
 pub(crate) trait Load {
@@ -80,23 +61,6 @@ pub(crate) trait Load {
     fn try_synchronous<F: Fabric>(&mut self, _state: &mut State<F>, _route: &Route) -> Result<Outcome> {
         Ok(Outcome::Retry)
     }
-
-    /// As [`send`](Self::send) while collectives are under way, which the receiver may be waiting for: if the send waits, they go on.
-    ///
-    /// # Errors
-    /// As for [`send`](Self::send).
-    fn send_and_drive<F: Fabric>(
-        self,
-        state: &mut State<F>,
-        route: &Route,
-        handler: HandlerId,
-        options: AmOptions,
-    ) -> Result<Outcome>
-    where
-        Self: Sized,
-    {
-        self.send(state, route, handler, options)
-    }
 }
 
 /// Borrowed data: the send waits until they may be changed again.
@@ -119,25 +83,6 @@ impl Load for Borrowed<'_> {
         let header = envelope::to_bytes(&route.envelope, route.destination);
         state.context.amsend(route.task, handler, &header, self.0, options)?;
         Ok(Outcome::Done)
-    }
-
-    #[cold]
-    fn send_and_drive<F: Fabric>(
-        self,
-        state: &mut State<F>,
-        route: &Route,
-        handler: HandlerId,
-        options: AmOptions,
-    ) -> Result<Outcome> {
-        buffer::lend_to_send(self.0, |data| {
-            let bytes = data.as_bytes().expect("a slice is in one piece");
-            let request = state.handlers().requests.insert_of(false, route.envelope.context_id());
-            let sent = (Held { bytes, request }).send(state, route, handler, options);
-            note_sent(state, request, sent)?;
-            let mut state = state;
-            let wait = |state: &mut &mut State<F>, request| state.wait_over(request);
-            receive::wait_here_by(&mut state, request, wait).map(|_| Outcome::Done)
-        })
     }
 }
 
@@ -405,59 +350,4 @@ fn send_scattered<F: Fabric>(
     load: Scattered,
 ) -> Result<Outcome> {
     send(state, mode, route, load)
-}
-
-/// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses them any more.
-///
-/// # Errors
-/// What am-core and progress report.
-#[inline]
-pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'_, F, L>,
-    mode: Mode,
-    route: &Route,
-    data: &SendData,
-) -> Result<()> {
-    match data.as_bytes() {
-        Some(bytes) if L::takes_turns() || mode == Mode::Synchronous => {
-            send_raw_and_wait(state, mode, *route, bytes)
-        }
-        Some(bytes) => {
-            buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
-        }
-        None => {
-            let request = send_or_start(state, mode, route, data)?;
-            receive::wait_for_send(state, request)
-        }
-    }
-}
-
-/// As [`send`], for bytes that are lent for this call: their memory is free when this returns. A send that has to wait gives up its turn
-/// meanwhile.
-///
-/// # Errors
-/// As for [`send`].
-#[inline(always)]
-pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'_, F, L>,
-    mode: Mode,
-    route: &Route,
-    bytes: &[u8],
-) -> Result<()> {
-    if L::takes_turns() || mode == Mode::Synchronous {
-        return buffer::lend_raw(bytes, |bytes| send_raw_and_wait(state, mode, *route, bytes));
-    }
-    send(state, mode, route, Borrowed(bytes)).map(|_| ())
-}
-
-/// Sends bytes as a request, and waits for it.
-#[inline(never)]
-fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'_, F, L>,
-    mode: Mode,
-    route: Route,
-    bytes: RawBytes,
-) -> Result<()> {
-    let request = send_bytes_or_start(state, mode, &route, bytes)?;
-    receive::wait_for_send(state, request)
 }

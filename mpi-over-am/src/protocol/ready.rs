@@ -8,9 +8,10 @@ use am_core::AmOptions;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 
-use super::{Load, Route};
+use super::Load;
 use crate::error::Result;
 use crate::handlers::READY;
+use crate::message::Route;
 use crate::state::State;
 
 /// Sends a message in ready mode. Where its data do not fit into a packet am-core announces it by itself.

@@ -10,10 +10,11 @@ use am_core::AmOptions;
 use am_core::error::Outcome;
 use am_core::fabric::Fabric;
 
-use super::{Load, Route};
+use super::Load;
 use crate::error::Result;
 use crate::events::{self, EventKind};
 use crate::handlers::{REQUEST_TO_SEND, words_of};
+use crate::message::Route;
 use crate::state::State;
 
 /// How an announced message is sent.
@@ -31,9 +32,5 @@ pub(super) fn send<F: Fabric>(state: &mut State<F>, route: Route, load: impl Loa
         [route.destination.into(), tag, context, bytes]
     };
     events::record(EventKind::RendezvousBegun, words, || ());
-    if state.schedules.is_empty() {
-        load.send(state, &route, REQUEST_TO_SEND, ANNOUNCED)
-    } else {
-        load.send_and_drive(state, &route, REQUEST_TO_SEND, ANNOUNCED)
-    }
+    load.send(state, &route, REQUEST_TO_SEND, ANNOUNCED)
 }

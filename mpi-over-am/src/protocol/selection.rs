@@ -1,17 +1,6 @@
 //! Which protocol carries a message: the one place where the eager limit is applied.
 
-/// The communication modes (MPI 4.1 section 3.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// `MPI_Send`: the library decides whether it buffers.
-    Standard,
-    /// `MPI_Rsend`: the receive has been posted.
-    Ready,
-    /// `MPI_Ssend`: complete when the receive has started.
-    Synchronous,
-    /// `MPI_Bsend`: complete at once, from the attached buffer.
-    Buffered,
-}
+use crate::message::{EagerLimits, Mode};
 
 /// How a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +13,6 @@ pub(crate) enum Protocol {
     Rendezvous,
     /// Now, its receive is there.
     Ready,
-}
-
-/// The longest messages that go with their data.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EagerLimits {
-    /// In bytes, of the standard and the buffered mode.
-    pub(crate) bytes: usize,
-    /// One byte more than the longest of the synchronous mode; 0: none does.
-    pub(crate) synchronous_end: usize,
 }
 
 /// The protocol for a message of `len` bytes.

@@ -12,13 +12,14 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 
-use super::{Held, Load, Route, eager, rendezvous};
+use super::{Held, Load, eager, rendezvous};
 use crate::buffer;
 use crate::early_message::footprint;
 use crate::envelope;
 use crate::error::Result;
 use crate::handlers::{EAGER_SYNCHRONOUS, MATCHED, MpiHandlers, WITHDRAW};
-use crate::request::RequestId;
+use crate::message::Route;
+use crate::request_id::RequestId;
 use crate::state::State;
 
 /// The message, and the question to withdraw it, may be answered.

@@ -7,15 +7,17 @@
 use am_core::buffer::{RawBuffer, RawBytes};
 use am_core::fabric::Fabric;
 
-use super::id::RequestId;
+use crate::blocking::{self, send_buffered_data};
 use crate::buffer::{RecvData, SendData, with_slice};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::matching::Pattern;
+use crate::message::{Mode, Receive, Room, Route};
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Mode, Receive, Room, Route};
+use crate::protocol;
 use crate::rank::{PROC_NULL, Source};
+use crate::request_id::RequestId;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::{self, Tag};
@@ -142,8 +144,8 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         };
         let mut state = self.state()?;
         match mode {
-            Mode::Buffered => protocol::send_buffered_data(&mut state, &route, data),
-            _ => protocol::send_data(&mut state, mode, &route, data),
+            Mode::Buffered => send_buffered_data(&mut state, &route, data),
+            _ => blocking::send_data(&mut state, mode, &route, data),
         }
     }
 
@@ -162,7 +164,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             Ok(pattern) => pattern,
             Err(error) => return from_nobody(source, tag, error),
         };
-        protocol::receive_data(&mut self.state()?, pattern, data)
+        blocking::receive_data(&mut self.state()?, pattern, data)
     }
 
     /// As [`sendrecv`](Self::sendrecv).
@@ -188,7 +190,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 return self.send_data(Mode::Standard, out, dest, send_tag).map(|()| status);
             }
         };
-        protocol::send_receive_data(&mut self.state()?, &route, out, pattern, data)
+        blocking::send_receive_data(&mut self.state()?, &route, out, pattern, data)
     }
 
     /// Sends the elements and receives others in their place (`MPI_Sendrecv_replace`).
@@ -215,7 +217,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
 #[cold]
 #[inline(never)]
 fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, data: &SendData) -> Result<RequestId> {
-    protocol::send_buffered_data(state, route, data).map(|()| RequestId::ENDED_SEND)
+    send_buffered_data(state, route, data).map(|()| RequestId::ENDED_SEND)
 }
 
 /// A message to [`PROC_NULL`] goes nowhere (MPI 5.0 section 3.10); to any other rank that does not exist, it is an error.

@@ -1,59 +1,21 @@
 //! A send and a receive as one operation (MPI 5.0 section 3.10), which is over when both are.
 
-use am_core::Context;
 use am_core::fabric::Fabric;
 
 use super::data::{from_nobody, to_nobody};
-use super::id::RequestId;
-use super::partitioned::Partitioned;
 use crate::buffer::{KeptVec, RecvData, SendData, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
-use crate::handlers::MpiHandlers;
+use crate::message::Mode;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Mode};
+use crate::progress::end;
 use crate::rank::Source;
-use crate::state::{State, is_over};
+use crate::request_id::RequestId;
+use crate::request_table::{Exchange, Parts};
+use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
-
-/// The two halves.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    under_way: Vec<RequestId>,
-    /// What the receive has told.
-    pub(super) status: Status,
-    pub(super) failure: Option<Error>,
-}
-
-impl Exchange {
-    /// Whether both halves are over.
-    pub(super) fn collect<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
-        let Self { under_way, status, failure } = self;
-        under_way.retain(|&half| {
-            if !is_over(context, half) {
-                return true;
-            }
-            let requests = &mut context.handlers_mut().requests;
-            let is_receive = requests.is_receive(half);
-            match requests.take(half) {
-                Ok(told) if is_receive => *status = told,
-                Ok(_) => {}
-                Err(error) => {
-                    failure.get_or_insert(error);
-                }
-            }
-            false
-        });
-        under_way.is_empty()
-    }
-
-    /// What is still under way.
-    pub(super) fn into_halves(self) -> Vec<RequestId> {
-        self.under_way
-    }
-}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Starts a send and a receive as one operation (`MPI_Isendrecv`). Its status is that of the receive.
@@ -70,7 +32,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let send = self.isend_data(Mode::Standard, out, dest, send_tag);
         let mut state = self.state()?;
         let send = send.inspect_err(|_| {
-            protocol::end(&mut state, receive);
+            end(&mut state, receive);
             // The error of the send is the one to be told.
             let _ = state.handlers().requests.take(receive);
         })?;
@@ -126,6 +88,6 @@ fn join<F: Fabric>(state: &mut State<F>, under_way: Vec<RequestId>) -> RequestId
     let request = state.handlers().requests.insert(true);
     state.handlers().requests.in_parts(request);
     let exchange = Exchange { under_way, status: Status::EMPTY, failure: None };
-    state.handlers().add_partitioned(request, Partitioned::Exchange(exchange));
+    state.handlers().requests.put_parts(request, Box::new(Parts::Exchange(exchange)));
     request
 }

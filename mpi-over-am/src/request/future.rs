@@ -1,7 +1,6 @@
 //! Requests as futures: an executor that makes MPI's progress, and the requests that it waits for.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,27 +10,14 @@ use std::task::{self, Poll, Wake};
 use am_core::Context;
 use am_core::fabric::{self, Fabric};
 
-use super::id::RequestId;
 use super::owned::{OwnedRequest, Returned};
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::handlers::MpiHandlers;
 use crate::policy::LockPolicy;
-use crate::state::is_over;
+use crate::progress::is_over;
+use crate::request_id::RequestId;
 use crate::status::Status;
-
-/// Wakers of the requests that futures under [`Communicator::block_on`] wait for.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers(HashMap<RequestId, task::Waker>);
-
-impl Wakers {
-    /// The future of the request waits no more.
-    pub(super) fn forget(&mut self, request: RequestId) {
-        if !self.0.is_empty() {
-            self.0.remove(&request);
-        }
-    }
-}
 
 thread_local! {
     /// The environment whose progress this thread makes between polls, by the address of its state; 0: none.

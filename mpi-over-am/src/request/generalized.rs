@@ -2,11 +2,11 @@
 
 use am_core::fabric::Fabric;
 
-use super::id::RequestId;
-use super::phase::Phase;
 use crate::communicator::Communicator;
 use crate::error::{Error, ErrorClass, Result};
 use crate::policy::LockPolicy;
+use crate::request_id::RequestId;
+use crate::request_table::Phase;
 use crate::status::Status;
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {

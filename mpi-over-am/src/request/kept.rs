@@ -3,14 +3,14 @@
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::id::RequestId;
 use crate::buffer::{KeptVec, RecvData, SendData, buffer_to_keep, bytes_to_keep};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::job::JobFabric;
+use crate::message::Mode;
 use crate::policy::{LockPolicy, OneThread};
-use crate::protocol::Mode;
 use crate::rank::Source;
+use crate::request_id::RequestId;
 use crate::status::Status;
 use crate::tag::Tag;
 

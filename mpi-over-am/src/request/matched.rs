@@ -1,53 +1,23 @@
 //! Matched probes and receives (MPI 5.0 sections 3.8.2 and 3.8.3): a message is taken out of the queue by one call and received by
 //! another, so that nobody can take it in between.
 
-use std::collections::HashMap;
-
 use am_core::fabric::Fabric;
 
 use super::data::from_nobody;
-use super::id::RequestId;
+use crate::blocking::wait_here;
 use crate::buffer::{BufferMut, RecvData};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
-use crate::early_message::EarlyMessage;
-use crate::error::{Error, Result};
-use crate::matching::{Envelope, Pattern};
+use crate::error::Result;
+use crate::matching::Pattern;
 use crate::policy::LockPolicy;
 use crate::protocol;
 use crate::rank::Source;
+use crate::request_id::RequestId;
+use crate::request_table::MessageId;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
-
-/// A message that was matched by a probe and waits to be received (`MPI_Message`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MessageId(u64);
-
-impl MessageId {
-    /// The message from [`PROC_NULL`](crate::PROC_NULL) (`MPI_MESSAGE_NO_PROC`): empty, and there as often as wanted.
-    pub const NO_PROC: Self = Self(0);
-}
-
-/// The messages that were matched and not received yet.
-#[derive(Debug, Default)]
-pub(crate) struct MatchedMessages {
-    messages: HashMap<u64, (Envelope, EarlyMessage)>,
-    last: u64,
-}
-
-impl MatchedMessages {
-    fn put(&mut self, envelope: Envelope, message: EarlyMessage) -> (MessageId, Status) {
-        let status = Status::new(envelope.source(), envelope.tag(), message.len());
-        self.last += 1;
-        self.messages.insert(self.last, (envelope, message));
-        (MessageId(self.last), status)
-    }
-
-    fn take(&mut self, id: MessageId) -> Result<(Envelope, EarlyMessage)> {
-        self.messages.remove(&id.0).ok_or(Error::UnknownMessage { message: id.0 })
-    }
-}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// Takes the message that a receive from `source` with `tag` would take now, if there is one (`MPI_Improbe`). Makes
@@ -105,7 +75,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let mut state = self.state()?;
         let taken = state.matched.take(message)?;
         let request = protocol::start_matched(&mut state, taken, data);
-        protocol::wait_here(&mut state, request)
+        wait_here(&mut state, request)
     }
 
     /// Starts to receive a matched message (`MPI_Imrecv`).

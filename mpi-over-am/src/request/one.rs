@@ -2,14 +2,14 @@
 
 use am_core::fabric::Fabric;
 
-use super::id::RequestId;
-use super::partitioned::{abandon, release};
-use super::phase::Phase;
 use crate::buffer::KeptVec;
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::policy::LockPolicy;
+use crate::progress::{abandon, end, release};
 use crate::protocol;
+use crate::request_id::RequestId;
+use crate::request_table::Phase;
 use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
@@ -53,7 +53,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             Phase::Inactive => free(&mut state, request),
             _ => {
                 state.wait_for_operator(request);
-                protocol::end(&mut state, request);
+                end(&mut state, request);
                 // The caller has the error for which it gives the operation up.
                 let _ = state.handlers().requests.take(request);
             }
@@ -140,7 +140,7 @@ pub(super) fn test<F: Fabric, L: LockPolicy>(
 pub(super) fn cancel<F: Fabric>(state: &mut State<F>, request: RequestId) -> Result<bool> {
     state.handlers().requests.check(request)?;
     match state.handlers().requests.phase(request) {
-        Phase::Posted => protocol::end(state, request),
+        Phase::Posted => end(state, request),
         Phase::Moving if !state.handlers().requests.is_receive(request) => {
             protocol::give_up(state, request);
         }

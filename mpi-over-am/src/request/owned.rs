@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use am_core::fabric::Fabric;
 
-use super::id::RequestId;
 use super::several::wait_any_over;
 use crate::buffer::{Equivalence, KeptVec, incoming_to_keep, outgoing_to_keep};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::job::JobFabric;
+use crate::message::Mode;
 use crate::policy::{LockPolicy, OneThread};
-use crate::protocol::Mode;
 use crate::rank::{Source, rank_or_null};
+use crate::request_id::RequestId;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;

@@ -6,14 +6,15 @@ use std::ops::{Deref, DerefMut};
 use am_core::fabric::Fabric;
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::id::RequestId;
-use super::partitioned::{self, has_arrived, part_len};
+use super::partitioned::{self, part_len};
 use super::{one, persistent};
 use crate::buffer::{NotFree, PartsToReceive, PartsToSend, RecvData, SeenPart, SendData, TakenPart};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::job::JobFabric;
 use crate::policy::{LockPolicy, OneThread};
+use crate::progress::has_arrived;
+use crate::request_id::RequestId;
 use crate::status::Status;
 use crate::turn::Turn;
 

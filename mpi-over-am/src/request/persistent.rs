@@ -1,39 +1,23 @@
 //! Persistent requests (MPI 5.0 section 3.9): the arguments of an operation, kept to be started again and again.
 
-use std::sync::Arc;
-
 use am_core::fabric::Fabric;
 
 use super::data::{from_nobody, to_nobody};
-use super::id::RequestId;
-use super::partitioned;
-use super::schedule::{Schedule, start_schedule_as};
+use crate::blocking::send_buffered_data;
 use crate::buffer::{RecvData, SendData};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
-use crate::matching::Pattern;
+use crate::message::Mode;
 use crate::policy::LockPolicy;
-use crate::protocol::{self, Mode, Route};
+use crate::progress::{start_parts, start_schedule_as};
+use crate::protocol;
 use crate::rank::Source;
+use crate::request_id::RequestId;
+use crate::request_table::Recipe;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
-
-/// What a start does.
-#[derive(Clone, Debug)]
-pub(crate) enum Recipe {
-    /// Sends.
-    Send { mode: Mode, route: Route, data: SendData },
-    /// Receives.
-    Receive { pattern: Pattern, data: RecvData },
-    /// Nothing: the other side is nobody.
-    Nobody { status: Status },
-    /// Starts a round of a partitioned operation.
-    Parts,
-    /// Starts a schedule.
-    Schedule(Arc<Schedule>),
-}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// A persistent send in any mode (`MPI_Send_init` and its like). The memory must keep its promise for every start.
@@ -103,7 +87,7 @@ pub(super) fn start<F: Fabric>(state: &mut State<F>, request: RequestId) -> Resu
 fn carry_out<F: Fabric>(state: &mut State<F>, request: RequestId, recipe: Recipe) -> Result<()> {
     match recipe {
         Recipe::Send { mode: Mode::Buffered, route, data } => {
-            protocol::send_buffered_data(state, &route, &data)?;
+            send_buffered_data(state, &route, &data)?;
             state.handlers().requests.end(request, None);
         }
         Recipe::Send { mode, route, data } => protocol::send_data_as(state, mode, &route, &data, request)?,
@@ -115,7 +99,7 @@ fn carry_out<F: Fabric>(state: &mut State<F>, request: RequestId, recipe: Recipe
             requests.set_status(request, status);
             requests.end(request, None);
         }
-        Recipe::Parts => partitioned::start(state, request),
+        Recipe::Parts => start_parts(state, request),
         Recipe::Schedule(schedule) => start_schedule_as(state, schedule, request),
     }
     Ok(())

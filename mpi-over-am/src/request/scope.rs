@@ -3,15 +3,18 @@
 use std::marker::PhantomData;
 
 use super::data::{from_nobody, to_nobody};
-use super::id::RequestId;
 use super::several::wait_any_over;
+use crate::blocking::send_buffered_data;
 use crate::buffer::{Buffer, BufferMut, Lends};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::Result;
+use crate::message::Mode;
 use crate::policy::{Field, LockPolicy};
-use crate::protocol::{self, Mode};
+use crate::progress::end;
+use crate::protocol;
 use crate::rank::{Source, rank_or_null};
+use crate::request_id::RequestId;
 use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
@@ -179,7 +182,7 @@ impl<F: Fabric, L: LockPolicy> Drop for Guard<'_, F, L> {
             .expect("no call of this environment is under way where a scope ends");
         for request in state.handlers().requests.of_scope(self.number) {
             state.wait_for_operator(request);
-            protocol::end(&mut state, request);
+            end(&mut state, request);
             // The caller gets the error that ended the scope.
             let _ = state.handlers().requests.take(request);
         }
@@ -251,7 +254,7 @@ impl<'scope, F: Fabric, L: LockPolicy> Scope<'scope, '_, F, L> {
         };
         let mut state = self.communicator.state()?;
         if mode == Mode::Buffered {
-            protocol::send_buffered_data(&mut state, &route, &data)?;
+            send_buffered_data(&mut state, &route, &data)?;
             drop(state);
             return self.over(Status::EMPTY);
         }

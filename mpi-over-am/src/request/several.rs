@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use am_core::fabric::Fabric;
 
-use super::id::{RequestFacts, RequestId};
-use super::phase::Phase;
-use super::slab::Requests;
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
 use crate::policy::LockPolicy;
-use crate::state::{State, do_chores, is_over};
+use crate::progress::{do_chores, is_over};
+use crate::request_id::{RequestFacts, RequestId};
+use crate::request_table::{Phase, Requests};
+use crate::state::State;
 use crate::status::Status;
 use crate::turn::Turn;
 

@@ -22,7 +22,7 @@ use crate::buffer::{self, Datum, RecvData, SendData};
 use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, PredefinedOp};
 use crate::policy::{Field, LockPolicy};
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 use mpi_datatype::{Datatype, Kind, Predefined, Visit};
 
 /// Numbers that typed updates know.

@@ -14,9 +14,8 @@ use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
 use crate::policy::{Field, LockPolicy};
-use crate::protocol;
 use crate::rank::PROC_NULL;
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 use crate::state::State;
 use mpi_datatype::{Datatype, Predefined, Visit};
 
@@ -520,7 +519,7 @@ impl<F: Fabric, L: LockPolicy> Drop for UnderWay<'_, F, L> {
             // If this fails the program ends, as it must: memory that is lent no longer would stay in use.
             let state = self.communicator.state_to_end();
             let mut state = state.expect("no call of this environment is under way where one ends");
-            protocol::end(&mut state, started.request);
+            crate::progress::end(&mut state, started.request);
             // The caller gets the error that came first.
             let _ = end_started(&mut state, started);
         }

@@ -1,21 +1,15 @@
-//! Buffered mode: the message is copied into the attached buffer and sent from there (seed paper, figure 8).
+//! Buffers that programs attach for buffered sends (MPI 5.0 section 3.6).
 //!
-//! The buffer is used as a ring: a message lies behind the one before, and its room is free again when it and all before it
-//! have gone (the model that MPI 4.1 section 3.6 describes).
+//! A buffer is used as a ring: a message lies behind the one before, and its room is free again when it and all before it have gone.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use am_core::buffer::RawBuffer;
-use am_core::fabric::Fabric;
+use am_core::buffer::{RawBuffer, RawBytes};
 
-use super::{Mode, Route, start_send};
-use crate::buffer::{KeptVec, LentMemory, OwnedMemory, SendData, bytes_to_keep};
+use crate::buffer::{LentMemory, OwnedMemory};
 use crate::context_id;
 use crate::error::{Error, Result};
-use crate::policy::LockPolicy;
-use crate::request::RequestId;
-use crate::state::State;
-use crate::turn::Turn;
+use crate::request_id::RequestId;
 
 /// What a message takes in the attached buffer beside its data, at most (`MPI_BSEND_OVERHEAD`).
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
@@ -78,13 +72,15 @@ impl From<Vec<u8>> for SendBuffer {
 
 /// The buffers that are attached.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers {
+pub(crate) struct AttachedBuffers {
     by_owner: BTreeMap<BufferOwner, AttachedBuffer>,
     /// The sessions of communicators, by their first context id.
     sessions: BTreeMap<u32, u64>,
+    /// Messages that were ever sent from any of them.
+    sent: u64,
 }
 
-impl Buffers {
+impl AttachedBuffers {
     /// Attaches memory.
     ///
     /// # Errors
@@ -97,6 +93,11 @@ impl Buffers {
         Ok(())
     }
 
+    /// Takes a buffer away; `None` if there is none, or if messages are left in it: then its memory is leaked.
+    pub(crate) fn detach(&mut self, owner: BufferOwner) -> Option<SendBuffer> {
+        self.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory)
+    }
+
     /// The communicator that begins with this context id belongs to a session; 0: to none.
     pub(crate) fn note_session(&mut self, context_id: u32, session: u64) {
         if session == 0 {
@@ -106,19 +107,87 @@ impl Buffers {
         }
     }
 
-    /// Those who have a buffer.
+    /// The owners that have a buffer.
     pub(crate) fn owners(&self) -> Vec<BufferOwner> {
         self.by_owner.keys().copied().collect()
     }
 
-    /// Where a communicator's messages are kept.
-    fn owner_for(&self, context_id: u32) -> Option<BufferOwner> {
+    /// The buffer for a communicator's messages.
+    pub(crate) fn owner_for(&self, context_id: u32) -> Option<BufferOwner> {
         let first = context_id - context_id % context_id::SPACES;
         let session = self.sessions.get(&first).copied().map(BufferOwner::Session);
         [Some(BufferOwner::Communicator(context_id)), session, Some(BufferOwner::Process)]
             .into_iter()
             .flatten()
             .find(|owner| self.by_owner.contains_key(owner))
+    }
+
+    /// Lets `fill` write a message of `len` bytes where they are free in one piece: where they begin, and the bytes. `None` if no piece
+    /// is as long.
+    pub(crate) fn fill(
+        &mut self,
+        owner: BufferOwner,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Option<(usize, RawBytes)> {
+        let attached = self.by_owner.get_mut(&owner)?;
+        let start = attached.place(needed_bytes(len))?;
+        Some((start, attached.memory.as_mut()?.fill(start, len, fill)?))
+    }
+
+    /// Whether each message of the buffer has memory of its own.
+    pub(crate) fn is_automatic(&self, owner: BufferOwner) -> bool {
+        self.by_owner.get(&owner).is_some_and(|attached| attached.memory.is_none())
+    }
+
+    /// Whether a message of `len` bytes finds a free piece.
+    pub(crate) fn fits(&self, owner: BufferOwner, len: usize) -> bool {
+        self.by_owner.get(&owner).is_some_and(|attached| attached.place(needed_bytes(len)).is_some())
+    }
+
+    /// A message was sent from the piece that begins at `start`.
+    pub(crate) fn sent(&mut self, owner: BufferOwner, (start, len): (usize, usize), request: RequestId) {
+        self.sent += 1;
+        if let Some(attached) = self.by_owner.get_mut(&owner) {
+            attached.in_use.push_back(Segment { start, end: start + len, request, number: self.sent });
+        }
+    }
+
+    /// The number of the last message that was sent.
+    pub(crate) fn last(&self) -> u64 {
+        self.sent
+    }
+
+    /// The oldest message in a buffer.
+    pub(crate) fn oldest(&self, owner: BufferOwner) -> Option<RequestId> {
+        self.by_owner.get(&owner).and_then(AttachedBuffer::oldest).map(|segment| segment.request)
+    }
+
+    /// Forgets the oldest message of a buffer: it has gone.
+    pub(crate) fn free_oldest(&mut self, owner: BufferOwner) {
+        if let Some(attached) = self.by_owner.get_mut(&owner) {
+            attached.in_use.pop_front();
+        }
+    }
+
+    /// Whether no message of a buffer up to this number is left.
+    pub(crate) fn is_free_of(&self, owner: BufferOwner, until: u64) -> bool {
+        let oldest = self.by_owner.get(&owner).and_then(AttachedBuffer::oldest);
+        oldest.is_none_or(|oldest| oldest.number > until)
+    }
+
+    /// Says that a message of `len` bytes finds no free piece.
+    pub(crate) fn exhausted(&self, owner: BufferOwner, len: usize) -> Error {
+        let (needed, attached) = (needed_bytes(len) as u64, self.by_owner.get(&owner));
+        match attached {
+            Some(attached) => Error::BufferExhausted {
+                len: len as u64,
+                needed,
+                free: attached.free_bytes() as u64,
+                attached: attached.len() as u64,
+            },
+            None => Error::NoBuffer { len: len as u64, needed },
+        }
     }
 }
 
@@ -130,12 +199,14 @@ struct AttachedBuffer {
     in_use: VecDeque<Segment>,
 }
 
-/// The room of one message.
+/// The piece of one message.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     start: usize,
     end: usize,
     request: RequestId,
+    /// Later messages have higher ones, whatever buffer they lie in.
+    number: u64,
 }
 
 impl AttachedBuffer {
@@ -164,13 +235,8 @@ impl AttachedBuffer {
     }
 
     /// The oldest message in it.
-    fn oldest(&self) -> Option<RequestId> {
-        self.in_use.front().map(|segment| segment.request)
-    }
-
-    /// Forgets the oldest message: it has gone.
-    fn free_oldest(&mut self) {
-        self.in_use.pop_front();
+    fn oldest(&self) -> Option<Segment> {
+        self.in_use.front().copied()
     }
 
     /// Where `needed` bytes are free in one piece, behind the newest message.
@@ -193,148 +259,8 @@ impl AttachedBuffer {
     }
 }
 
-/// Sends a message from the attached buffer. Completes whatever the receiver does.
-///
-/// # Errors
-/// [`Error::NoBuffer`], [`Error::BufferExhausted`], what am-core reports.
-pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
-    send_filled(state, route, bytes.len(), |room| room.copy_from_slice(bytes))
-}
-
-/// As [`send_buffered`], for elements of a datatype.
-///
-/// # Errors
-/// As for [`send_buffered`].
-pub(crate) fn send_buffered_data<F: Fabric>(
-    state: &mut State<F>,
-    route: &Route,
-    data: &SendData,
-) -> Result<()> {
-    let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a buffered send" })?;
-    send_filled(state, route, len, |room| {
-        data.pack(0, room);
-    })
-}
-
-fn send_filled<F: Fabric>(
-    state: &mut State<F>,
-    route: &Route,
-    len: usize,
-    fill: impl FnOnce(&mut [u8]),
-) -> Result<()> {
-    let needed = needed_bytes(len);
-    let owner = state.buffers.owner_for(route.envelope.context_id().0);
-    let Some((owner, mut attached)) =
-        owner.and_then(|owner| state.buffers.by_owner.remove(&owner).map(|attached| (owner, attached)))
-    else {
-        return Err(Error::NoBuffer { len: len as u64, needed: needed as u64 });
-    };
-    free_what_has_gone(state, &mut attached);
-    let sent = if attached.memory.is_some() {
-        send_from(state, &mut attached, route, (len, fill), needed)
-    } else {
-        send_alone(state, &mut attached, route, (len, fill))
-    };
-    state.buffers.by_owner.insert(owner, attached);
-    sent
-}
-
-/// Sends a message from memory of its own.
-fn send_alone<F: Fabric>(
-    state: &mut State<F>,
-    attached: &mut AttachedBuffer,
-    route: &Route,
-    (len, fill): (usize, impl FnOnce(&mut [u8])),
-) -> Result<()> {
-    let mut message = vec![0; len];
-    fill(&mut message);
-    let bytes = bytes_to_keep(&message);
-    let request = start_send(state, Mode::Buffered, route, bytes)?;
-    state.handlers().requests.keep(request, KeptVec::new(message));
-    attached.in_use.push_back(Segment { start: 0, end: 0, request });
-    Ok(())
-}
-
-fn send_from<F: Fabric>(
-    state: &mut State<F>,
-    attached: &mut AttachedBuffer,
-    route: &Route,
-    (len, fill): (usize, impl FnOnce(&mut [u8])),
-    needed: usize,
-) -> Result<()> {
-    if attached.place(needed).is_none() {
-        // Messages may have gone of which this task has not heard yet.
-        state.take_in()?;
-        free_what_has_gone(state, attached);
-    }
-    let start = attached.place(needed);
-    let filled = start
-        .zip(attached.memory.as_mut())
-        .and_then(|(start, memory)| Some((start, memory.fill(start, len, fill)?)));
-    let Some((start, raw)) = filled else {
-        return Err(Error::BufferExhausted {
-            len: len as u64,
-            needed: needed as u64,
-            free: attached.free_bytes() as u64,
-            attached: attached.len() as u64,
-        });
-    };
-    let request = start_send(state, Mode::Buffered, route, raw)?;
-    attached.in_use.push_back(Segment { start, end: start + needed, request });
-    Ok(())
-}
-
-/// Waits until all messages have gone from a buffer.
-///
-/// # Errors
-/// What progress reports, and the first error of the messages.
-pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner: BufferOwner) -> Result<()> {
-    let mut result = Ok(());
-    while let Some(request) = state.buffers.by_owner.get(&owner).and_then(AttachedBuffer::oldest) {
-        state.wait_over(request)?;
-        let State { context, buffers, .. } = &mut **state;
-        // Another thread may have freed its room meanwhile.
-        if let Some(attached) =
-            buffers.by_owner.get_mut(&owner).filter(|other| other.oldest() == Some(request))
-        {
-            result = result.and(context.handlers_mut().requests.take(request).map(|_| ()));
-            attached.free_oldest();
-        }
-    }
-    result
-}
-
-/// The messages that are in a buffer now.
-pub(crate) fn messages_in<F: Fabric>(state: &State<F>, owner: BufferOwner) -> Vec<RequestId> {
-    let attached = state.buffers.by_owner.get(&owner);
-    attached.map_or(Vec::new(), |attached| attached.in_use.iter().map(|segment| segment.request).collect())
-}
-
-/// Waits until all messages have gone from a buffer, and gives its memory back; `None` if there is none.
-///
-/// # Errors
-/// As for [`flush`]; the buffer then stays attached.
-pub(crate) fn detach<F: Fabric, L: LockPolicy>(
-    state: &mut Turn<'_, F, L>,
-    owner: BufferOwner,
-) -> Result<Option<SendBuffer>> {
-    flush(state, owner)?;
-    Ok(state.buffers.by_owner.remove(&owner).and_then(AttachedBuffer::into_memory))
-}
-
-/// Frees the room of messages that have gone. Their errors have no call to be reported by but the next one.
-fn free_what_has_gone<F: Fabric>(state: &mut State<F>, attached: &mut AttachedBuffer) {
-    let handlers = state.handlers();
-    while let Some(request) = attached.oldest().filter(|&request| handlers.requests.is_over(request)) {
-        if let Err(error) = handlers.requests.take(request) {
-            handlers.defer(error);
-        }
-        attached.free_oldest();
-    }
-}
-
-/// Whole lines.
-fn needed_bytes(len: usize) -> usize {
+/// What a message of `len` bytes takes: whole lines.
+pub(crate) fn needed_bytes(len: usize) -> usize {
     len.max(1).next_multiple_of(LINE_BYTES)
 }
 
@@ -343,7 +269,7 @@ mod tests {
     use super::*;
 
     fn segment(start: usize, end: usize) -> Segment {
-        Segment { start, end, request: RequestId::BLOCKING_RECEIVE }
+        Segment { start, end, request: RequestId::BLOCKING_RECEIVE, number: 0 }
     }
 
     #[test]
@@ -355,14 +281,14 @@ mod tests {
         assert_eq!(attached.place(384), Some(256));
         attached.in_use.push_back(segment(256, 576));
         assert_eq!(attached.place(128), None);
-        attached.free_oldest();
+        attached.in_use.pop_front();
         assert_eq!(attached.place(128), Some(0));
         attached.in_use.push_back(segment(0, 128));
         assert_eq!(attached.place(128), Some(128));
         assert_eq!(attached.place(129), None);
         assert_eq!(attached.free_bytes(), 640 - 320 - 128);
-        attached.free_oldest();
-        attached.free_oldest();
+        attached.in_use.pop_front();
+        attached.in_use.pop_front();
         assert_eq!(attached.into_memory().unwrap().len(), 640);
     }
 

@@ -10,142 +10,23 @@ use std::sync::Arc;
 use am_core::Context;
 use am_core::fabric::Fabric;
 
-use super::id::RequestId;
-use super::partitioned;
-use crate::buffer::{RecvData, Scratch, SendData, with_slice};
+use super::{end as end_operation, is_over, parts};
+use crate::buffer::with_slice;
 use crate::error::{Error, Result};
 use crate::handlers::MpiHandlers;
-use crate::matching::Pattern;
+use crate::message::Mode;
 use crate::op::{Combine, Op};
-use crate::protocol::{self, Mode, Route};
-use crate::state::{State, is_over};
+use crate::protocol;
+use crate::request_id::RequestId;
+use crate::request_table::{Pending, Running, Schedule, Schedules, Step};
+use crate::state::State;
 use crate::status::Status;
 
-/// One step.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    /// Starts a send.
-    Send { route: Route, data: SendData },
-    /// Starts a receive of as many bytes as there is room.
-    Receive { pattern: Pattern, data: RecvData },
-    /// All that was started is over.
-    Wait,
-    /// Makes each later element what the two come to.
-    Combine { earlier: SendData, later: RecvData },
-    /// Copies elements.
-    Copy { from: SendData, to: RecvData },
-    /// Looks at bytes.
-    Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
-}
-
-/// An operation that can be started, again and again if it is kept.
-#[derive(Debug)]
-pub(crate) struct Schedule {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) op: Option<Op>,
-    /// What intermediate results lie in.
-    #[expect(dead_code, reason = "the steps have its elements; it only has to live as long as they do")]
-    pub(crate) scratch: Vec<Scratch>,
-}
-
-/// A schedule under way.
-#[derive(Debug)]
-struct Running {
-    request: RequestId,
-    schedule: Arc<Schedule>,
-    next: usize,
-    pending: Vec<Pending>,
-    failure: Option<Error>,
-}
-
-/// A message under way.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    request: RequestId,
-    /// Bytes that a receive must get.
-    expected: Option<u64>,
-}
-
-/// All schedules under way, and what else goes on in whatever call makes progress.
-#[derive(Debug, Default)]
-pub(crate) struct Schedules {
-    running: Vec<Running>,
-    /// Those whose next step is an operator of the program, which runs outside of the turn if threads take turns.
-    at_operators: Vec<Running>,
-    /// The requests of those whose operator a thread runs now, outside of its turn.
-    outside: Vec<RequestId>,
-    /// Partitioned receives whose round has begun, and which cannot post it before they have heard from the sender.
-    to_meet: Vec<RequestId>,
-}
-
 impl Schedules {
-    /// Whether there is none.
-    #[inline(always)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.running.is_empty()
-            && self.to_meet.is_empty()
-            && self.at_operators.is_empty()
-            && self.outside.is_empty()
-    }
-
-    /// A partitioned receive has begun its first round: it goes on when it has heard from its sender, whatever the program waits
-    /// for then.
-    pub(super) fn add_to_meet(&mut self, request: RequestId) {
-        self.to_meet.push(request);
-    }
-
-    /// Nothing but what is carried out to its end remains.
-    pub(crate) fn forget_meetings(&mut self) {
-        self.to_meet.clear();
-    }
-
-    /// Whether a thread runs an operator for this request, outside of its turn.
-    pub(crate) fn is_outside(&self, request: RequestId) -> bool {
-        self.outside.contains(&request)
-    }
-
-    /// A schedule whose operator is to be run, and its [`end`](Self::end_operator) told.
-    pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
-        let running = self.at_operators.pop()?;
-        self.outside.push(running.request);
-        Some(AtOperator(running))
-    }
-
-    /// An operator has come back with this result; `None` if it has unwound: then it runs again.
-    pub(crate) fn end_operator(&mut self, AtOperator(mut running): AtOperator, result: Option<Result<()>>) {
-        self.outside.retain(|&request| request != running.request);
-        match result {
-            None => self.at_operators.push(running),
-            Some(result) => {
-                running.next += 1;
-                running.failure = result.err();
-                self.running.push(running);
-            }
-        }
-    }
-
     /// Whether one can go on.
     pub(crate) fn can_go_on<F: Fabric>(&mut self, context: &mut Context<F, MpiHandlers>) -> bool {
         self.running.iter_mut().any(|running| running.can_go_on(context))
-            || self.to_meet.iter().any(|&request| partitioned::has_met(context, request))
-    }
-}
-
-/// A schedule whose next step is an operator of the program.
-#[derive(Debug)]
-pub(crate) struct AtOperator(Running);
-
-impl AtOperator {
-    /// Runs the operator.
-    ///
-    /// # Errors
-    /// Its own.
-    pub(crate) fn run(&self) -> Result<()> {
-        let Running { schedule, next, .. } = &self.0;
-        match (&schedule.op, schedule.steps.get(*next)) {
-            (Some(op), Some(Step::Combine { earlier, later })) => op.combine(earlier, later),
-            _ => Ok(()),
-        }
+            || self.to_meet.iter().any(|&request| parts::has_met(context, request))
     }
 }
 
@@ -165,15 +46,6 @@ impl Running {
             }
         }
         true
-    }
-}
-
-impl Drop for Running {
-    /// Peers may still write to the memory of messages that are not over: it is given up, not freed.
-    fn drop(&mut self) {
-        if !self.pending.is_empty() {
-            std::mem::forget(Arc::clone(&self.schedule));
-        }
     }
 }
 
@@ -220,9 +92,9 @@ pub(crate) fn start_schedule_as<F: Fabric>(
 pub(crate) fn drive_schedules<F: Fabric>(state: &mut State<F>) {
     let State { context, schedules, .. } = state;
     schedules.to_meet.retain(|&request| {
-        let has_met = partitioned::has_met(context, request);
+        let has_met = parts::has_met(context, request);
         if has_met {
-            partitioned::drive(context, request);
+            parts::drive(context, request);
         }
         !has_met
     });
@@ -268,7 +140,7 @@ pub(crate) fn abandon_schedule<F: Fabric>(state: &mut State<F>, request: Request
 /// Ends the request of a schedule, and what is still under way of it after a failure.
 fn end<F: Fabric>(state: &mut State<F>, mut running: Running) {
     for pending in std::mem::take(&mut running.pending) {
-        protocol::end(state, pending.request);
+        end_operation(state, pending.request);
         // The first failure is the one to be told.
         let _ = state.handlers().requests.take(pending.request);
     }

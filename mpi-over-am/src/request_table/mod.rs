@@ -1,156 +1,33 @@
 //! The table of requests: a slot and how often it was given out, so that an old number finds nothing.
 
+mod facts;
+mod matched;
+mod parts;
+mod phase;
+mod recipe;
+mod record;
+mod schedule;
+mod wakers;
+
 use am_core::buffer::Arrived;
 use am_core::error::Refusal;
-use am_core::handler::{Delivered, Place};
+use am_core::handler::Delivered;
 use am_core::task::TaskId;
 
-use super::id::{LIVE_BIT, RequestFacts, RequestId, SLOTS_KEPT, SLOTS_MAX};
-use super::persistent::Recipe;
-use super::phase::Phase;
-use crate::buffer::{KeptVec, Scatter};
+use crate::buffer::KeptVec;
 use crate::error::{Error, Result};
-use crate::matching::{ContextId, Envelope, Pattern, PostedEntry, PostedList, PostedSlot};
-use crate::protocol::Room;
+use crate::matching::{ContextId, Envelope, Pattern, PostedList};
+use crate::message::Room;
+use crate::request_id::{LIVE_BIT, RequestId, SLOTS_KEPT, SLOTS_MAX};
 use crate::status::Status;
-
-/// No context id.
-const NO_CONTEXT: u32 = u32::MAX;
-
-/// What is unusual about a request, in bits.
-mod unusual {
-    /// Nobody will wait for it: the record goes when the operation ends.
-    pub(super) const DETACHED: u8 = 1;
-    /// The message goes where a layout says.
-    pub(super) const LAYOUT: u8 = 2;
-    /// A call waits for this one or others: it counts what ends.
-    pub(super) const WATCHED: u8 = 4;
-    /// Each of these needs a look when the operation ends.
-    pub(super) const AT_END: u8 = DETACHED | LAYOUT | WATCHED;
-    /// It has failed, or has memory or a recipe.
-    pub(super) const COLD: u8 = 8;
-    /// The program carries it out.
-    pub(super) const GENERALIZED: u8 = 16;
-    /// The slot is never given out.
-    pub(super) const RESERVED: u8 = 32;
-    /// A send in synchronous mode that ends when the task acknowledges it whose number stands for the length of the status.
-    pub(super) const UNACKNOWLEDGED: u8 = 64;
-}
-
-/// An operation: one cache line, which the posted receive list links too.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Record {
-    /// The place in the posted list while the receive waits there. Otherwise the pattern is that of the status, in the context of
-    /// the communicator that the operation belongs to, or [`NO_CONTEXT`], and the number is the length of the status.
-    entry: PostedEntry,
-    /// Where a message goes that this receive is posted for.
-    room: Room,
-    /// The high bits of the request's number; without [`LIVE_BIT`] while the slot is free, and then of its next one.
-    generation: u8,
-    phase: Phase,
-    is_receive: bool,
-    unusual: u8,
-    /// The scope that waits for it; 0: none. In a free slot: the next free one, or [`NO_SLOT`].
-    scope: u32,
-}
-
-const _: () = assert!(size_of::<Record>() == 64);
-
-/// No scope waits for the operation.
-const NO_SCOPE: u32 = 0;
-/// The end of the free slots.
-const NO_SLOT: u32 = u32::MAX;
-
-impl PostedSlot for Record {
-    #[inline(always)]
-    fn entry(&self) -> &PostedEntry {
-        &self.entry
-    }
-
-    #[inline(always)]
-    fn entry_mut(&mut self) -> &mut PostedEntry {
-        &mut self.entry
-    }
-}
-
-/// What few requests have.
-#[derive(Debug, Default)]
-struct Cold {
-    failure: Option<Error>,
-    /// Where the message goes, until it has met its receive.
-    layout: Option<Box<Scatter>>,
-    /// Bytes that the layout has room for; a sink takes any number.
-    room: u64,
-    /// Memory that belongs to the operation.
-    kept: Option<KeptVec>,
-    /// What a start does, if the request is persistent.
-    recipe: Option<Recipe>,
-}
-
-impl Record {
-    fn free() -> Self {
-        Self {
-            entry: PostedEntry::new(pattern_of(NO_CONTEXT, Status::EMPTY), 0),
-            room: Room::Layout,
-            generation: 0,
-            phase: Phase::Free,
-            is_receive: false,
-            unusual: 0,
-            scope: NO_SLOT,
-        }
-    }
-
-    fn reserved(id: RequestId, phase: Phase, status: Status) -> Self {
-        let generation = id.generation();
-        let mut record = Self { phase, generation, unusual: unusual::RESERVED, scope: 0, ..Self::free() };
-        record.set_status(status);
-        record
-    }
-
-    #[inline(always)]
-    fn is_of(&self, id: RequestId) -> bool {
-        self.generation == id.generation()
-    }
-
-    #[inline(always)]
-    fn status(&self) -> Status {
-        let facts = self.entry.pattern.key();
-        Status { source: facts.source(), tag: facts.tag(), len: self.entry.number }
-    }
-
-    fn set_status(&mut self, status: Status) {
-        self.entry.pattern = pattern_of(self.context(), status);
-        self.entry.number = status.len;
-    }
-
-    fn context(&self) -> u32 {
-        self.entry.pattern.context_id().0
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "it is the number of a task")]
-    fn acknowledged_by(&self) -> Option<TaskId> {
-        (self.unusual & unusual::UNACKNOWLEDGED != 0).then_some(TaskId(self.entry.number as u32))
-    }
-
-    fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Done | Phase::Inactive)
-    }
-
-    /// The request is gone, and its slot the first of the free ones. The generation moves on, so that the old number finds nothing.
-    #[inline(always)]
-    fn vacate(&mut self, free: &mut u32, id: RequestId) {
-        self.phase = Phase::Free;
-        self.generation = id.generation().wrapping_add(1) & (LIVE_BIT - 1);
-        self.scope = *free;
-        *free = id.slot();
-    }
-}
-
-#[inline(always)]
-const fn pattern_of(context: u32, status: Status) -> Pattern {
-    Pattern::exact(ContextId(context), status.source, status.tag)
-}
+pub(crate) use matched::MatchedMessages;
+pub use matched::MessageId;
+pub(crate) use parts::{Channel, Exchange, Parts, Receiving, Sending};
+pub(crate) use phase::Phase;
+pub(crate) use recipe::Recipe;
+use record::{Cold, NO_CONTEXT, NO_SCOPE, NO_SLOT, Record, pattern_of, unusual};
+pub(crate) use schedule::{AtOperator, Pending, Running, Schedule, Schedules, Step};
+pub(crate) use wakers::Wakers;
 
 /// All operations of an environment.
 #[derive(Debug)]
@@ -583,171 +460,6 @@ impl Requests {
         if self.get(id).is_some() && id != RequestId::BLOCKING_RECEIVE { Ok(()) } else { Err(unknown(id)) }
     }
 
-    /// What a layer above may know of a request.
-    ///
-    /// # Errors
-    /// [`Error::UnknownRequest`].
-    pub(crate) fn facts(&self, id: RequestId) -> Result<RequestFacts> {
-        self.check(id)?;
-        let record = self.get(id).ok_or_else(|| unknown(id))?;
-        Ok(RequestFacts {
-            is_persistent: self.recipe(id).is_some(),
-            is_generalized: record.unusual & unusual::GENERALIZED != 0,
-            context_id: (record.context() != NO_CONTEXT).then_some(record.context()),
-        })
-    }
-
-    /// The operation belongs to a communicator with this context id.
-    pub(crate) fn set_context(&mut self, id: RequestId, context: u32) {
-        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
-            record.entry.pattern = pattern_of(context, record.status());
-        }
-    }
-
-    /// Drops a request whose operation was not started.
-    pub(crate) fn forget(&mut self, id: RequestId) {
-        self.remove(id);
-    }
-
-    /// Gives memory to the operation. It is returned with the result. What has ended in its call needs none.
-    pub(crate) fn keep(&mut self, id: RequestId, memory: KeptVec) {
-        if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
-            self.cold_of(id).kept = Some(memory);
-        }
-    }
-
-    /// A new persistent request, which is not started.
-    pub(crate) fn insert_persistent(&mut self, is_receive: bool, recipe: Recipe) -> RequestId {
-        let id = self.insert(is_receive);
-        self.records[id.index()].phase = Phase::Inactive;
-        self.cold_of(id).recipe = Some(recipe);
-        id
-    }
-
-    /// What a start of the request does. It is under way from now on.
-    ///
-    /// # Errors
-    /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or under way already.
-    pub(crate) fn begin(&mut self, id: RequestId) -> Result<Recipe> {
-        let recipe = self.recipe(id).cloned();
-        let record = self.get_mut(id).ok_or_else(|| unknown(id))?;
-        match recipe {
-            Some(recipe) if record.phase == Phase::Inactive => {
-                record.phase = Phase::Moving;
-                Ok(recipe)
-            }
-            recipe => Err(Error::NotStartable { request: id.number(), is_persistent: recipe.is_some() }),
-        }
-    }
-
-    /// Whether it is a persistent request whose other side is nobody.
-    pub(crate) fn is_to_nobody(&self, id: RequestId) -> bool {
-        matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
-    }
-
-    /// Whether a wait for the request waits for anything: it is there, and not a persistent one that is not started.
-    pub(crate) fn is_active(&self, id: RequestId) -> bool {
-        self.get(id).is_some_and(|record| record.phase != Phase::Inactive)
-    }
-
-    /// The operation has messages of its own.
-    pub(crate) fn in_parts(&mut self, id: RequestId) {
-        if let Some(record) = self.get_mut(id) {
-            record.phase = Phase::Parts;
-        }
-    }
-
-    /// The program carries the operation out.
-    pub(crate) fn by_program(&mut self, id: RequestId) {
-        if let Some(record) = self.get_mut(id) {
-            record.phase = Phase::ByProgram;
-            record.unusual |= unusual::GENERALIZED;
-        }
-    }
-
-    /// Whether the operation was withdrawn, and nobody has waited for it since.
-    pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
-        let cold = self.get(id).and_then(|_| self.cold[id.index()].as_ref());
-        matches!(cold.and_then(|cold| cold.failure.as_ref()), Some(Error::Cancelled))
-    }
-
-    /// What a wait would tell now, if the operation is over.
-    pub(crate) fn status(&self, id: RequestId) -> Option<Status> {
-        self.get(id).filter(|record| record.is_over()).map(Record::status)
-    }
-
-    /// What a wait will tell.
-    pub(crate) fn set_status(&mut self, id: RequestId, status: Status) {
-        if let Some(record) = self.get_mut(id) {
-            record.set_status(status);
-        }
-    }
-
-    /// The message goes where a layout says.
-    pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
-        if let Some(record) = self.get_mut(id) {
-            record.unusual |= unusual::LAYOUT;
-            let cold = self.cold_of(id);
-            cold.room = layout.size();
-            cold.layout = Some(Box::new(layout));
-        }
-    }
-
-    /// Where the message goes.
-    pub(crate) fn layout(&self, id: RequestId) -> Option<&Scatter> {
-        self.get(id)?;
-        self.cold[id.index()].as_ref()?.layout.as_deref()
-    }
-
-    /// The place for a message that has met its receive, and its bytes.
-    #[inline(never)]
-    pub(crate) fn take_layout(&mut self, id: RequestId) -> (Place, u64) {
-        let cold = if self.get(id).is_some() { self.cold[id.index()].as_mut() } else { None };
-        match cold.and_then(|cold| cold.layout.take().map(|layout| (layout, cold.room))) {
-            Some((layout, room)) => (Place::Sink(layout), room),
-            None => (Place::Nowhere, 0),
-        }
-    }
-
-    /// Whether it is a receive.
-    pub(crate) fn is_receive(&self, id: RequestId) -> bool {
-        self.get(id).is_some_and(|record| record.is_receive)
-    }
-
-    /// Nobody will wait for the operation.
-    pub(crate) fn detach(&mut self, id: RequestId) {
-        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
-            record.unusual |= unusual::DETACHED;
-            if record.is_over() {
-                self.remove(id);
-            }
-        }
-    }
-
-    /// The operation belongs to a scope, which waits for it.
-    pub(crate) fn set_scope(&mut self, id: RequestId, scope: u32) {
-        if let Some(record) = self.get_mut(id) {
-            record.scope = scope;
-        }
-    }
-
-    /// The requests that belong to a scope.
-    pub(crate) fn of_scope(&self, scope: u32) -> Vec<RequestId> {
-        self.ids(|record| record.scope == scope)
-    }
-
-    /// The operations that are not over.
-    pub(crate) fn unfinished(&self) -> Vec<RequestId> {
-        self.ids(|record| !record.is_over())
-    }
-
-    fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
-        let live = self.records.iter().zip(0..).skip(RequestId::RESERVED as usize);
-        live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))
-            .map(|(record, slot)| RequestId::of_slot(slot, record.generation))
-            .collect()
-    }
-
     /// Takes what is known of an operation out. A persistent request stays, as one that is not started.
     fn remove(&mut self, id: RequestId) -> Option<(Status, Option<Cold>)> {
         if let Some(status) = id.ended_status() {
@@ -764,7 +476,9 @@ impl Requests {
                 let record = &mut self.records[id.index()];
                 record.phase = Phase::Inactive;
                 record.set_status(Status::EMPTY);
-                self.cold_of(id).recipe = Some(recipe);
+                let parts = cold.as_mut().and_then(|cold| cold.parts.take());
+                let kept = self.cold_of(id);
+                (kept.recipe, kept.parts) = (Some(recipe), parts);
             }
             None => self.records[id.index()].vacate(&mut self.free, id),
         }

@@ -1,0 +1,98 @@
+//! Buffered mode: the message is copied into the attached buffer and sent from there (seed paper, figure 8).
+
+use am_core::fabric::Fabric;
+
+use crate::attached_buffers::{BufferOwner, SendBuffer, needed_bytes};
+use crate::buffer::{KeptVec, SendData, bytes_to_keep};
+use crate::error::{Error, Result};
+use crate::message::{Mode, Route};
+use crate::policy::LockPolicy;
+use crate::protocol::start_send;
+use crate::state::State;
+use crate::turn::Turn;
+
+/// Sends a message from the attached buffer. Completes whatever the receiver does.
+///
+/// # Errors
+/// [`Error::NoBuffer`], [`Error::BufferExhausted`], what am-core reports.
+pub(crate) fn send_buffered<F: Fabric>(state: &mut State<F>, route: &Route, bytes: &[u8]) -> Result<()> {
+    send_filled(state, route, bytes.len(), |room| room.copy_from_slice(bytes))
+}
+
+/// As [`send_buffered`], for elements of a datatype.
+///
+/// # Errors
+/// As for [`send_buffered`].
+pub(crate) fn send_buffered_data<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    data: &SendData,
+) -> Result<()> {
+    let len = usize::try_from(data.packed_len()).map_err(|_| Error::TooLarge { call: "a buffered send" })?;
+    send_filled(state, route, len, |room| {
+        data.pack(0, room);
+    })
+}
+
+fn send_filled<F: Fabric>(
+    state: &mut State<F>,
+    route: &Route,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<()> {
+    let needed = needed_bytes(len);
+    let Some(owner) = state.handlers().attached.owner_for(route.envelope.context_id().0) else {
+        return Err(Error::NoBuffer { len: len as u64, needed: needed as u64 });
+    };
+    state.handlers().free_what_has_gone(owner);
+    if state.handlers().attached.is_automatic(owner) {
+        let mut message = vec![0; len];
+        fill(&mut message);
+        let request = start_send(state, Mode::Buffered, route, bytes_to_keep(&message))?;
+        state.handlers().requests.keep(request, KeptVec::new(message));
+        state.handlers().attached.sent(owner, (0, 0), request);
+        return Ok(());
+    }
+    if !state.handlers().attached.fits(owner, len) {
+        // Messages may have gone of which this task has not heard yet.
+        state.take_in()?;
+        state.handlers().free_what_has_gone(owner);
+    }
+    let attached = &mut state.handlers().attached;
+    let Some((start, bytes)) = attached.fill(owner, len, fill) else {
+        return Err(attached.exhausted(owner, len));
+    };
+    let request = start_send(state, Mode::Buffered, route, bytes)?;
+    state.handlers().attached.sent(owner, (start, needed), request);
+    Ok(())
+}
+
+/// Waits until all messages have gone from a buffer.
+///
+/// # Errors
+/// What progress reports, and the first error of the messages.
+pub(crate) fn flush<F: Fabric, L: LockPolicy>(state: &mut Turn<'_, F, L>, owner: BufferOwner) -> Result<()> {
+    let mut result = Ok(());
+    while let Some(request) = state.handlers().attached.oldest(owner) {
+        state.wait_over(request)?;
+        let handlers = state.handlers();
+        // Another thread may have freed its piece meanwhile.
+        if handlers.attached.oldest(owner) == Some(request) {
+            result = result.and(handlers.requests.take(request).map(|_| ()));
+            handlers.attached.free_oldest(owner);
+        }
+    }
+    result
+}
+
+/// Waits until all messages have gone from a buffer, and gives its memory back; `None` if there is none.
+///
+/// # Errors
+/// As for [`flush`]; the buffer then stays attached.
+pub(crate) fn detach<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    owner: BufferOwner,
+) -> Result<Option<SendBuffer>> {
+    flush(state, owner)?;
+    Ok(state.handlers().attached.detach(owner))
+}

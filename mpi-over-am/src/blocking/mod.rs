@@ -1,0 +1,230 @@
+//! Calls that return when their message has gone or come: a start, and a wait in the call's turn.
+
+mod buffered;
+
+use am_core::buffer::RawBytes;
+use am_core::fabric::Fabric;
+
+use crate::buffer::{self, RecvData, SendData};
+use crate::error::{Error, Result};
+use crate::matching::Pattern;
+use crate::message::{Mode, Receive, Room, Route};
+use crate::policy::LockPolicy;
+use crate::progress::end;
+use crate::protocol::{
+    Borrowed, send, send_bytes_or_start, send_or_start, start_into, start_receive, start_receive_data,
+};
+use crate::request_id::RequestId;
+use crate::state::State;
+use crate::status::Status;
+use crate::turn::Turn;
+
+pub(crate) use buffered::{detach, flush, send_buffered, send_buffered_data};
+
+/// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses them any more.
+///
+/// # Errors
+/// What am-core and progress report.
+#[inline]
+pub(crate) fn send_data<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    mode: Mode,
+    route: &Route,
+    data: &SendData,
+) -> Result<()> {
+    match data.as_bytes() {
+        Some(bytes) if gives_turn_up(state, mode) => send_raw_and_wait(state, mode, *route, bytes),
+        Some(bytes) => {
+            buffer::with_slice(bytes, |bytes| send(state, mode, route, Borrowed(bytes))).map(|_| ())
+        }
+        None => {
+            let request = send_or_start(state, mode, route, data)?;
+            wait_for_send(state, request)
+        }
+    }
+}
+
+/// As [`send`], for bytes that are lent for this call: their memory is free when this returns. A send that has to wait gives up its turn
+/// meanwhile.
+///
+/// # Errors
+/// As for [`send`].
+#[inline(always)]
+pub(crate) fn send_bytes<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    mode: Mode,
+    route: &Route,
+    bytes: &[u8],
+) -> Result<()> {
+    if gives_turn_up(state, mode) {
+        return buffer::lend_raw(bytes, |bytes| send_raw_and_wait(state, mode, *route, bytes));
+    }
+    send(state, mode, route, Borrowed(bytes)).map(|_| ())
+}
+
+/// Whether other threads, or collectives under way, go on while the send waits. am-core's own wait would stop them.
+#[inline(always)]
+fn gives_turn_up<F: Fabric, L: LockPolicy>(state: &Turn<'_, F, L>, mode: Mode) -> bool {
+    L::takes_turns() || mode == Mode::Synchronous || !state.schedules.is_empty()
+}
+
+/// Sends bytes as a request, and waits for it.
+#[inline(never)]
+fn send_raw_and_wait<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    mode: Mode,
+    route: Route,
+    bytes: RawBytes,
+) -> Result<()> {
+    let request = send_bytes_or_start(state, mode, &route, bytes)?;
+    wait_for_send(state, request)
+}
+
+/// Receives, and returns when the message is there.
+///
+/// # Errors
+/// The operation's own; what progress reports.
+#[inline(always)]
+pub(crate) fn receive<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    receive: Receive,
+) -> Result<Status> {
+    if L::takes_turns() {
+        // Several threads may be in a receive that waits.
+        let request = start_receive(state, receive);
+        return wait_here(state, request);
+    }
+    receive_in_one_turn(state, receive).map_err(|error| *error)
+}
+
+/// As [`receive`], in a turn that no other thread wants. Boxed, the error leaves the status in registers.
+///
+/// # Errors
+/// As for [`receive`].
+#[inline(always)]
+pub(crate) fn receive_in_one_turn<F: Fabric>(
+    state: &mut State<F>,
+    receive: Receive,
+) -> std::result::Result<Status, Box<Error>> {
+    let ending = Ending::start(state, receive);
+    match ending.state.wait_receive_over() {
+        None => ending.end(),
+        Some(error) => Err(error),
+    }
+}
+
+/// As [`receive`], of elements.
+///
+/// # Errors
+/// As for [`receive`].
+#[inline]
+pub(crate) fn receive_data<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    pattern: Pattern,
+    data: &RecvData,
+) -> Result<Status> {
+    match data.as_buffer() {
+        Some(buffer) => receive(state, Receive { pattern, room: Room::Bytes(buffer) }),
+        None => {
+            let request = start_receive_data(state, pattern, data);
+            wait_here(state, request)
+        }
+    }
+}
+
+/// Sends elements and receives, in whatever order the two messages go.
+///
+/// # Errors
+/// As for both.
+pub(crate) fn send_receive_data<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    route: &Route,
+    out: &SendData,
+    pattern: Pattern,
+    data: &RecvData,
+) -> Result<Status> {
+    let receiving = start_receive_data(state, pattern, data);
+    let mut abandon = Abandon { state, request: Some(receiving) };
+    send_data(abandon.state, Mode::Standard, route, out)?;
+    abandon.request = None;
+    wait_here(abandon.state, receiving)
+}
+
+/// Waits for a send whose memory is lent for this call.
+///
+/// # Errors
+/// As for [`wait_here`].
+#[inline(always)]
+pub(super) fn wait_for_send<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    request: RequestId,
+) -> Result<()> {
+    if request == RequestId::ENDED_SEND { Ok(()) } else { wait_here(state, request).map(|_| ()) }
+}
+
+/// Waits for an operation whose memory is lent for this call: nothing uses it when this returns, or unwinds.
+///
+/// # Errors
+/// The operation's own; what progress reports.
+pub(crate) fn wait_here<F: Fabric, L: LockPolicy>(
+    state: &mut Turn<'_, F, L>,
+    request: RequestId,
+) -> Result<Status> {
+    let mut abandon = Abandon { state, request: Some(request) };
+    abandon.state.wait_over(request)?;
+    abandon.request = None;
+    let requests = &mut abandon.state.handlers().requests;
+    match requests.take_plain(request) {
+        Some(status) => Ok(status),
+        None => requests.take(request),
+    }
+}
+
+/// Ends an operation when it is dropped, if a call has not got so far.
+struct Abandon<'t, 'a, F: Fabric, L: LockPolicy> {
+    state: &'t mut Turn<'a, F, L>,
+    request: Option<RequestId>,
+}
+
+impl<F: Fabric, L: LockPolicy> Drop for Abandon<'_, '_, F, L> {
+    fn drop(&mut self) {
+        if let Some(request) = self.request {
+            end(self.state, request);
+            // The caller gets the error that interrupted the operation.
+            let _ = self.state.handlers().requests.take(request);
+        }
+    }
+}
+
+/// As [`Abandon`], for the request of blocking receives.
+struct Ending<'a, F: Fabric> {
+    state: &'a mut State<F>,
+}
+
+impl<'a, F: Fabric> Ending<'a, F> {
+    /// Starts the receive.
+    #[inline(always)]
+    fn start(state: &'a mut State<F>, receive: Receive) -> Self {
+        state.handlers().requests.begin_blocking();
+        start_into(&mut state.context, receive, RequestId::BLOCKING_RECEIVE);
+        Self { state }
+    }
+
+    /// The result of the receive, which is over.
+    #[inline(always)]
+    fn end(self) -> std::result::Result<Status, Box<Error>> {
+        let status = self.state.handlers().requests.take_blocking();
+        std::mem::forget(self);
+        status
+    }
+}
+
+impl<F: Fabric> Drop for Ending<'_, F> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        end(self.state, RequestId::BLOCKING_RECEIVE);
+        // The caller gets the error that interrupted the operation.
+        let _ = self.state.handlers().requests.take_blocking();
+    }
+}

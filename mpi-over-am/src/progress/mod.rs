@@ -1,0 +1,219 @@
+//! Progress: what has arrived, what has become complete, and the operations that go on by themselves.
+
+mod parts;
+mod schedules;
+
+use std::sync::atomic::Ordering;
+
+use am_core::Context;
+use am_core::fabric::Fabric;
+
+use crate::error::{Error, Result};
+use crate::handlers::MpiHandlers;
+use crate::protocol::give_up;
+use crate::request_id::RequestId;
+use crate::request_table::Phase;
+use crate::state::State;
+
+pub(crate) use parts::{abandon, has_arrived, release, start_parts};
+pub(crate) use schedules::{check_len, drive_schedules, start_schedule, start_schedule_as};
+
+/// Waits and tests that have nothing to wait for, until one of them makes progress: a program that only sends and waits takes part
+/// in what the other tasks do.
+const WAITS_WITHOUT_PROGRESS_MAX: u32 = 64;
+/// Rounds of progress of a call that looks at all that has arrived: others may send without end.
+const LOOKS_MAX: u32 = 1 << 12;
+
+impl<F: Fabric> State<F> {
+    /// Makes progress once, also with schedules; whether anything came.
+    ///
+    /// # Errors
+    /// What progress reports.
+    #[inline]
+    pub(crate) fn probe(&mut self) -> Result<bool> {
+        let moved = self.context.probe()?;
+        if !self.schedules.is_empty() {
+            drive_schedules(self);
+        }
+        Ok(moved)
+    }
+
+    /// Makes progress with all that has arrived, or until `done` finds something: what it is. Never waits. What a program tests for may have
+    /// arrived behind much else, and its other half may have told it so in another way.
+    ///
+    /// # Errors
+    /// What progress reports; what `done` returns.
+    #[inline]
+    pub(crate) fn look<T>(
+        &mut self,
+        mut done: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        for _ in 0..LOOKS_MAX {
+            if let Some(found) = done(self)? {
+                return Ok(Some(found));
+            }
+            if !self.probe()? {
+                break;
+            }
+        }
+        done(self)
+    }
+
+    /// A wait or a test had nothing to wait for: makes progress now and then.
+    ///
+    /// # Errors
+    /// What progress reports.
+    #[inline(always)]
+    pub(crate) fn waited_for_nothing(&mut self) -> Result<()> {
+        self.waits_without_progress += 1;
+        if self.waits_without_progress < WAITS_WITHOUT_PROGRESS_MAX {
+            Ok(())
+        } else {
+            self.progress_at_last()
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_at_last(&mut self) -> Result<()> {
+        self.waits_without_progress = 0;
+        self.probe().map(|_| ())
+    }
+
+    /// Makes progress with all that has arrived. Never waits.
+    ///
+    /// # Errors
+    /// What progress reports.
+    pub(crate) fn take_in(&mut self) -> Result<()> {
+        self.look(|_| Ok(None::<()>)).map(drop)
+    }
+
+    /// Makes progress until `done` says so, also with schedules.
+    ///
+    /// # Errors
+    /// What progress reports.
+    #[inline(always)]
+    pub(crate) fn wait_for(
+        &mut self,
+        mut done: impl FnMut(&mut Context<F, MpiHandlers>) -> bool,
+    ) -> Result<()> {
+        if self.schedules.is_empty() {
+            return Ok(self.context.wait_until(|context| Ok(done(context)))?);
+        }
+        self.wait_and_drive(&mut done)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_and_drive(&mut self, done: &mut dyn FnMut(&mut Context<F, MpiHandlers>) -> bool) -> Result<()> {
+        loop {
+            drive_schedules(self);
+            let Self { context, schedules, .. } = self;
+            let mut is_done = false;
+            context.wait_until(|context| {
+                is_done = done(context);
+                Ok(is_done || schedules.can_go_on(context))
+            })?;
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes progress until the blocking receive is over; the error, if there is one. For a policy that takes no turns.
+    #[inline(never)]
+    pub(crate) fn wait_receive_over(&mut self) -> Option<Box<Error>> {
+        self.wait_for(is_receive_over).err().map(Box::new)
+    }
+
+    /// Makes progress with what has arrived; whether the operation is over then.
+    ///
+    /// # Errors
+    /// What progress reports; the operation may then still be under way.
+    #[inline]
+    pub(crate) fn is_over_after_progress(&mut self, request: RequestId) -> Result<bool> {
+        Ok(self.look(|state| Ok(is_over(&mut state.context, request).then_some(())))?.is_some())
+    }
+}
+
+/// Ends an operation: withdraws what has not met its other half, and waits for bytes in motion.
+pub(crate) fn end<F: Fabric>(state: &mut State<F>, request: RequestId) {
+    if !state.schedules.is_empty() {
+        schedules::abandon_schedule(state, request);
+    }
+    match state.handlers().requests.phase(request) {
+        Phase::Posted => state.handlers().requests.withdraw(request),
+        Phase::Moving if !state.handlers().requests.is_receive(request) => {
+            give_up(state, request);
+        }
+        Phase::Parts => abandon(state, request),
+        Phase::ByProgram => state.handlers().requests.end(request, Some(Error::Cancelled)),
+        Phase::Moving | Phase::Done | Phase::Inactive | Phase::Free => {}
+    }
+    state.context.wait_until_ended(|context| is_over(context, request));
+}
+
+/// Whether the operation is over.
+#[inline(always)]
+pub(crate) fn is_over<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    let handlers = context.handlers();
+    match handlers.requests.phase(request) {
+        Phase::Free | Phase::Done | Phase::Inactive => true,
+        Phase::Parts => is_over_by_now(context, request),
+        _ if handlers.has_chores => is_over_by_now(context, request),
+        _ => false,
+    }
+}
+
+/// Whether the blocking receive is over.
+#[inline(always)]
+fn is_receive_over<F: Fabric>(context: &mut Context<F, MpiHandlers>) -> bool {
+    let handlers = context.handlers();
+    handlers.requests.is_blocking_over()
+        || handlers.has_chores && is_over_by_now(context, RequestId::BLOCKING_RECEIVE)
+}
+
+#[cold]
+#[inline(never)]
+fn is_over_by_now<F: Fabric>(context: &mut Context<F, MpiHandlers>, request: RequestId) -> bool {
+    do_chores(context);
+    if context.handlers().requests.phase(request) == Phase::Parts {
+        parts::drive(context, request);
+    }
+    context.handlers().requests.is_over(request)
+}
+
+/// Shows the queues if they were asked for, and marks what has become complete other than in context.
+pub(crate) fn do_chores<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
+    if let Some(wanted) = context.handlers().show_queues {
+        // Ordering: the flag publishes nothing but itself.
+        if wanted.swap(false, Ordering::Relaxed) {
+            eprint!("{}", context.handlers().queues().show(context.task()));
+        }
+    }
+    if !context.handlers().completions.are_in_context() {
+        mark_completed(context);
+    }
+}
+
+/// Marks the requests that have become complete other than in context.
+#[cold]
+#[inline(never)]
+fn mark_completed<F: Fabric>(context: &mut Context<F, MpiHandlers>) {
+    let handlers = context.handlers_mut();
+    while let Some((request, delivered)) = handlers.completions.next_by_thread() {
+        handlers.requests.complete(request, delivered);
+    }
+    let Some(mut awaited) = handlers.completions.take_awaited() else { return };
+    awaited.retain(|awaited| {
+        let counter = context.handlers().completions.counter(awaited.task);
+        let is_counted = counter
+            .and_then(|counter| context.counter_value(counter).ok())
+            .is_some_and(|value| value >= awaited.number);
+        if is_counted {
+            context.handlers_mut().requests.delivered(awaited.request, awaited.len, awaited.placed);
+        }
+        !is_counted
+    });
+    context.handlers_mut().completions.put_awaited(awaited);
+}

@@ -1,0 +1,205 @@
+//! What is known of a request, and what few of them have: memory, a layout, a recipe, parts.
+
+use am_core::handler::Place;
+
+use super::parts::Parts;
+use super::phase::Phase;
+use super::recipe::Recipe;
+use super::record::{NO_CONTEXT, Record, pattern_of, unusual};
+use super::{Requests, unknown};
+use crate::buffer::{KeptVec, Scatter};
+use crate::error::{Error, Result};
+use crate::request_id::{RequestFacts, RequestId};
+use crate::status::Status;
+
+impl Requests {
+    /// What a layer above may know of a request.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRequest`].
+    pub(crate) fn facts(&self, id: RequestId) -> Result<RequestFacts> {
+        self.check(id)?;
+        let record = self.get(id).ok_or_else(|| unknown(id))?;
+        Ok(RequestFacts {
+            is_persistent: self.recipe(id).is_some(),
+            is_generalized: record.unusual & unusual::GENERALIZED != 0,
+            context_id: (record.context() != NO_CONTEXT).then_some(record.context()),
+        })
+    }
+
+    /// The operation belongs to a communicator with this context id.
+    pub(crate) fn set_context(&mut self, id: RequestId, context: u32) {
+        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+            record.entry.pattern = pattern_of(context, record.status());
+        }
+    }
+
+    /// Drops a request whose operation was not started.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        self.remove(id);
+    }
+
+    /// Gives memory to the operation. It is returned with the result. What has ended in its call needs none.
+    pub(crate) fn keep(&mut self, id: RequestId, memory: KeptVec) {
+        if self.get(id).is_some_and(|record| record.unusual & unusual::RESERVED == 0) {
+            self.cold_of(id).kept = Some(memory);
+        }
+    }
+
+    /// A new persistent request, which is not started.
+    pub(crate) fn insert_persistent(&mut self, is_receive: bool, recipe: Recipe) -> RequestId {
+        let id = self.insert(is_receive);
+        self.records[id.index()].phase = Phase::Inactive;
+        self.cold_of(id).recipe = Some(recipe);
+        id
+    }
+
+    /// What a start of the request does. It is under way from now on.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRequest`]; [`Error::NotStartable`]: not persistent, or under way already.
+    pub(crate) fn begin(&mut self, id: RequestId) -> Result<Recipe> {
+        let recipe = self.recipe(id).cloned();
+        let record = self.get_mut(id).ok_or_else(|| unknown(id))?;
+        match recipe {
+            Some(recipe) if record.phase == Phase::Inactive => {
+                record.phase = Phase::Moving;
+                Ok(recipe)
+            }
+            recipe => Err(Error::NotStartable { request: id.number(), is_persistent: recipe.is_some() }),
+        }
+    }
+
+    /// Whether it is a persistent request whose other side is nobody.
+    pub(crate) fn is_to_nobody(&self, id: RequestId) -> bool {
+        matches!(self.recipe(id), Some(Recipe::Nobody { .. }))
+    }
+
+    /// Whether a wait for the request waits for anything: it is there, and not a persistent one that is not started.
+    pub(crate) fn is_active(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|record| record.phase != Phase::Inactive)
+    }
+
+    /// The parts of an operation that has some, to be put [back](Self::put_parts).
+    pub(crate) fn take_parts(&mut self, id: RequestId) -> Option<Box<Parts>> {
+        self.get(id)?;
+        self.cold[id.index()].as_mut()?.parts.take()
+    }
+
+    /// Gives an operation its parts.
+    pub(crate) fn put_parts(&mut self, id: RequestId, parts: Box<Parts>) {
+        if self.get(id).is_some() {
+            self.cold_of(id).parts = Some(parts);
+        }
+    }
+
+    /// The parts of an operation, if it has some.
+    pub(crate) fn parts(&self, id: RequestId) -> Option<&Parts> {
+        self.get(id)?;
+        self.cold[id.index()].as_ref()?.parts.as_deref()
+    }
+
+    /// As [`parts`](Self::parts), to be changed.
+    pub(crate) fn parts_mut(&mut self, id: RequestId) -> Option<&mut Parts> {
+        self.get(id)?;
+        self.cold[id.index()].as_mut()?.parts.as_deref_mut()
+    }
+
+    /// The operation has messages of its own.
+    pub(crate) fn in_parts(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id) {
+            record.phase = Phase::Parts;
+        }
+    }
+
+    /// The program carries the operation out.
+    pub(crate) fn by_program(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id) {
+            record.phase = Phase::ByProgram;
+            record.unusual |= unusual::GENERALIZED;
+        }
+    }
+
+    /// Whether the operation was withdrawn, and nobody has waited for it since.
+    pub(crate) fn was_cancelled(&self, id: RequestId) -> bool {
+        let cold = self.get(id).and_then(|_| self.cold[id.index()].as_ref());
+        matches!(cold.and_then(|cold| cold.failure.as_ref()), Some(Error::Cancelled))
+    }
+
+    /// What a wait would tell now, if the operation is over.
+    pub(crate) fn status(&self, id: RequestId) -> Option<Status> {
+        self.get(id).filter(|record| record.is_over()).map(Record::status)
+    }
+
+    /// What a wait will tell.
+    pub(crate) fn set_status(&mut self, id: RequestId, status: Status) {
+        if let Some(record) = self.get_mut(id) {
+            record.set_status(status);
+        }
+    }
+
+    /// The message goes where a layout says.
+    pub(crate) fn set_layout(&mut self, id: RequestId, layout: Scatter) {
+        if let Some(record) = self.get_mut(id) {
+            record.unusual |= unusual::LAYOUT;
+            let cold = self.cold_of(id);
+            cold.room = layout.size();
+            cold.layout = Some(Box::new(layout));
+        }
+    }
+
+    /// Where the message goes.
+    pub(crate) fn layout(&self, id: RequestId) -> Option<&Scatter> {
+        self.get(id)?;
+        self.cold[id.index()].as_ref()?.layout.as_deref()
+    }
+
+    /// The place for a message that has met its receive, and its bytes.
+    #[inline(never)]
+    pub(crate) fn take_layout(&mut self, id: RequestId) -> (Place, u64) {
+        let cold = if self.get(id).is_some() { self.cold[id.index()].as_mut() } else { None };
+        match cold.and_then(|cold| cold.layout.take().map(|layout| (layout, cold.room))) {
+            Some((layout, room)) => (Place::Sink(layout), room),
+            None => (Place::Nowhere, 0),
+        }
+    }
+
+    /// Whether it is a receive.
+    pub(crate) fn is_receive(&self, id: RequestId) -> bool {
+        self.get(id).is_some_and(|record| record.is_receive)
+    }
+
+    /// Nobody will wait for the operation.
+    pub(crate) fn detach(&mut self, id: RequestId) {
+        if let Some(record) = self.get_mut(id).filter(|record| record.unusual & unusual::RESERVED == 0) {
+            record.unusual |= unusual::DETACHED;
+            if record.is_over() {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// The operation belongs to a scope, which waits for it.
+    pub(crate) fn set_scope(&mut self, id: RequestId, scope: u32) {
+        if let Some(record) = self.get_mut(id) {
+            record.scope = scope;
+        }
+    }
+
+    /// The requests that belong to a scope.
+    pub(crate) fn of_scope(&self, scope: u32) -> Vec<RequestId> {
+        self.ids(|record| record.scope == scope)
+    }
+
+    /// The operations that are not over.
+    pub(crate) fn unfinished(&self) -> Vec<RequestId> {
+        self.ids(|record| !record.is_over())
+    }
+
+    fn ids(&self, wanted: impl Fn(&Record) -> bool) -> Vec<RequestId> {
+        let live = self.records.iter().zip(0..).skip(RequestId::RESERVED as usize);
+        live.filter(|(record, _)| record.phase != Phase::Free && wanted(record))
+            .map(|(record, slot)| RequestId::of_slot(slot, record.generation))
+            .collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! Operations that have messages of their own, as requests.
+
+use crate::attached_buffers::BufferOwner;
+use crate::buffer::{RecvData, SendData};
+use crate::error::Error;
+use crate::matching::Pattern;
+use crate::message::Route;
+use crate::request_id::RequestId;
+use crate::status::Status;
+
+/// Tags of partitions are below 0: those under which the two sides meet, in the same message space, are the program's.
+const PARTITION: i32 = i32::MIN;
+
+/// The messages of an operation that has several.
+#[derive(Debug)]
+pub(crate) enum Parts {
+    /// Of a partitioned send.
+    Send(Sending),
+    /// Of a partitioned receive.
+    Receive(Receiving),
+    /// A send and a receive as one operation.
+    Exchange(Exchange),
+    /// The messages of an attached buffer up to this number, which other calls send.
+    Flush { owner: BufferOwner, until: u64 },
+}
+
+/// The sender's side.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) route: Route,
+    pub(crate) channel: Channel,
+    pub(crate) count: u64,
+    pub(crate) data: SendData,
+    pub(crate) ready: Vec<bool>,
+    pub(crate) under_way: Vec<RequestId>,
+    pub(crate) failure: Option<Error>,
+}
+
+/// The receiver's side.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    pub(crate) pattern: Pattern,
+    pub(crate) status: Status,
+    pub(crate) data: RecvData,
+    pub(crate) partitions: u64,
+    /// The receive of the sender's word, until it is there.
+    pub(crate) meeting: Option<RequestId>,
+    pub(crate) channel: Option<Channel>,
+    /// The sender's partitions of this round; `None` once arrived.
+    pub(crate) under_way: Vec<Option<RequestId>>,
+    pub(crate) is_posted: bool,
+    pub(crate) failure: Option<Error>,
+}
+
+/// What the sender tells the receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Channel {
+    pub(crate) first_tag: i32,
+    pub(crate) partitions: u64,
+    pub(crate) partition_len: u64,
+}
+
+impl Channel {
+    pub(crate) const BYTES: usize = 24;
+
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let tag = u64::from(self.first_tag.cast_unsigned());
+        [tag, self.partitions, self.partition_len].iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let &[tag, partitions, partition_len] = words else { return None };
+        let first_tag = u32::try_from(u64::from_le_bytes(tag)).ok().filter(|_| rest.is_empty())?;
+        Some(Self {
+            first_tag: first_tag.cast_signed(),
+            partitions: u64::from_le_bytes(partitions),
+            partition_len: u64::from_le_bytes(partition_len),
+        })
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "tags go around")]
+    pub(crate) fn tag(&self, partition: u64) -> i32 {
+        self.first_tag.wrapping_add(partition as i32) | PARTITION
+    }
+}
+
+/// The two halves of a send and a receive that are one operation.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) under_way: Vec<RequestId>,
+    /// What the receive has told.
+    pub(crate) status: Status,
+    pub(crate) failure: Option<Error>,
+}

@@ -1,0 +1,24 @@
+//! What a persistent request does each time it is started.
+
+use std::sync::Arc;
+
+use super::schedule::Schedule;
+use crate::buffer::{RecvData, SendData};
+use crate::matching::Pattern;
+use crate::message::{Mode, Route};
+use crate::status::Status;
+
+/// What a start does.
+#[derive(Clone, Debug)]
+pub(crate) enum Recipe {
+    /// Sends.
+    Send { mode: Mode, route: Route, data: SendData },
+    /// Receives.
+    Receive { pattern: Pattern, data: RecvData },
+    /// Nothing: the other side is nobody.
+    Nobody { status: Status },
+    /// Starts a round of a partitioned operation.
+    Parts,
+    /// Starts a schedule.
+    Schedule(Arc<Schedule>),
+}

@@ -1,0 +1,141 @@
+//! Schedules: an operation as a list of steps. They own the memory in which they work.
+
+use std::sync::Arc;
+
+use crate::buffer::{RecvData, Scratch, SendData};
+use crate::error::{Error, Result};
+use crate::matching::Pattern;
+use crate::message::Route;
+use crate::op::{Combine, Op};
+use crate::request_id::RequestId;
+
+/// One step.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Starts a send.
+    Send { route: Route, data: SendData },
+    /// Starts a receive of as many bytes as there is room.
+    Receive { pattern: Pattern, data: RecvData },
+    /// All that was started is over.
+    Wait,
+    /// Makes each later element what the two come to.
+    Combine { earlier: SendData, later: RecvData },
+    /// Copies elements.
+    Copy { from: SendData, to: RecvData },
+    /// Looks at bytes.
+    Examine { bytes: SendData, look: fn(&[u8]) -> Result<()> },
+}
+
+/// An operation that can be started, again and again if it is kept.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) op: Option<Op>,
+    /// What intermediate results lie in.
+    #[expect(dead_code, reason = "the steps have its elements; it only has to live as long as they do")]
+    pub(crate) scratch: Vec<Scratch>,
+}
+
+/// A schedule under way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) request: RequestId,
+    pub(crate) schedule: Arc<Schedule>,
+    pub(crate) next: usize,
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) failure: Option<Error>,
+}
+
+/// A message under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) request: RequestId,
+    /// Bytes that a receive must get.
+    pub(crate) expected: Option<u64>,
+}
+
+/// All schedules under way, and what else goes on in whatever call makes progress.
+#[derive(Debug, Default)]
+pub(crate) struct Schedules {
+    pub(crate) running: Vec<Running>,
+    /// Those whose next step is an operator of the program, which runs outside of the turn if threads take turns.
+    pub(crate) at_operators: Vec<Running>,
+    /// The requests of those whose operator a thread runs now, outside of its turn.
+    outside: Vec<RequestId>,
+    /// Partitioned receives whose round has begun, and which cannot post it before they have heard from the sender.
+    pub(crate) to_meet: Vec<RequestId>,
+}
+
+impl Schedules {
+    /// Whether there is none.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+            && self.to_meet.is_empty()
+            && self.at_operators.is_empty()
+            && self.outside.is_empty()
+    }
+
+    /// A partitioned receive has begun its first round: it goes on when it has heard from its sender, whatever the program waits
+    /// for then.
+    pub(crate) fn add_to_meet(&mut self, request: RequestId) {
+        self.to_meet.push(request);
+    }
+
+    /// Nothing but what is carried out to its end remains.
+    pub(crate) fn forget_meetings(&mut self) {
+        self.to_meet.clear();
+    }
+
+    /// Whether a thread runs an operator for this request, outside of its turn.
+    pub(crate) fn is_outside(&self, request: RequestId) -> bool {
+        self.outside.contains(&request)
+    }
+
+    /// A schedule whose operator is to be run, and its [`end`](Self::end_operator) told.
+    pub(crate) fn begin_operator(&mut self) -> Option<AtOperator> {
+        let running = self.at_operators.pop()?;
+        self.outside.push(running.request);
+        Some(AtOperator(running))
+    }
+
+    /// An operator has come back with this result; `None` if it has unwound: then it runs again.
+    pub(crate) fn end_operator(&mut self, AtOperator(mut running): AtOperator, result: Option<Result<()>>) {
+        self.outside.retain(|&request| request != running.request);
+        match result {
+            None => self.at_operators.push(running),
+            Some(result) => {
+                running.next += 1;
+                running.failure = result.err();
+                self.running.push(running);
+            }
+        }
+    }
+}
+
+/// A schedule whose next step is an operator of the program.
+#[derive(Debug)]
+pub(crate) struct AtOperator(Running);
+
+impl AtOperator {
+    /// Runs the operator.
+    ///
+    /// # Errors
+    /// Its own.
+    pub(crate) fn run(&self) -> Result<()> {
+        let Running { schedule, next, .. } = &self.0;
+        match (&schedule.op, schedule.steps.get(*next)) {
+            (Some(op), Some(Step::Combine { earlier, later })) => op.combine(earlier, later),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    /// Peers may still write to the memory of messages that are not over: it is given up, not freed.
+    fn drop(&mut self) {
+        if !self.pending.is_empty() {
+            std::mem::forget(Arc::clone(&self.schedule));
+        }
+    }
+}
