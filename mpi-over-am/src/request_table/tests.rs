@@ -74,7 +74,7 @@ fn a_posted_receive_and_its_request_are_one_cache_line() {
     let lines = requests.records.len();
     assert_eq!(requests.posted_receives().collect::<Vec<_>>(), [(pattern, id)]);
     let record = &requests.records[id.index()];
-    assert_eq!(record.entry().pattern, pattern);
+    assert_eq!(record.entry.pattern, pattern);
     assert!(std::ptr::from_ref(record).addr().is_multiple_of(64));
     assert_eq!(requests.take_match(&Envelope::new(ContextId(4), 1, 2)).map(|(id, _)| id), Some(id));
     assert_eq!(requests.records.len(), lines);

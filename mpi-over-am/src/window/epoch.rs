@@ -2,7 +2,7 @@
 
 use am_core::fabric::Fabric;
 
-use super::{Batch, Lock, Window};
+use super::{Batch, Window};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::notes::Key;
@@ -76,7 +76,7 @@ pub(super) enum Held {
     /// The program has promised that none is needed.
     Promised,
     /// It was taken.
-    Taken(Lock),
+    Taken,
 }
 
 impl Held {

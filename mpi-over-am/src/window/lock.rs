@@ -34,7 +34,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub fn lock(&self, lock: Lock, rank: u32, promise: Assertion) -> Result<()> {
         self.begin_lock(rank, promise)?;
         let taken = if needs_lock(rank, promise) { self.take_lock(lock, rank) } else { Ok(()) };
-        self.end_lock(rank, taken.is_ok().then_some((lock, promise)));
+        self.end_lock(rank, taken.is_ok().then_some(promise));
         taken
     }
 
@@ -52,10 +52,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// The end of [`lock`](Self::lock): what was taken, if it was.
-    pub(crate) fn end_lock(&self, rank: u32, taken: Option<(Lock, Assertion)>) {
+    /// The end of [`lock`](Self::lock), with the promise that it was given; without one, it has failed.
+    pub(crate) fn end_lock(&self, rank: u32, promise: Option<Assertion>) {
         if rank != PROC_NULL {
-            let held = taken.map(|(lock, promise)| held(lock, promise));
+            let held = promise.map(held);
             self.epochs.with(|epochs| epochs.set_lock(rank, held));
         }
     }
@@ -66,19 +66,19 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// It is not locked; the death of a task.
     pub fn unlock(&self, rank: u32) -> Result<()> {
         let held = self.begin_unlock(rank)?;
-        let given = self.flush_puts().and_then(|()| held.map_or(Ok(()), |_| self.give_lock(rank)));
+        let given = self.flush_puts().and_then(|()| if held { self.give_lock(rank) } else { Ok(()) });
         self.end_lock(rank, None);
         given
     }
 
-    /// The beginning of [`unlock`](Self::unlock): the lock that is to be given back, if one is.
-    pub(crate) fn begin_unlock(&self, rank: u32) -> Result<Option<Lock>> {
+    /// The beginning of [`unlock`](Self::unlock): whether a lock is to be given back.
+    pub(crate) fn begin_unlock(&self, rank: u32) -> Result<bool> {
         if rank == PROC_NULL {
-            return Ok(None);
+            return Ok(false);
         }
         self.check_rank(rank)?;
         self.epochs.with(|epochs| {
-            let held = epochs.lock_of(rank).and_then(taken);
+            let held = epochs.lock_of(rank).and_then(was_taken);
             let held =
                 held.ok_or_else(|| refused("Window::unlock", "the rank is not locked", i64::from(rank)))?;
             // Until it has been given back another thread cannot ask for it again.
@@ -112,7 +112,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
 
     /// The end of [`lock_all`](Self::lock_all), with the promise that it was given; without one, it has failed.
     pub(crate) fn end_lock_all(&self, promise: Option<Assertion>) {
-        self.epochs.with(|epochs| epochs.locked_all = promise.map(|promise| held(Lock::Shared, promise)));
+        self.epochs.with(|epochs| epochs.locked_all = promise.map(held));
     }
 
     /// Ends the use of all windows: all is in place there (`MPI_Win_unlock_all`).
@@ -129,7 +129,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// The beginning of [`unlock_all`](Self::unlock_all): the ranks whose locks are to be given back.
     pub(crate) fn begin_unlock_all(&self) -> Result<Range<u32>> {
         let held = self.epochs.with(|epochs| {
-            let held = epochs.locked_all.and_then(taken);
+            let held = epochs.locked_all.and_then(was_taken);
             if held.is_some() {
                 epochs.locked_all = Some(Held::Awaited);
             }
@@ -137,7 +137,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         });
         let held =
             held.ok_or_else(|| refused("Window::unlock_all", "nothing is locked", i64::from(self.rank())))?;
-        Ok(0..if held.is_some() { self.communicator.size() } else { 0 })
+        Ok(0..if held { self.communicator.size() } else { 0 })
     }
 
     /// Waits until what was put to `rank` is in place (`MPI_Win_flush`).
@@ -290,17 +290,16 @@ pub(crate) fn needs_lock(rank: u32, promise: Assertion) -> bool {
 }
 
 /// A lock that is here.
-fn held(lock: Lock, promise: Assertion) -> Held {
-    if promise.has(Assertion::NO_CHECK) { Held::Promised } else { Held::Taken(lock) }
+fn held(promise: Assertion) -> Held {
+    if promise.has(Assertion::NO_CHECK) { Held::Promised } else { Held::Taken }
 }
 
-/// What is to be given back of a lock that is here.
-#[expect(clippy::option_option, reason = "whether it is here, and what of it was taken")]
-fn taken(held: Held) -> Option<Option<Lock>> {
+/// Whether a lock that is here is to be given back; `None` if it is not here.
+fn was_taken(held: Held) -> Option<bool> {
     match held {
         Held::Awaited => None,
-        Held::Promised => Some(None),
-        Held::Taken(lock) => Some(Some(lock)),
+        Held::Promised => Some(false),
+        Held::Taken => Some(true),
     }
 }
 
