@@ -17,7 +17,7 @@ use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
 use crate::counter::{Counter, CounterName, DestinationStatus};
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Waker};
+use crate::fabric::{Fabric, NO_SPIN, Waker};
 use crate::handler::{HandlerSet, HandlerTable};
 use crate::in_handler;
 use crate::transfer::{AtomicOp, Width};
@@ -30,8 +30,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 const RING_AGAIN: Duration = Duration::from_micros(50);
 /// The longest sleep of a thread that only waits for others' progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Number of empty polls that means "sleep at once".
-const NO_SPIN: u32 = u32::MAX;
 
 /// A context that any thread may use, one at a time. Clones are the same context; it ends with the last one.
 pub struct SharedContext<F: Fabric, H: HandlerSet = HandlerTable> {

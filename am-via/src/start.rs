@@ -1,6 +1,7 @@
 //! The front door: joins the job and puts device, NIC, fabric and context together as the settings say.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use am_core::Context;
 use am_core::error::{Error, Fault, Result};
@@ -158,14 +159,16 @@ impl Task {
         })
     }
 
-    /// With a core for each task, a wait spins for about 100 us before it sleeps: waking an idle core costs a quarter of that.
-    /// With fewer cores a spinning task keeps its peer from running, so it yields a few times, then sleeps.
+    /// Where each task has a core, a wait may spin. With fewer cores a spinning task keeps its peer from running, so it yields a few
+    /// times, then sleeps.
     fn wait_policy(&self) -> WaitPolicy {
         let has_core = self.job.num_tasks() <= self.job.cpus();
-        let (spins, yields) = if has_core { (SPIN_POLLS, 0) } else { (0, YIELD_POLLS) };
+        let (spin_max, yield_polls_max) =
+            if has_core { (SPIN_MAX, 0) } else { (Duration::ZERO, YIELD_POLLS) };
+        let set = self.job.settings().spin_microseconds_max;
         WaitPolicy {
-            spin_polls_max: self.job.settings().spin_polls_max.unwrap_or(spins),
-            yield_polls_max: yields,
+            spin_max: set.map_or(spin_max, |limit| Duration::from_micros(limit.into())),
+            yield_polls_max,
         }
     }
 }
@@ -209,7 +212,7 @@ fn of_vip(error: &VipError) -> Error {
 const NICS_MAX: u32 = 16;
 /// The bits of those that were opened by name.
 const BY_NAME: u32 = (1 << NICS_MAX) - 1;
-/// Polls of a spin: about 100 us.
-const SPIN_POLLS: u32 = 6000;
+/// The longest spin, where each task has a core: a wake-up after it adds less than a hundredth to the wait.
+const SPIN_MAX: Duration = Duration::from_millis(4);
 /// Yields before a sleep, where a yield lets another task of the job run.
 const YIELD_POLLS: u32 = 40;

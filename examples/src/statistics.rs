@@ -13,6 +13,15 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The value that `percent` of 100 values do not exceed. `NaN` for none.
+#[must_use]
+pub fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
 /// The smallest value: of times, the one that was disturbed least. `NaN` for none.
 #[must_use]
 pub fn best(values: &[f64]) -> f64 {
@@ -36,8 +45,17 @@ mod tests {
     }
 
     #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&hundred, 99), 99.0);
+        assert_eq!(percentile(&hundred, 50), 50.0);
+        assert_eq!(percentile(&[3.0, 1.0], 99), 3.0);
+    }
+
+    #[test]
     fn of_nothing_there_is_no_number() {
         assert!(median(&[]).is_nan());
         assert!(best(&[]).is_nan());
+        assert!(percentile(&[], 99).is_nan());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use am_core::fabric::{Fabric, Waker};
+use am_core::fabric::{Fabric, NO_SPIN, Waker};
 
 use crate::error::{Error, Result};
 use crate::policy::{LockPolicy, StateCell, Threads};
@@ -84,15 +84,12 @@ impl Drop for ProgressThread {
     }
 }
 
-/// As a number of polls in vain: sleep at once. A spin would take the processor from the program that computes.
-const NO_SPIN: u32 = u32::MAX / 2;
-
 /// Makes progress, asleep most of the time, until it is told to stop or meets an error.
 fn serve<F: Fabric>(shared: &Shared<F>, is_on: &AtomicBool) {
     let Ok(mut turn) = Turn::<F, Threads>::enter(shared) else { return };
     while is_on.load(Ordering::Acquire) {
         let served = turn.take_in().and_then(|()| {
-            // A thread that wants its turn rings until it has it.
+            // A thread that wants its turn rings until it has it. A spin would take the processor from the program that computes.
             if shared.is_wanted() { Ok(()) } else { Ok(turn.context.rest(&mut { NO_SPIN })?) }
         });
         if let Err(error) = served {

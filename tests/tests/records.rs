@@ -189,7 +189,7 @@ fn a_c_program_has_figures_and_a_trace() {
     let scratch = Scratch::new("c_trace");
     let path = scratch.path().join("trace.json");
     // The wait for the first answer is a sleep, however slow a spin is.
-    let no_spin = "AM_SPIN_POLLS_MAX=0";
+    let no_spin = "AM_SPIN_MICROSECONDS_MAX=0";
     let options = ["-x", no_spin, "--stats", "--json", "--trace", &path.display().to_string()];
     let (good, said) = mpiexec("t_trace", &options, &[]);
     assert!(good, "{said}");

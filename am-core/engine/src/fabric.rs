@@ -283,6 +283,9 @@ pub struct UnderWay {
     pub details: String,
 }
 
+/// Number of empty polls that means "sleep at once" ([`World::wait`]).
+pub const NO_SPIN: u32 = u32::MAX / 2;
+
 /// The job: its tasks, their deaths, and how to wait.
 pub trait World {
     /// The endpoint that this fabric was opened as.
@@ -295,7 +298,7 @@ pub trait World {
     fn limits(&self) -> Limits;
 
     /// Called between two polls of a blocking wait that brought nothing: spins, yields or sleeps as the machine's load
-    /// demands. `polls` is how many polls in a row brought nothing; at most `limit` is slept. Returns early on news. Whether nothing has come
+    /// demands. `polls` is how many polls in a row brought nothing ([`NO_SPIN`]: sleep at once); at most `limit` is slept. Returns early on news. Whether nothing has come
     /// for so long (a second and more) that the wait is to be noted by [`note_wait`](Self::note_wait).
     fn wait(&mut self, polls: u32, limit: Duration) -> bool;
 

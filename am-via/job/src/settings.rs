@@ -41,8 +41,8 @@ settings! {
     packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;
     /// Packets that one task may have under way to another before it must wait.
     credits: u32 = 64, "AM_CREDITS", 1..=64;
-    /// Polls before a waiting task begins to give its processor up. auto: none where there are more tasks than processors.
-    spin_polls_max: Option<u32> = None, "AM_SPIN_POLLS_MAX", 0..=1 << 31;
+    /// Longest time in microseconds that a wait spins before it sleeps. Within this limit the time follows the task's last waits; a task that is blocked for longer sleeps. auto: 4000, but 0 where there are more tasks than processors.
+    spin_microseconds_max: Option<u32> = None, "AM_SPIN_MICROSECONDS_MAX", 0..=60_000_000;
     /// A task that is about to sleep runs a barrier on all processors (membarrier), where the system offers it, so that no sender needs a fence. false: each sender runs a fence.
     membarrier: bool = true, "AM_MEMBARRIER";
 }

@@ -23,6 +23,7 @@ pub mod regions;
 mod ring;
 mod segment;
 mod shared_files;
+mod spin;
 mod wait;
 
 pub use block::{HeapBlock, HeapOwner};
@@ -33,4 +34,5 @@ pub use private_region::{HeldRange, PrivateBytes, PrivateRegions};
 pub use ring::{Entry, LINE_PAYLOAD_BYTES, Lines, Payload, RingReader, RingWriter};
 pub use segment::{Mapping, Shared, SharedAtomics};
 pub use shared_files::{SharedFileName, SharedFiles};
-pub use wait::{Doorbell, Quiet, SleepBarrier, WaitPolicy};
+pub use spin::{NO_SPIN, Spin, WaitPolicy};
+pub use wait::{Doorbell, Quiet, SleepBarrier};

@@ -202,15 +202,6 @@ impl Quiet {
     }
 }
 
-/// What a task does between two polls that found nothing: spin, then yield, then sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitPolicy {
-    /// Polls with only a pause between them.
-    pub spin_polls_max: u32,
-    /// Then polls with a yield of the processor between them.
-    pub yield_polls_max: u32,
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Arc;

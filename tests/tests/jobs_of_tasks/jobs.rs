@@ -77,7 +77,7 @@ fn first_messages_of_all_to_all_arrive() {
     }
 }
 
-/// The one test that looks at time: what a wait of a second costs in processor time.
+/// What a wait of a second costs in processor time.
 #[test]
 fn a_blocked_task_burns_almost_no_processor() {
     for tasks in [2, 5] {
@@ -99,6 +99,33 @@ fn a_blocked_task_burns_almost_no_processor() {
             mpi.finalize().expect("nothing went wrong");
         });
     }
+}
+
+/// Long waits that recur: a spin that is as long as any may be would burn a fifth of each.
+#[test]
+fn long_waits_that_recur_burn_almost_no_processor() {
+    const WAITS: u32 = 40;
+    job("long_waits_that_recur_burn_almost_no_processor").tasks(2).run(|| {
+        let mpi = Environment::init().expect("the launcher made a job");
+        let world = mpi.world();
+        world.barrier().expect("barrier");
+        let (begun, burnt_before) = (Instant::now(), processor_time());
+        for wait in 0..WAITS {
+            if world.rank() == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+                world.send(&[wait], 1, 0).expect("it is waited for");
+            } else {
+                let mut got = [u32::MAX];
+                world.recv(&mut got, 0, 0).expect("it comes");
+                assert_eq!(got, [wait]);
+            }
+        }
+        let (waited, burnt) = (begun.elapsed(), processor_time() - burnt_before);
+        println!("waited {waited:?}, of these {burnt:?} on a processor");
+        assert!(burnt * 7 < waited, "waited {waited:?}, of these {burnt:?} on a processor");
+        drop(world);
+        mpi.finalize().expect("nothing went wrong");
+    });
 }
 
 /// What this process has used of its processors, in the kernel's ticks of 10 ms.

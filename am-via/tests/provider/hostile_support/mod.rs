@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use am_core::testing::Random;
 use am_via::Task;
@@ -57,7 +58,7 @@ impl Attack {
             context: ATTACKER,
             packet_bytes,
             ways: Ways { mapped: true, kernel: true },
-            wait: WaitPolicy { spin_polls_max: 10, yield_polls_max: 10 },
+            wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },
         };
         let mut device = Shm::open(Arc::clone(job), OwnHeap::open(job).unwrap(), options).unwrap();
         let vi = loop {

@@ -10,6 +10,7 @@ mod order;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::device::shm::{OwnHeap, Shm, ShmOptions};
 use crate::device::wire::{Wire, WireNetwork, WireOptions};
@@ -164,7 +165,7 @@ fn shm_device(ways: Ways) -> Shm {
         context: CONTEXTS_USED.fetch_add(1, Ordering::Relaxed),
         packet_bytes: job.settings().packet_bytes,
         ways,
-        wait: WaitPolicy { spin_polls_max: 10, yield_polls_max: 10 },
+        wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },
     };
     Shm::open(Arc::clone(job), Arc::clone(heap), options).unwrap()
 }

@@ -23,14 +23,13 @@ use crate::device::{
     Transfer, ViNumber, Waker, WordUpdate,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
-use am_via_os::atomics::spin_loop;
 use am_via_os::{private_memory, sched};
 use am_via_shm::layout::{
     Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_PER_CONTEXT, RING_LINES,
 };
 use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Ways, is_quiet};
 use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
-use am_via_shm::{Doorbell, Quiet, Shared, SharedFiles, SleepBarrier, WaitPolicy};
+use am_via_shm::{Doorbell, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
 
 use files::Files;
 pub use heap::OwnHeap;
@@ -53,10 +52,6 @@ pub struct ShmOptions {
 const PARK_AFTER_POLLS: u32 = 4096;
 /// Entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
-/// Number of empty polls in a row without a pause between them.
-const EAGER_POLLS: u32 = 2000;
-/// Number of later polls between two yields: on a machine that is shared, the task waited for may need this core.
-const POLLS_BETWEEN_YIELDS: u32 = 64;
 /// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
 const TIME_TO_FAIL: Duration = Duration::from_millis(50);
 /// Minimum number of rings for which quiet ones leave the poll set.
@@ -69,7 +64,11 @@ pub struct Shm {
     layout: ControlLayout,
     barrier: SleepBarrier,
     ways: Ways,
-    wait: WaitPolicy,
+    /// Number of empty polls after which a wait is in [`wait_longer`](Self::wait_longer).
+    eager_polls: u32,
+    spin: Spin,
+    /// Number of polls with a yield between them that have followed a spin, and their limit.
+    yield_polls_max: u32,
     doorbell: Shared<Doorbell>,
     attention: Shared<Attention>,
     hazard: Shared<Hazard>,
@@ -136,7 +135,9 @@ impl Shm {
             layout,
             barrier,
             ways: options.ways,
-            wait: options.wait,
+            eager_polls: options.wait.eager_polls(),
+            spin: Spin::new(options.wait.spin_max),
+            yield_polls_max: options.wait.yield_polls_max,
             doorbell: files::doorbell(&own, options.context)?,
             attention: files::attention(&own, options.context)?,
             hazard: files::within(own.atomics(HAZARD_OFFSET + context * size_of::<Hazard>()), task)?,
@@ -340,7 +341,10 @@ impl Shm {
     #[cold]
     #[inline(never)]
     fn wait_longer(&mut self, polls: u32, limit: Duration) -> bool {
-        if polls - self.wait.spin_polls_max < self.wait.yield_polls_max {
+        if self.spin.pause(polls) {
+            return false;
+        }
+        if polls - self.eager_polls < self.yield_polls_max {
             sched::yield_now();
             return false;
         }
@@ -356,6 +360,9 @@ impl Shm {
             polled.iter().any(ready) || attention.is_raised() || files.failure_epoch() != *failure_epoch
         };
         let without_news = files.recorded(|| doorbell.sleep(barrier, limit, has_news));
+        if !without_news {
+            self.spin.news_after_sleep(polls);
+        }
         quiet.end_sleep(began, without_news) >= NOTED_AFTER
     }
 
@@ -653,16 +660,7 @@ impl Device for Shm {
 
     #[inline(always)]
     fn wait(&mut self, polls: u32, limit: Duration) -> bool {
-        if polls < self.wait.spin_polls_max {
-            // A whole poll is long enough for the first while: a pause on top of it only delays the news (measured: 8 bytes
-            // one way take 25 ns less without). A long spin leaves the core to its neighbour.
-            if polls > EAGER_POLLS {
-                if polls.is_multiple_of(POLLS_BETWEEN_YIELDS) { sched::yield_now() } else { spin_loop() }
-            }
-            false
-        } else {
-            self.wait_longer(polls, limit)
-        }
+        polls >= self.eager_polls && self.wait_longer(polls, limit)
     }
 
     fn note_wait(&mut self, facts: WaitFacts) {

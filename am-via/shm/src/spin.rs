@@ -1,0 +1,206 @@
+//! How long a wait spins before it sleeps. The limit follows the waits of this task: it grows to twice the length of a wait that a longer
+//! spin would have caught, and halves after a wait that lasted longer than any spin may. So short waits that recur never
+//! pay for a wake-up, and a task that is blocked for long uses next to no processor.
+
+use std::time::{Duration, Instant};
+
+use am_via_os::atomics::spin_loop;
+use am_via_os::sched;
+
+/// What a task does between two polls that found nothing: it spins or yields for a while, then sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitPolicy {
+    /// The longest spin. Zero: a wait does not spin.
+    pub spin_max: Duration,
+    /// Without a spin: number of polls with a yield of the processor between them.
+    pub yield_polls_max: u32,
+}
+
+impl WaitPolicy {
+    /// Number of empty polls in a row without a pause and without a look at the clock: some 30 us.
+    #[inline(always)]
+    #[must_use]
+    pub fn eager_polls(self) -> u32 {
+        if self.spin_max.is_zero() { 0 } else { EAGER_POLLS }
+    }
+}
+
+/// Number of empty polls that means "sleep at once". The layers above have the same number.
+pub const NO_SPIN: u32 = u32::MAX / 2;
+
+/// A whole poll is long enough for the first while: a pause on top of it only delays the news (measured: 8 bytes one way take
+/// 25 ns less without).
+const EAGER_POLLS: u32 = 2000;
+/// Number of polls between two looks at the clock: about 1 us.
+const POLLS_BETWEEN_LOOKS: u32 = 32;
+/// Number of polls between two yields.
+const POLLS_BETWEEN_YIELDS: u32 = 1024;
+
+/// Every wait spins for this long, if the policy allows it: waking an idle core costs a quarter of that.
+const LIMIT_MIN: Duration = Duration::from_micros(100);
+/// The limit before the first wait.
+const LIMIT_AT_FIRST: Duration = Duration::from_millis(1);
+/// If the clock jumps by more than this between two looks, another thread wants the processor.
+const JUMP: Duration = Duration::from_micros(500);
+/// After a jump no wait spins for longer than [`LIMIT_MIN`] for this time.
+const KEPT_SHORT: Duration = Duration::from_millis(100);
+
+/// The spins of a task's waits.
+#[derive(Debug)]
+pub struct Spin {
+    max: Duration,
+    limit: Duration,
+    /// Whether the wait under way still spins.
+    is_on: bool,
+    began: Instant,
+    looked: Instant,
+    /// Until then another thread is taken to want the processor.
+    short_until: Instant,
+}
+
+impl Spin {
+    /// Of at most `max`.
+    #[must_use]
+    pub fn new(max: Duration) -> Self {
+        let now = Instant::now();
+        Self { max, limit: LIMIT_AT_FIRST.min(max), is_on: false, began: now, looked: now, short_until: now }
+    }
+
+    /// Spins for a moment between two polls. Returns false when the wait is to sleep. `polls` polls in a row have found nothing, at least
+    /// [`WaitPolicy::eager_polls`].
+    pub fn pause(&mut self, polls: u32) -> bool {
+        if self.max.is_zero() || polls >= NO_SPIN {
+            return false;
+        }
+        if polls == EAGER_POLLS {
+            self.begin(Instant::now());
+        }
+        if self.is_on && polls.is_multiple_of(POLLS_BETWEEN_LOOKS) {
+            let is_long = self.look(Instant::now());
+            // A spin gives way to another thread before it goes beyond what every wait may use. If the yield takes long, the next look
+            // ends the spin.
+            if is_long && polls.is_multiple_of(POLLS_BETWEEN_YIELDS) {
+                sched::yield_now();
+            }
+        }
+        spin_loop();
+        self.is_on
+    }
+
+    fn begin(&mut self, now: Instant) {
+        (self.is_on, self.began, self.looked) = (true, now, now);
+    }
+
+    /// Decides whether the wait still spins. Returns whether it does and has been longer than [`LIMIT_MIN`].
+    fn look(&mut self, now: Instant) -> bool {
+        if now.duration_since(self.looked) > JUMP {
+            self.short_until = now + KEPT_SHORT;
+        }
+        self.looked = now;
+        let length = now.duration_since(self.began);
+        let limit = if now < self.short_until { LIMIT_MIN.min(self.limit) } else { self.limit };
+        self.is_on = length < limit;
+        self.is_on && length >= LIMIT_MIN
+    }
+
+    /// The sleep after `polls` empty polls has ended with news: the limit follows.
+    pub fn news_after_sleep(&mut self, polls: u32) {
+        // A caller that never spins says nothing about spinning.
+        if polls < NO_SPIN {
+            self.follow(Instant::now().duration_since(self.began));
+        }
+    }
+
+    fn follow(&mut self, wait: Duration) {
+        let limit = if wait < self.max { wait * 2 } else { self.limit / 2 };
+        self.limit = limit.clamp(LIMIT_MIN.min(self.max), self.max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: Duration = Duration::from_millis(4);
+
+    /// Microseconds after the start.
+    struct Clock(Instant);
+
+    impl Clock {
+        fn at(&self, us: u64) -> Instant {
+            self.0 + Duration::from_micros(us)
+        }
+
+        /// How long a wait spins that begins at `from`, in microseconds, with looks 10 us apart.
+        fn spin(&self, spin: &mut Spin, from: u64) -> u64 {
+            spin.begin(self.at(from));
+            let mut us = 0;
+            while spin.is_on {
+                us += 10;
+                spin.look(self.at(from + us));
+            }
+            us
+        }
+    }
+
+    fn new() -> (Spin, Clock) {
+        let spin = Spin::new(MAX);
+        let clock = Clock(spin.began);
+        (spin, clock)
+    }
+
+    #[test]
+    fn the_limit_grows_to_catch_waits_that_it_may_catch() {
+        let (mut spin, clock) = new();
+        assert_eq!(clock.spin(&mut spin, 0), 1000, "at first");
+        spin.follow(Duration::from_micros(1500));
+        assert_eq!(clock.spin(&mut spin, 10_000), 3000, "twice the wait");
+        spin.follow(Duration::from_micros(3100));
+        assert_eq!(clock.spin(&mut spin, 20_000), 4000, "at most the policy's limit");
+    }
+
+    #[test]
+    fn long_waits_leave_the_shortest_spin_only() {
+        let (mut spin, clock) = new();
+        let spins: Vec<_> = (0..6)
+            .map(|wait| {
+                let spun = clock.spin(&mut spin, wait * 100_000);
+                spin.follow(Duration::from_millis(50));
+                spun
+            })
+            .collect();
+        assert_eq!(spins, [1000, 500, 250, 130, 100, 100]);
+    }
+
+    #[test]
+    fn a_spin_ends_where_another_thread_has_had_the_processor_and_later_ones_are_short() {
+        let (mut spin, clock) = new();
+        spin.begin(clock.at(0));
+        assert!(spin.look(clock.at(150)) && spin.is_on, "beyond what every wait may use");
+        spin.look(clock.at(900));
+        assert!(!spin.is_on, "the clock has jumped by 750 us");
+        assert_eq!(clock.spin(&mut spin, 50_000), 100, "soon after it");
+        assert_eq!(clock.spin(&mut spin, 150_000), 1000, "long after it");
+    }
+
+    #[test]
+    fn a_policy_without_a_spin_sleeps_at_once_and_a_short_one_is_kept() {
+        let none = WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 0 };
+        assert_eq!(none.eager_polls(), 0);
+        assert!(!Spin::new(none.spin_max).pause(1));
+        let (_, clock) = new();
+        let mut short = Spin::new(Duration::from_micros(30));
+        short.follow(Duration::from_micros(20));
+        assert_eq!(clock.spin(&mut short, 0), 30);
+    }
+
+    #[test]
+    fn a_caller_that_never_spins_sleeps_at_once_and_changes_nothing() {
+        let (mut spin, _) = new();
+        let limit = spin.limit;
+        spin.begin(Instant::now());
+        assert!(!spin.pause(NO_SPIN));
+        spin.news_after_sleep(NO_SPIN);
+        assert_eq!(spin.limit, limit);
+    }
+}
