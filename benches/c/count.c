@@ -4,7 +4,8 @@
  * The first messages are not counted: they connect the two.
  * The paths posted_* and early_* are messages behind others that match nothing: KIND:DEPTH receives that are posted, or messages that
  * have come early. Their ends are looked for only when the counting is over.
- * The paths put, get and so on are calls on a window of memory that both have mapped, each with its flush; the peer does nothing. */
+ * The paths put, get and so on are calls on a window of memory that both have mapped, each with its flush; the peer does nothing.
+ * The path of a collective's name is that one, with rank 1 as the root of reduce and gather and rank 0 as that of bcast. */
 #include <mpi.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -273,6 +274,13 @@ static inline __attribute__((always_inline)) void fetch_and_op_one(void)
     MPI_Win_flush(0, window);
 }
 
+static inline __attribute__((always_inline)) void compare_and_swap_one(void)
+{
+    long one = 1, before;
+    MPI_Compare_and_swap(&one, &one, &before, MPI_LONG, 0, 0, window);
+    MPI_Win_flush(0, window);
+}
+
 static inline __attribute__((always_inline)) void accumulate_one(void)
 {
     MPI_Accumulate(words, bytes / sizeof(long), MPI_LONG, 0, 0, bytes / sizeof(long), MPI_LONG, MPI_SUM, window);
@@ -299,6 +307,7 @@ ON_WINDOW(get)
 ON_WINDOW(put_strided)
 ON_WINDOW(get_strided)
 ON_WINDOW(fetch_and_op)
+ON_WINDOW(compare_and_swap)
 ON_WINDOW(accumulate)
 ON_WINDOW(get_accumulate)
 
@@ -325,7 +334,42 @@ static const struct {
     Step *step;
 } window_steps[] = {
     { "put", put }, { "get", get }, { "put_strided", put_strided }, { "get_strided", get_strided },
-    { "fetch_and_op", fetch_and_op }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
+    { "fetch_and_op", fetch_and_op }, { "compare_and_swap", compare_and_swap }, { "accumulate", accumulate }, { "get_accumulate", get_accumulate },
+};
+
+/* A collective of `bytes` bytes. Rank 0 is in it before rank 1 begins: where rank 0 waits inside, rank 1 gives it the time. */
+#define COLLECTIVE(name, ...) \
+    COUNTED static void counted_##name(void) { __VA_ARGS__; } \
+    static void name(int counted) \
+    { \
+        if (rank == 0) { \
+            peer_may_go(); \
+            __VA_ARGS__; \
+            return; \
+        } \
+        wait_for_turn(); \
+        usleep(200); \
+        if (counted) counted_##name(); \
+        else { __VA_ARGS__; } \
+    }
+
+static long out[2][BYTES_MAX / sizeof(long)], into[2 * BYTES_MAX / sizeof(long)];
+#define LONGS (bytes / (int)sizeof(long))
+
+COLLECTIVE(barrier, MPI_Barrier(MPI_COMM_WORLD))
+COLLECTIVE(bcast, MPI_Bcast(out, LONGS, MPI_LONG, 0, MPI_COMM_WORLD))
+COLLECTIVE(allreduce, MPI_Allreduce(out, into, LONGS, MPI_LONG, MPI_SUM, MPI_COMM_WORLD))
+COLLECTIVE(reduce, MPI_Reduce(out, into, LONGS, MPI_LONG, MPI_SUM, 1, MPI_COMM_WORLD))
+COLLECTIVE(gather, MPI_Gather(out, LONGS, MPI_LONG, into, LONGS, MPI_LONG, 1, MPI_COMM_WORLD))
+COLLECTIVE(allgather, MPI_Allgather(out, LONGS, MPI_LONG, into, LONGS, MPI_LONG, MPI_COMM_WORLD))
+COLLECTIVE(alltoall, MPI_Alltoall(out, LONGS, MPI_LONG, into, LONGS, MPI_LONG, MPI_COMM_WORLD))
+
+static const struct {
+    const char *name;
+    Step *step;
+} collective_steps[] = {
+    { "barrier", barrier }, { "bcast", bcast }, { "allreduce", allreduce }, { "reduce", reduce },
+    { "gather", gather }, { "allgather", allgather }, { "alltoall", alltoall },
 };
 
 static Step *step_on_window(const char *path)
@@ -342,6 +386,8 @@ static Step *step_of(char *path)
         *at = 0;
         depth = atoi(at + 1);
     }
+    for (size_t i = 0; i < sizeof collective_steps / sizeof *collective_steps; i++)
+        if (!strcmp(path, collective_steps[i].name)) return collective_steps[i].step;
     if (depth < 0 || depth > DEPTH_MAX) stop("DEPTH is 0 to 10000");
     source = strstr(path, "_any") ? MPI_ANY_SOURCE : 0;
     if (!strcmp(path, "send")) return send;

@@ -18,6 +18,7 @@ pub mod layout_job;
 pub mod layout_record;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod mapped_regions;
 mod private_region;
 pub mod regions;
 mod ring;
@@ -30,6 +31,7 @@ pub use block::{HeapBlock, HeapOwner};
 pub use connection::{Bell, Connection, TELL_AFTER, ViSlot, Written};
 pub use copy::CheckedRange;
 pub use heap::{Block, Heap};
+pub use mapped_regions::{Lent, MappedRegion, MappedRegions};
 pub use private_region::{HeldRange, PrivateBytes, PrivateRegions};
 pub use ring::{Entry, LINE_PAYLOAD_BYTES, Lines, Payload, RingReader, RingWriter};
 pub use segment::{Mapping, Shared, SharedAtomics};

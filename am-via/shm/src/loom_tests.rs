@@ -14,6 +14,7 @@ use crate::layout::{
     ACCESS_READ, ACCESS_WRITE, ATTENTION_OFFSET, Attention, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
     Hazard, PairWord, REGION_OFFSET, RING_LINES,
 };
+use crate::mapped_regions::MappedRegions;
 use crate::regions::{
     Claim, ClaimFault, Claimer, Copied, OwnRegions, PeerMemory, Registration, Ways, is_quiet,
 };
@@ -417,6 +418,56 @@ fn loom_an_old_claim_never_reaches_new_memory() {
         close(&mut own, closed, &hazard);
         let (region, generation) = open(&mut own, &heap, 4096);
         assert_eq!((region, generation), (closed.0, closed.1 + 1), "the same slot");
+        other.zero();
+        heap.checked(0, 8).expect("it lies inside").zero();
+        copier.join().unwrap();
+    });
+}
+
+/// The first region, found by its peer before anything is closed, and what the peer does then: it zeroes the first byte by what it has
+/// found. Returns whether that was allowed.
+fn found(peer: &PeerMemory, hazard: &Shared<Hazard>, names: &[(u32, u32)]) -> impl FnOnce() -> bool + use<> {
+    let (region, generation) = names[0];
+    let claim = Claim { region, generation, offset: 0, len: 8, ptag: 0 };
+    let shared = SharedFiles::default();
+    let claimer = Claimer { task: 1, hazard, barrier: BARRIER, ways: WAYS, shared: &shared };
+    let mut known = MappedRegions::default();
+    known.keep(0, region, peer.mapped_region(&claimer, claim).expect("it is open"));
+    let hazard = hazard.clone();
+    move || match known.lend((&hazard, BARRIER), 0, claim) {
+        Ok(lent) => {
+            lent.expect("it is mapped").range().zero();
+            true
+        }
+        Err(ClaimFault::Stale) => false,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// As [`loom_memory_is_used_again_only_after_its_copies`], by a region that the peer has found before.
+#[test]
+fn loom_memory_that_was_found_is_used_again_only_after_its_copies() {
+    model(3, || {
+        let (mut own, names, heap, peer, hazard) = regions(&[0]);
+        let use_it = found(&peer, &hazard, &names);
+        let copier = thread::spawn(move || drop(use_it()));
+        close(&mut own, names[0], &hazard);
+        heap.checked(0, 8).expect("it lies inside").zero();
+        copier.join().unwrap();
+    });
+}
+
+/// As [`loom_an_old_claim_never_reaches_new_memory`], by a region that the peer has found before.
+#[test]
+fn loom_memory_that_was_found_is_not_reached_by_its_slot_s_next_name() {
+    model(3, || {
+        let (mut own, names, heap, peer, hazard) = regions(&[0]);
+        let other = heap.checked(4096, 8).expect("it lies inside");
+        let use_it = found(&peer, &hazard, &names);
+        let copier = thread::spawn(move || drop(use_it()));
+        close(&mut own, names[0], &hazard);
+        let (region, _) = open(&mut own, &heap, 4096);
+        assert_eq!(region, names[0].0, "the same slot");
         other.zero();
         heap.checked(0, 8).expect("it lies inside").zero();
         copier.join().unwrap();

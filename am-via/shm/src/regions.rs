@@ -1,6 +1,6 @@
 //! The region tables: what a task opens to its peers, how a peer's claim to it is checked, and the copies that follow.
 //!
-//! A claim is checked in one place, [`PeerMemory::claim`]. Ending a registration while a peer copies is made safe by
+//! A claim is checked in one place, [`PeerMemory::claim`]; for a region that is mapped, once for all (`mapped_regions`). Ending a registration while a peer copies is made safe by
 //! hazards: the copier names the region in its own control file, then checks the entry; the owner takes the entry away, then
 //! looks at everybody's hazard. The two halves are a Dekker handshake like the one of sleeping, with the same barrier
 //! ("region hazard").
@@ -18,7 +18,7 @@ use crate::layout::{
     ACCESS_IN_HEAP, ACCESS_IN_SHARED_FILE, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX,
     ControlHeader, ControlLayout, Hazard, REGIONS_MAX, REGIONS_PER_CONTEXT, RegionEntry,
 };
-use crate::segment::{Mapping, Shared};
+use crate::segment::Mapping;
 use crate::shared_files::SharedFiles;
 use crate::wait::SleepBarrier;
 use am_via_os::atomics::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -172,14 +172,14 @@ impl OwnRegions {
             None => {
                 let used = u32::try_from(self.slots.len()).ok().filter(|&used| used < REGIONS_PER_CONTEXT)?;
                 self.slots.push(OwnSlot { generation: 0, access: 0, ptag: 0, live: None, closing: false });
-                let header: Shared<ControlHeader> = self.head.atomics(0)?;
+                let header: &ControlHeader = self.head.atomics_at(0)?;
                 // Relaxed: read by this process, or by the program that it becomes.
                 header.regions_used[context_of(self.first)].store(used + 1, Ordering::Relaxed);
                 self.first + used
             }
         };
-        let entry = self.entry(region)?;
-        let slot = self.slot_mut(region)?;
+        let entry = entry_of(&self.head, region)?;
+        let slot = self.slots.get_mut(region.wrapping_sub(self.first) as usize)?;
         slot.generation = slot.generation.wrapping_add(1);
         let generation = slot.generation;
         slot.live = Some((memory.at(), memory.len()));
@@ -276,7 +276,7 @@ impl OwnRegions {
         self.slots.get_mut(region.wrapping_sub(self.first) as usize)
     }
 
-    fn entry(&self, region: u32) -> Option<Shared<RegionEntry>> {
+    fn entry(&self, region: u32) -> Option<&RegionEntry> {
         entry_of(&self.head, region)
     }
 }
@@ -288,14 +288,15 @@ impl Drop for OwnRegions {
             if slot.live.is_some()
                 && let Some(entry) = self.entry(region)
             {
-                close(&entry);
+                close(entry);
             }
         }
     }
 }
 
-fn entry_of(head: &Arc<Mapping>, region: u32) -> Option<Shared<RegionEntry>> {
-    head.atomics(ControlLayout::region_offset(region))
+#[inline]
+fn entry_of(head: &Mapping, region: u32) -> Option<&RegionEntry> {
+    head.atomics_at(ControlLayout::region_offset(region))
 }
 
 /// The context that a region belongs to.
@@ -304,8 +305,8 @@ fn context_of(region: u32) -> usize {
 }
 
 /// The regions that a context has ever used, as its owner's control file says: a claim, cut to those that there are.
-fn used(head: &Arc<Mapping>, context: u32) -> std::ops::Range<u32> {
-    let header: Option<Shared<ControlHeader>> = head.atomics(0);
+fn used(head: &Mapping, context: u32) -> std::ops::Range<u32> {
+    let header: Option<&ControlHeader> = head.atomics_at(0);
     let first = context * REGIONS_PER_CONTEXT;
     let used = header.map_or(0, |header| header.regions_used[context_of(first)].load(Ordering::Relaxed));
     first..first + used.min(REGIONS_PER_CONTEXT)
@@ -321,7 +322,7 @@ fn close(entry: &RegionEntry) -> bool {
 
 /// Closes all regions of the owner of the control file whose head this is; whether one was open. Called while none of the owner's
 /// contexts is.
-pub fn close_all(head: &Arc<Mapping>) -> bool {
+pub fn close_all(head: &Mapping) -> bool {
     let regions = (0..CONTEXTS_MAX).flat_map(|context| used(head, context));
     regions.filter_map(|region| entry_of(head, region)).filter(|entry| close(entry)).count() > 0
 }
@@ -349,7 +350,8 @@ pub fn clear(hazard: &Hazard) {
     hazard.copying.store(0, Ordering::Release);
 }
 
-fn hazard_name(task: u32, region: u32) -> u64 {
+#[inline(always)]
+pub(crate) fn hazard_name(task: u32, region: u32) -> u64 {
     (u64::from(task) + 1) << 32 | (u64::from(region) + 1)
 }
 
@@ -398,8 +400,24 @@ pub struct Claim {
 
 /// A claim that was found good, in force as long as the value lives.
 struct Checked<'a> {
-    hazard: &'a Hazard,
     way: Way<'a>,
+    _in_use: InUse<'a>,
+}
+
+/// A hazard line that names a region, as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct InUse<'a>(&'a Hazard);
+
+impl<'a> InUse<'a> {
+    /// Names a region. Whether it is still open is to be seen afterwards.
+    #[inline(always)]
+    pub(crate) fn begin(hazard: &'a Hazard, name: u64, barrier: SleepBarrier) -> Self {
+        // Release: "region hazard", as the store of 0 that it may hide: whoever sees another region's name knows as well that the copy
+        // before has ended.
+        hazard.copying.store(name, Ordering::Release);
+        barrier.after_store();
+        Self(hazard)
+    }
 }
 
 enum Way<'a> {
@@ -408,11 +426,11 @@ enum Way<'a> {
     None,
 }
 
-impl Drop for Checked<'_> {
+impl Drop for InUse<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // Release: "region hazard".
-        self.hazard.copying.store(0, Ordering::Release);
+        self.0.copying.store(0, Ordering::Release);
     }
 }
 
@@ -464,54 +482,12 @@ impl PeerMemory {
         }
     }
 
-    /// Updates a word of 1, 2, 4 or 8 bytes (`claim.len`) atomically; the old value, or `None` if there is no way to do it from
-    /// here.
-    ///
-    /// # Errors
-    /// The claim is refused.
-    pub fn update(
-        &self,
-        claimer: &Claimer<'_>,
-        claim: Claim,
-        update: WordUpdate,
-    ) -> Result<Option<u64>, ClaimFault> {
-        self.with_mapped(claimer, claim, |word| update_word(word, update))?.transpose()
-    }
-
-    /// Lets `call` use a place in the peer's memory that is mapped here; `None`, without `call`, if it is not.
-    ///
-    /// # Errors
-    /// The claim is refused.
-    #[inline]
-    pub fn with_mapped<R>(
-        &self,
-        claimer: &Claimer<'_>,
-        claim: Claim,
-        call: impl FnOnce(CheckedRange<'_>) -> R,
-    ) -> Result<Option<R>, ClaimFault> {
-        let checked = self.claim(claimer, claim, ACCESS_READ | ACCESS_WRITE)?;
-        match &checked.way {
-            Way::Mapped(range) => Ok(Some(call(*range))),
-            _ => Ok(None),
-        }
-    }
-
-    /// The one place where a claim becomes a range: generation, rights, owner's choice of peer, bounds.
-    #[inline]
-    fn claim<'a>(
-        &'a self,
-        claimer: &Claimer<'a>,
-        claim: Claim,
-        need: u32,
-    ) -> Result<Checked<'a>, ClaimFault> {
-        let hazard = claimer.hazard;
-        // Release: "region hazard", as the store of 0 that it may hide: whoever sees another region's name knows as well that the copy
-        // before has ended.
-        hazard.copying.store(hazard_name(self.task, claim.region), Ordering::Release);
-        claimer.barrier.after_store();
-        let mut checked = Checked { hazard, way: Way::None };
-        let entry = self.head.atomics::<RegionEntry>(ControlLayout::region_offset(claim.region));
-        let entry = entry.filter(|_| claim.region < REGIONS_MAX).ok_or(ClaimFault::Stale)?;
+    /// The entry of a claim's region, if that is open to it: generation, rights, owner's choice of peer; and its state. The region is named
+    /// in the hazard line.
+    #[inline(always)]
+    pub(crate) fn open_entry(&self, claim: Claim, need: u32) -> Result<(&RegionEntry, u64), ClaimFault> {
+        let entry = entry_of(&self.head, claim.region).filter(|_| claim.region < REGIONS_MAX);
+        let entry = entry.ok_or(ClaimFault::Stale)?;
         // Acquire: "region opened".
         let state = entry.generation_and_access.load(Ordering::Acquire);
         let access = state as u32;
@@ -524,10 +500,17 @@ impl PeerMemory {
         if entry.ptag.load(Ordering::Relaxed) != claim.ptag {
             return Err(ClaimFault::Tag);
         }
-        let len = entry.len.load(Ordering::Relaxed);
-        if claim.offset > len || claim.len > len - claim.offset {
-            return Err(ClaimFault::Bounds { len });
-        }
+        Ok((entry, state))
+    }
+
+    /// The file of a region, if it is mapped here.
+    #[inline(always)]
+    pub(crate) fn file_of<'a>(
+        &'a self,
+        claimer: &Claimer<'a>,
+        entry: &RegionEntry,
+        access: u32,
+    ) -> Option<&'a Arc<Mapping>> {
         let file = if access & ACCESS_IN_HEAP != 0 {
             Some(&self.heap)
         } else if access & ACCESS_IN_SHARED_FILE != 0 {
@@ -535,7 +518,26 @@ impl PeerMemory {
         } else {
             None
         };
-        if let Some(file) = file.filter(|_| claimer.ways.mapped) {
+        file.filter(|_| claimer.ways.mapped)
+    }
+
+    /// The one place where a claim becomes a range.
+    #[inline]
+    fn claim<'a>(
+        &'a self,
+        claimer: &Claimer<'a>,
+        claim: Claim,
+        need: u32,
+    ) -> Result<Checked<'a>, ClaimFault> {
+        let name = hazard_name(self.task, claim.region);
+        let mut checked =
+            Checked { way: Way::None, _in_use: InUse::begin(claimer.hazard, name, claimer.barrier) };
+        let (entry, state) = self.open_entry(claim, need)?;
+        let len = entry.len.load(Ordering::Relaxed);
+        if claim.offset > len || claim.len > len - claim.offset {
+            return Err(ClaimFault::Bounds { len });
+        }
+        if let Some(file) = self.file_of(claimer, entry, state as u32) {
             let at = entry.file_offset.load(Ordering::Relaxed).checked_add(claim.offset);
             let range = at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(claim.len).ok()?)));
             // The entry is a claim of its owner: it must lie inside the file that is mapped here.

@@ -117,6 +117,7 @@ impl Mapping {
     }
 
     /// The address at which the mapping starts.
+    #[inline(always)]
     #[must_use]
     pub fn base(&self) -> NonNull<u8> {
         NonNull::new(self.map.as_mut_ptr()).expect("a mapping never starts at address zero")
@@ -124,7 +125,7 @@ impl Mapping {
 
     /// The checked range `offset..offset + len`; `None` if it does not lie inside. This is the one place where an offset
     /// becomes an address.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn range(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset <= self.map.len() && len <= self.map.len() - offset {
@@ -143,7 +144,7 @@ impl Mapping {
     }
 
     /// The range `offset..offset + len` for copies; `None` if it does not lie inside.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn checked(&self, offset: usize, len: usize) -> Option<CheckedRange<'_>> {
         // SAFETY: inside the mapping (`range`), which `self` keeps alive as long as the range lives.
@@ -167,22 +168,25 @@ impl Mapping {
         self.model.get(offset, make)
     }
 
-    /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside.
-    #[cfg(loom)]
+    /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside, aligned.
+    #[inline]
     #[must_use]
-    pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
-        self.range(offset, 0)?;
+    pub fn atomics_at<T: SharedAtomics>(&self, offset: usize) -> Option<&T> {
+        #[cfg(loom)]
         // `model` keeps the object as long as the mapping lives.
-        let at = NonNull::from(&*self.stands_for(offset, T::default));
-        Some(Shared { at, _mapping: Arc::clone(self) })
+        let at = self.range(offset, 0).map(|_| NonNull::from(&*self.stands_for(offset, T::default)))?;
+        #[cfg(not(loom))]
+        let at = self.range(offset, size_of::<T>())?.cast::<T>();
+        // SAFETY: `at` lies inside the mapping (just checked; or is loom's object), aligned, which `self` keeps alive; T is atomics
+        // only, valid for every bit pattern (SharedAtomics), so sharing it with other processes is sound.
+        at.is_aligned().then(|| unsafe { at.as_ref() })
     }
 
-    /// A reference to a `T` made of atomics at `offset`; `None` if it does not lie inside, aligned.
-    #[cfg(not(loom))]
+    /// As [`atomics_at`](Self::atomics_at), with a handle that keeps the mapping.
     #[must_use]
     pub fn atomics<T: SharedAtomics>(self: &Arc<Self>, offset: usize) -> Option<Shared<T>> {
-        let at = self.range(offset, size_of::<T>())?.cast::<T>();
-        at.is_aligned().then(|| Shared { at, _mapping: Arc::clone(self) })
+        let at = NonNull::from(self.atomics_at::<T>(offset)?);
+        Some(Shared { at, _mapping: Arc::clone(self) })
     }
 }
 
@@ -221,7 +225,7 @@ impl<T: SharedAtomics> std::ops::Deref for Shared<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: `at` lies inside the mapping, aligned (checked in `Mapping::atomics`), which `_mapping` keeps alive; T is
+        // SAFETY: `at` lies inside the mapping, aligned (checked in `Mapping::atomics_at`), which `_mapping` keeps alive; T is
         // atomics only, valid for every bit pattern (SharedAtomics), so sharing it with other processes is sound.
         unsafe { self.at.as_ref() }
     }

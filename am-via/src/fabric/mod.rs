@@ -584,7 +584,7 @@ impl<D: Device> Memory for ViaFabric<D> {
         started
     }
 
-    #[inline]
+    #[inline(always)]
     fn with_mapped<R>(
         &mut self,
         at: RemoteAddress,

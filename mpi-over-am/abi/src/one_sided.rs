@@ -11,8 +11,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_over_am::datatype::Datatype;
-use mpi_over_am::op::Op;
+use mpi_over_am::datatype::Predefined;
 use mpi_over_am::window::{Assertion, Lock, TargetData};
 use mpi_over_am::{ErrorClass, PROC_NULL, RequestId};
 
@@ -25,12 +24,11 @@ use crate::data::{
 };
 use crate::failure::{Failure, Outcome};
 use crate::groups::group_of;
-use crate::objects::WindowObject;
-use crate::operations::op_of;
+use crate::operations::{op_of, predefined};
 use crate::requests::keep_request;
-use crate::state::Mpi;
+use crate::state::{Mpi, enter};
 use crate::types::{MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
-use crate::windows::on_window;
+use crate::windows::{on_window, on_window_in};
 
 /// A request that is over: what a transfer of nothing to nobody has.
 fn over(mpi: &Mpi) -> Outcome<RequestId> {
@@ -43,30 +41,65 @@ unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<(
     Ok(())
 }
 
-/// The word that an element of a predefined datatype is; `None` if it is none.
+/// An element of `len` bytes, as the lowest ones of a word; `None` if it is none.
 ///
 /// # Safety
-/// As for [`to_send`](crate::data::to_send), of one element.
+/// `len` bytes at `at`, unless that is null, are readable, as the program has promised.
 #[inline(always)]
-unsafe fn word_at(mpi: &Mpi, at: *const c_void, datatype: MPI_Datatype) -> Option<u64> {
-    let bytes = unsafe { raw_to_send(mpi, at, 1, datatype) }.filter(|bytes| bytes.len() <= 8)?;
-    let mut word = [0; 8];
-    bytes.copy_to(&mut word[..bytes.len()]);
-    Some(u64::from_le_bytes(word))
+unsafe fn word_at(at: *const c_void, len: u64) -> Option<u64> {
+    if at.is_null() {
+        return None;
+    }
+    Some(match len {
+        8 => unsafe { at.cast::<u64>().read_unaligned() },
+        4 => unsafe { at.cast::<u32>().read_unaligned() }.into(),
+        2 => unsafe { at.cast::<u16>().read_unaligned() }.into(),
+        1 => unsafe { at.cast::<u8>().read() }.into(),
+        _ => return None,
+    })
 }
 
-/// Updates an element that is a word of mapped memory; the word before. `None`: it is none, and nothing was done.
+/// Stores the lowest `len` bytes of a word, as many as [`word_at`] has read.
+///
+/// # Safety
+/// `len` bytes at `at` are writable, as the program has promised.
 #[inline(always)]
-fn update_word(
+unsafe fn store_word(word: u64, at: *mut c_void, len: u64) {
+    match len {
+        8 => unsafe { at.cast::<u64>().write_unaligned(word) },
+        4 => unsafe { at.cast::<u32>().write_unaligned(word as u32) },
+        2 => unsafe { at.cast::<u16>().write_unaligned(word as u16) },
+        _ => unsafe { at.cast::<u8>().write(word as u8) },
+    }
+}
+
+/// Updates an element that is a word of mapped memory; the word before. `None`: nothing was done, and the call goes another way.
+///
+/// # Safety
+/// The element at `value` is readable, as the program has promised; with `MPI_NO_OP` it means nothing.
+#[inline(always)]
+unsafe fn update_now(
     mpi: &Mpi,
-    object: &WindowObject,
-    value: u64,
-    (rank, displacement): (c_int, i64),
-    (datatype, op): (MPI_Datatype, &Op),
-) -> Outcome<Option<u64>> {
-    let kind = mpi.predefined[datatype.0 & 511].as_ref().and_then(Datatype::as_predefined);
-    let (Some(kind), Some(op)) = (kind, op.as_predefined()) else { return Ok(None) };
-    Ok(object.window.update_word(value, (dest_of(rank)?, displacement), kind, op)?)
+    value: *const c_void,
+    at: (c_int, i64),
+    (kind, op): (Predefined, MPI_Op),
+    win: MPI_Win,
+) -> Option<u64> {
+    // SAFETY: an update makes and frees no window.
+    let window = unsafe { mpi.window_for_a_moment(win) }?;
+    let value = if op == MPI_NO_OP { 0 } else { unsafe { word_at(value, kind.size()) }? };
+    // A rank below 0 is none.
+    window.try_update(value, (at.0.cast_unsigned(), at.1), kind, predefined(op)?)
+}
+
+/// Enters MPI for the length of a call, or returns what the call returns without it.
+macro_rules! enter {
+    ($function:expr) => {
+        match enter($function) {
+            Ok(mpi) => mpi,
+            Err(code) => return code,
+        }
+    };
 }
 
 pub(crate) unsafe fn mpi_put_c(
@@ -79,12 +112,17 @@ pub(crate) unsafe fn mpi_put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    on_window("MPI_Put", win, |mpi, object| {
-        if let Some(bytes) = unsafe { raw_to_send(mpi, origin_addr, origin_count, origin_datatype) }
-            && mpi.dense_len(target_datatype, target_count) == Some(bytes.len())
-        {
-            return Ok(object.window.put_bytes(bytes, dest_of(target_rank)?, target_disp)?);
-        }
+    let mpi = enter!("MPI_Put");
+    // SAFETY: a put makes and frees no window. A rank below 0 is none.
+    if let Some(window) = unsafe { mpi.window_for_a_moment(win) }
+        && let Some(bytes) = unsafe { raw_to_send(&mpi, origin_addr, origin_count, origin_datatype) }
+        && ((target_datatype, target_count) == (origin_datatype, origin_count)
+            || mpi.dense_len(target_datatype, target_count) == Some(bytes.len()))
+        && window.try_put(bytes, target_rank.cast_unsigned(), target_disp)
+    {
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Put", win, |mpi, object| {
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -110,12 +148,17 @@ pub(crate) unsafe fn mpi_get_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    on_window("MPI_Get", win, |mpi, object| {
-        if let Some(room) = unsafe { raw_to_receive(mpi, origin_addr, origin_count, origin_datatype) }
-            && mpi.dense_len(target_datatype, target_count) == Some(room.len())
-        {
-            return Ok(object.window.get_bytes(room, dest_of(target_rank)?, target_disp)?);
-        }
+    let mpi = enter!("MPI_Get");
+    // SAFETY: as in `mpi_put_c`.
+    if let Some(window) = unsafe { mpi.window_for_a_moment(win) }
+        && let Some(buffer) = unsafe { raw_to_receive(&mpi, origin_addr, origin_count, origin_datatype) }
+        && ((target_datatype, target_count) == (origin_datatype, origin_count)
+            || mpi.dense_len(target_datatype, target_count) == Some(buffer.len()))
+        && window.try_get(buffer, target_rank.cast_unsigned(), target_disp)
+    {
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Get", win, |mpi, object| {
         let origin = unsafe { to_receive(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -142,14 +185,15 @@ pub(crate) unsafe fn mpi_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    on_window("MPI_Accumulate", win, |mpi, object| {
+    let mpi = enter!("MPI_Accumulate");
+    if (origin_count, target_count, origin_datatype) == (1, 1, target_datatype)
+        && let Some(kind) = mpi.predefined_kind(origin_datatype)
+        && unsafe { update_now(&mpi, origin_addr, (target_rank, target_disp), (kind, op), win) }.is_some()
+    {
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Accumulate", win, |mpi, object| {
         let op = op_of(mpi, op)?;
-        if (origin_count, target_count, origin_datatype) == (1, 1, target_datatype)
-            && let Some(value) = unsafe { word_at(mpi, origin_addr, origin_datatype) }
-            && update_word(mpi, object, value, (target_rank, target_disp), (origin_datatype, &op))?.is_some()
-        {
-            return Ok(());
-        }
         let origin = unsafe { to_send(mpi, origin_addr, origin_count, origin_datatype) }?;
         let kind = datatype_for(mpi, target_datatype, target_count)?;
         let target = TargetData {
@@ -179,9 +223,10 @@ pub(crate) unsafe fn mpi_get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
+    let mpi = enter!("MPI_Get_accumulate");
     unsafe {
         get_accumulate(
-            "MPI_Get_accumulate",
+            (&mpi, "MPI_Get_accumulate"),
             (origin_addr, origin_count, origin_datatype),
             (result_addr, result_count, result_datatype),
             target_rank,
@@ -192,8 +237,9 @@ pub(crate) unsafe fn mpi_get_accumulate_c(
     }
 }
 
+#[inline(never)]
 unsafe fn get_accumulate(
-    function: &str,
+    (mpi, function): (&Mpi, &str),
     (origin_addr, origin_count, origin_datatype): (*const c_void, i64, MPI_Datatype),
     (result_addr, result_count, result_datatype): (*mut c_void, i64, MPI_Datatype),
     target_rank: c_int,
@@ -201,7 +247,7 @@ unsafe fn get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    on_window(function, win, |mpi, object| {
+    on_window_in(mpi, function, win, |mpi, object| {
         // With MPI_NO_OP nothing about the origin means anything.
         let origin = if op == MPI_NO_OP {
             None
@@ -356,27 +402,18 @@ pub(crate) unsafe fn mpi_fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    const CALL: &str = "MPI_Fetch_and_op";
-    let mut is_over = false;
-    let code = on_window(CALL, win, |mpi, object| {
-        let predefined = op_of(mpi, op)?;
-        // With MPI_NO_OP nothing about the origin means anything.
-        let value = if op == MPI_NO_OP { Some(0) } else { unsafe { word_at(mpi, origin_addr, datatype) } };
-        if let (Some(value), Some(room)) = (value, unsafe { raw_to_receive(mpi, result_addr, 1, datatype) })
-            && let Some(old) =
-                update_word(mpi, object, value, (target_rank, target_disp), (datatype, &predefined))?
-        {
-            room.fill_from(&old.to_le_bytes()[..room.len()]);
-            is_over = true;
-        }
-        Ok(())
-    });
-    if is_over || code != MPI_SUCCESS {
-        return code;
+    let mpi = enter!("MPI_Fetch_and_op");
+    if !result_addr.is_null()
+        && let Some(kind) = mpi.predefined_kind(datatype)
+        && let Some(old) =
+            unsafe { update_now(&mpi, origin_addr, (target_rank, target_disp), (kind, op), win) }
+    {
+        unsafe { store_word(old, result_addr, kind.size()) };
+        return MPI_SUCCESS;
     }
     unsafe {
         get_accumulate(
-            CALL,
+            (&mpi, "MPI_Fetch_and_op"),
             (origin_addr, 1, datatype),
             (result_addr, 1, datatype),
             target_rank,
@@ -396,7 +433,20 @@ pub(crate) unsafe fn mpi_compare_and_swap(
     target_disp: i64,
     win: MPI_Win,
 ) -> c_int {
-    on_window("MPI_Compare_and_swap", win, |mpi, object| {
+    let mpi = enter!("MPI_Compare_and_swap");
+    // SAFETY: as in `mpi_put_c`.
+    if !result_addr.is_null()
+        && let Some(window) = unsafe { mpi.window_for_a_moment(win) }
+        && let Some(kind) = mpi.predefined_kind(datatype)
+        && let Some(expected) = unsafe { word_at(compare_addr, kind.size()) }
+        && let Some(new) = unsafe { word_at(origin_addr, kind.size()) }
+        && let at = (target_rank.cast_unsigned(), target_disp)
+        && let Some(old) = window.try_compare_and_swap((expected, new), at, kind)
+    {
+        unsafe { store_word(old, result_addr, kind.size()) };
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Compare_and_swap", win, |mpi, object| {
         let kind = datatype_of(mpi, datatype)?;
         let (new, expected) =
             unsafe { (to_send(mpi, origin_addr, 1, datatype)?, to_send(mpi, compare_addr, 1, datatype)?) };
@@ -513,7 +563,12 @@ pub(crate) unsafe fn mpi_win_unlock(rank: c_int, win: MPI_Win) -> c_int {
 }
 
 pub(crate) unsafe fn mpi_win_flush(rank: c_int, win: MPI_Win) -> c_int {
-    on_window("MPI_Win_flush", win, |_, object| match rank_of(rank)? {
+    let mpi = enter!("MPI_Win_flush");
+    // SAFETY: a flush that has nothing to wait for makes and frees no window.
+    if unsafe { mpi.window_for_a_moment(win) }.is_some_and(|window| window.try_flush(rank.cast_unsigned())) {
+        return MPI_SUCCESS;
+    }
+    on_window_in(&mpi, "MPI_Win_flush", win, |_, object| match rank_of(rank)? {
         Some(rank) => Ok(object.window.flush(rank)?),
         None => Ok(()),
     })

@@ -18,8 +18,8 @@ use crate::state::{Mpi, enter};
 use crate::types::{Callback, MPI_Datatype, MPI_Op};
 
 /// The predefined operation of a number (include/mpi.h).
-#[inline]
-fn predefined(handle: MPI_Op) -> Option<PredefinedOp> {
+#[inline(always)]
+pub(crate) fn predefined(handle: MPI_Op) -> Option<PredefinedOp> {
     Some(match handle {
         MPI_SUM => PredefinedOp::Sum,
         MPI_MIN => PredefinedOp::Min,

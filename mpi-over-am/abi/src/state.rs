@@ -26,14 +26,14 @@ use crate::constants::{
     MPI_SHORT_INT, MPI_SIGNED_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_UNSIGNED,
     MPI_UNSIGNED_CHAR, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UNSIGNED_SHORT, MPI_WCHAR,
 };
-use crate::engine::{Communicator, Environment};
+use crate::engine::{Communicator, Environment, Window};
 use crate::handles::{Handles, ObjectKind};
 use crate::objects::{
     CommunicatorObject, Generalized, KnownKeyval, MessageObject, PendingObject, SessionObject, TypeObjects,
     WindowObject,
 };
 use crate::raise::{KeptErrhandler, initial, raise_outside, set_end};
-use crate::types::{MPI_Comm, MPI_Datatype, MPI_Errhandler};
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Win};
 
 /// Everything between `MPI_Init` and `MPI_Finalize`.
 #[derive(Debug)]
@@ -147,6 +147,22 @@ impl Mpi {
         }
         // SAFETY: the caller's promise.
         unsafe { self.communicators.peek(handle.0) }.map(|object| &object.communicator)
+    }
+
+    /// The window of a handle, for a moment.
+    ///
+    /// # Safety
+    /// No window is made or freed while the reference lives.
+    #[inline(always)]
+    pub(crate) unsafe fn window_for_a_moment(&self, handle: MPI_Win) -> Option<&Window> {
+        // SAFETY: the caller's promise.
+        unsafe { self.windows.peek(handle.0) }.map(|object| &object.window)
+    }
+
+    /// What an element of a predefined datatype is.
+    #[inline(always)]
+    pub(crate) fn predefined_kind(&self, handle: MPI_Datatype) -> Option<Predefined> {
+        self.predefined.get(handle.0.wrapping_sub(MPI_DATATYPE_NULL.0))?.as_ref()?.as_predefined()
     }
 
     /// The datatype of a handle.

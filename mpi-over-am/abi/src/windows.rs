@@ -57,22 +57,31 @@ fn window_of(mpi: &Mpi, handle: MPI_Win) -> Outcome<Rc<WindowObject>> {
 }
 
 /// Runs a call about a window.
-#[inline(always)]
 pub(crate) fn on_window(
     function: &str,
     handle: MPI_Win,
     call: impl FnOnce(&Mpi, &WindowObject) -> Outcome<()>,
 ) -> c_int {
-    let mpi = match enter(function) {
-        Ok(mpi) => mpi,
-        Err(code) => return code,
-    };
-    match window_of(&mpi, handle) {
-        Ok(object) => match call(&mpi, &object) {
+    match enter(function) {
+        Ok(mpi) => on_window_in(&mpi, function, handle, call),
+        Err(code) => code,
+    }
+}
+
+/// As [`on_window`], where MPI was entered before. Apart, so that what was tried before has the registers for itself.
+#[inline(never)]
+pub(crate) fn on_window_in(
+    mpi: &Mpi,
+    function: &str,
+    handle: MPI_Win,
+    call: impl FnOnce(&Mpi, &WindowObject) -> Outcome<()>,
+) -> c_int {
+    match window_of(mpi, handle) {
+        Ok(object) => match call(mpi, &object) {
             Ok(()) => MPI_SUCCESS,
             Err(failure) => raise(&object, function, &failure),
         },
-        Err(failure) => finish_alone(&mpi, function, Err(failure)),
+        Err(failure) => finish_alone(mpi, function, Err(failure)),
     }
 }
 

@@ -299,7 +299,8 @@ impl SendData {
         }
     }
 
-    /// [`copy_to`](Self::copy_to) where one side is not in one piece, or both are not: without a copy between where the other is.
+    /// [`copy_to`](Self::copy_to) where one side is not in one piece, or both are not: without a copy between where the other is, and where both
+    /// have one layout.
     fn copy_elements_to(&self, from: Option<RawBytes>, to: &RecvData, room: Option<RawBuffer>) -> u64 {
         let len = self.packed_len().min(to.packed_len());
         if let Some(from) = from {
@@ -313,7 +314,13 @@ impl SendData {
             self.gather().gather(0, len as usize, &mut room);
             return len;
         }
-        let (layout, scatter) = (self.0.layout(), to.scatter());
+        let layout = self.0.layout();
+        if (self.0.count, &self.0.datatype) == (to.0.count, &to.0.datatype) {
+            // Each piece has the same displacement on both sides.
+            layout.visit(0, len, &mut Across { from: self.0.base, to: to.0.base });
+            return len;
+        }
+        let scatter = to.scatter();
         let mut piece = [0; COPY_PIECE_BYTES];
         let mut offset = 0;
         while offset < len {
@@ -354,6 +361,25 @@ impl Visit for Packing<'_> {
         // SAFETY: the piece belongs to the elements whose maker has promised them to be readable.
         unsafe { self.base.bytes(at, to.len()) }.copy_to(to);
         self.to = rest;
+    }
+
+    fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
+        equal_blocks(self, at, len, stride, count);
+    }
+}
+
+/// Copies pieces between elements of the same layout.
+struct Across {
+    from: Base,
+    to: Base,
+}
+
+impl Visit for Across {
+    #[inline(always)]
+    fn block(&mut self, at: i64, len: u64) {
+        // SAFETY: the piece belongs to the elements on either side, whose makers have promised them to be readable here and writable there.
+        let (from, to) = unsafe { (self.from.bytes(at, len as usize), self.to.buffer(at, len as usize)) };
+        from.copy_to_buffer(to);
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {

@@ -113,6 +113,7 @@ pub(crate) fn with_mapped_elements<R>(
 ///
 /// # Errors
 /// As for [`Context::with_mapped`].
+#[inline(always)]
 pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     to: RemoteAddress,
@@ -129,6 +130,7 @@ pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
 ///
 /// # Errors
 /// As for [`Context::with_mapped`].
+#[inline(always)]
 pub(crate) fn get_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     from: RemoteAddress,

@@ -65,12 +65,15 @@ impl<F: Fabric> State<F> {
     /// What progress reports.
     #[inline(always)]
     pub(crate) fn waited_for_nothing(&mut self) -> Result<()> {
+        if self.may_skip_progress() { Ok(()) } else { self.progress_at_last() }
+    }
+
+    /// Counts a wait or a test that has nothing to wait for; whether it may end without progress. If not,
+    /// [`waited_for_nothing`](Self::waited_for_nothing) makes it.
+    #[inline(always)]
+    pub(crate) fn may_skip_progress(&mut self) -> bool {
         self.waits_without_progress += 1;
-        if self.waits_without_progress < WAITS_WITHOUT_PROGRESS_MAX {
-            Ok(())
-        } else {
-            self.progress_at_last()
-        }
+        self.waits_without_progress < WAITS_WITHOUT_PROGRESS_MAX
     }
 
     #[cold]

@@ -64,7 +64,7 @@ impl Update<'_> {
 
     /// As [`operation_on`], of its elements.
     fn on_word(&self) -> Option<AtomicOp> {
-        operation_on(self.basic, self.op)
+        operation_on(self.basic, self.op, 0)
     }
     /// What elements come to: `later` becomes that.
     fn combine(&self, from: usize, later: &mut [u8]) -> Result<()> {
@@ -165,28 +165,34 @@ fn width_of(basic: Predefined) -> Option<Width> {
     }
 }
 
+/// Whether elements are compared and swapped.
+#[inline]
+fn can_compare(basic: Predefined) -> bool {
+    matches!(basic.kind(), Kind::Signed | Kind::Unsigned | Kind::Logical | Kind::Bytes | Kind::Character)
+}
+
 /// The operation on a word that does the same.
 #[inline]
-fn operation_on(basic: Predefined, op: PredefinedOp) -> Option<AtomicOp> {
+fn operation_on(basic: Predefined, op: PredefinedOp, operand: u64) -> Option<AtomicOp> {
     let kind = basic.kind();
     // Of these the processor knows no operation at all.
     let is_half = kind == Kind::Float && basic.size() == 2;
     Some(match (op, kind) {
         (PredefinedOp::Sum | PredefinedOp::Max | PredefinedOp::Min, _) if is_half => return None,
-        (PredefinedOp::Replace, _) => AtomicOp::Swap(0),
+        (PredefinedOp::Replace, _) => AtomicOp::Swap(operand),
         // Nothing is added, and the old value comes back.
         (PredefinedOp::NoOp, _) => AtomicOp::FetchOr(0),
-        (PredefinedOp::Sum, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAdd(0),
-        (PredefinedOp::Sum, Kind::Float) => AtomicOp::FetchAddFloat(0),
-        (PredefinedOp::Max, Kind::Signed) => AtomicOp::FetchMaxSigned(0),
-        (PredefinedOp::Max, Kind::Unsigned) => AtomicOp::FetchMax(0),
-        (PredefinedOp::Max, Kind::Float) => AtomicOp::FetchMaxFloat(0),
-        (PredefinedOp::Min, Kind::Signed) => AtomicOp::FetchMinSigned(0),
-        (PredefinedOp::Min, Kind::Unsigned) => AtomicOp::FetchMin(0),
-        (PredefinedOp::Min, Kind::Float) => AtomicOp::FetchMinFloat(0),
-        (PredefinedOp::BitwiseAnd, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAnd(0),
-        (PredefinedOp::BitwiseOr, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchOr(0),
-        (PredefinedOp::BitwiseXor, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchXor(0),
+        (PredefinedOp::Sum, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAdd(operand),
+        (PredefinedOp::Sum, Kind::Float) => AtomicOp::FetchAddFloat(operand),
+        (PredefinedOp::Max, Kind::Signed) => AtomicOp::FetchMaxSigned(operand),
+        (PredefinedOp::Max, Kind::Unsigned) => AtomicOp::FetchMax(operand),
+        (PredefinedOp::Max, Kind::Float) => AtomicOp::FetchMaxFloat(operand),
+        (PredefinedOp::Min, Kind::Signed) => AtomicOp::FetchMinSigned(operand),
+        (PredefinedOp::Min, Kind::Unsigned) => AtomicOp::FetchMin(operand),
+        (PredefinedOp::Min, Kind::Float) => AtomicOp::FetchMinFloat(operand),
+        (PredefinedOp::BitwiseAnd, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchAnd(operand),
+        (PredefinedOp::BitwiseOr, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchOr(operand),
+        (PredefinedOp::BitwiseXor, Kind::Signed | Kind::Unsigned) => AtomicOp::FetchXor(operand),
         _ => return None,
     })
 }
@@ -306,11 +312,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         target: TargetData<'_>,
     ) -> Result<()> {
         const CALL: &str = "Window::compare_and_swap";
-        let kind = target.datatype.as_predefined().map(Predefined::kind);
-        let is_known = matches!(
-            kind,
-            Some(Kind::Signed | Kind::Unsigned | Kind::Logical | Kind::Bytes | Kind::Character)
-        );
+        let is_known = target.datatype.as_predefined().is_some_and(can_compare);
         if !is_known || target.count != 1 {
             let what = "it takes one whole number, truth value, character or byte; the value is the count";
             let count = i64::try_from(target.count).unwrap_or(i64::MAX);
@@ -341,34 +343,48 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         })
     }
 
-    /// As [`get_accumulate_data`](Self::get_accumulate_data), for one element of a predefined type: the shortest way to a word of mapped
-    /// memory. `value` and the value before, which is returned, are its bytes, the lowest first. `None`: it is none, and nothing was done.
-    ///
-    /// # Errors
-    /// An unknown rank; no epoch is open for it; the death of a task.
-    #[inline]
-    pub fn update_word(
+    /// The shortest way of [`get_accumulate_data`](Self::get_accumulate_data): one element that is a word of mapped memory. `value` and the
+    /// value before, which is returned, are its bytes, the lowest first. `None`: nothing was done, and the call goes another way.
+    #[inline(never)]
+    pub fn try_update(
         &self,
         value: u64,
-        (rank, displacement): (u32, i64),
+        at: (u32, i64),
         datatype: Predefined,
         op: PredefinedOp,
-    ) -> Result<Option<u64>> {
-        let (Some(width), Some(operation)) = (width_of(datatype), operation_on(datatype, op)) else {
-            return Ok(None);
-        };
-        if !self.check_access("Window::get_accumulate", rank)? {
-            return Ok(None);
+    ) -> Option<u64> {
+        self.try_on_word(at, width_of(datatype)?, operation_on(datatype, op, value)?)
+    }
+
+    /// As [`try_update`](Self::try_update), for [`compare_and_swap_data`](Self::compare_and_swap_data).
+    #[inline(never)]
+    pub fn try_compare_and_swap(
+        &self,
+        (expected, new): (u64, u64),
+        at: (u32, i64),
+        datatype: Predefined,
+    ) -> Option<u64> {
+        if !can_compare(datatype) {
+            return None;
         }
-        let Some(at) = self.in_one_piece(rank, displacement, 0, width.bytes())? else { return Ok(None) };
-        let mut state = self.communicator.state()?;
-        if !self.puts.with(|puts| puts.are_placed(&state.context)) {
-            return Ok(None);
+        self.try_on_word(at, width_of(datatype)?, AtomicOp::CompareSwap { expected, new })
+    }
+
+    #[inline(always)]
+    fn try_on_word(
+        &self,
+        (rank, displacement): (u32, i64),
+        width: Width,
+        operation: AtomicOp,
+    ) -> Option<u64> {
+        let at = self.locate(rank, displacement, width.bytes())?;
+        let mut state = self.communicator.state_briefly()?;
+        // What was put before is not overtaken.
+        if !self.puts.with(|puts| puts.are_none()) || !state.may_skip_progress() {
+            return None;
         }
-        state.waited_for_nothing()?;
-        let operation = operation.with_operand(value);
-        let word = state.context.with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation))?;
-        Ok(word.flatten())
+        let word = state.context.with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation));
+        word.ok()??
     }
 
     fn update(
@@ -606,18 +622,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         displacement: i64,
         op: PredefinedOp,
     ) -> Result<T> {
-        let mut old = [T::zeroed()];
-        let mut word = [0; 8];
-        let bytes = buffer::bytes_of(std::slice::from_ref(&value));
-        word[..bytes.len()].copy_from_slice(bytes);
-        let found = self.update_word(u64::from_le_bytes(word), (rank, displacement), T::DATATYPE, op)?;
-        match found {
-            Some(found) => {
-                let bytes = bytemuck::cast_slice_mut(&mut old);
-                bytes.copy_from_slice(&found.to_le_bytes()[..bytes.len()]);
-            }
-            None => self.get_accumulate_into(&[value], &mut old, rank, displacement, op)?,
+        let word = word_of(&value);
+        if let Some(found) = self.try_update(word, (rank, displacement), T::DATATYPE, op) {
+            return Ok(number_of(found));
         }
+        let mut old = [T::zeroed()];
+        self.get_accumulate_into(&[value], &mut old, rank, displacement, op)?;
         Ok(old[0])
     }
 
@@ -632,6 +642,10 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         rank: u32,
         displacement: i64,
     ) -> Result<T> {
+        let words = (word_of(&expected), word_of(&new));
+        if let Some(found) = self.try_compare_and_swap(words, (rank, displacement), T::DATATYPE) {
+            return Ok(number_of(found));
+        }
         let datatype = Datatype::predefined(T::DATATYPE);
         let target = TargetData { rank, displacement, count: 1, datatype: &datatype };
         let mut old = [T::zeroed()];
@@ -670,6 +684,21 @@ fn word<const SIZE: usize>(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..SIZE].copy_from_slice(&bytes[..SIZE]);
     u64::from_le_bytes(word)
+}
+
+/// The bytes of a number, as the lowest ones of a word.
+fn word_of<T: Number>(value: &T) -> u64 {
+    let mut word = [0; 8];
+    let bytes = buffer::bytes_of(std::slice::from_ref(value));
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+fn number_of<T: Number>(word: u64) -> T {
+    let mut number = [T::zeroed()];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut number);
+    bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+    number[0]
 }
 
 fn wrong_count(call: &'static str, given: u64, expected: u64) -> Error {

@@ -121,25 +121,27 @@ impl Epochs {
     }
 
     /// Whether this task may use the window of `rank`, which it has.
-    #[inline]
-    pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<()> {
-        if self.fenced || self.is_locked(rank) {
-            return Ok(());
-        }
-        self.check_started(call, rank)
+    #[inline(always)]
+    pub(super) fn is_open(&self, rank: u32) -> bool {
+        self.fenced || self.is_locked(rank) || self.is_started(rank)
     }
 
     #[inline(never)]
-    fn check_started(&self, call: &'static str, rank: u32) -> Result<()> {
-        if self.started.as_ref().is_some_and(|started| started.contains(&rank)) {
+    fn is_started(&self, rank: u32) -> bool {
+        self.started.as_ref().is_some_and(|started| started.contains(&rank))
+    }
+
+    /// Refuses what [`is_open`](Self::is_open) does not allow.
+    pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<()> {
+        if self.is_open(rank) {
             return Ok(());
         }
         let what = "no epoch is open for this rank: fence, start or lock first";
         Err(refused(call, what, i64::from(rank)))
     }
 
-    #[inline]
-    fn is_locked(&self, rank: u32) -> bool {
+    #[inline(always)]
+    pub(super) fn is_locked(&self, rank: u32) -> bool {
         is_here(self.locked_all) || is_here(self.locks[rank as usize])
     }
 

@@ -144,17 +144,25 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ///
     /// # Errors
     /// It is not locked; an unknown rank; the death of a task.
-    #[inline]
     pub fn flush(&self, rank: u32) -> Result<()> {
-        if rank == PROC_NULL {
+        if self.try_flush(rank) || rank == PROC_NULL {
             return Ok(());
         }
         self.check_flush(Some(rank))?;
         self.flush_puts()
     }
 
+    /// The shortest way of [`flush`](Self::flush): whether there is nothing to wait for. It may say no at any time.
+    #[inline(always)]
+    pub fn try_flush(&self, rank: u32) -> bool {
+        if rank as usize >= self.peers.len() || !self.epochs.with(|epochs| epochs.is_locked(rank)) {
+            return false;
+        }
+        let Some(mut state) = self.communicator.state_briefly() else { return false };
+        self.puts.with(|puts| puts.are_none()) && state.may_skip_progress()
+    }
+
     /// Refuses a flush of a rank, or of all, that is not locked.
-    #[inline]
     pub(crate) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
         rank.map_or(Ok(()), |rank| self.check_rank(rank))?;
         self.epochs.with(|epochs| epochs.check_locked("Window::flush", rank))

@@ -49,7 +49,13 @@ impl Puts {
         self.open.puts += 1;
     }
 
-    /// Whether all are in place. Those to mapped memory are at once, and are not counted.
+    /// Whether no put was counted since the last flush. Those to mapped memory are in place at once, and are not counted.
+    #[inline(always)]
+    pub(super) fn are_none(&self) -> bool {
+        self.open.puts == 0 && self.closed.is_empty()
+    }
+
+    /// Whether all are in place.
     #[inline]
     pub(super) fn are_placed<F: Fabric, H: HandlerSet>(&self, context: &Context<F, H>) -> bool {
         (self.open.puts == 0 || self.open.is_placed(context))

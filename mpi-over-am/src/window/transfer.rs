@@ -73,7 +73,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// No epoch is open for the rank, which may be unknown; elements outside of the window; another number of bytes than the
     /// target's elements have; the death of a task.
-    #[inline]
     pub fn put_data(&self, origin: &SendData, target: TargetData<'_>) -> Result<()> {
         if !self.check_target("Window::put", origin.packed_len(), target)? {
             return Ok(());
@@ -84,38 +83,31 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         }
     }
 
-    /// As [`put_data`](Self::put_data), from bytes to as many bytes: the shortest way.
-    ///
-    /// # Errors
-    /// As for [`put_data`](Self::put_data).
-    #[inline]
-    pub fn put_bytes(&self, from: RawBytes, rank: u32, displacement: i64) -> Result<()> {
-        if !self.check_access("Window::put", rank)? {
-            return Ok(());
-        }
-        if let Some(to) = self.in_one_piece(rank, displacement, 0, from.len() as u64)?
-            && buffer::put_mapped(&mut self.communicator.state()?.context, to, from)?
-        {
-            return Ok(());
-        }
-        self.put_slowly(&SendData::from_bytes(from), bytes_at(rank, displacement, from.len()))
+    /// The shortest way of [`put_data`](Self::put_data), from bytes to as many bytes of memory that this task has mapped; whether it was
+    /// done. If not, `put_data` finds the way, or what is wrong.
+    #[inline(always)]
+    pub fn try_put(&self, from: RawBytes, rank: u32, displacement: i64) -> bool {
+        let Some(to) = self.locate(rank, displacement, from.len() as u64) else { return false };
+        let Some(mut state) = self.communicator.state_briefly() else { return false };
+        matches!(buffer::put_mapped(&mut state.context, to, from), Ok(true))
     }
 
-    /// As [`get_data`](Self::get_data), from bytes to as many bytes: the shortest way.
-    ///
-    /// # Errors
-    /// As for [`get_data`](Self::get_data).
-    #[inline]
-    pub fn get_bytes(&self, to: RawBuffer, rank: u32, displacement: i64) -> Result<()> {
-        if !self.check_access("Window::get", rank)? {
-            return Ok(());
-        }
-        if let Some(from) = self.in_one_piece(rank, displacement, 0, to.len() as u64)?
-            && buffer::get_mapped(&mut self.communicator.state()?.context, from, to)?
-        {
-            return Ok(());
-        }
-        self.get_slowly(&RecvData::from_buffer(to), bytes_at(rank, displacement, to.len()))
+    /// As [`try_put`](Self::try_put), for [`get_data`](Self::get_data).
+    #[inline(always)]
+    pub fn try_get(&self, to: RawBuffer, rank: u32, displacement: i64) -> bool {
+        let Some(from) = self.locate(rank, displacement, to.len() as u64) else { return false };
+        let Some(mut state) = self.communicator.state_briefly() else { return false };
+        matches!(buffer::get_mapped(&mut state.context, from, to), Ok(true))
+    }
+
+    /// Where `len` bytes of the window of `rank` are, if this task may use them now. In dynamic windows, nowhere.
+    #[inline(always)]
+    pub(super) fn locate(&self, rank: u32, displacement: i64, len: u64) -> Option<RemoteAddress> {
+        let peer = self.peers.get(rank as usize)?;
+        // Below 0 it is larger than any window.
+        let offset = displacement.checked_mul(peer.unit.cast_signed())?.cast_unsigned();
+        let is_inside = offset <= peer.size && len <= peer.size - offset;
+        (is_inside && self.epochs.with(|epochs| epochs.is_open(rank))).then(|| peer.data.plus(offset))
     }
 
     #[inline(never)]
@@ -131,7 +123,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ///
     /// # Errors
     /// As for [`put_data`](Self::put_data).
-    #[inline]
     pub fn get_data(&self, origin: &RecvData, target: TargetData<'_>) -> Result<()> {
         if !self.check_target("Window::get", origin.packed_len(), target)? {
             return Ok(());
@@ -212,7 +203,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// As for [`put_data`](Self::put_data).
     pub fn put<T: NoUninit>(&self, from: &[T], rank: u32, displacement: i64) -> Result<()> {
-        buffer::lend_raw(buffer::bytes_of(from), |bytes| self.put_bytes(bytes, rank, displacement))
+        buffer::lend_raw(buffer::bytes_of(from), |bytes| {
+            if self.try_put(bytes, rank, displacement) {
+                return Ok(());
+            }
+            self.put_data(&SendData::from_bytes(bytes), bytes_at(rank, displacement, bytes.len()))
+        })
     }
 
     /// Copies elements from a task's window, from a displacement in its units on.
@@ -220,7 +216,12 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     /// # Errors
     /// As for [`put_data`](Self::put_data).
     pub fn get<T: AnyBitPattern>(&self, to: &mut [T], rank: u32, displacement: i64) -> Result<()> {
-        buffer::lend_to_receive(to, |room| self.get_bytes(room, rank, displacement))
+        buffer::lend_to_receive(to, |room| {
+            if self.try_get(room, rank, displacement) {
+                return Ok(());
+            }
+            self.get_data(&RecvData::from_buffer(room), bytes_at(rank, displacement, room.len()))
+        })
     }
 
     /// Starts a [put](Self::put_data) of bytes in one piece, and does not wait: what is under way then, also after an error, is in
@@ -345,7 +346,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ///
     /// # Errors
     /// An unknown rank; no epoch is open for it; another number of bytes than the target's elements have.
-    #[inline]
     pub(super) fn check_target(&self, call: &'static str, len: u64, target: TargetData<'_>) -> Result<bool> {
         if !self.check_access(call, target.rank)? {
             return Ok(false);
@@ -362,7 +362,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     ///
     /// # Errors
     /// An unknown rank; no epoch is open for it.
-    #[inline(always)]
     pub(super) fn check_access(&self, call: &'static str, rank: u32) -> Result<bool> {
         if rank == PROC_NULL {
             return Ok(false);
@@ -372,7 +371,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// Lends `call` the elements of a window, if this task has mapped them in one piece: the one check of the whole operation.
-    #[inline]
     fn with_mapped_elements<R>(
         &self,
         target: TargetData<'_>,
@@ -384,7 +382,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// As [`with_mapped_elements`](Self::with_mapped_elements), the range with the displacement of its first byte.
-    #[inline]
     pub(super) fn with_mapped<R>(
         &self,
         target: TargetData<'_>,
@@ -406,7 +403,6 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     }
 
     /// Where `len` bytes of a window begin, if they lie inside of it, in one piece.
-    #[inline]
     pub(super) fn in_one_piece(
         &self,
         rank: u32,

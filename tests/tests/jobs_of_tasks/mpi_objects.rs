@@ -127,6 +127,47 @@ fn windows_are_reached_by_every_way() {
     });
 }
 
+#[test]
+fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
+    everywhere("windows_that_follow_each_other_are_reached_at_their_own_memory", |world| {
+        let next = next(world);
+        for round in 1..=4u64 {
+            // Their regions are those that the windows before have given back, at other places.
+            let count = 100 * round;
+            let allocated = world.allocate_window(8 * count as usize, 8, &Info::new()).unwrap();
+            let shared = world.allocate_shared_bytes(8 * count as usize, 8, &Info::new()).unwrap();
+            for window in [&allocated, &shared] {
+                window.lock_all(Assertion::NONE).unwrap();
+                for i in 0..count {
+                    window.put(&[round << 32 | i], next, i.cast_signed()).unwrap();
+                }
+                window.flush(next).unwrap();
+                // No operation, whatever the operand.
+                let found = window.fetch_and_op(1u64 << 48, next, 0, PredefinedOp::NoOp).unwrap();
+                assert_eq!(found, round << 32);
+                let expected = round << 32 | 1;
+                assert_eq!(window.compare_and_swap(expected, 7, next, 1).unwrap(), expected);
+                assert_eq!(window.compare_and_swap(expected, 8, next, 1).unwrap(), 7);
+                assert_eq!(window.fetch_and_op(2u64, next, 1, PredefinedOp::Sum).unwrap(), 7);
+                let mut got = [0u64];
+                window.get(&mut got, next, 1).unwrap();
+                assert_eq!(got, [9]);
+                window.put(&got, next, count.cast_signed()).unwrap_err();
+                window.put(&got, next, -1).unwrap_err();
+                window.unlock_all().unwrap();
+                window.put(&got, next, 0).unwrap_err();
+                world.barrier().unwrap();
+                let mut own = vec![0u64; count as usize];
+                window.read(0, &mut own).unwrap();
+                let wanted = (0..count).map(|i| if i == 1 { 9 } else { round << 32 | i });
+                assert!(own.into_iter().eq(wanted), "round {round}");
+            }
+            allocated.free().unwrap();
+            shared.free().unwrap();
+        }
+    });
+}
+
 /// A task whose call fails, with this handler; what it says at its end.
 fn ends_the_job(test: &'static str, call: fn(&Communicator), words: &'static str) {
     let body = || {

@@ -1,4 +1,4 @@
-//! Instructions that a message takes, sending and receiving apart, or a call on a window with its flush: a number that no other program
+//! Instructions that a message takes, sending and receiving apart, or a call on a window with its flush, or a collective: a number that no other program
 //! disturbs.
 //!
 //! ```text
@@ -79,7 +79,7 @@ enum Counted {
 }
 
 /// What is counted: a name for the reader, and a path. 64 requests wait together in a window.
-const ROWS: [(&str, Counted, &[usize]); 27] = [
+const ROWS: [(&str, Counted, &[usize]); 35] = [
     ("MPI_Send", Counted::C("send"), &[8, 64, 1024]),
     ("MPI_Recv", Counted::C("receive"), &[8, 64, 1024]),
     ("MPI_Isend+Waitall/64", Counted::C("isend"), &[8]),
@@ -104,8 +104,17 @@ const ROWS: [(&str, Counted, &[usize]); 27] = [
     ("MPI_Put_strided", Counted::C("put_strided"), &[8000]),
     ("MPI_Get_strided", Counted::C("get_strided"), &[8000]),
     ("MPI_Fetch_and_op", Counted::C("fetch_and_op"), &[8]),
+    ("MPI_Compare_and_swap", Counted::C("compare_and_swap"), &[8]),
     ("MPI_Accumulate", Counted::C("accumulate"), &[8, 8000]),
     ("MPI_Get_accumulate", Counted::C("get_accumulate"), &[8000]),
+    // A collective of two tasks, of which the other one's part is here before.
+    ("MPI_Barrier", Counted::C("barrier"), &[0]),
+    ("MPI_Bcast", Counted::C("bcast"), &[8]),
+    ("MPI_Allreduce", Counted::C("allreduce"), &[8]),
+    ("MPI_Reduce", Counted::C("reduce"), &[8]),
+    ("MPI_Gather", Counted::C("gather"), &[8]),
+    ("MPI_Allgather", Counted::C("allgather"), &[8]),
+    ("MPI_Alltoall", Counted::C("alltoall"), &[8]),
     ("send", Counted::Rust(Path::Send), &[8]),
     ("recv", Counted::Rust(Path::Receive), &[8]),
     ("amsend", Counted::Rust(Path::Amsend), &[8]),

@@ -128,6 +128,21 @@ fn layouts_on_both_sides() {
         for (at, value) in got.iter().enumerate() {
             assert_eq!(*value, if at % 3 == 2 || at >= 59 { 0 } else { source[at] }, "{at}");
         }
+        // One layout on both sides.
+        let table_of =
+            |rank: u32| (0..ROWS * 8).map(move |at| i32::try_from(at).unwrap() + 1000 * rank.cast_signed());
+        let table: Vec<i32> = table_of(world.rank() + 1).collect();
+        window.put_layout(&table, (1, &column), column_of(right(world), 6)).unwrap();
+        window.fence(Assertion::NONE).unwrap();
+        window.read(0, &mut own).unwrap();
+        for (row, value) in table_of(left(world) + 1).step_by(8).enumerate() {
+            assert_eq!((own[row * 8 + 6], own[row * 8 + 7]), (value, 0));
+        }
+        let mut back = vec![0i32; table.len()];
+        window.get_layout(&mut back, (1, &column), column_of(right(world), 6)).unwrap();
+        for (at, value) in back.iter().enumerate() {
+            assert_eq!(*value, if at % 8 == 0 { table[at] } else { 0 }, "{at}");
+        }
         let wrong = TargetData { count: 2, ..column_of(0, 0) };
         assert_eq!(class(put(wrong)), ErrorClass::Count);
         assert_eq!(class(put(column_of(0, 9))), ErrorClass::RmaRange);
@@ -429,7 +444,7 @@ fn add_in_every_way(window: &Window, at: i64, words: usize) {
         let before = window.fetch_and_op(1i64, 0, at, PredefinedOp::Sum).unwrap();
         let next = window.get_accumulate(&ones[..3], 0, at, PredefinedOp::Sum).unwrap();
         assert!(next[0] > before && before >= 5 * round, "{before}, then {next:?}");
-        let mut swapped = window.fetch_and_op(0i64, 0, last, PredefinedOp::NoOp).unwrap();
+        let mut swapped = window.fetch_and_op(5i64, 0, last, PredefinedOp::NoOp).unwrap();
         loop {
             let found = window.compare_and_swap(swapped, swapped + 1, 0, last).unwrap();
             if found == swapped {

@@ -27,9 +27,13 @@ use am_via_os::{private_memory, sched};
 use am_via_shm::layout::{
     Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_PER_CONTEXT, RING_LINES,
 };
-use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Ways, is_quiet};
+use am_via_shm::regions::{
+    self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Ways, is_quiet, update_word,
+};
 use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
-use am_via_shm::{Doorbell, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
+use am_via_shm::{
+    Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy,
+};
 
 use files::Files;
 pub use heap::OwnHeap;
@@ -92,6 +96,8 @@ pub struct Shm {
     closing: Vec<(NodeAddress, Instant)>,
     regions: OwnRegions,
     shared: SharedFiles,
+    /// Peers' regions that are mapped here, found before.
+    mapped: MappedRegions,
     heap: Arc<OwnHeap>,
     files: Files,
     peers: Peers,
@@ -155,6 +161,7 @@ impl Shm {
             closing: Vec::new(),
             regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
             shared: SharedFiles::default(),
+            mapped: MappedRegions::default(),
             heap,
             peers,
             files,
@@ -366,6 +373,17 @@ impl Shm {
         quiet.end_sleep(began, without_news) >= NOTED_AFTER
     }
 
+    /// Finds the region of a peer's memory.
+    #[cold]
+    #[inline(never)]
+    fn find_mapped(&mut self, at: RemoteMemory) -> Result<(), DeviceError> {
+        self.files.open_peer(&mut self.peers, at.task)?;
+        let peer = self.peers.memory(at.task)?;
+        let found = peer.mapped_region(&self.claimer(), claim(at, 0))?;
+        self.mapped.keep(at.task, at.handle.region, found);
+        Ok(())
+    }
+
     fn claimer(&self) -> Claimer<'_> {
         let Self { address, ref hazard, barrier, ways, ref shared, .. } = *self;
         Claimer { task: address.task, hazard, barrier, ways, shared }
@@ -538,6 +556,7 @@ impl Device for Shm {
 
     fn forget_shared_file(&mut self, inode: u64) {
         self.shared.remove(inode);
+        self.mapped.clear();
     }
 
     fn is_in_shared_file(&self, at: NonNull<u8>, len: usize) -> bool {
@@ -631,16 +650,19 @@ impl Device for Shm {
         transfer(peer.read(&self.claimer(), claim(from, to.len()), to))
     }
 
-    #[inline]
+    #[inline(always)]
     fn with_mapped<R>(
         &mut self,
         at: RemoteMemory,
         len: u64,
         call: impl FnOnce(CheckedRange<'_>) -> R,
     ) -> Result<Option<R>, DeviceError> {
-        self.files.open_peer(&mut self.peers, at.task)?;
-        let peer = self.peers.memory(at.task)?;
-        Ok(peer.with_mapped(&self.claimer(), Claim { len, ..claim(at, 0) }, call)?)
+        let claim = Claim { len, ..claim(at, 0) };
+        if !self.mapped.has(at.task, &claim) {
+            self.find_mapped(at)?;
+        }
+        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim)?;
+        Ok(lent.map(|lent| call(lent.range())))
     }
 
     fn atomic(
@@ -650,10 +672,8 @@ impl Device for Shm {
         update: WordUpdate,
         _id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
-        self.files.open_peer(&mut self.peers, at.task)?;
-        let peer = self.peers.memory(at.task)?;
-        match peer.update(&self.claimer(), claim(at, usize::try_from(bytes).unwrap_or(8)), update)? {
-            Some(old) => Ok(AtomicTransfer::Done(old)),
+        match self.with_mapped(at, bytes, |word| update_word(word, update))? {
+            Some(old) => Ok(AtomicTransfer::Done(old?)),
             None => Ok(AtomicTransfer::NoWay),
         }
     }

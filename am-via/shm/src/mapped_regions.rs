@@ -1,0 +1,245 @@
+//! Regions of peers, found once, and which of them this task has mapped. Each use names the region in the hazard line and compares its state with the
+//! one that was found: an owner that has closed it, or has changed its rights, makes the use begin with a new look at the table.
+
+use std::sync::Arc;
+
+use crate::copy::CheckedRange;
+use crate::layout::{ACCESS_READ, ACCESS_WRITE, ControlLayout, Hazard, RegionEntry};
+use crate::regions::{Claim, ClaimFault, Claimer, InUse, PeerMemory, hazard_name};
+use crate::segment::{Mapping, Shared};
+use crate::wait::SleepBarrier;
+use am_via_os::atomics::Ordering;
+
+/// Regions that are kept. A region has one slot only, by its task and number.
+const SLOTS: usize = 64;
+
+/// A region of a peer that is open for reading and writing.
+#[derive(Debug)]
+pub struct MappedRegion {
+    /// As in the hazard line: task and number.
+    name: u64,
+    /// Generation and rights when it was found.
+    state: u64,
+    entry: Shared<RegionEntry>,
+    /// `None`: it is not mapped here.
+    file: Option<Arc<Mapping>>,
+    /// Where it lies in the file.
+    offset: usize,
+    len: u64,
+}
+
+impl MappedRegion {
+    /// Whether the region is open as it was found.
+    #[inline(always)]
+    fn is_open(&self, order: Ordering) -> bool {
+        self.entry.generation_and_access.load(order) == self.state
+    }
+}
+
+impl PeerMemory {
+    /// The region of a claim.
+    ///
+    /// # Errors
+    /// The claim is refused.
+    pub fn mapped_region(&self, claimer: &Claimer<'_>, claim: Claim) -> Result<MappedRegion, ClaimFault> {
+        let name = hazard_name(self.task, claim.region);
+        let _in_use = InUse::begin(claimer.hazard, name, claimer.barrier);
+        let (entry, state) = self.open_entry(claim, ACCESS_READ | ACCESS_WRITE)?;
+        #[expect(clippy::cast_possible_truncation, reason = "the rights are the low half")]
+        let file = self.file_of(claimer, entry, state as u32);
+        let (offset, len) = (entry.file_offset.load(Ordering::Relaxed), entry.len.load(Ordering::Relaxed));
+        // The entry is a claim of its owner: it must lie inside the file that is mapped here.
+        let range = usize::try_from(offset).ok().zip(usize::try_from(len).ok());
+        let is_inside = |&(at, len): &_| file.is_none_or(|file| file.range(at, len).is_some());
+        let (offset, _) = range.filter(is_inside).ok_or(ClaimFault::Stale)?;
+        let entry = self.head.atomics(ControlLayout::region_offset(claim.region)).ok_or(ClaimFault::Stale)?;
+        Ok(MappedRegion { name, state, entry, file: file.map(Arc::clone), offset, len })
+    }
+}
+
+/// A part of a mapped region, which does not end before the value does.
+#[derive(Debug)]
+pub struct Lent<'a> {
+    range: CheckedRange<'a>,
+    _in_use: InUse<'a>,
+}
+
+impl Lent<'_> {
+    /// The part.
+    #[inline(always)]
+    #[must_use]
+    pub fn range(&self) -> CheckedRange<'_> {
+        self.range
+    }
+}
+
+/// The regions that were used last.
+#[derive(Debug)]
+pub struct MappedRegions(Box<[Option<MappedRegion>; SLOTS]>);
+
+impl Default for MappedRegions {
+    fn default() -> Self {
+        Self(Box::new([const { None }; SLOTS]))
+    }
+}
+
+impl MappedRegions {
+    #[inline(always)]
+    fn found(&self, task: u32, claim: &Claim) -> Option<&MappedRegion> {
+        let slot = &self.0[task.wrapping_add(claim.region) as usize % SLOTS];
+        let is_it = |found: &&MappedRegion| {
+            found.name == hazard_name(task, claim.region) && found.state >> 32 == u64::from(claim.generation)
+        };
+        slot.as_ref().filter(is_it)
+    }
+
+    /// Whether the region of a claim to memory of `task` was found, and has not changed since.
+    #[inline(always)]
+    #[must_use]
+    pub fn has(&self, task: u32, claim: &Claim) -> bool {
+        // Relaxed: `lend` looks again.
+        self.found(task, claim).is_some_and(|found| found.is_open(Ordering::Relaxed))
+    }
+
+    /// Keeps a region of `task` instead of the one in its slot.
+    pub fn keep(&mut self, task: u32, region: u32, found: MappedRegion) {
+        self.0[task.wrapping_add(region) as usize % SLOTS] = Some(found);
+    }
+
+    /// Forgets all: other files are mapped from now on.
+    pub fn clear(&mut self) {
+        self.0.fill_with(|| None);
+    }
+
+    /// Lends the part of a region that a claim to memory of `task` names; `None` if it is not mapped. `hazard` is this task's own line.
+    ///
+    /// # Errors
+    /// The region is not kept, or not open any more; another protection tag; the part does not lie inside.
+    #[inline(always)]
+    pub fn lend<'a>(
+        &'a self,
+        (hazard, barrier): (&'a Hazard, SleepBarrier),
+        task: u32,
+        claim: Claim,
+    ) -> Result<Option<Lent<'a>>, ClaimFault> {
+        let Some(found) = self.found(task, &claim) else { return Err(ClaimFault::Stale) };
+        let Some(file) = &found.file else { return Ok(None) };
+        let in_use = InUse::begin(hazard, found.name, barrier);
+        // Acquire: "region opened".
+        if !found.is_open(Ordering::Acquire) {
+            return Err(ClaimFault::Stale);
+        }
+        if found.entry.ptag.load(Ordering::Relaxed) != claim.ptag {
+            return Err(ClaimFault::Tag);
+        }
+        if claim.offset > found.len || claim.len > found.len - claim.offset {
+            return Err(ClaimFault::Bounds { len: found.len });
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "both are at most the length, which is that of memory"
+        )]
+        let (offset, len) = (claim.offset as usize, claim.len as usize);
+        Ok(file.checked(found.offset + offset, len).map(|range| Lent { range, _in_use: in_use }))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::layout::{HAZARD_OFFSET, REGION_OFFSET};
+    use crate::regions::{OwnRegions, Registration, Ways};
+    use crate::shared_files::SharedFiles;
+
+    const BARRIER: SleepBarrier = SleepBarrier::SenderFence;
+    const BOTH: u32 = ACCESS_READ | ACCESS_WRITE;
+
+    struct Peers {
+        own: OwnRegions,
+        heap: Arc<Mapping>,
+        peer: PeerMemory,
+        hazard: Shared<Hazard>,
+        known: MappedRegions,
+    }
+
+    impl Peers {
+        fn new(ways: Ways) -> Self {
+            let (_file, head) = Mapping::anonymous(REGION_OFFSET + 4096).unwrap();
+            let (_file, heap) = Mapping::anonymous(1 << 16).unwrap();
+            let hazard = head.atomics(HAZARD_OFFSET).unwrap();
+            let own = OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, ways);
+            let peer = PeerMemory { task: 0, pid: 0, head, heap: Arc::clone(&heap) };
+            Self { own, heap, peer, hazard, known: MappedRegions::default() }
+        }
+
+        fn open(&mut self, offset: usize) -> Claim {
+            let memory = self.heap.checked(offset, 64).unwrap();
+            let registration = Registration { access: BOTH, ptag: 7 };
+            let (region, generation) =
+                self.own.insert(memory, registration, &SharedFiles::default()).unwrap();
+            Claim { region, generation, offset: 0, len: 8, ptag: 7 }
+        }
+
+        fn find(&mut self, claim: Claim, ways: Ways) -> Result<(), ClaimFault> {
+            let shared = SharedFiles::default();
+            let claimer = Claimer { task: 1, hazard: &self.hazard, barrier: BARRIER, ways, shared: &shared };
+            let found = self.peer.mapped_region(&claimer, claim)?;
+            self.known.keep(0, claim.region, found);
+            Ok(())
+        }
+
+        /// Lends 8 bytes, and makes them `byte`; `None` if they are not mapped.
+        fn fill(&self, claim: Claim, byte: u8) -> Result<Option<()>, ClaimFault> {
+            let lent = self.known.lend((&self.hazard, BARRIER), 0, claim)?;
+            assert_eq!(lent.is_some(), self.hazard.copying.load(Ordering::Relaxed) != 0, "named while lent");
+            Ok(lent.map(|lent| lent.range().copy_from_slice(&[byte; 8])))
+        }
+    }
+
+    const MAPPED: Ways = Ways { mapped: true, kernel: false };
+
+    #[test]
+    fn a_found_region_is_lent_within_its_bounds_until_it_is_closed_or_changed() {
+        let mut peers = Peers::new(MAPPED);
+        let claim = peers.open(4096);
+        assert!(!peers.known.has(0, &claim));
+        assert_eq!(peers.fill(claim, 1), Err(ClaimFault::Stale), "not found yet");
+        peers.find(claim, MAPPED).unwrap();
+        assert!(peers.known.has(0, &claim) && !peers.known.has(1, &claim));
+        peers.fill(Claim { offset: 56, ..claim }, 9).unwrap().unwrap();
+        let mut there = [0; 8];
+        peers.heap.checked(4096 + 56, 8).unwrap().copy_to_slice(&mut there);
+        assert_eq!((there, peers.hazard.copying.load(Ordering::Relaxed)), ([9; 8], 0));
+        for (offset, len) in [(57, 8), (65, 0), (u64::MAX, 8), (8, u64::MAX)] {
+            let outside = peers.fill(Claim { offset, len, ..claim }, 1);
+            assert_eq!(outside, Err(ClaimFault::Bounds { len: 64 }));
+        }
+        assert_eq!(peers.fill(Claim { ptag: 8, ..claim }, 1), Err(ClaimFault::Tag));
+        let read_only = Registration { access: ACCESS_READ, ptag: 7 };
+        assert!(peers.own.set_registration(claim.region, claim.generation, read_only));
+        assert!(!peers.known.has(0, &claim));
+        assert_eq!(peers.fill(claim, 1), Err(ClaimFault::Stale));
+        assert_eq!(peers.find(claim, MAPPED), Err(ClaimFault::NotWritable));
+        assert!(peers.own.remove(claim.region, claim.generation));
+        peers.own.recycle(claim.region);
+        let next = peers.open(8192);
+        assert_eq!(next.region, claim.region, "the same slot");
+        peers.find(next, MAPPED).unwrap();
+        assert_eq!(peers.fill(claim, 1), Err(ClaimFault::Stale));
+        peers.fill(next, 5).unwrap().unwrap();
+        peers.heap.checked(8192, 8).unwrap().copy_to_slice(&mut there);
+        assert_eq!(there, [5; 8]);
+        peers.known.clear();
+        assert!(!peers.known.has(0, &next));
+    }
+
+    #[test]
+    fn a_region_that_is_not_mapped_is_known_as_such() {
+        let ways = Ways { mapped: false, kernel: true };
+        let mut peers = Peers::new(ways);
+        let claim = peers.open(0);
+        peers.find(claim, ways).unwrap();
+        assert!(peers.known.has(0, &claim));
+        assert_eq!(peers.fill(claim, 1), Ok(None));
+    }
+}
