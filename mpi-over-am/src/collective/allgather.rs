@@ -24,16 +24,8 @@ pub(super) fn allgather(plan: &mut impl Plan, own: Option<&SendData>, into: &Par
         {
             in_rounds(plan, &own, into)
         }
-        _ => to_each(plan, &own, into),
+        _ => super::exchange(plan, |_| own.clone(), |from| into.of(from)),
     }
-}
-
-fn to_each(plan: &mut impl Plan, own: &SendData, into: &Parts<RecvData>) -> Result<()> {
-    for (from, to) in super::partners(plan.rank(), plan.size()) {
-        plan.receive(&into.of(from), from)?;
-        plan.send(own, to)?;
-    }
-    plan.wait()
 }
 
 /// The blocks lie in scratch memory from this task's own on, around the end.

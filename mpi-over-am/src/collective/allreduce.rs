@@ -82,12 +82,11 @@ fn by_chunks(plan: &mut impl Plan, own: Option<&SendData>, into: &RecvData) -> R
         }
         let own = own.unwrap_or_else(|| piece.as_send());
         reduce_scatter::exchange(plan, &own, &chunks, (&chunk, &slots))?;
-        for (from, to) in super::partners(rank, size) {
-            let (first, count) = chunks.of(from);
-            plan.receive(&piece.part(first, count), from)?;
-            plan.send(&chunk.as_send(), to)?;
-        }
-        plan.wait()?;
+        let chunk_of = |rank| {
+            let (first, count) = chunks.of(rank);
+            piece.part(first, count)
+        };
+        super::exchange(plan, |_| chunk.as_send(), chunk_of)?;
     }
     Ok(())
 }

@@ -109,8 +109,10 @@ impl<F: Fabric, L: LockPolicy> Plan for Direct<'_, F, L> {
     fn send(&mut self, data: &SendData, to: u32) -> Result<()> {
         let route = self.communicator.route(Space::Collective, to, TAG)?;
         let mut state = self.communicator.state()?;
-        let request = protocol::start_send_data(&mut state, Mode::Standard, &route, data)?;
-        self.pending.push((request, None));
+        let request = protocol::send_or_start(&mut state, Mode::Standard, &route, data)?;
+        if request != RequestId::ENDED_SEND {
+            self.pending.push((request, None));
+        }
         Ok(())
     }
 

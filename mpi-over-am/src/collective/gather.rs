@@ -17,11 +17,17 @@ pub(super) fn gather(
         return own.map_or(Ok(()), |own| plan.push(own, root));
     }
     let Some(into) = into else { return Ok(()) };
-    for from in (0..plan.size()).filter(|&from| from != rank) {
-        plan.receive(&into.of(from), from)?;
-    }
     if let Some(own) = own {
         plan.copy(own, &into.of(rank))?;
+    }
+    let mut others = (0..plan.size()).filter(|&from| from != rank);
+    let last = others.next_back();
+    for from in others {
+        plan.receive(&into.of(from), from)?;
+    }
+    // Of two tasks the root needs no request.
+    if let Some(last) = last {
+        plan.pull(&into.of(last), last)?;
     }
     plan.wait()
 }

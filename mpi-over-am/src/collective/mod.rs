@@ -209,6 +209,24 @@ fn as_bytes(data: &RecvData) -> Option<RecvData> {
     data.as_buffer().map(RecvData::from_buffer)
 }
 
+/// Sends each other task its part, and receives its. The last of them is waited for at once: of two tasks neither needs a request.
+fn exchange<P: Plan>(
+    plan: &mut P,
+    part_for: impl Fn(u32) -> SendData,
+    buffer_for: impl Fn(u32) -> RecvData,
+) -> Result<()> {
+    let (rank, size) = (plan.rank(), plan.size());
+    for (number, (from, to)) in (2..).zip(partners(rank, size)) {
+        if number == size {
+            plan.across((&part_for(to), to), (&buffer_for(from), from))?;
+        } else {
+            plan.receive(&buffer_for(from), from)?;
+            plan.send(&part_for(to), to)?;
+        }
+    }
+    plan.wait()
+}
+
 /// All other ranks, in the order in which a task receives from them and sends to them: not all begin with the same one.
 fn partners(rank: u32, size: u32) -> impl Iterator<Item = (u32, u32)> {
     (1..size).map(move |distance| {
