@@ -164,19 +164,19 @@ mod tests {
 
     impl Peers {
         fn new(ways: Ways) -> Self {
-            let (_file, head) = Mapping::anonymous(REGION_OFFSET + 4096).unwrap();
-            let (_file, heap) = Mapping::anonymous(1 << 16).unwrap();
-            let hazard = head.atomics(HAZARD_OFFSET).unwrap();
+            let (_file, head) = Mapping::anonymous(REGION_OFFSET + 4096).expect("memory");
+            let (_file, heap) = Mapping::anonymous(1 << 16).expect("memory");
+            let hazard = head.atomics(HAZARD_OFFSET).expect("it lies inside");
             let own = OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, ways);
             let peer = PeerMemory { task: 0, pid: 0, head, heap: Arc::clone(&heap) };
             Self { own, heap, peer, hazard, known: MappedRegions::default() }
         }
 
         fn open(&mut self, offset: usize) -> Claim {
-            let memory = self.heap.checked(offset, 64).unwrap();
+            let memory = self.heap.checked(offset, 64).expect("it lies inside");
             let registration = Registration { access: BOTH, ptag: 7 };
             let (region, generation) =
-                self.own.insert(memory, registration, &SharedFiles::default()).unwrap();
+                self.own.insert(memory, registration, &SharedFiles::default()).expect("the table is empty");
             Claim { region, generation, offset: 0, len: 8, ptag: 7 }
         }
 

@@ -177,9 +177,12 @@ impl Mapping {
         let at = self.range(offset, 0).map(|_| NonNull::from(&*self.stands_for(offset, T::default)))?;
         #[cfg(not(loom))]
         let at = self.range(offset, size_of::<T>())?.cast::<T>();
+        if !at.is_aligned() {
+            return None;
+        }
         // SAFETY: `at` lies inside the mapping (just checked; or is loom's object), aligned, which `self` keeps alive; T is atomics
         // only, valid for every bit pattern (SharedAtomics), so sharing it with other processes is sound.
-        at.is_aligned().then(|| unsafe { at.as_ref() })
+        Some(unsafe { at.as_ref() })
     }
 
     /// As [`atomics_at`](Self::atomics_at), with a handle that keeps the mapping.

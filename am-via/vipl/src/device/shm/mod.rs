@@ -31,9 +31,7 @@ use am_via_shm::regions::{
     self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Ways, is_quiet, update_word,
 };
 use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
-use am_via_shm::{
-    Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy,
-};
+use am_via_shm::{Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
 
 use files::Files;
 pub use heap::OwnHeap;
