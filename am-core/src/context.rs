@@ -43,6 +43,8 @@ pub struct Context<F: Fabric, H: HandlerSet = HandlerTable> {
     pub(crate) stashed: VecDeque<Error>,
     /// Tells the regions of this context from those of any other of the process.
     identity: u64,
+    /// Messages received in line since the last round of progress.
+    pub(crate) taken_in_line: u32,
     /// Whether the program goes on after the failure of a task.
     pub(crate) go_on: bool,
     /// How long a wait for a counter may see nothing arrive.
@@ -114,6 +116,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             stashed: VecDeque::new(),
             // Relaxed: only the number has to be unique; it publishes no other memory.
             identity: CONTEXTS.fetch_add(1, Ordering::Relaxed),
+            taken_in_line: 0,
             go_on: false,
             timeout: None,
         }

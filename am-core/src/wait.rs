@@ -4,16 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use am_core_engine::progress;
+use am_core_engine::protocol::parts_of;
 use am_core_engine::protocol::statistics::Statistics;
 
-use crate::buffer::JobBuffer;
+use crate::buffer::{Arrived, JobBuffer};
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Peer};
-use crate::handler::HandlerSet;
+use crate::fabric::{Fabric, Next, Peer};
+use crate::handler::{HandlerId, HandlerSet};
 use crate::in_handler;
 use crate::record::{self, Event, EventKind, Span};
+use crate::task::Target;
 
 /// The longest sleep between two looks at what a blocking call waits for. News end it at once; the limit only bounds what a
 /// lost wake-up could cost.
@@ -21,6 +23,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// The same while something waits for a credit of a target, because a target does not ring when it returns credits.
 const SLEEP_MAX_FOR_ROOM: Duration = Duration::from_millis(1);
+
+/// Messages that are received in line in a row: what other peers have sent is looked at after them.
+const TAKEN_IN_LINE_MAX: u32 = 16;
 
 /// Errors kept for the next call that can report them, at most.
 const STASHED_MAX: usize = 64;
@@ -296,6 +301,36 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let moved = self.round(Errors::Keep)?;
         self.sleep_unless(moved, polls, Errors::Keep, Duration::MAX);
         Ok(())
+    }
+
+    /// Waits a moment for the next message of `source`, and looks at it where it lies, if it is a one-way message for `handler`:
+    /// [`parts_of`](Self::parts_of) lends its parts, and [`take_next`](Self::take_next) takes it. A message that is not taken goes to its
+    /// header handler with the next round of progress. For a caller for whom nothing else can be meant by the message, and who
+    /// makes progress if this returns `None`: nothing came in time, or another message, or something has to be done first. No
+    /// message overtakes another one of its source.
+    #[inline(always)]
+    pub fn look_at_next(&mut self, source: impl Target, handler: HandlerId) -> Option<Next> {
+        if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {
+            self.taken_in_line = 0;
+            return None;
+        }
+        let source = source.seen_from(self.fabric.endpoint().context);
+        self.engine.look_at_next(&mut self.fabric, source, handler, &mut self.inline)
+    }
+
+    /// User header and data of the message that the last call of [`look_at_next`](Self::look_at_next) has returned. `None`: the message wants
+    /// more than to be received (it names a counter), or has a long user header; it is not to be taken then.
+    #[inline(always)]
+    pub fn parts_of(&self, next: &Next) -> Option<(&[u8], Arrived<'_>)> {
+        parts_of(&self.fabric, next, &self.inline)
+    }
+
+    /// Takes the message that the last call of [`look_at_next`](Self::look_at_next) has returned: it has been received, and its sender may
+    /// have its room again.
+    #[inline(always)]
+    pub fn take_next(&mut self, next: Next) {
+        self.taken_in_line += 1;
+        self.fabric.take_next(next);
     }
 
     /// One round of progress (`LAPI_Probe`): handles what has arrived; whether anything had. Never blocks.

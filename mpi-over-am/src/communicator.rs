@@ -251,10 +251,16 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         Ok(Route { task, destination: dest, envelope })
     }
 
+    /// The task of a rank, if that is known.
+    #[inline(always)]
+    pub(crate) fn task_now(&self, rank: u32) -> Option<TaskId> {
+        if rank < self.direct { Some(TaskId(rank)) } else { self.known_task(rank) }
+    }
+
     /// As [`route`](Self::route), for messages of the program; `None` where that fails.
     #[inline(always)]
     pub(crate) fn route_now(&self, dest: u32, tag: i32) -> Option<Route> {
-        let task = if dest < self.direct { TaskId(dest) } else { self.known_task(dest)? };
+        let task = self.task_now(dest)?;
         let envelope = Envelope::new(self.context_id_of(Space::PointToPoint), self.rank, tag);
         (tag >= 0).then_some(Route { task, destination: dest, envelope })
     }

@@ -8,10 +8,12 @@ use crate::buffer::{Buffer, BufferMut, Equivalence, Receiving};
 use crate::communicator::Communicator;
 use crate::context_id::Space;
 use crate::error::{Error, Result};
+use crate::matching::Pattern;
 use crate::message::{Receive, Room};
 use crate::policy::LockPolicy;
 use crate::rank::{PROC_NULL, Source};
 use crate::request::from_nobody;
+use crate::state::State;
 use crate::status::Status;
 use crate::tag::Tag;
 
@@ -39,7 +41,10 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
                 Err(error) => return from_nobody(source, tag, error),
             };
             let mut state = self.state()?;
-            blocking::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) })
+            match self.receive_in_line(&mut state, source, &pattern, buffer) {
+                Some(status) => Ok(status),
+                None => blocking::receive(&mut state, Receive { pattern, room: Room::Bytes(buffer) }),
+            }
         })
     }
 
@@ -53,8 +58,29 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         tag: Tag,
     ) -> Option<std::result::Result<Status, Box<Error>>> {
         let pattern = self.pattern_now(source, tag).filter(|_| !L::takes_turns())?;
+        let mut state = self.state_briefly()?;
+        if let Some(status) = self.receive_in_line(&mut state, source, &pattern, buffer) {
+            return Some(Ok(status));
+        }
         let receive = Receive { pattern, room: Room::Bytes(buffer) };
-        Some(blocking::receive_in_one_turn(&mut *self.state_briefly()?, receive))
+        Some(blocking::receive_in_one_turn(&mut state, receive))
+    }
+
+    /// Receives from one rank past the queues, where that is possible and no other thread may be in a call.
+    #[inline(always)]
+    fn receive_in_line(
+        &self,
+        state: &mut State<F>,
+        source: Source,
+        pattern: &Pattern,
+        buffer: RawBuffer,
+    ) -> Option<Status> {
+        match source {
+            Source::Rank(rank) if !L::takes_turns() => {
+                blocking::receive_in_line(state, self.task_now(rank)?, pattern, buffer)
+            }
+            _ => None,
+        }
     }
 
     /// Receives a message of any number of values, which it allocates (`MPI_Mprobe` and `MPI_Mrecv`).

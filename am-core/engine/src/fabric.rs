@@ -60,6 +60,15 @@ pub struct Arrival {
     pub payload: Payload,
 }
 
+/// A packet that has been looked at, and is the next one of its sender still.
+#[derive(Debug)]
+pub struct Next {
+    /// The packet.
+    pub arrival: Arrival,
+    /// The fabric's own word.
+    pub word: u32,
+}
+
 /// Where the bytes of an arrival are.
 #[derive(Debug)]
 pub enum Payload {
@@ -164,6 +173,18 @@ pub trait Post {
 
     /// The next event, if there is one; the bytes of an inline arrival are copied to `inline`. Never blocks.
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event>;
+
+    /// Waits a moment for the next packet of one peer and looks at it as [`poll`](Self::poll) does, if it is one-way and has this label. It
+    /// stays there until a poll, or [`take_next`](Self::take_next). `None`: nothing came in time, or a packet of another kind, or
+    /// something else wants a poll, or this fabric has no such way.
+    #[inline(always)]
+    fn look_at_next(&mut self, _from: Peer, _label: u16, _inline: &mut InlineBytes) -> Option<Next> {
+        None
+    }
+
+    /// Consumes the packet that the last call of [`look_at_next`](Self::look_at_next) has returned, as a poll and a release do.
+    #[inline(always)]
+    fn take_next(&mut self, _next: Next) {}
 
     /// The bytes of a buffered arrival. Empty for an inline one.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;

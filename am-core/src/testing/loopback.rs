@@ -25,7 +25,9 @@ use crate::buffer::{
     RawBuffer, RawBytes, RemoteAddress, Room,
 };
 use crate::error::{Outcome, Result};
-use crate::fabric::{Arrival, Event, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World};
+use crate::fabric::{
+    Arrival, Event, Limits, Memory, Next, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
+};
 use crate::task::{ContextNumber, Endpoint, TaskId};
 use crate::transfer::{Atomic, AtomicOp, Body, Class, OpId, Transfer, Width};
 
@@ -104,6 +106,9 @@ impl Config {
         }
     }
 }
+
+/// The place of a packet that has been looked at, and has not come up.
+const LOOKED_AT: u64 = u64::MAX;
 
 /// One endpoint of the network.
 #[derive(Debug)]
@@ -217,6 +222,30 @@ impl Post for Loopback {
                 };
                 Some(Event::Arrival(Arrival { from: peer(from), class, label, payload }))
             }
+        }
+    }
+
+    fn look_at_next(&mut self, from: Peer, label: u16, inline: &mut InlineBytes) -> Option<Next> {
+        let payload = match self.network.lock().look_at_next(self.own, from.endpoint.task, label)? {
+            Bytes::Inline(bytes) => {
+                *inline = *bytes;
+                Payload::Inline
+            }
+            Bytes::Buffered(bytes) => {
+                self.held.insert(LOOKED_AT, bytes.clone());
+                Payload::Buffered { place: LOOKED_AT, len: bytes.len() as u32 }
+            }
+        };
+        Some(Next { arrival: Arrival { from, class: Class::OneWay, label, payload }, word: 0 })
+    }
+
+    fn take_next(&mut self, Next { arrival, .. }: Next) {
+        let from = arrival.from.endpoint.task;
+        self.network.lock().take_next(self.own, from);
+        if matches!(arrival.payload, Payload::Inline) {
+            self.give_back(from, Class::OneWay);
+        } else {
+            self.release(arrival);
         }
     }
 

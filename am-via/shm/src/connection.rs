@@ -212,6 +212,21 @@ impl Connection {
         self.reader.poll(payload).map(|entry| (entry, slot))
     }
 
+    /// As [`poll`](Self::poll), and the entry stays the next one.
+    #[inline(always)]
+    #[must_use]
+    pub fn look(&self, payload: &mut Payload) -> Option<(Entry, u32)> {
+        let slot = self.reader.consumed();
+        self.reader.look(payload).map(|entry| (entry, slot))
+    }
+
+    /// Consumes the next entry, which has been looked at, and gives its slot back.
+    #[inline(always)]
+    pub fn take(&mut self) {
+        self.reader.advance();
+        self.release();
+    }
+
     /// Whether an entry waits.
     #[inline(always)]
     #[must_use]

@@ -181,6 +181,15 @@ impl RingReader {
     /// The next entry, if it has arrived; its payload is copied to `payload`. Never blocks.
     #[inline(always)]
     pub fn poll(&mut self, payload: &mut Payload) -> Option<Entry> {
+        let entry = self.look(payload)?;
+        self.advance();
+        Some(entry)
+    }
+
+    /// As [`poll`](Self::poll), and the entry stays the next one.
+    #[inline(always)]
+    #[must_use]
+    pub fn look(&self, payload: &mut Payload) -> Option<Entry> {
         let line = self.lines.line(self.next);
         // Acquire: "line published".
         let valid = line.valid.load(Ordering::Acquire);
@@ -191,13 +200,18 @@ impl RingReader {
         for (word, cell) in payload.iter_mut().zip(&line.payload) {
             *word = cell.load(Ordering::Relaxed);
         }
-        self.next = self.next.wrapping_add(1);
         Some(Entry {
             immediate: (valid >> 32) as u32,
             length: length_and_operation as u32,
             operation: (length_and_operation >> 32) as u32,
             extra: line.extra.load(Ordering::Relaxed),
         })
+    }
+
+    /// The next entry, which has been looked at, is consumed.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.next = self.next.wrapping_add(1);
     }
 
     /// Whether an entry has arrived, without taking it.
@@ -227,6 +241,8 @@ mod tests {
     enum Operation {
         Write(Entry, Payload),
         Poll,
+        /// A look, and whether the entry is consumed then.
+        Look(bool),
     }
 
     fn operation() -> impl Strategy<Value = Operation> {
@@ -237,7 +253,8 @@ mod tests {
             extra,
         });
         let write = (entry, any::<Payload>()).prop_map(|(entry, payload)| Operation::Write(entry, payload));
-        prop_oneof![3 => write, 2 => Just(Operation::Poll)]
+        let look = any::<bool>().prop_map(Operation::Look);
+        prop_oneof![3 => write, 1 => Just(Operation::Poll), 2 => look]
     }
 
     /// Both ends of a ring whose next line has number `next`, as after so many lines: the round before stands in it, because
@@ -278,6 +295,14 @@ mod tests {
                         prop_assert_eq!(reader.is_ready(), !oracle.is_empty());
                         let polled = reader.poll(&mut payload).map(|entry| (entry, payload));
                         prop_assert_eq!(polled, oracle.pop_front());
+                    }
+                    Operation::Look(is_taken) => {
+                        let seen = reader.look(&mut payload).map(|entry| (entry, payload));
+                        prop_assert_eq!(seen, oracle.front().copied());
+                        if seen.is_some() && is_taken {
+                            reader.advance();
+                            oracle.pop_front();
+                        }
                     }
                 }
                 let waiting = writer.written().wrapping_sub(reader.consumed());

@@ -25,7 +25,7 @@ use am_core::buffer::{
 };
 use am_core::error::{Error, Outcome, RangeFault, Result};
 use am_core::fabric::{
-    Arrival, Event, Limits, Memory, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
+    Arrival, Event, Limits, Memory, Next, Payload, Peer, PeerIndex, Post, Traffic, Waker, World,
 };
 use am_core::record::{self, EventKind};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
@@ -219,21 +219,27 @@ impl<D: Device> ViaFabric<D> {
     #[inline(always)]
     fn received(&mut self, completion: &Completion) -> Option<Event> {
         let Completion { vi: ViNumber(at), slot, entry } = completion;
-        let is_inline = entry.operation == Operation::Inline as u32;
-        let taken = self.nic.vi(*at).filter(|_| is_inline || entry.operation == Operation::Area as u32);
-        let Some((vi, device)) = taken else {
+        let payload = self.payload(*slot, entry);
+        let (Some(payload), Some((vi, device))) = (payload, self.nic.vi(*at)) else {
             self.nic.discard(completion);
             return None;
         };
         let word = Immediate(entry.immediate);
-        let class = vi.take(device, word, is_inline)?;
-        let payload = if is_inline {
-            Payload::Inline
-        } else {
-            Payload::Buffered { place: u64::from(*slot), len: entry.length.min(self.slot_bytes as u32) }
-        };
+        let class = vi.take(device, word, matches!(payload, Payload::Inline))?;
         let from = Peer { endpoint: endpoint(vi.peer), index: PeerIndex(*at) };
         Some(Event::Arrival(Arrival { from, class: class_from(class), label: word.label(), payload }))
+    }
+
+    /// Where the bytes of a packet are; `None` if the entry is none.
+    #[inline(always)]
+    fn payload(&self, slot: u32, entry: &Entry) -> Option<Payload> {
+        if entry.operation == Operation::Inline as u32 {
+            Some(Payload::Inline)
+        } else if entry.operation == Operation::Area as u32 {
+            Some(Payload::Buffered { place: u64::from(slot), len: entry.length.min(self.slot_bytes as u32) })
+        } else {
+            None
+        }
     }
 
     #[cold]
@@ -418,6 +424,23 @@ impl<D: Device> Post for ViaFabric<D> {
                 self.received(&completion)
             }
             news => self.rare(Box::new(news)).map(|event| *event),
+        }
+    }
+
+    #[inline(always)]
+    fn look_at_next(&mut self, from: Peer, label: u16, inline: &mut InlineBytes) -> Option<Next> {
+        let (vi, device) = self.nic.vi(from.index.0)?;
+        let Completion { slot, entry, .. } = vi.look_at_next(device, label, inline.words_mut())?;
+        inline.set_len(entry.length as usize);
+        let payload = self.payload(slot, &entry)?;
+        let arrival = Arrival { from, class: Class::OneWay, label, payload };
+        Some(Next { arrival, word: entry.immediate })
+    }
+
+    #[inline(always)]
+    fn take_next(&mut self, next: Next) {
+        if let Some((vi, device)) = self.nic.vi(next.arrival.from.index.0) {
+            vi.take_next(device, Immediate(next.word));
         }
     }
 

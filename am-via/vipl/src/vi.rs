@@ -1,7 +1,9 @@
 //! Virtual interfaces: the two ends of a connection, and the state machine of VIA 1.0 chapter 2.
 
 use crate::credits::{Class, CreditPlan, Credits, Immediate, Packets};
-use crate::device::{Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber};
+use crate::device::{
+    Completion, Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber,
+};
 use crate::provider::PTag;
 use am_via_shm::CheckedRange;
 
@@ -255,6 +257,28 @@ impl<W> Vi<W> {
             self.consumed(device, class);
         }
         Some(class)
+    }
+
+    /// Waits a moment for the next packet and looks at it, if it is a one-way packet with this label. It stays there until the next poll,
+    /// or [`take_next`](Self::take_next).
+    #[inline(always)]
+    pub fn look_at_next<D: Device>(
+        &self,
+        device: &mut D,
+        label: u16,
+        payload: &mut Payload,
+    ) -> Option<Completion> {
+        let completion = device.look_at_next(self.link, payload)?;
+        Immediate(completion.entry.immediate).is_one_way(label).then_some(completion)
+    }
+
+    /// Consumes the packet that the last call of [`look_at_next`](Self::look_at_next) has returned, and takes the accounts of its
+    /// immediate word.
+    #[inline(always)]
+    pub fn take_next<D: Device>(&mut self, device: &mut D, word: Immediate) {
+        device.take_next(self.link);
+        self.credits.returned(word);
+        self.consumed(device, Class::OneWay);
     }
 
     /// Posts the standing receive of the oldest packet in the receive area again: its slot belongs to the peer from now on.

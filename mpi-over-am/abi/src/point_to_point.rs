@@ -123,6 +123,7 @@ unsafe fn start_send(
 
 macro_rules! sends {
     ($($send:ident $isend:ident $init:ident $mode:ident $name:literal $started:literal)*) => { $(
+        #[inline(always)]
         pub(crate) unsafe fn $send(
             buf: *const c_void,
             count: i64,
@@ -143,6 +144,7 @@ macro_rules! sends {
             }
         }
 
+        #[inline(always)]
         pub(crate) unsafe fn $isend(
             buf: *const c_void,
             count: i64,

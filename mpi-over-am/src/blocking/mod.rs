@@ -1,6 +1,7 @@
 //! Calls that return when their message has gone or come: a start, and a wait in the call's turn.
 
 mod buffered;
+mod in_line;
 
 use am_core::buffer::RawBytes;
 use am_core::fabric::Fabric;
@@ -21,6 +22,7 @@ use crate::status::Status;
 use crate::turn::Turn;
 
 pub(crate) use buffered::{detach, flush, send_buffered, send_buffered_data};
+pub(crate) use in_line::receive_in_line;
 
 /// Sends elements in any mode but the buffered one. When this returns or unwinds, nothing uses them any more.
 ///

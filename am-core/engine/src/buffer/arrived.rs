@@ -45,6 +45,16 @@ impl InlineBytes {
         &mut self.words
     }
 
+    /// Replaces the bytes by the first ones of a packet.
+    #[inline(always)]
+    pub fn copy_from(&mut self, bytes: Arrived<'_>) {
+        let first = bytes.take(INLINE_BYTES_MAX);
+        // SAFETY: the words have 40 bytes, exclusively borrowed, and every pattern of bits is a word.
+        let to =
+            unsafe { core::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), first.len()) };
+        self.len = first.copy_to(to);
+    }
+
     /// The words to be sent, zeroes behind the length.
     #[inline(always)]
     #[must_use]
@@ -70,31 +80,43 @@ impl InlineBytes {
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
-        // Read once: behind the copy the compiler would not know that the length is still the same.
-        let at = self.len;
-        if bytes.len() > INLINE_BYTES_MAX - at {
-            return false;
-        }
-        // SAFETY: `at + bytes.len()` is within the words (just checked), which are exclusively borrowed; the source is a
-        // live borrow of something else.
-        unsafe { copy_small(bytes.as_ptr(), self.words.as_mut_ptr().cast::<u8>().add(at), bytes.len()) };
-        self.len = at + bytes.len();
-        true
+        // SAFETY: a live borrow, and not of `self`, which is borrowed exclusively.
+        unsafe { self.push_from(bytes.as_ptr(), bytes.len()) }
     }
 
     /// As [`push`](Self::push), from memory that its owner has lent.
     #[inline(always)]
     #[must_use]
     pub fn push_raw(&mut self, bytes: RawBytes) -> bool {
+        // SAFETY: the bytes are alive and unwritten (`RawBytes::new`), and so not those of `self`, which is borrowed exclusively.
+        unsafe { self.push_from(bytes.at().as_ptr(), bytes.len()) }
+    }
+
+    /// Appends `len` bytes at `from`; whether they fitted.
+    ///
+    /// # Safety
+    /// `from..from + len` is readable, and not a part of `self`.
+    #[inline(always)]
+    unsafe fn push_from(&mut self, from: *const u8, len: usize) -> bool {
+        // Read once: behind the copy the compiler would not know that the length is still the same.
         let at = self.len;
-        if bytes.len() > INLINE_BYTES_MAX - at {
+        if len > INLINE_BYTES_MAX - at {
             return false;
         }
-        // SAFETY: `at + bytes.len()` is within the words (just checked), which are an array.
-        let to = unsafe { self.words.as_mut_ptr().cast::<u8>().add(at) };
-        // SAFETY: as many bytes follow there, exclusively borrowed, and every pattern of bits is a word.
-        bytes.copy_to(unsafe { core::slice::from_raw_parts_mut(to, bytes.len()) });
-        self.len = at + bytes.len();
+        if at.is_multiple_of(8) {
+            // By words: where the length before is a constant, as it mostly is, they stay in registers.
+            for (index, word) in self.words.iter_mut().enumerate() {
+                if 8 * index >= at {
+                    // SAFETY: the caller's promise.
+                    *word = unsafe { word_at(from, len, 8 * index - at) };
+                }
+            }
+        } else {
+            // SAFETY: `at + len` is within the words (just checked), which are exclusively borrowed; the source is readable, and is
+            // something else (the caller's promise).
+            unsafe { copy_small(from, self.words.as_mut_ptr().cast::<u8>().add(at), len) };
+        }
+        self.len = at + len;
         true
     }
 
@@ -118,6 +140,33 @@ impl InlineBytes {
 impl Default for InlineBytes {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// The little-endian word at `offset` of `len` bytes, with zeroes for what is behind their end.
+///
+/// # Safety
+/// `from..from + len` is readable.
+#[inline(always)]
+unsafe fn word_at(from: *const u8, len: usize, offset: usize) -> u64 {
+    // SAFETY: each read lies inside `len` bytes (the caller's promise): it begins at `offset` or 0 and its end was compared with the length,
+    // or it ends at the length, which is at least as long as the read.
+    unsafe {
+        let u64_at = |at: usize| from.add(at).cast::<u64>().read_unaligned().to_le();
+        let u32_at = |at: usize| u64::from(from.add(at).cast::<u32>().read_unaligned().to_le());
+        let u8_at = |at: usize| u64::from(*from.add(at));
+        if offset >= len {
+            0
+        } else if offset + 8 <= len {
+            u64_at(offset)
+        } else if len >= 8 {
+            u64_at(len - 8) >> (8 * (offset + 8 - len))
+        } else if len >= 4 {
+            // The two overlap in bytes that are the same.
+            u32_at(0) | u32_at(len - 4) << (8 * (len - 4))
+        } else {
+            u8_at(0) | u8_at(len / 2) << (8 * (len / 2)) | u8_at(len - 1) << (8 * (len - 1))
+        }
     }
 }
 
@@ -219,6 +268,20 @@ mod tests {
         assert!(bytes.push(&[3; 10]));
         assert_eq!(bytes.len(), INLINE_BYTES_MAX);
         assert_eq!(&bytes.as_slice()[30..], &[3; 10]);
+    }
+
+    #[test]
+    fn inline_bytes_keep_every_byte_at_every_place() {
+        let source: Vec<u8> = (1..=40).collect();
+        for at in 0..=INLINE_BYTES_MAX {
+            for len in 0..=INLINE_BYTES_MAX - at {
+                let mut bytes = InlineBytes::new();
+                assert!(bytes.push(&source[..at]) && bytes.push(&source[at..at + len]));
+                assert_eq!(bytes.as_slice(), &source[..at + len], "{len} bytes behind {at}");
+                let all: Vec<u8> = bytes.words().iter().flat_map(|word| word.to_ne_bytes()).collect();
+                assert!(all[at + len..].iter().all(|&byte| byte == 0), "zeroes behind {len} bytes at {at}");
+            }
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(super) fn checks<F: Fabric>() -> Vec<(&'static str, Check<F>)> {
         ("amsend_truncated", truncated),
         ("amsend_user_headers", user_headers),
         ("amsend_keeps_order", keeps_order),
+        ("amsend_taken_in_line", taken_in_line),
         ("amsend_raw_never_waits_and_keeps_order", raw_keeps_order),
     ]
 }
@@ -271,6 +272,51 @@ fn keeps_order<F: Fabric>(context: &mut Context<F>) {
             seen.with(|seen| seen.iter().filter(|seen| seen.0 == source).map(|seen| seen.1).collect());
         assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "from task {source}");
     }
+}
+
+/// Messages that are taken in line, and those that are refused there, or are of another kind, are all of the messages, in their order. A
+/// fabric without a way to look at the next message brings all of them to the handlers.
+fn taken_in_line<F: Fabric>(context: &mut Context<F>) {
+    let seen = Shared::<Vec<(u64, Vec<u8>)>>::new();
+    let in_handler = seen.clone();
+    let see = move |message: &crate::handler::Message<'_>| {
+        let number = u64::from_le_bytes(message.uhdr.try_into().expect("8 bytes"));
+        let bytes = message.here.expect("it fits into a packet").to_vec();
+        in_handler.with(|seen| seen.push((number, bytes)));
+        Answer::discard()
+    };
+    let (wanted, other) = (register(context, see.clone()), register(context, see));
+    let counted = new_counter(context);
+    let (to, from) = (next(context), previous(context));
+    let lengths = [8, 0, 24, 25, 33, 500, 5];
+    let message = |task: u32, number: u64| pattern(task, lengths[number as usize % lengths.len()]);
+    let count = 400;
+    for number in 0..count {
+        let handler = if number % 10 == 3 { other } else { wanted };
+        let target = (number % 10 == 6).then_some(counted.name());
+        let answerable = number % 10 == 8;
+        let options = AmOptions { target, answerable, ..AmOptions::default() };
+        let udata = message(context.task().0, number);
+        context.amsend(to, handler, &number.to_le_bytes(), &udata, options).expect("amsend");
+        if let Some(looked_at) = context.look_at_next(from, wanted) {
+            let parts = context.parts_of(&looked_at);
+            let parts = parts.map(|(uhdr, data)| (uhdr.try_into().expect("8 bytes"), data.to_vec()));
+            if let Some((uhdr, data)) = parts.filter(|_| number % 5 != 0) {
+                context.take_next(looked_at);
+                seen.with(|seen| seen.push((u64::from_le_bytes(uhdr), data)));
+            }
+        }
+        if number % 3 == 0 {
+            context.probe().expect("probe");
+        }
+    }
+    until(context, || seen.with(|seen| seen.len() as u64 == count));
+    for (expected, (number, bytes)) in (0..).zip(seen.take()) {
+        assert_eq!(number, expected);
+        assert!(bytes == message(from.task.0, number), "message {number} of {} bytes", bytes.len());
+    }
+    assert_eq!(context.counter_value(counted).expect("a counter"), count / 10);
+    context.gfence().expect("gfence");
 }
 
 /// The non-blocking form queues what finds no room, behind what is queued already.

@@ -313,6 +313,23 @@ impl State {
         Some(Polled::Packet { from: TaskId(sender as u32), class, label, bytes })
     }
 
+    /// The next packet of a sender, if it is one-way, has this label, and no event comes before it.
+    pub(super) fn look_at_next(&mut self, own: TaskId, from: TaskId, label: u16) -> Option<&Bytes> {
+        self.write_what_was_posted(own);
+        if self.random.one_in(self.config.delay_one_in) {
+            return None;
+        }
+        let task = &self.tasks[own.index()];
+        let packet = task.inbox[from.index()].front().filter(|_| task.events.is_empty())?;
+        (packet.class == Class::OneWay && packet.label == label).then_some(&packet.bytes)
+    }
+
+    /// Takes the next packet of a sender, which has been looked at.
+    pub(super) fn take_next(&mut self, own: TaskId, from: TaskId) {
+        let taken = self.tasks[own.index()].inbox[from.index()].pop_front();
+        assert!(taken.is_some(), "a packet is taken that is not there");
+    }
+
     pub(super) fn transfer(&mut self, own: TaskId, job: Job, op: OpId) -> Result<Transfer> {
         match self.start(own, job, op, self.config.reach)? {
             Started::AtOwner => Ok(Transfer::Staged),

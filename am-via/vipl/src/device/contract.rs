@@ -48,6 +48,17 @@ pub trait Device: std::fmt::Debug {
     /// that its bytes are there ([`Completion::keeps_slot`]). Never blocks.
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
+    /// Waits a moment for the next entry of one VI, and looks at it as [`poll`](Self::poll) does; it stays there until a poll, or
+    /// [`take_next`](Self::take_next). `None`: nothing came in time, or something else wants a poll, or this device has no such way.
+    #[inline(always)]
+    fn look_at_next(&mut self, _vi: ViNumber, _payload: &mut Payload) -> Option<Completion> {
+        None
+    }
+
+    /// Consumes the entry that the last call of [`look_at_next`](Self::look_at_next) has returned, and gives its slot back.
+    #[inline(always)]
+    fn take_next(&mut self, _vi: ViNumber) {}
+
     /// The bytes of an area entry, at most `len` (a claim, cut to the slot).
     fn area(&self, vi: ViNumber, slot: u32, len: u32) -> CheckedRange<'_>;
 

@@ -50,6 +50,51 @@ fn messages_that_come_before_their_receives_wait_for_them() {
     });
 }
 
+/// A blocking receive may take its message where it lies: not the one that an earlier receive gets, nor one behind it, nor one that
+/// is too long.
+#[test]
+fn a_blocking_receive_gets_its_own_message_whatever_else_has_come() {
+    everywhere(2, |_, world| {
+        const ROUNDS: i32 = 40;
+        if world.rank() == 0 {
+            for round in 0..ROUNDS {
+                let values = [1, 2, 3, 4, 5].map(|value| 10 * round + value);
+                let long = [round; 10];
+                world
+                    .scope(|s| {
+                        let mut requests = Vec::new();
+                        for (value, tag) in values.iter().zip([5, 5, 6, 5, 7]) {
+                            requests.push(s.isend(value, 1, tag)?);
+                        }
+                        requests.extend([s.isend(&long, 1, 8)?, s.isend(&round, 1, 8)?]);
+                        s.wait_all(requests).map(|_| ())
+                    })
+                    .unwrap();
+            }
+            return;
+        }
+        for round in 0..ROUNDS {
+            let value = |of: i32| 10 * round + of;
+            let mut earlier = 0;
+            world
+                .scope(|s| {
+                    let request = s.irecv(&mut earlier, Source::Any, Tag::Any)?;
+                    assert_eq!(world.recv_value::<i32>(0, 5)?.0, value(2));
+                    s.wait(request).map(|_| ())
+                })
+                .unwrap();
+            assert_eq!(earlier, value(1));
+            assert_eq!(world.recv_value::<i32>(0, 5).unwrap().0, value(4));
+            assert_eq!(world.recv_value::<i32>(0, Tag::Any).unwrap().0, value(3));
+            assert_eq!(world.recv_value::<i32>(0, Tag::Any).unwrap().0, value(5));
+            let mut short = [0; 3];
+            let error = world.recv(&mut short, 0, 8).unwrap_err();
+            assert!(matches!(error, Error::Truncated { sent: 40, room: 12, .. }), "{error}");
+            assert_eq!((short, world.recv_value::<i32>(0, 8).unwrap().0), ([round; 3], round));
+        }
+    });
+}
+
 #[test]
 fn messages_of_a_pair_do_not_overtake_each_other_eager_and_announced_mixed() {
     everywhere(3, |_, world| {

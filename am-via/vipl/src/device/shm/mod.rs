@@ -52,6 +52,8 @@ pub struct ShmOptions {
 
 /// Polls in a row without news after which quiet rings leave the poll set, if there are several.
 const PARK_AFTER_POLLS: u32 = 4096;
+/// Number of looks at one ring in [`Device::look_at_next`], where each task has a core: about 2 us.
+const LOOKS_MAX: u32 = 512;
 /// Entries after which a poll moves on to the next ring.
 const ENTRIES_BEFORE_MOVING_ON: u32 = 16;
 /// How long peers wait for a failure report after a task closes its contexts, because a report names the cause.
@@ -510,6 +512,34 @@ impl Device for Shm {
             self.park_quiet();
         }
         self.poll_rest().map(|news| *news)
+    }
+
+    #[inline(always)]
+    fn look_at_next(&mut self, vi: ViNumber, payload: &mut Payload) -> Option<Completion> {
+        let Some(Some(Vi { connection, .. })) = self.vis.get(vi.0 as usize) else { return None };
+        let mut looks = 0;
+        loop {
+            if let Some((entry, slot)) = connection.look(payload) {
+                return Some(Completion { vi, slot, entry });
+            }
+            // News of attention and of failures come by a poll.
+            let is_over = looks >= self.wait.spin_polls_max.min(LOOKS_MAX)
+                || self.attention.is_raised()
+                || self.files.failure_epoch() != self.failure_epoch;
+            if is_over {
+                return None;
+            }
+            looks += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn take_next(&mut self, vi: ViNumber) {
+        if let Some(Some(Vi { connection, .. })) = self.vis.get_mut(vi.0 as usize) {
+            connection.take();
+            // As in a poll: the other rings have their turn.
+            self.entries_taken = self.entries_taken.wrapping_add(1);
+        }
     }
 
     #[inline(always)]

@@ -1,0 +1,52 @@
+//! A message that is received in line: its receiver looks at it where it lies, and takes it past the queues.
+
+use super::Engine;
+use super::packet::{self, Kind, MessageHead};
+use crate::buffer::{Arrived, InlineBytes};
+use crate::fabric::{Fabric, Next, Payload};
+use crate::handler::HandlerId;
+use crate::task::Endpoint;
+use crate::user_code::UserCode;
+
+impl<U: UserCode> Engine<U> {
+    /// Waits a moment for the next packet of `source`, and looks at it if it is a one-way message for `handler`: it comes with the next poll,
+    /// unless the fabric is told to take it. `front` gets its first bytes. `None`: progress has to be made.
+    #[inline(always)]
+    pub fn look_at_next<F: Fabric>(
+        &mut self,
+        fabric: &mut F,
+        source: Endpoint,
+        handler: HandlerId,
+        front: &mut InlineBytes,
+    ) -> Option<Next> {
+        // What waits to be done, a failure, and a purge that drops messages need rounds of progress.
+        if self.busy || self.attention {
+            return None;
+        }
+        let source = fabric.peer(source).ok()?;
+        let next = fabric.look_at_next(source, packet::label(Kind::Message, handler), front)?;
+        if matches!(next.arrival.payload, Payload::Buffered { .. }) {
+            front.copy_from(fabric.arrived(&next.arrival));
+        }
+        Some(next)
+    }
+}
+
+/// User header and data of a message that was looked at. `None`: it names a counter, or its user header does not lie in `front`.
+#[inline(always)]
+pub fn parts_of<'a, F: Fabric>(
+    fabric: &'a F,
+    next: &Next,
+    front: &'a InlineBytes,
+) -> Option<(&'a [u8], Arrived<'a>)> {
+    let head = MessageHead::parse(front.as_slice())?;
+    if head.target_counter != 0 || head.completion_counter != 0 {
+        return None;
+    }
+    let (uhdr, data) = front.as_slice().get(head.len()..)?.split_at_checked(usize::from(head.uhdr_len))?;
+    let data = match next.arrival.payload {
+        Payload::Inline => Arrived::private(data),
+        Payload::Buffered { .. } => fabric.arrived(&next.arrival).skip(head.len() + uhdr.len()),
+    };
+    Some((uhdr, data))
+}
