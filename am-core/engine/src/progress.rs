@@ -58,11 +58,26 @@ fn handle<U: UserCode, F: Fabric, H: HandlerSet>(
     (inline, front): (&mut InlineBytes, &mut Front),
     event: Event,
 ) -> Result<bool> {
+    // A comparison for the frequent event, where a match of all would be a jump table.
+    let Event::Arrival(arrival) = event else { return handle_rare(fabric, engine, handlers, event) };
+    match arrival.payload {
+        Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
+        Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival, front)?,
+    }
+    Ok(true)
+}
+
+#[cold]
+#[inline(never)]
+fn handle_rare<U: UserCode, F: Fabric, H: HandlerSet>(
+    fabric: &mut F,
+    engine: &mut Engine<U>,
+    handlers: &mut H,
+    event: Event,
+) -> Result<bool> {
     match event {
-        Event::Arrival(arrival) => match arrival.payload {
-            Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
-            Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival, front)?,
-        },
+        // That there was an event makes the waiting caller look again.
+        Event::Arrival(_) | Event::Rung => {}
         Event::Completed { op, result } => {
             let result = result.map_err(|error| *error);
             engine.handle_completed(op, result, fabric, handlers)?;
@@ -71,8 +86,6 @@ fn handle<U: UserCode, F: Fabric, H: HandlerSet>(
             let how = fabric.failure(task).unwrap_or_default();
             engine.handle_failure(task, how, fabric, handlers)?;
         }
-        // That there was an event makes the waiting caller look again.
-        Event::Rung => {}
         Event::ContextClosed(endpoint) => engine.handle_closed(endpoint, fabric, handlers)?,
     }
     Ok(true)

@@ -221,7 +221,7 @@ impl<D: Device> ViaFabric<D> {
         let Completion { vi: ViNumber(at), slot, entry } = completion;
         let payload = self.payload(*slot, entry);
         let (Some(payload), Some((vi, device))) = (payload, self.nic.vi(*at)) else {
-            self.nic.discard(completion);
+            self.nic.discard(ViNumber(*at), entry.operation);
             return None;
         };
         let word = Immediate(entry.immediate);

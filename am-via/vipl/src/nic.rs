@@ -5,7 +5,7 @@
 //! carries out. Both send by [`Vi::post`], the same entries to the same devices.
 
 use crate::credits::{CreditPlan, Packets};
-use crate::device::{Completion, Device, DeviceError, NodeAddress, Operation, ViNumber};
+use crate::device::{Device, DeviceError, NodeAddress, Operation, ViNumber};
 use crate::table::Table;
 use crate::vi::{Vi, ViState};
 use am_via_shm::CheckedRange;
@@ -82,15 +82,15 @@ impl<D: Device> Nic<D> {
         }
     }
 
-    /// An entry that no standing receive takes: its slot goes back. The peer may have closed the connection.
+    /// An entry that no standing receive takes: its slot goes back. The peer may have closed the connection. It is given what fits into
+    /// registers: the whole completion would be in memory on the frequent path, too.
     #[cold]
     #[inline(never)]
-    pub fn discard(&mut self, completion: &Completion) {
-        let Completion { vi, entry, .. } = completion;
-        if completion.keeps_slot() {
-            self.device.release(*vi);
+    pub fn discard(&mut self, vi: ViNumber, operation: u32) {
+        if Operation::of(operation & 0xff) == Some(Operation::Area) {
+            self.device.release(vi);
         }
-        if entry.operation == Operation::Disconnect as u32
+        if operation == Operation::Disconnect as u32
             && let Some(found) = self.vis.at_mut(vi.0).filter(|found| found.state() == ViState::Connected)
         {
             found.set_state(ViState::Error);

@@ -188,12 +188,33 @@ impl<W> Vi<W> {
         entry: Entry,
         bytes: &mut impl Carry<D>,
     ) -> bool {
-        let done =
-            self.credits.may_send(class) && matches!(bytes.carry(device, self.link, entry), Ok(Posted::Done));
+        let may_send = self.credits.may_send(class) || self.take_credits(device, class);
+        let done = may_send && matches!(bytes.carry(device, self.link, entry), Ok(Posted::Done));
         if done {
             self.credits.sent(class);
         }
         done
+    }
+
+    /// Takes the credits that the next entries only give back; whether a packet of this class may be posted then. A stream one way stands
+    /// here each time that its credits have come to their end, and needs no poll.
+    #[cold]
+    #[inline(never)]
+    fn take_credits<D: Device>(&mut self, device: &mut D, class: Class) -> bool {
+        // The entries to a program's VI give nothing back, and their words are the program's.
+        let is_standing = self.credits.plan() != UNCOUNTED;
+        let mut payload = Payload::default();
+        while let Some(Completion { entry, .. }) =
+            device.look_at_next(self.link, &mut payload, false).filter(|_| is_standing)
+        {
+            let word = Immediate(entry.immediate);
+            if entry.operation != Operation::Inline as u32 || word.class().is_some() {
+                break;
+            }
+            device.take_next(self.link);
+            self.credits.returned(word);
+        }
+        self.credits.may_send(class)
     }
 
     /// Posts an entry that [`post`](Self::post) could not, if it may be posted. An unreliable VI always comes here.
@@ -268,7 +289,7 @@ impl<W> Vi<W> {
         label: u16,
         payload: &mut Payload,
     ) -> Option<Completion> {
-        let completion = device.look_at_next(self.link, payload)?;
+        let completion = device.look_at_next(self.link, payload, true)?;
         Immediate(completion.entry.immediate).is_one_way(label).then_some(completion)
     }
 

@@ -48,10 +48,10 @@ pub trait Device: std::fmt::Debug {
     /// that its bytes are there ([`Completion::keeps_slot`]). Never blocks.
     fn poll(&mut self, payload: &mut Payload) -> Option<News>;
 
-    /// Waits a moment for the next entry of one VI, and looks at it as [`poll`](Self::poll) does; it stays there until a poll, or
-    /// [`take_next`](Self::take_next). `None`: nothing came in time, or something else wants a poll, or this device has no such way.
+    /// Looks at the next entry of one VI as [`poll`](Self::poll) does; it stays there until a poll, or [`take_next`](Self::take_next). If
+    /// `waits`, a moment is waited for it. `None`: nothing came in time, or something else wants a poll, or this device has no such way.
     #[inline(always)]
-    fn look_at_next(&mut self, _vi: ViNumber, _payload: &mut Payload) -> Option<Completion> {
+    fn look_at_next(&mut self, _vi: ViNumber, _payload: &mut Payload, _waits: bool) -> Option<Completion> {
         None
     }
 

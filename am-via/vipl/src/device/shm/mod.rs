@@ -515,7 +515,7 @@ impl Device for Shm {
     }
 
     #[inline(always)]
-    fn look_at_next(&mut self, vi: ViNumber, payload: &mut Payload) -> Option<Completion> {
+    fn look_at_next(&mut self, vi: ViNumber, payload: &mut Payload, waits: bool) -> Option<Completion> {
         let Some(Some(Vi { connection, .. })) = self.vis.get(vi.0 as usize) else { return None };
         let mut looks = 0;
         loop {
@@ -523,7 +523,8 @@ impl Device for Shm {
                 return Some(Completion { vi, slot, entry });
             }
             // News of attention and of failures come by a poll.
-            let is_over = looks >= self.wait.spin_polls_max.min(LOOKS_MAX)
+            let is_over = !waits
+                || looks >= self.wait.spin_polls_max.min(LOOKS_MAX)
                 || self.attention.is_raised()
                 || self.files.failure_epoch() != self.failure_epoch;
             if is_over {
