@@ -79,7 +79,7 @@ impl Immediate {
     /// Whether this is the word of a one-way packet with this label: one comparison.
     #[inline(always)]
     pub(super) fn is_one_way(self, label: u16) -> bool {
-        self.0 & (1 << CREDITS_SHIFT) - 1 == Class::OneWay.bits() | u32::from(label)
+        self.0 & ((1 << CREDITS_SHIFT) - 1) == Class::OneWay.bits() | u32::from(label)
     }
 
     #[inline(always)]

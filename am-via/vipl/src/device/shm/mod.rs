@@ -524,7 +524,7 @@ impl Device for Shm {
             }
             // News of attention and of failures come by a poll.
             let is_over = !waits
-                || looks >= self.wait.spin_polls_max.min(LOOKS_MAX)
+                || looks >= self.eager_polls.min(LOOKS_MAX)
                 || self.attention.is_raised()
                 || self.files.failure_epoch() != self.failure_epoch;
             if is_over {
