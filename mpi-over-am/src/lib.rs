@@ -130,7 +130,8 @@ pub use request_id::{RequestFacts, RequestId};
 pub use request_table::MessageId;
 pub use session::Session;
 pub use settings::{
-    COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, Settings, Table,
+    COLLECTIVE_SETTINGS, Check, CompletionVariant, Selection, Setting, SettingError, Settings, Shown, Table,
+    Wanted,
 };
 pub use status::Status;
 pub use tag::{ANY_TAG, TAG_UB, Tag};
@@ -139,4 +140,5 @@ pub use thread_level::ThreadLevel;
 /// The programs of the README run.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

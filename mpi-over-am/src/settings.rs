@@ -4,7 +4,7 @@
 use std::fmt;
 
 use am_via_settings::{Older, Value, choose, table};
-pub use am_via_settings::{Setting, SettingError, Table};
+pub use am_via_settings::{Setting, SettingError, Shown, Table, Wanted};
 
 /// How the receiver learns that an eager message is complete: the three variants of the seed paper's section 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -201,49 +201,49 @@ impl fmt::Display for Check {
 }
 
 table! { Settings, older OLDER;
-    "Longest message that is sent without asking the receiver first, in bytes.",
+    "Largest MPI message, in bytes, that is sent eagerly: with its data, before the receiver has asked for it. Longer messages are announced (rendezvous).",
         eager_limit_bytes: usize = eager_limit_bytes, "AM_EAGER_LIMIT_BYTES", 0..=1 << 40;
-    "Sends synchronous MPI messages up to the eager limit with their data; the receiver acknowledges the match. off: they ask first, as longer ones do.",
+    "on: MPI_Ssend sends messages up to the eager limit with their data, and the receiver acknowledges the match. off: it announces all of them.",
         eager_synchronous: bool = eager_synchronous, "AM_EAGER_SYNCHRONOUS";
-    "Memory for messages that came before their receive; beyond it senders ask first.",
+    "Maximum memory for messages that arrive before their receive is posted, in bytes, all senders together. Beyond it senders announce their messages.",
         early_arrival_bytes_max: u64 = early_arrival_bytes_max, "AM_EARLY_ARRIVAL_BYTES_MAX", 0..=1 << 46;
-    "How an MPI receive learns that its message is there: marked in context, by target counters, or by the handler thread.",
+    "How an MPI receive learns that its eager message is complete: in-context (a predefined completion handler, run by the call that polls), counter (a target counter per sender), or thread (the handler thread).",
         completion: CompletionVariant = completion, "AM_COMPLETION";
-    "Messages that came eagerly before their receive, at most; beyond them senders ask first. auto: as many as the memory holds.",
+    "Maximum number of eager messages that wait for their receive. Beyond it senders announce their messages. auto: limited by early_arrival_bytes_max only.",
         early_arrivals_max: Option<u64> = early_arrivals_max, "AM_EARLY_ARRIVALS_MAX", 1..=1 << 46;
-    "Non-blocking MPI receives that one task may have posted at once; one more is an error. auto: any number.",
+    "Maximum number of non-blocking MPI receives that a task may have posted at a time. One more is an error. auto: no limit.",
         posted_receives_max: Option<u64> = posted_receives_max, "AM_POSTED_RECEIVES_MAX", 1..=1 << 46;
-    "Non-blocking MPI sends of one task that may be under way at once; one more long one is an error. auto: any number.",
+    "Maximum number of non-blocking MPI sends that a task may have in flight when it starts a message beyond the eager limit. One more is an error. auto: no limit.",
         long_sends_max: Option<u64> = long_sends_max, "AM_LONG_SENDS_MAX", 1..=1 << 46;
-    "Largest communicator, in tasks, whose barriers go by puts and counters, with no message, and to which the next three settings apply. 0: none.",
+    "Largest communicator, in tasks, whose barriers use puts and counters instead of messages, and to which the next three settings apply. 0: none.",
         collective_puts_tasks_max: u32 = collectives.puts_tasks_max, "AM_COLLECTIVE_PUTS_TASKS_MAX", 0..=1024;
     "Largest collective payload sent by puts, in bytes. Each pair of tasks keeps 8 buffers of this size. 0 sends all collectives as messages.",
         collective_puts_bytes_max: u64 = collectives.puts_bytes_max, "AM_COLLECTIVE_PUTS_BYTES_MAX", 0..=1 << 20;
-    "The same for broadcasts among many tasks, where it is larger: there puts are faster.",
+    "Largest MPI_Bcast payload sent by puts, in bytes, among at least broadcast_puts_tasks_min tasks. The larger of this and collective_puts_bytes_max applies.",
         broadcast_puts_bytes_max: u64 = collectives.broadcast_puts_bytes_max, "AM_BROADCAST_PUTS_BYTES_MAX", 0..=1 << 20;
     "Minimum number of tasks for which broadcast_puts_bytes_max applies.",
         broadcast_puts_tasks_min: u32 = collectives.broadcast_puts_tasks_min, "AM_BROADCAST_PUTS_TASKS_MIN";
-    "Up to this many tasks an MPI barrier goes in rounds of notices; more use a tree.",
+    "Largest communicator, in tasks, whose MPI_Barrier uses rounds of notifications. Larger ones use a tree.",
         barrier_rounds_tasks_max: u32 = collectives.barrier_rounds_tasks_max, "AM_BARRIER_ROUNDS_TASKS_MAX";
-    "Up to this many bytes an MPI broadcast goes down a tree; longer ones along a chain, in pieces.",
+    "Largest MPI_Bcast, in bytes, that uses a tree. Longer ones use a chain, in pieces.",
         broadcast_tree_bytes_max: u64 = collectives.broadcast_tree_bytes_max, "AM_BROADCAST_TREE_BYTES_MAX";
-    "Length of a piece in the chain of a long MPI broadcast.",
+    "Length of a piece in the chain of a long MPI_Bcast, in bytes.",
         broadcast_piece_bytes: u64 = collectives.broadcast_piece_bytes, "AM_BROADCAST_PIECE_BYTES", 1..=1 << 40;
-    "Up to this many bytes an MPI reduction goes up a tree; in longer ones each task reduces a part of the vector.",
+    "Largest MPI_Reduce, in bytes, that uses a tree. In longer ones each task reduces a part of the vector.",
         reduce_tree_bytes_max: u64 = collectives.reduce_tree_bytes_max, "AM_REDUCE_TREE_BYTES_MAX";
-    "Length of a piece in which a long vector is reduced: what the others send of it should stay in the cache.",
+    "Length of the pieces in which a long vector is reduced, in bytes: small enough that a piece from each task stays in the cache.",
         reduce_piece_bytes: u64 = collectives.reduce_piece_bytes, "AM_REDUCE_PIECE_BYTES", 1..=1 << 40;
-    "Up to this many bytes an MPI allreduce goes by recursive doubling; in longer ones each task reduces a part.",
+    "Largest MPI_Allreduce, in bytes, that uses recursive doubling. In longer ones each task reduces a part.",
         allreduce_doubling_bytes_max: u64 = collectives.allreduce_doubling_bytes_max, "AM_ALLREDUCE_DOUBLING_BYTES_MAX";
-    "Up to this many tasks an MPI allgather sends each block to each task; more go in rounds, if the result is short.",
+    "Largest communicator, in tasks, in which MPI_Allgather sends each block directly to each task. Larger ones use rounds if the result is short (allgather_rounds_bytes_max).",
         allgather_linear_tasks_max: u32 = collectives.allgather_linear_tasks_max, "AM_ALLGATHER_LINEAR_TASKS_MAX";
-    "The longest result that an MPI allgather of many tasks collects in rounds.",
+    "Largest result, in bytes, that MPI_Allgather collects in rounds.",
         allgather_rounds_bytes_max: u64 = collectives.allgather_rounds_bytes_max, "AM_ALLGATHER_ROUNDS_BYTES_MAX";
-    "Each MPI collective begins with an exchange in which all tasks compare which one they are in, with which root, operator, datatype and length; tasks that disagree get an error that says so, instead of waiting for ever or wrong data. auto: on in builds for debugging. Programs of one job that were built differently need one value.",
+    "on: each MPI collective begins with an exchange in which all tasks compare call, root, operator, datatype and length. If they differ, all tasks get an error that names the difference; without the check such a program hangs or gets wrong data. auto: on in debug builds. All programs of a job need the same value.",
         check_collectives: Check = collectives.check, "AM_CHECK_COLLECTIVES";
-    "Each task tells on its standard error with what MPI starts, each call and message as it happens, and what it has done at its end.",
+    "on: each task writes to its standard error the settings at MPI_Init, each call and message, and a summary at MPI_Finalize.",
         debug: bool = debug, "AM_DEBUG";
-    "On SIGUSR2 each task prints its queues to its standard error, at its next wait. amrun passes the signal to all tasks.",
+    "on: after SIGUSR2 each task prints its message queues to its standard error, at its next wait. The launcher passes the signal on to all tasks.",
         dump_queues: bool = dump_queues, "AM_DUMP_QUEUES";
 }
 

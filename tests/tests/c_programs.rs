@@ -168,7 +168,8 @@ fn tools_see_the_settings_of_the_job() {
         ("MPI_LONG_MAX", "5"),
         ("AM_BARRIER_ROUND_TASKS_MAX", "1"),
     ];
-    let (good, info) = run(Command::new(programs::folder().join("mpiexec")).arg("--info").envs(chosen));
+    let (good, info) =
+        run(Command::new(programs::folder().join("mpiexec")).args(["--info", "--all"]).envs(chosen));
     assert!(good, "{info}");
     let mut start = Command::new(programs::folder().join("mpiexec"));
     let (good, said) = run(start.args(["-n", "2"]).arg(&program).envs(chosen));

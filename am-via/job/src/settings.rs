@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-pub use am_via_settings::{Older, Setting, SettingError, Table, Value, choose};
+pub use am_via_settings::{
+    Older, Setting, SettingError, Shown, Table, Value, Wanted, choose, in_binary_units,
+};
 
 /// Declares [`Settings`] and its defaults, and makes it a table, from one line a setting.
 macro_rules! settings {
@@ -27,23 +29,23 @@ macro_rules! settings {
 }
 
 settings! {
-    /// The way to a peer's buffer: by job memory, by the kernel's copy, staged in pieces, or the best that each buffer allows.
+    /// How long transfers reach a peer's buffer: job (a plain copy; only buffers in job memory), kernel (the kernel's copy between processes), staged (pieces through receive buffers), or auto: the fastest way that each buffer allows.
     memory: Memory = Memory::Auto, "AM_MEMORY";
     /// The device that carries messages.
     device: Device = Device::Shm, "AM_DEVICE";
-    /// Job memory that a task can allocate (sparse: only touched pages cost memory). auto: 64 GiB, less where a limit asks for it.
+    /// Address space for a task's job memory, in bytes. Only touched pages use memory. auto: 64 GiB, or less where a limit of this machine requires it.
     heap_bytes: Option<u64> = None, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
-    /// Private memory that a context of a task may have registered at once, as a NIC's limit would have it. Transfers beyond it go in pieces; a program written to VIA is refused more, of any memory. auto: no limit.
+    /// Maximum private memory that one context keeps registered at a time, in bytes, as a real NIC limits it. Longer transfers are split. A program written to VIA gets an error when it registers more. auto: no limit.
     registered_bytes_max: Option<u64> = None, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
-    /// Private data of a message up to this length are copied into job memory, where the receiver reaches them without the kernel. Where the way is forced (AM_MEMORY), nothing is.
+    /// Largest message, in bytes, whose private data are copied into a bounce buffer in job memory, from where the receiver copies them without the kernel. 0 turns bounce buffers off. Unused if AM_MEMORY is not auto.
     bounce_bytes_max: u64 = 65536, "AM_BOUNCE_BYTES_MAX", 0..=1 << 30;
-    /// Largest packet that a receive area takes: by default an eager MPI message with its heads.
+    /// Largest packet, in bytes. The default holds an eager MPI message of 16 KiB with its headers.
     packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;
-    /// Packets that one task may have under way to another before it must wait.
+    /// Maximum number of packets in flight from one task to another. A sender without a credit waits.
     credits: u32 = 64, "AM_CREDITS", 1..=64;
     /// Longest time in microseconds that a wait spins before it sleeps. Within this limit the time follows the task's last waits; a task that is blocked for longer sleeps. auto: 4000, but 0 where there are more tasks than processors.
     spin_microseconds_max: Option<u32> = None, "AM_SPIN_MICROSECONDS_MAX", 0..=60_000_000;
-    /// A task that is about to sleep runs a barrier on all processors (membarrier), where the system offers it, so that no sender needs a fence. false: each sender runs a fence.
+    /// on: a task that is about to sleep runs a barrier on all processors (membarrier, where the kernel offers it), so that senders need no fence. off: each sender runs a fence.
     membarrier: bool = true, "AM_MEMBARRIER";
 }
 

@@ -59,23 +59,37 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
-    /// There is no such example: the caller's fault.
-    #[error("there is no example {name:?}; there are: {known}")]
-    NoSuchExample {
+    /// The workspace has no such example or program: the caller's fault.
+    #[error("this workspace has no {kind} {name:?}; it has: {known}")]
+    NoSuchTarget {
+        /// `example` or `bin`.
+        kind: &'static str,
         /// As the caller named it.
         name: String,
         /// The names that there are.
         known: String,
     },
-    /// The example does not build; the compiler has said why.
-    #[error("the example {name:?} could not be built; cargo says above why")]
+    /// Several packages have one of this name: the caller's fault.
+    #[error("several packages have a {kind} {name:?}: {packages}; add --package and one of them")]
+    WhichPackage {
+        /// `example` or `bin`.
+        kind: &'static str,
+        /// As the caller named it.
+        name: String,
+        /// The packages that have one.
+        packages: String,
+    },
+    /// It does not build; the compiler has said why.
+    #[error("the {kind} {name:?} could not be built; cargo says above why")]
     Build {
-        /// The example.
+        /// `example` or `bin`.
+        kind: &'static str,
+        /// As the caller named it.
         name: String,
     },
-    /// Cargo does not know the examples: most likely the caller is in another directory.
+    /// Cargo finds no workspace: most likely the caller is in another directory.
     #[error(
-        "the examples are not to be found from this directory: {why}; go into the repository, or name a program"
+        "there is no cargo workspace to build from in this directory: {why}; go into one, or name a program's file"
     )]
     NoWorkspace {
         /// What cargo said.

@@ -4,67 +4,104 @@ use std::fmt::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use am_via_job::settings::{SettingError, Settings, Table};
+use am_via_job::settings::{SettingError, Settings, Shown, Table, in_binary_units};
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
 
 /// What a probing child must find in this process's memory. An atomic, so that it lies in memory under a fixed address.
 static PROBED: AtomicU64 = AtomicU64::new(0);
 
-/// Everything, for a person.
+/// What of it is asked for.
+pub use am_via_job::settings::Wanted;
+
+/// What this machine offers to a job, what limits it, and the settings.
 ///
 /// # Errors
-/// A setting in the environment has a value that it cannot take.
-pub fn info() -> Result<String, SettingError> {
+/// A setting in the environment has a value that it cannot take, or there is no setting of the name.
+pub fn info(wanted: &Wanted) -> Result<String, InfoError> {
     let settings = Settings::from_env()?;
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = write_machine(&mut text)
-        .and_then(|()| write_limits(&mut text))
-        .and_then(|()| write!(text, "\nSettings\n{}", settings.describe()));
-    Ok(text)
-}
-
-fn write_machine(text: &mut String) -> std::fmt::Result {
-    let cpus = sched::allowed_cpus();
-    writeln!(text, "Machine")?;
-    line(text, "processors", &format!("{} may be used: {}", cpus.len(), ranges(&cpus)))?;
-    let quota = limits::cgroup_milli_cpus();
-    line(
-        text,
-        "cpu quota",
-        &quota.map_or("none".to_owned(), |milli| {
-            format!("{}.{:03} processors (cgroup cpu.max)", milli / 1000, milli % 1000)
-        }),
-    )?;
-    line(text, "devices", "shm: tasks of one machine, by memory files that both map")?;
-    line(text, "private memory", &private_memory_way())?;
-    line(
-        text,
-        "sleep handshake",
-        if membarrier::register().is_ok() {
-            "membarrier: senders pay nothing for a receiver that may sleep"
-        } else {
-            "a fence after each post: the kernel refuses membarrier"
+    match wanted {
+        Wanted::Changed => Ok(format!("{}\nSettings\n{}", facts(), settings.describe_changed("amrun info"))),
+        Wanted::All => Ok(format!("{}\nSettings\n{}", facts(), settings.describe())),
+        Wanted::Named(name) => match settings.shown().iter().find(|setting| setting.is_called(name)) {
+            Some(setting) => Ok(format!("{setting}\n")),
+            None => Err(InfoError::NoSuchSetting { name: name.clone() }),
         },
-    )
+        Wanted::Json => Ok(format!("{}\n", as_json(&settings.shown()))),
+    }
 }
 
-fn write_limits(text: &mut String) -> std::fmt::Result {
-    writeln!(text, "\nLimits")?;
-    for resource in Resource::ALL {
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+pub enum InfoError {
+    /// A setting in the environment has a value that it cannot take.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// No setting of am-via has this name.
+    #[error(
+        "there is no setting {name}; `amrun info --all` lists those of the job, `mpiexec --info --all` also those of MPI"
+    )]
+    NoSuchSetting {
+        /// As it was asked for.
+        name: String,
+    },
+}
+
+/// Two groups of facts, each a name and what it is.
+fn machine() -> Vec<(String, String)> {
+    let cpus = sched::allowed_cpus();
+    let quota = limits::cgroup_milli_cpus();
+    let quota = quota.map_or("none".to_owned(), |milli| {
+        format!("{}.{:03} processors (cgroup cpu.max)", milli / 1000, milli % 1000)
+    });
+    let handshake = if membarrier::register().is_ok() {
+        "membarrier: senders pay nothing for a receiver that may sleep"
+    } else {
+        "a fence after each post: the kernel refuses membarrier"
+    };
+    [
+        ("processors", format!("{} may be used: {}", cpus.len(), ranges(&cpus))),
+        ("cpu quota", quota),
+        ("devices", "shm: tasks of one machine, by memory files that both map".to_owned()),
+        ("private memory", private_memory_way()),
+        ("sleep handshake", handshake.to_owned()),
+    ]
+    .map(|(name, fact)| (name.to_owned(), fact))
+    .into()
+}
+
+fn bounds() -> Vec<(String, String)> {
+    let of = |resource: Resource| {
         let Limit { soft, hard } = limits::limit(resource);
-        let show = |value: Option<u64>| value.map_or("unlimited".to_owned(), |value| value.to_string());
+        let number =
+            |value: u64| if resource.is_bytes() { in_binary_units(value) } else { value.to_string() };
+        let show = |value: Option<u64>| value.map_or("unlimited".to_owned(), number);
         let raisable =
             if soft == hard { String::new() } else { format!(", may be raised to {}", show(hard)) };
-        line(text, &resource.to_string(), &format!("{}{raisable}", show(soft)))?;
-    }
-    let memory = limits::cgroup_memory_bytes();
-    line(text, "cgroup memory", &memory.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes")))
+        (resource.to_string(), format!("{}{raisable}", show(soft)))
+    };
+    let memory = limits::cgroup_memory_bytes().map_or("unlimited".to_owned(), in_binary_units);
+    Resource::ALL.into_iter().map(of).chain([("cgroup memory".to_owned(), memory)]).collect()
 }
 
-fn line(text: &mut String, name: &str, value: &str) -> std::fmt::Result {
-    writeln!(text, "  {name:<16} {value}")
+fn facts() -> String {
+    let mut text = String::new();
+    for (title, facts) in [("Machine", machine()), ("\nLimits", bounds())] {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{title}");
+        for (name, fact) in facts {
+            let _ = writeln!(text, "  {name:<16} {fact}");
+        }
+    }
+    text
+}
+
+fn as_json(shown: &[Shown]) -> serde_json::Value {
+    let object = |facts: Vec<(String, String)>| {
+        facts.into_iter().map(|(name, fact)| (name, fact.into())).collect::<serde_json::Map<_, _>>()
+    };
+    let settings: Vec<_> = shown.iter().map(Shown::as_json).collect();
+    serde_json::json!({ "machine": object(machine()), "limits": object(bounds()), "settings": settings })
 }
 
 /// Lets a child try to read this process's memory, as a task would another's.

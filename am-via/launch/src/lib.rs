@@ -18,6 +18,7 @@
 //! - A dead task stays unreaped until the job is over, so that its number names nobody else meanwhile.
 //! - It may be used in a process with many threads: nothing runs between fork and exec but plain system calls.
 
+mod cargo;
 mod end_request;
 mod error;
 mod guard;
@@ -54,11 +55,12 @@ use supervise::{Supervisor, Watched};
 pub use am_via_job::{Record, Recorded, log_as_asked, misspelt};
 pub use am_via_os::process::Ended;
 pub use am_via_os::standard_output::was_closed as output_was_closed;
+pub use cargo::{CargoTarget, TargetKind, build};
 pub use error::LaunchError;
 pub use guard::run_guarded;
 pub use hang::{Doing, HangFormat, HangReport, HangReports, Verdict, Wait};
-pub use info::{answer_probe, info};
-pub use program::{build_example, find as find_program};
+pub use info::{InfoError, Wanted, answer_probe, info};
+pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
 

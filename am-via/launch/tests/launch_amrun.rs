@@ -326,21 +326,45 @@ fn a_setting_that_is_wrong_or_misspelt_is_told() {
 }
 
 #[test]
-fn info_tells_of_the_machine_its_limits_and_every_setting() {
-    let _watchdog = Watchdog::new("info_tells_of_the_machine_its_limits_and_every_setting");
-    let output = amrun(&unique(), &["info"]).env("AM_CREDITS", "9").output().unwrap();
-    assert!(output.status.success());
-    let text = stdout(&output);
-    for part in
-        ["processors", "devices", "private memory", "RLIMIT_FSIZE", "cgroup", "credits = 9  (default 64"]
-    {
+fn info_tells_of_the_machine_its_limits_and_what_differs() {
+    let _watchdog = Watchdog::new("info_tells_of_the_machine_its_limits_and_what_differs");
+    let info = |words: &[&str], credits: &str| {
+        let output =
+            amrun(&unique(), &[&["info"], words].concat()).env("AM_CREDITS", credits).output().unwrap();
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let (code, text, _) = info(&[], "9");
+    assert_eq!(code, Some(0));
+    for part in [
+        "processors",
+        "devices",
+        "private memory",
+        "RLIMIT_FSIZE",
+        "cgroup",
+        "credits = 9  (default 64; AM_CREDITS)",
+    ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
-    for setting in <am_via_job::settings::Settings as am_via_job::settings::Table>::SETTINGS {
-        assert!(text.contains(setting.env) && text.contains(setting.meaning.trim()), "{}", setting.name);
+    assert!(!text.contains("AM_PACKET_BYTES") && text.lines().count() <= 24, "more than a screen:\n{text}");
+    assert!(info(&[], "64").1.contains("have their defaults"));
+    let (_, all, _) = info(&["--all"], "9");
+    let (_, json, _) = info(&["--json"], "9");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let listed = json["settings"].as_array().unwrap();
+    let settings = <am_via_job::settings::Settings as am_via_job::settings::Table>::SETTINGS;
+    assert_eq!(listed.len(), settings.len());
+    for (setting, listed) in settings.iter().zip(listed) {
+        assert!(all.contains(setting.env) && all.contains(setting.meaning.trim()), "{}", setting.name);
+        assert_eq!(listed["env"], setting.env);
+        for name in [setting.name, setting.env] {
+            assert!(info(&[name], "9").1.contains(setting.meaning.trim()), "{name}");
+        }
     }
-    let output = amrun(&unique(), &["info"]).env("AM_CREDITS", "x").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(json["machine"]["devices"].as_str().map(|text| text.starts_with("shm")), Some(true), "{json}");
+    assert_eq!(info(&[], "x").0, Some(2));
+    let (code, _, said) = info(&["credit"], "9");
+    assert!(code == Some(2) && said.contains("no setting credit"), "{said}");
+    assert_eq!(info(&["--al"], "9").0, Some(2));
 }
 
 #[test]

@@ -32,6 +32,12 @@ impl Resource {
         Self::CoreSize,
     ];
 
+    /// Whether its limit is a number of bytes.
+    #[must_use]
+    pub fn is_bytes(self) -> bool {
+        !matches!(self, Self::OpenFiles | Self::Processes)
+    }
+
     fn number(self) -> libc::__rlimit_resource_t {
         match self {
             Self::FileSize => libc::RLIMIT_FSIZE,

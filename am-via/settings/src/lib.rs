@@ -21,7 +21,7 @@
 
 mod value;
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 
 pub use value::{Value, choose};
@@ -251,22 +251,130 @@ pub trait Table: Clone + Default + 'static {
         distances.min().filter(|&(distance, _)| distance <= 2).map(|(_, env)| env)
     }
 
-    /// Two lines and more for each setting, for a person: value, default, variable, form, meaning, names elsewhere.
+    /// All settings as text, in the order of the table.
+    #[must_use]
+    fn shown(&self) -> Vec<Shown> {
+        let defaults = Self::default();
+        let older = |name| Self::OLDER.iter().filter(move |older| older.own == name);
+        let show = |setting: &Setting<Self>| Shown {
+            name: setting.name,
+            env: setting.env,
+            value: setting.value(self),
+            default: setting.value(&defaults),
+            form: setting.form(),
+            meaning: setting.meaning.trim(),
+            older: older(setting.name).map(|older| (older.env, older.meaning)).collect(),
+        };
+        Self::SETTINGS.iter().map(show).collect()
+    }
+
+    /// The settings that differ from their defaults, a line each, and how `command` shows the others.
+    #[must_use]
+    fn describe_changed(&self, command: &str) -> String {
+        let mut text = String::new();
+        for Shown { name, env, value, default, .. } in self.shown().into_iter().filter(Shown::is_changed) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {name} = {value}  (default {default}; {env})");
+        }
+        if text.is_empty() {
+            let _ = writeln!(text, "  all {} have their defaults", Self::SETTINGS.len());
+        }
+        let _ = writeln!(text, "  ({command} --all: every setting; {command} NAME: one)");
+        text
+    }
+
+    /// All settings, two lines and more each.
     #[must_use]
     fn describe(&self) -> String {
-        let (defaults, mut text) = (Self::default(), String::new());
-        for setting in Self::SETTINGS {
-            let (value, default) = (setting.value(self), setting.value(&defaults));
-            let origin = if value == default { "default".to_owned() } else { format!("default {default}") };
-            let (name, env, form, meaning) =
-                (setting.name, setting.env, setting.form(), setting.meaning.trim());
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "  {name} = {value}  ({origin}; {env}: {form})\n     {meaning}");
-            for older in Self::OLDER.iter().filter(|older| older.own == setting.name) {
-                let _ = writeln!(text, "     also {}: {}", older.env, older.meaning);
-            }
+        self.shown().iter().map(|setting| format!("{setting}\n")).collect()
+    }
+}
+
+/// A setting and its value, as text. `Display` writes two lines and more for a person: value, default, variable, form, meaning, names
+/// elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its name.
+    pub name: &'static str,
+    /// The environment variable that sets it.
+    pub env: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Its default.
+    pub default: String,
+    /// The values it takes.
+    pub form: String,
+    /// What it means.
+    pub meaning: &'static str,
+    /// The variables that set it elsewhere, and what their values mean here.
+    pub older: Vec<(&'static str, &'static str)>,
+}
+
+impl Shown {
+    /// Whether it differs from its default.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.value != self.default
+    }
+
+    /// The same for other programs.
+    #[must_use]
+    pub fn as_json(&self) -> serde_json::Value {
+        let Self { name, env, value, default, form, meaning, older } = self;
+        let older: serde_json::Map<_, _> =
+            older.iter().map(|&(env, meaning)| (env.into(), meaning.into())).collect();
+        serde_json::json!({
+            "name": name, "env": env, "value": value, "default": default, "form": form, "meaning": meaning, "older": older,
+        })
+    }
+
+    /// Whether a person who writes `name` means it: its name, its variable or one of its names elsewhere, in letters of either case.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        let mut elsewhere = self.older.iter().map(|(env, _)| *env);
+        [self.name, self.env].iter().any(|own| own.eq_ignore_ascii_case(name))
+            || elsewhere.any(|env| env.eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, env, value, default, form, meaning, older } = self;
+        let origin = if self.is_changed() { format!("default {default}") } else { "default".to_owned() };
+        write!(f, "  {name} = {value}  ({origin}; {env}: {form})\n     {meaning}")?;
+        older.iter().try_for_each(|(env, meaning)| write!(f, "\n     also {env}: {meaning}"))
+    }
+}
+
+/// The part of `amrun info` and `mpiexec --info` that is about settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those that differ from their default.
+    Changed,
+    /// All of them.
+    All,
+    /// One, by its name or one of its variables.
+    Named(String),
+    /// Everything, for other programs.
+    Json,
+}
+
+impl Wanted {
+    /// What the words after `info` ask for.
+    ///
+    /// # Errors
+    /// More than one word, or an option that is none.
+    pub fn read(words: &[String]) -> Result<Self, String> {
+        match words {
+            [] => Ok(Self::Changed),
+            [word] if word == "--all" => Ok(Self::All),
+            [word] if word == "--json" => Ok(Self::Json),
+            [name] if !name.starts_with('-') => Ok(Self::Named(name.clone())),
+            _ => Err(format!(
+                "info {}: write info, info --all, info --json, or info and the name of one setting",
+                words.join(" ")
+            )),
         }
-        text
     }
 }
 
@@ -285,8 +393,9 @@ fn letters_wrong(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// A number in the largest binary unit that divides it.
-fn in_binary_units(number: u64) -> String {
+/// A number in the largest binary unit that divides it: `64KiB`.
+#[must_use]
+pub fn in_binary_units(number: u64) -> String {
     const UNITS: [&str; 5] = ["", "KiB", "MiB", "GiB", "TiB"];
     let mut unit = 0;
     let mut value = number;
@@ -349,6 +458,19 @@ mod tests {
                 (wrong, wrong),
                 "{one} {other}"
             );
+        }
+    }
+
+    #[test]
+    fn words_after_info_are_read() {
+        let read =
+            |words: &[&str]| Wanted::read(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        assert_eq!(read(&[]), Ok(Wanted::Changed));
+        assert_eq!(read(&["--all"]), Ok(Wanted::All));
+        assert_eq!(read(&["--json"]), Ok(Wanted::Json));
+        assert_eq!(read(&["credits"]), Ok(Wanted::Named("credits".to_owned())));
+        for wrong in [&["--al"][..], &["credits", "memory"]] {
+            assert!(read(wrong).unwrap_err().contains("--all"));
         }
     }
 

@@ -3,7 +3,7 @@
 //! A program, built by `mpicc` and run by `mpiexec -n 3`:
 //!
 #![doc = "```c"]
-#![doc = include_str!("../../../tests/c/c_hello.c")]
+#![doc = include_str!("../hello.c")]
 #![doc = "```"]
 //!
 //! `include/mpi.h` says which functions there are and with which parameters; the build script makes the exports from it, each

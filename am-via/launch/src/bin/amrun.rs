@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use am_via_launch::{
-    Bind, Ended, HangFormat, HangReports, Launch, LaunchError, Record, Report, Statistics, Trace,
+    Bind, CargoTarget, Ended, HangFormat, HangReports, Launch, LaunchError, Record, Report, Statistics,
+    TargetKind, Trace, Wanted,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 
@@ -21,15 +22,21 @@ use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
 #[command(
     name = "amrun",
     version,
-    override_usage = "amrun -n TASKS [OPTIONS] PROGRAM [ARGS]...\n       amrun -n TASKS [OPTIONS] --example NAME [-- ARGS]...\n       amrun info"
+    override_usage = "amrun -n TASKS [OPTIONS] PROGRAM [ARGS]...\n       amrun -n TASKS [OPTIONS] --example NAME [-- ARGS]...\n       amrun info [--all | --json | SETTING]"
 )]
 struct Options {
     /// Number of tasks; more than there are processors is fine.
     #[arg(short = 'n', long = "tasks", value_name = "TASKS")]
     tasks: Option<u32>,
-    /// Builds this example in release and runs it.
+    /// Builds this example of the cargo workspace that you are in, in release, and runs it.
     #[arg(long, value_name = "NAME")]
     example: Option<String>,
+    /// The same with a program (a binary target).
+    #[arg(long, value_name = "NAME", conflicts_with = "example")]
+    bin: Option<String>,
+    /// The package that the example or program belongs to, where several have one of this name.
+    #[arg(short = 'p', long, value_name = "PACKAGE")]
+    package: Option<String>,
     /// Where tasks run: core puts task i on the i-th processor that may be used, none leaves it to the system.
     #[arg(long, value_name = "WHERE", default_value = "none")]
     bind: BindTo,
@@ -66,7 +73,7 @@ struct Options {
     #[arg(long)]
     verbose: bool,
     /// The program and its arguments, or the example's arguments; or the word info, to see what this machine offers, its limits,
-    /// and every setting with its value, default and meaning.
+    /// and the settings: those that differ from their defaults, --all of them, one by its name, or everything as --json.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Set by who started amrun, or by amrun itself for the second of its processes: the standard output was closed.
@@ -78,6 +85,18 @@ struct Options {
     /// Set by `amrun info` for the process that tries to read its memory.
     #[arg(long, hide = true, value_name = "QUESTION")]
     answer_probe: Option<String>,
+}
+
+impl Options {
+    /// What cargo is to build, if it is.
+    fn target(&self) -> Option<CargoTarget> {
+        let (kind, name) = match (&self.example, &self.bin) {
+            (Some(name), _) => (TargetKind::Example, name),
+            (None, Some(name)) => (TargetKind::Bin, name),
+            (None, None) => return None,
+        };
+        Some(CargoTarget { kind, name: name.clone(), package: self.package.clone() })
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -113,7 +132,7 @@ fn main() -> ExitCode {
         return answer_probe(question);
     }
     if options.command.first().is_some_and(|word| word == "info") && options.tasks.is_none() {
-        return info();
+        return info(&options.command[1..]);
     }
     check(&options);
     let code = match options.guarded_by {
@@ -134,8 +153,15 @@ fn check(options: &Options) {
         Some(0) => refuse(ErrorKind::InvalidValue, "-n 0: a job has at least 1 task"),
         Some(_) => {}
     }
-    if options.example.is_none() && options.command.is_empty() {
-        refuse(ErrorKind::MissingRequiredArgument, "say what to run: a program, or --example NAME");
+    let target = options.target();
+    if target.is_none() && options.command.is_empty() {
+        refuse(
+            ErrorKind::MissingRequiredArgument,
+            "say what to run: a program, --example NAME or --bin NAME",
+        );
+    }
+    if target.is_none() && options.package.is_some() {
+        refuse(ErrorKind::MissingRequiredArgument, "--package is for --example NAME and --bin NAME");
     }
 }
 
@@ -158,8 +184,8 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     warn_of_misspelt_settings();
     let tasks = options.tasks.unwrap_or(1);
     let mut command = options.command.iter().cloned();
-    let program: OsString = match &options.example {
-        Some(name) => am_via_launch::build_example(name)?.into(),
+    let program: OsString = match options.target() {
+        Some(target) => am_via_launch::build(&target)?.into(),
         None => command.next().unwrap_or_default(),
     };
     let bind = match options.bind {
@@ -238,8 +264,13 @@ fn warn_of_misspelt_settings() {
     }
 }
 
-fn info() -> ExitCode {
-    match am_via_launch::info() {
+fn info(words: &[OsString]) -> ExitCode {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let wanted = match Wanted::read(&words) {
+        Ok(wanted) => wanted,
+        Err(what) => Options::command().error(ErrorKind::InvalidValue, what).exit(),
+    };
+    match am_via_launch::info(&wanted) {
         Ok(text) => match write(&text) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use am_examples::Failure;
-use am_via_launch::{Bind, Launch, LaunchError, build_example};
+use am_via_launch::{Bind, CargoTarget, Launch, LaunchError, TargetKind, build};
 use mpi_over_am::{JobSettings, Settings, Table};
 
 use crate::curve::Point;
@@ -229,7 +229,9 @@ fn programs(jobs: &[Job]) -> Result<Vec<PathBuf>, Failure> {
                 Some((_, file)) => file.clone(),
                 None => {
                     eprintln!("building {name}");
-                    let file = build_example(name).map_err(|error| not_started(&error))?;
+                    let target =
+                        CargoTarget { kind: TargetKind::Example, name: (*name).to_owned(), package: None };
+                    let file = build(&target).map_err(|error| not_started(&error))?;
                     kernels.push((name, file.clone()));
                     file
                 }

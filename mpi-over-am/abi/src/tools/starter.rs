@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, io};
 
-use mpi_over_am::{Settings, Table};
+use mpi_over_am::{Settings, Shown, Table, Wanted};
 
 use super::standard_output;
 
@@ -38,7 +38,8 @@ For the job:
                            plain copy: faster long messages; a fork without exec copies what is in use
   --tag-output, -l         mark each line with its task
   --verbose, -v            say more about the job
-  --info                   say what the machine offers, and every setting with its value
+  --info [--all|--json|NAME]
+                           say what the machine offers, and which settings differ from their defaults; all, or the one named
   --version, -V            the version
 
 Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, -genvall, -envall, -ppn N,
@@ -197,7 +198,10 @@ impl Plan {
             "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {}
             "-ppn" | "--map-by" | "-map-by" => drop(value()?),
             "-host" | "--host" | "-H" | "-hosts" => check_hosts(&option, &value()?.to_string_lossy())?,
-            "--info" | "-info" => return Ok(Some(info()?)),
+            "--info" | "-info" => {
+                let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+                return Ok(Some(info(&words)?));
+            }
             "--version" | "-V" | "-version" => return Ok(Some(version())),
             "--help" | "-h" | "-help" => return Ok(Some(HELP.to_owned())),
             unknown => {
@@ -314,15 +318,36 @@ fn check_hosts(option: &str, hosts: &str) -> Result<(), String> {
 }
 
 /// What `amrun info` says, and the settings of MPI.
-fn info() -> Result<String, String> {
+fn info(words: &[String]) -> Result<String, String> {
+    let wanted = Wanted::read(words).map_err(|what| format!("--{what}"))?;
     let settings = Settings::from_env().map_err(|error| error.to_string())?;
+    let text = |own: String| Ok(format!("{}\nSettings of MPI\n{own}", amrun_info(words)?));
+    match &wanted {
+        Wanted::Changed => text(settings.describe_changed("mpiexec --info")),
+        Wanted::All => text(settings.describe()),
+        Wanted::Named(name) => match settings.shown().iter().find(|setting| setting.is_called(name)) {
+            Some(setting) => Ok(format!("{setting}\n")),
+            None => amrun_info(words),
+        },
+        Wanted::Json => {
+            let text = amrun_info(words)?;
+            let mut all: serde_json::Value =
+                serde_json::from_str(&text).map_err(|error| format!("amrun info --json: {error}"))?;
+            all["settings_of_mpi"] = settings.shown().iter().map(Shown::as_json).collect();
+            Ok(format!("{all}\n"))
+        }
+    }
+}
+
+/// What `amrun info` says with these words.
+fn amrun_info(words: &[String]) -> Result<String, String> {
     let amrun = launcher(&own_path()?);
-    let output = Command::new(&amrun).arg("info").stderr(Stdio::inherit()).output();
+    let output = Command::new(&amrun).arg("info").args(words).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot run {}: {error}", amrun.display()))?;
     if !output.status.success() {
         return Err(format!("{} info: {}", amrun.display(), output.status));
     }
-    Ok(format!("{}\nSettings of MPI\n{}", String::from_utf8_lossy(&output.stdout), settings.describe()))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The launcher, which lies beside this program.

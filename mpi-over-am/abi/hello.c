@@ -1,0 +1,1 @@
+../../tests/c/c_hello.c
