@@ -36,6 +36,49 @@ fn wrappers_use_what_is_installed() {
 }
 
 #[test]
+fn programs_are_one_file_with_manual_pages_completions_and_licences() {
+    let scratch = installed("mpi-prefix-files");
+    let prefix = scratch.path();
+    for name in ["mpicc", "mpicxx", "mpic++", "mpifort", "mpif90", "mpif77", "mpirun"] {
+        let link =
+            prefix.join("bin").join(name).read_link().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(link, Path::new("mpiexec"), "{name}");
+    }
+    for page in ["mpiexec", "mpirun", "mpicc", "mpicxx", "mpifort", "amrun"] {
+        let text = std::fs::read_to_string(prefix.join(format!("share/man/man1/{page}.1"))).unwrap();
+        assert!(text.contains(".TH") && text.contains(".SH"), "{page}: {text}");
+    }
+    for (name, option) in [("mpiexec", "--hang-report"), ("amrun", "--hang-report")] {
+        let text =
+            std::fs::read_to_string(prefix.join("share/bash-completion/completions").join(name)).unwrap();
+        assert!(text.contains(option) && text.contains("complete "), "{name}: {text}");
+    }
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        assert!(prefix.join("share/doc/mpi-over-am").join(name).metadata().unwrap().len() > 1000);
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
+#[cfg_attr(not(has_pkg_config), ignore = "no pkg-config was found")]
+fn a_prefix_may_be_moved() {
+    let scratch = installed("mpi-prefix-from");
+    let to = Scratch::new("mpi-prefix-to");
+    let prefix = to.path().join("moved");
+    std::fs::rename(scratch.path(), &prefix).unwrap();
+    let mut ask = Command::new("pkg-config");
+    let words =
+        said(ask.args(["--cflags", "--libs", "mpi"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    let by_pkg_config = prefix.join("by-pkg-config");
+    let mut compile = Command::new("cc");
+    let _ = said(compile.arg(SOURCE).args(words.split_whitespace()).arg("-o").arg(&by_pkg_config));
+    runs(&prefix, &by_pkg_config);
+    let by_wrapper = prefix.join("by-wrapper");
+    let _ = said(Command::new(prefix.join("bin/mpicc")).arg(SOURCE).arg("-o").arg(&by_wrapper));
+    runs(&prefix, &by_wrapper);
+}
+
+#[test]
 #[cfg_attr(not(has_cc), ignore = "no C compiler (cc) was found")]
 #[cfg_attr(not(has_pkg_config), ignore = "no pkg-config was found")]
 fn pkg_config_finds_it() {

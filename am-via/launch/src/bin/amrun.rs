@@ -13,6 +13,7 @@ use am_via_launch::{
     TargetKind, Trace, Wanted,
 };
 use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind};
+use clap_complete::Shell;
 
 /// Starts a program as the tasks of a job, forwards its output, and cleans up when it ends, however it ends.
 ///
@@ -82,6 +83,9 @@ struct Options {
     /// Set by amrun itself for the second of its processes.
     #[arg(long, hide = true, value_name = "PID")]
     guarded_by: Option<u32>,
+    /// Writes the manual page (man) or the completion for a shell (bash, zsh, fish) to the standard output.
+    #[arg(long, hide = true, value_name = "WHAT")]
+    write: Option<Written>,
     /// Set by `amrun info` for the process that tries to read its memory.
     #[arg(long, hide = true, value_name = "QUESTION")]
     answer_probe: Option<String>,
@@ -103,6 +107,14 @@ impl Options {
 enum BindTo {
     Core,
     None,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Written {
+    Man,
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -130,6 +142,9 @@ fn main() -> ExitCode {
     let options = Options::parse();
     if let Some(question) = &options.answer_probe {
         return answer_probe(question);
+    }
+    if let Some(what) = options.write {
+        return said(write(&about_itself(what)));
     }
     if options.command.first().is_some_and(|word| word == "info") && options.tasks.is_none() {
         return info(&options.command[1..]);
@@ -271,16 +286,39 @@ fn info(words: &[OsString]) -> ExitCode {
         Err(what) => Options::command().error(ErrorKind::InvalidValue, what).exit(),
     };
     match am_via_launch::info(&wanted) {
-        Ok(text) => match write(&text) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("amrun: the standard output cannot be written: {error}");
-                ExitCode::FAILURE
-            }
-        },
+        Ok(text) => said(write(&text)),
         Err(error) => {
             eprintln!("amrun: {error}");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// The manual page, or the completion for a shell.
+fn about_itself(what: Written) -> String {
+    let mut command = Options::command();
+    let mut bytes = Vec::new();
+    let shell = match what {
+        Written::Man => {
+            // Writing to a vector cannot fail.
+            let _ = clap_mangen::Man::new(command).render(&mut bytes);
+            return String::from_utf8_lossy(&bytes).into_owned();
+        }
+        Written::Bash => Shell::Bash,
+        Written::Zsh => Shell::Zsh,
+        Written::Fish => Shell::Fish,
+    };
+    clap_complete::generate(shell, &mut command, "amrun", &mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The exit code of a program that was only to print something.
+fn said(written: std::io::Result<()>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("amrun: the standard output cannot be written: {error}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `mpi-install`: puts the C and Fortran interface of MPI under a prefix.
 
 fn main() -> std::process::ExitCode {
-    mpi_abi::tools::install::run()
+    mpi_abi::tools::run("mpi-install")
 }

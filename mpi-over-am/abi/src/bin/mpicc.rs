@@ -1,7 +1,5 @@
 //! `mpicc`: the C compiler, for programs of MPI.
 
-use mpi_abi::tools::wrapper::Wrapper;
-
 fn main() -> std::process::ExitCode {
-    Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", is_fortran: false }.run()
+    mpi_abi::tools::run("mpicc")
 }

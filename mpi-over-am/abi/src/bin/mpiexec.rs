@@ -1,5 +1,5 @@
 //! `mpiexec`: starts programs of MPI.
 
 fn main() -> std::process::ExitCode {
-    mpi_abi::tools::starter::run("mpiexec")
+    mpi_abi::tools::run("mpiexec")
 }

@@ -1,5 +1,5 @@
 //! `mpirun`: starts programs of MPI.
 
 fn main() -> std::process::ExitCode {
-    mpi_abi::tools::starter::run("mpirun")
+    mpi_abi::tools::run("mpirun")
 }

@@ -15,15 +15,22 @@ const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
 
 Builds what is to be installed, and puts it below FOLDER: bin/ (mpicc, mpicxx, mpifort, mpiexec, mpirun, amrun),
-lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/mpi-over-am/ (the source of the Fortran module).
+lib/ (libmpi_abi.so.1, libmpi_malloc.so, pkgconfig/mpi.pc), include/ (mpi.h, mpif.h), share/ (manual pages, completions of bash, licences, the
+source of the Fortran module). The folder may be moved afterwards. Debug information is left out (strip).
 What was there by these names is replaced, also while programs are running that use it.";
 
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
-const PROGRAMS: [&str; 6] = ["mpicc", "mpicxx", "mpifort", "mpiexec", "mpirun", "amrun"];
+/// The file that all programs of MPI are links to: it goes by the name that it is called by.
+const PROGRAM: &str = "mpiexec";
 
-/// Other names that programs are called by.
-const OTHER_NAMES: [(&str, &str); 3] = [("mpic++", "mpicxx"), ("mpif90", "mpifort"), ("mpif77", "mpifort")];
+/// The names of those links, other names that people know them by included.
+pub(super) const NAMES: [&str; 7] = ["mpicc", "mpicxx", "mpic++", "mpifort", "mpif90", "mpif77", "mpirun"];
+
+const LICENCES: [(&str, &str); 2] = [
+    ("LICENSE-MIT", include_str!("../../LICENSE-MIT")),
+    ("LICENSE-APACHE", include_str!("../../LICENSE-APACHE")),
+];
 
 /// Reads the options, builds, installs.
 #[must_use]
@@ -80,7 +87,7 @@ fn build() -> io::Result<PathBuf> {
     if let Some(cargo) = env::var_os("CARGO") {
         let mut command = Command::new(cargo);
         command
-            .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-malloc", "-p", "am-via"])
+            .args(["build", "-p", "mpi-over-am-abi", "-p", "mpi-over-am-malloc", "-p", "am-via-launch"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder.ends_with("release") {
             command.arg("--release");
@@ -94,34 +101,74 @@ fn build() -> io::Result<PathBuf> {
 }
 
 fn install(from: &Path, prefix: &Path) -> io::Result<()> {
-    let [bin, lib, include, share] =
-        ["bin", "lib", "include", "share/mpi-over-am/fortran"].map(|folder| prefix.join(folder));
+    let [bin, lib, include, fortran_source, manuals, completions, licences] = [
+        "bin",
+        "lib",
+        "include",
+        "share/mpi-over-am/fortran",
+        "share/man/man1",
+        "share/bash-completion/completions",
+        "share/doc/mpi-over-am",
+    ]
+    .map(|folder| prefix.join(folder));
     let packages = lib.join("pkgconfig");
-    for folder in [&bin, &lib, &include, &share, &packages] {
+    for folder in [&bin, &lib, &include, &fortran_source, &manuals, &completions, &licences, &packages] {
         fs::create_dir_all(folder).map_err(|error| at(folder, &error))?;
     }
-    for program in PROGRAMS {
+    for program in [PROGRAM, "amrun"] {
         copy(&from.join(program), &bin.join(program))?;
     }
-    for (name, program) in OTHER_NAMES {
-        replace(&bin.join(name), |place| symlink(program, place))?;
+    for name in NAMES {
+        replace(&bin.join(name), |place| symlink(PROGRAM, place))?;
     }
     copy(&from.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
     copy(&from.join("libmpi_malloc.so"), &lib.join("libmpi_malloc.so"))?;
     replace(&lib.join("libmpi_abi.so"), |place| symlink("libmpi_abi.so.1", place))?;
+    let launcher = bin.join("amrun");
+    let starter = |name| pages::manual(name, "starts the tasks of an MPI program", starter::HELP);
+    let compiler = |name| pages::manual(name, "compiles and links MPI programs", wrapper::HELP);
+    let starters = [PROGRAM, "mpirun"];
     for (place, text) in [
-        (include.join("mpi.h"), HEADER),
-        (include.join("mpif.h"), fortran::MPIF),
-        (share.join("mpi.f90"), fortran::MODULE),
-        (packages.join("mpi.pc"), &package(prefix)),
+        (include.join("mpi.h"), HEADER.to_owned()),
+        (include.join("mpif.h"), fortran::MPIF.to_owned()),
+        (fortran_source.join("mpi.f90"), fortran::MODULE.to_owned()),
+        (packages.join("mpi.pc"), package()),
+        (manuals.join("mpiexec.1"), starter("mpiexec")),
+        (manuals.join("mpirun.1"), starter("mpirun")),
+        (manuals.join("mpicc.1"), compiler("mpicc")),
+        (manuals.join("mpicxx.1"), compiler("mpicxx")),
+        (manuals.join("mpifort.1"), compiler("mpifort")),
+        (completions.join("mpiexec"), pages::bash_completion(&starters, starter::HELP)),
+        (completions.join("mpirun"), pages::bash_completion(&starters, starter::HELP)),
+        (manuals.join("amrun.1"), written_by(&launcher, "man")?),
+        (completions.join("amrun"), written_by(&launcher, "bash")?),
     ] {
         replace(&place, |place| fs::write(place, text))?;
+    }
+    for (name, text) in LICENCES {
+        replace(&licences.join(name), |place| fs::write(place, text))?;
     }
     Ok(())
 }
 
+/// What the launcher writes about itself: its manual page (`man`), its completion (`bash`).
+fn written_by(launcher: &Path, what: &str) -> io::Result<String> {
+    let output =
+        Command::new(launcher).args(["--write", what]).output().map_err(|error| at(launcher, &error))?;
+    match (output.status.success(), String::from_utf8(output.stdout)) {
+        (true, Ok(text)) => Ok(text),
+        _ => Err(io::Error::other(format!("{} --write {what}: {}", launcher.display(), output.status))),
+    }
+}
+
+/// Copies a program or a library, without what only debuggers read: it is nine tenths of the file.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    replace(to, |place| fs::copy(from, place).map(drop).map_err(|error| at(from, &error)))
+    replace(to, |place| {
+        fs::copy(from, place).map_err(|error| at(from, &error))?;
+        // Where there is no strip, it stays.
+        let _ = Command::new("strip").arg("--strip-debug").arg(place).status();
+        Ok(())
+    })
 }
 
 /// Makes a file beside its place and moves it there: who uses the old one keeps it.
@@ -140,10 +187,10 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// What pkg-config wants to know.
-fn package(prefix: &Path) -> String {
+/// What pkg-config wants to know: relative to the file itself, so that the prefix may be moved.
+fn package() -> String {
     format!(
-        "prefix={}\n\
+        "prefix=${{pcfiledir}}/../..\n\
          libdir=${{prefix}}/lib\n\
          includedir=${{prefix}}/include\n\
          \n\
@@ -152,7 +199,6 @@ fn package(prefix: &Path) -> String {
          Version: {}\n\
          Cflags: -I${{includedir}}\n\
          Libs: -L${{libdir}} -Wl,-rpath,${{libdir}} -lmpi_abi\n",
-        prefix.display(),
         env!("CARGO_PKG_VERSION"),
     )
 }

@@ -1,7 +1,79 @@
-//! What the programs beside the library share: compiler wrappers and starters.
+//! The programs beside the library: compiler wrappers, starters, the installer. All are one program, which goes by the name that it is
+//! called by: an installation has it once, and links to it.
 
 pub mod fortran;
 pub mod install;
+mod pages;
 pub mod standard_output;
 pub mod starter;
 pub mod wrapper;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use wrapper::Wrapper;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+enum Tool {
+    Compiler(Wrapper),
+    Starter,
+    Install,
+}
+
+/// The tool of a name; other names that people know it by included.
+fn tool(name: &str) -> Option<Tool> {
+    Some(match name {
+        "mpicc" => {
+            Tool::Compiler(Wrapper { name: "mpicc", variable: "AM_CC", compiler: "cc", is_fortran: false })
+        }
+        "mpicxx" | "mpic++" => {
+            Tool::Compiler(Wrapper { name: "mpicxx", variable: "AM_CXX", compiler: "c++", is_fortran: false })
+        }
+        "mpifort" | "mpif90" | "mpif77" => Tool::Compiler(Wrapper {
+            name: "mpifort",
+            variable: "AM_FC",
+            compiler: "gfortran",
+            is_fortran: true,
+        }),
+        "mpiexec" | "mpirun" => Tool::Starter,
+        "mpi-install" => Tool::Install,
+        _ => return None,
+    })
+}
+
+/// Runs the tool that this process was called as, or, if that is no name of a tool, the one that was built as `own`.
+#[must_use]
+pub fn run(own: &'static str) -> ExitCode {
+    let called = std::env::args_os().next();
+    let called = called.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
+    let (name, tool) = match called.and_then(|name| Some((name, tool(name)?))) {
+        Some(found) => found,
+        None => match tool(own) {
+            Some(tool) => (own, tool),
+            None => {
+                eprintln!("{own} is no tool of mpi-over-am");
+                return ExitCode::FAILURE;
+            }
+        },
+    };
+    match tool {
+        Tool::Compiler(wrapper) => wrapper.run(),
+        Tool::Starter => starter::run(name),
+        Tool::Install => install::run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_installed_name_is_a_tool() {
+        for name in install::NAMES {
+            assert!(tool(name).is_some(), "{name}");
+        }
+        assert!(tool("amrun").is_none());
+    }
+}

@@ -16,7 +16,7 @@ use mpi_over_am::{Settings, Shown, Table, Wanted};
 use super::standard_output;
 
 /// What a person may ask for.
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...
 
 For a program:

@@ -7,6 +7,21 @@ use std::process::{Command, ExitCode};
 
 use super::fortran;
 
+/// What the manual pages say.
+pub(super) const HELP: &str = "\
+usage: mpicc [OPTIONS OF THE COMPILER] FILES      mpicxx ...      mpifort ...
+
+Runs the compiler with the include folder and the library of MPI added. AM_CC, AM_CXX and AM_FC name the compiler; without them
+it is cc, c++ and gfortran. All options are the compiler's, except those that show what would run:
+
+  -show, -showme           the whole command
+  -compile-info            the command for compiling only
+  -link-info               the command for linking only
+  -showme:compile          the options for compiling
+  -showme:link             the options for linking
+
+mpifort compiles the module `mpi` for the compiler at its first use, into ~/.cache or XDG_CACHE_HOME.";
+
 /// A wrapper around the compiler that `variable` names, or else `compiler`.
 #[derive(Clone, Copy, Debug)]
 pub struct Wrapper {
