@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-use super::{fortran, standard_output};
+use super::{fortran, pages, standard_output, starter, wrapper};
 
 const HELP: &str = "\
 usage: mpi-install --prefix FOLDER
