@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20, LONGS = 1000, STRIDED = 1024 };
+enum { BATCHES_MAX = 101, WINDOW = 64, BYTES_MAX = 4 << 20, FRESH_MAX = 16 << 20, LONGS = 1000, STRIDED = 1024, PACKED = 4096 };
 
 static int rank, size, batches_wanted;
 static const char *only;
@@ -175,6 +175,33 @@ ONE_SIDED(accumulate, MPI_Accumulate(out, 1, MPI_INT64_T, 1, 0, 1, MPI_INT64_T, 
 ONE_SIDED(get_accumulate, MPI_Get_accumulate(out, bytes / 8, MPI_INT64_T, in, bytes / 8, MPI_INT64_T, 1, 0, bytes / 8, MPI_INT64_T, MPI_SUM, window))
 ONE_SIDED(put_strided, MPI_Put(out, 1, strided, 1, 0, 1, strided, window))
 
+/* Every second of PACKED doubles, as a vector or as blocks one by one, into bytes and back. Rank 0 alone; no message. */
+static MPI_Datatype packed_vector, packed_blocks;
+#define PACKING(name, call)                                                        \
+    static double name(int bytes, int times)                                       \
+    {                                                                              \
+        (void)bytes;                                                               \
+        double start = MPI_Wtime();                                                \
+        for (int i = 0, at = 0; rank == 0 && i < times; i++, at = 0) call;         \
+        return since(start);                                                       \
+    }
+PACKING(pack_vector, MPI_Pack(out, 1, packed_vector, in, BYTES_MAX, &at, MPI_COMM_WORLD))
+PACKING(unpack_vector, MPI_Unpack(in, BYTES_MAX, &at, out, 1, packed_vector, MPI_COMM_WORLD))
+PACKING(pack_blocks, MPI_Pack(out, 1, packed_blocks, in, BYTES_MAX, &at, MPI_COMM_WORLD))
+PACKING(unpack_blocks, MPI_Unpack(in, BYTES_MAX, &at, out, 1, packed_blocks, MPI_COMM_WORLD))
+
+static double pack_by_hand(int bytes, int times)
+{
+    double start = MPI_Wtime();
+    for (int i = 0; rank == 0 && i < times; i++) {
+        const double *from = (const double *)out;
+        double *to = (double *)in;
+        for (int j = 0; j < bytes / 8; j++) to[j] = from[2 * j];
+        __asm__ volatile("" ::: "memory");
+    }
+    return since(start);
+}
+
 /* Two tasks of several threads: pair t of threads has tag t. */
 static int pairs, pair_bytes, pair_times;
 
@@ -232,6 +259,24 @@ static void measure(const char *name, run_fn *run, int bytes, int times)
     qsort(batches, (size_t)batches_wanted, sizeof *batches, by_value);
     if (rank == 0) printf("%s %d %.1f\n", name, bytes, batches[batches_wanted / 2]);
     if (rank == 0) fflush(stdout);
+}
+
+static void packing(void)
+{
+    static int at[PACKED];
+    /* Not all the same distance apart: else it is a vector. */
+    for (int i = 0; i < PACKED; i++) at[i] = 2 * i + i % 3 % 2;
+    MPI_Type_vector(PACKED, 1, 2, MPI_DOUBLE, &packed_vector);
+    MPI_Type_create_indexed_block(PACKED, 1, at, MPI_DOUBLE, &packed_blocks);
+    MPI_Type_commit(&packed_vector);
+    MPI_Type_commit(&packed_blocks);
+    measure("pack_by_hand", pack_by_hand, 8 * PACKED, 64);
+    measure("pack_vector", pack_vector, 8 * PACKED, 64);
+    measure("unpack_vector", unpack_vector, 8 * PACKED, 64);
+    measure("pack_blocks", pack_blocks, 8 * PACKED, 64);
+    measure("unpack_blocks", unpack_blocks, 8 * PACKED, 64);
+    MPI_Type_free(&packed_vector);
+    MPI_Type_free(&packed_blocks);
 }
 
 static int times_for(int bytes)
@@ -301,6 +346,7 @@ static void pair(void)
     if (batches_wanted > 5) measure("get_accumulate", get_accumulate, 8 * LONGS, 2);
     measure("put_strided", put_strided, 8 * STRIDED, 16);
     close_window();
+    packing();
 }
 
 static void crowd(void)

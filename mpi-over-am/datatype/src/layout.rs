@@ -33,9 +33,11 @@ enum Shape {
 
 /// A piece of memory, and the packed bytes before it.
 #[derive(Clone, Copy, Debug)]
-struct Block {
-    at: i64,
-    len: u64,
+pub struct Block {
+    /// Displacement.
+    pub at: i64,
+    /// Bytes, at least one.
+    pub len: u64,
     before: u64,
 }
 
@@ -57,6 +59,14 @@ pub trait Visit {
         for _ in 0..count {
             self.block(at, len);
             at = at.wrapping_add(stride);
+        }
+    }
+
+    /// Pieces of any length, with `base` added to their displacements.
+    #[inline(always)]
+    fn blocks(&mut self, base: i64, blocks: &[Block]) {
+        for block in blocks {
+            self.block(base.wrapping_add(block.at), block.len);
         }
     }
 }
@@ -188,6 +198,7 @@ impl Layout {
             Shape::Block => visitor.block(base.wrapping_add_unsigned(from), to - from),
             Shape::Strided { len, stride } => visit_strided(base, (*len, *stride), from, to, visitor),
             Shape::Loop { child, stride } => child.visit_loop(base, *stride, from, to, visitor),
+            Shape::Blocks(blocks) if to - from == self.size => visitor.blocks(base, blocks),
             Shape::Blocks(blocks) => visit_blocks(blocks, base, from, to, visitor),
             Shape::Parts(parts) => {
                 let first = parts.partition_point(|part| part.before <= from) - 1;
@@ -235,18 +246,24 @@ fn visit_strided(base: i64, (len, stride): (u64, i64), from: u64, to: u64, visit
     }
 }
 
+/// Blocks of any length: what is cut off at either end, and whole ones between.
 fn visit_blocks(blocks: &[Block], base: i64, from: u64, to: u64, visitor: &mut impl Visit) {
-    let first = blocks.partition_point(|block| block.before <= from) - 1;
-    let mut cut = from - blocks[first].before;
-    let mut left = to - from;
-    for block in &blocks[first..] {
-        let len = (block.len - cut).min(left);
-        visitor.block(base.wrapping_add(block.at).wrapping_add_unsigned(cut), len);
-        left -= len;
-        cut = 0;
-        if left == 0 {
-            break;
-        }
+    let mut first = blocks.partition_point(|block| block.before <= from) - 1;
+    let end = blocks.partition_point(|block| block.before + block.len <= to);
+    let Block { at, len, before } = blocks[first];
+    let cut = from - before;
+    if cut > 0 || end <= first {
+        visitor.block(base.wrapping_add(at).wrapping_add_unsigned(cut), (len - cut).min(to - from));
+        first += 1;
+    }
+    if first < end {
+        visitor.blocks(base, &blocks[first..end]);
+        first = end;
+    }
+    if let Some(last) = blocks.get(first)
+        && last.before < to
+    {
+        visitor.block(base.wrapping_add(last.at), to - last.before);
     }
 }
 

@@ -44,7 +44,7 @@ pub use arrays::{Distribution, Order};
 pub use contents::{Combiner, Contents, LargeContents};
 pub use error::{Error, Result};
 pub use f90::{TypeClass, UNDEFINED};
-pub use layout::{Layout, Visit};
+pub use layout::{Block, Layout, Visit};
 pub use predefined::{Kind, Predefined};
 use signature::Signature;
 

@@ -11,7 +11,7 @@ use am_core::buffer::{Arrived, RawBuffer, RawBytes, Room};
 use am_core::handler::Sink;
 use am_core::transfer::Gatherer;
 
-use mpi_datatype::{Datatype, Layout, Predefined, Visit};
+use mpi_datatype::{Block, Datatype, Layout, Predefined, Visit};
 
 /// Memory to send from: `count` elements of a datatype. Whoever made it has promised that the bytes of the elements stay alive
 /// and unwritten until the operation that gets the value has ended.
@@ -364,7 +364,30 @@ impl Visit for Packing<'_> {
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        equal_blocks(self, at, len, stride, count);
+        self.in_registers(|packing| equal_blocks(packing, at, len, stride, count));
+    }
+
+    fn blocks(&mut self, base: i64, blocks: &[Block]) {
+        self.in_registers(|packing| any_blocks(packing, base, blocks));
+    }
+}
+
+impl Packing<'_> {
+    /// Runs a loop over blocks with a copy of this that nothing else points to: each block would else write its progress to memory.
+    #[inline(always)]
+    fn in_registers(&mut self, blocks: impl FnOnce(&mut Packing<'_>)) {
+        let mut packing = Packing { base: self.base, to: std::mem::take(&mut self.to) };
+        blocks(&mut packing);
+        self.to = packing.to;
+    }
+}
+
+/// A loop over blocks of any length, with the most frequent one known to the compiler.
+#[inline(always)]
+fn any_blocks(visitor: &mut impl Visit, base: i64, blocks: &[Block]) {
+    for block in blocks {
+        let at = base.wrapping_add(block.at);
+        if block.len == 8 { visitor.block(at, 8) } else { visitor.block(at, block.len) }
     }
 }
 
@@ -439,7 +462,21 @@ impl Visit for Writing<'_, '_> {
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        equal_blocks(self, at, len, stride, count);
+        self.in_registers(|writing| equal_blocks(writing, at, len, stride, count));
+    }
+
+    fn blocks(&mut self, base: i64, blocks: &[Block]) {
+        self.in_registers(|writing| any_blocks(writing, base, blocks));
+    }
+}
+
+impl<'r> Writing<'_, 'r> {
+    /// As [`Packing::in_registers`].
+    #[inline(always)]
+    fn in_registers(&mut self, blocks: impl FnOnce(&mut Writing<'_, 'r>)) {
+        let mut room = std::mem::replace(self.room, Room::over(&mut []));
+        blocks(&mut Writing { base: self.base, room: &mut room });
+        *self.room = room;
     }
 }
 
@@ -498,6 +535,20 @@ impl Visit for Placing<'_> {
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        equal_blocks(self, at, len, stride, count);
+        self.in_registers(|placing| equal_blocks(placing, at, len, stride, count));
+    }
+
+    fn blocks(&mut self, base: i64, blocks: &[Block]) {
+        self.in_registers(|placing| any_blocks(placing, base, blocks));
+    }
+}
+
+impl Placing<'_> {
+    /// As [`Packing::in_registers`].
+    #[inline(always)]
+    fn in_registers(&mut self, blocks: impl FnOnce(&mut Self)) {
+        let mut placing = Self { ..*self };
+        blocks(&mut placing);
+        *self = placing;
     }
 }

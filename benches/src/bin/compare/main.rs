@@ -4,7 +4,7 @@
 //! ```text
 //! cargo build --release
 //! cargo run --release -p am-benches --bin compare -- --peers FOLDER           # everything: a quarter of an hour
-//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --quick   # two tasks only, one round, fewer batches
+//! cargo run --release -p am-benches --bin compare -- --peers FOLDER --quick   # two tasks only, one round, fewer batches: less than a minute
 //! cargo run --release -p am-benches --bin compare -- --peers FOLDER --group pair --only barrier --rounds 9
 //! cargo run --release -p am-benches --bin compare -- --before OTHER/target/release --group pair --page page.html
 //! cargo run --release -p am-benches --bin compare -- --with "mine=/opt/mpi/bin/mpicc,/opt/mpi/bin/mpiexec --bind-to core"
@@ -66,7 +66,7 @@ struct Arguments {
     /// How often each library runs.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Two tasks only, one round, fewer batches.
+    /// Two tasks on two cores only, one round, fewer batches: less than a minute with all peers, if the machine does nothing else.
     #[arg(long)]
     quick: bool,
     /// Also write the rows to this file, as a JSON array.
@@ -176,18 +176,21 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
     }
     let groups = match (arguments.group.as_slice(), arguments.quick) {
         ([], false) => &Group::ALL[..],
-        ([], true) => &[Group::Pair],
+        ([], true) => &[Group::Pair, Group::Threads],
         (groups, _) => groups,
     };
     let (rounds, batches) = if arguments.quick { (1, 5) } else { (arguments.rounds, 11) };
     let mut table = Table::new(programs.iter().map(|(library, _)| library.name.clone()));
+    let jobs: usize = groups.iter().map(|group| group.tasks().len() * rounds as usize * programs.len()).sum();
+    let (begun, mut done) = (Instant::now(), 0);
     for &group in groups {
         for &tasks in group.tasks() {
             for round in 1..=rounds {
                 for (library, program) in &programs {
+                    done += 1;
+                    let (seconds, group_name) = (begun.elapsed().as_secs(), group.name());
                     eprintln!(
-                        "{} of {tasks} tasks, round {round} of {rounds}: {}",
-                        group.name(),
+                        "{seconds:>4} s, {done} of {jobs}: {group_name}, {tasks} tasks, round {round} of {rounds}: {}",
                         library.name
                     );
                     let command = || {

@@ -44,7 +44,11 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("start", 16) => (0.16, 0.16),
         ("crowd_barrier" | "crowd_allreduce" | "crowd_alltoall", _) => (0.4, 0.15),
         ("put_flush" | "get_flush" | "fetch_and_op" | "compare_and_swap" | "accumulate", _) => (0.9, 0.5),
-        ("get_accumulate" | "put_strided", _) => (1.0, 1.0),
+        (
+            "get_accumulate" | "put_strided" | "pack_vector" | "unpack_vector" | "pack_blocks"
+            | "unpack_blocks",
+            _,
+        ) => (1.0, 1.0),
         (name, bytes) if is_collective(name) => match bytes {
             ..=8 => (0.8, 0.6),
             9..=65536 => (0.85, 0.5),
