@@ -364,7 +364,7 @@ impl Visit for Packing<'_> {
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        self.in_registers(|packing| equal_blocks(packing, at, len, stride, count));
+        equal_blocks(self, at, len, stride, count);
     }
 
     fn blocks(&mut self, base: i64, blocks: &[Block]) {
@@ -462,7 +462,7 @@ impl Visit for Writing<'_, '_> {
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        self.in_registers(|writing| equal_blocks(writing, at, len, stride, count));
+        equal_blocks(self, at, len, stride, count);
     }
 
     fn blocks(&mut self, base: i64, blocks: &[Block]) {
@@ -535,7 +535,7 @@ impl Visit for Placing<'_> {
     }
 
     fn strided(&mut self, at: i64, len: u64, stride: i64, count: u64) {
-        self.in_registers(|placing| equal_blocks(placing, at, len, stride, count));
+        equal_blocks(self, at, len, stride, count);
     }
 
     fn blocks(&mut self, base: i64, blocks: &[Block]) {

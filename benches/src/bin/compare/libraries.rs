@@ -9,7 +9,7 @@ use am_examples::Failure;
 pub(crate) const OURS: &str = "am-via";
 /// The name of the rows of an older build of this library.
 pub(crate) const BEFORE: &str = "before";
-/// The peers that a mark is judged beside.
+/// The peers that a mark of MPI is judged beside.
 pub(crate) const PEERS: [&str; 4] = ["mpich", "openmpi", "openmpi-ucx", "impi"];
 /// A run that takes longer hangs.
 const SECONDS_MAX: &str = "600";
@@ -62,6 +62,16 @@ impl Library {
             )));
         }
         Ok(Self::new(name, compiler, launcher, ["", "--bind-to core", "--bind-to none"]))
+    }
+
+    /// A program in the folder of the launcher.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.launcher.with_file_name(name)
+    }
+
+    /// Whether it is a build of this library.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.name == OURS || self.name == BEFORE
     }
 
     /// The command that builds `source` as `program`.

@@ -22,6 +22,7 @@
 //! ratio of ours to the best peer (below 1: ours is faster; for rates, above 1), how far our rounds lie apart, and the mark that
 //! the project has set itself. Where a peer is missing, a mark is not judged.
 
+mod below;
 mod libraries;
 mod marks;
 mod page;
@@ -86,6 +87,8 @@ enum Group {
     Threads,
     /// Two tasks on one core.
     OneCore,
+    /// Two tasks below MPI: am-core's put and amsend, beside UCX's where `ucx_perftest` is installed.
+    Below,
     /// 16 tasks on the cores that there are: collectives.
     Crowd,
     /// Bytes of a task, in jobs of 2, 16 and 128.
@@ -95,11 +98,12 @@ enum Group {
 }
 
 impl Group {
-    const ALL: [Self; 6] = [Self::Pair, Self::Threads, Self::OneCore, Self::Crowd, Self::Memory, Self::Start];
+    const ALL: [Self; 7] =
+        [Self::Pair, Self::Threads, Self::OneCore, Self::Below, Self::Crowd, Self::Memory, Self::Start];
 
     fn tasks(self) -> &'static [u32] {
         match self {
-            Self::Pair | Self::Threads | Self::OneCore => &[2],
+            Self::Pair | Self::Threads | Self::OneCore | Self::Below => &[2],
             Self::Crowd => &[16],
             Self::Memory => &[2, 16, 128],
             Self::Start => &[2, 16],
@@ -108,7 +112,7 @@ impl Group {
 
     fn placement(self) -> Placement {
         match self {
-            Self::Pair | Self::Threads => Placement::Cores,
+            Self::Pair | Self::Threads | Self::Below => Placement::Cores,
             Self::OneCore => Placement::OneCore,
             Self::Crowd | Self::Memory | Self::Start => Placement::Free,
         }
@@ -120,6 +124,7 @@ impl Group {
             Self::Pair => "pair",
             Self::Threads => "threads",
             Self::OneCore => "one_core",
+            Self::Below => "below",
             Self::Crowd => "crowd",
             Self::Memory => "memory",
             Self::Start => "start",
@@ -176,23 +181,40 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
     }
     let groups = match (arguments.group.as_slice(), arguments.quick) {
         ([], false) => &Group::ALL[..],
-        ([], true) => &[Group::Pair, Group::Threads],
+        ([], true) => &[Group::Pair, Group::Threads, Group::Below],
         (groups, _) => groups,
     };
     let (rounds, batches) = if arguments.quick { (1, 5) } else { (arguments.rounds, 11) };
-    let mut table = Table::new(programs.iter().map(|(library, _)| library.name.clone()));
-    let jobs: usize = groups.iter().map(|group| group.tasks().len() * rounds as usize * programs.len()).sum();
+    let has_ucx = groups.contains(&Group::Below) && below::has_ucx();
+    let names = programs.iter().map(|(library, _)| library.name.clone());
+    let mut table = Table::new(names.chain(has_ucx.then(|| below::UCX.to_owned())));
+    let count = |group: &Group| match group {
+        Group::Below => {
+            programs.iter().filter(|(library, _)| library.is_ours()).count() + usize::from(has_ucx)
+        }
+        _ => group.tasks().len() * programs.len(),
+    };
+    let jobs = groups.iter().map(count).sum::<usize>() * rounds as usize;
     let (begun, mut done) = (Instant::now(), 0);
+    let mut tell = |group: Group, tasks: u32, round: u32, name: &str| {
+        done += 1;
+        let (seconds, group) = (begun.elapsed().as_secs(), group.name());
+        eprintln!(
+            "{seconds:>4} s, {done} of {jobs}: {group}, {tasks} tasks, round {round} of {rounds}: {name}"
+        );
+    };
     for &group in groups {
         for &tasks in group.tasks() {
             for round in 1..=rounds {
                 for (library, program) in &programs {
-                    done += 1;
-                    let (seconds, group_name) = (begun.elapsed().as_secs(), group.name());
-                    eprintln!(
-                        "{seconds:>4} s, {done} of {jobs}: {group_name}, {tasks} tasks, round {round} of {rounds}: {}",
-                        library.name
-                    );
+                    if group == Group::Below && !library.is_ours() {
+                        continue;
+                    }
+                    tell(group, tasks, round, &library.name);
+                    if group == Group::Below {
+                        add(&mut table, &library.name, below::ours(library), arguments)?;
+                        continue;
+                    }
                     let command = || {
                         let mut command = library.command(tasks, group.placement(), program);
                         command
@@ -201,19 +223,37 @@ fn measure(libraries: &[Library], folder: &Path, arguments: &Arguments) -> Resul
                             .arg(batches.to_string());
                         command
                     };
-                    match run(group, tasks, arguments.only.as_deref(), command) {
-                        Ok(rows) => {
-                            rows.into_iter().for_each(|(row, value)| table.add(row, &library.name, value))
-                        }
-                        Err(error) if library.name == OURS => return Err(error),
-                        // Its rows are not judged.
-                        Err(error) => eprintln!("{}: {error}", library.name),
-                    }
+                    let rows = run(group, tasks, arguments.only.as_deref(), command);
+                    add(&mut table, &library.name, rows, arguments)?;
+                }
+                if group == Group::Below && has_ucx {
+                    tell(group, tasks, round, below::UCX);
+                    add(&mut table, below::UCX, below::ucx(), arguments)?;
                 }
             }
         }
     }
     Ok(table)
+}
+
+/// Adds the rows of one run that are wanted. Without those of a peer that fails, marks are not judged; ours must not fail.
+fn add(
+    table: &mut Table,
+    name: &str,
+    rows: Result<Vec<(Row, f64)>, Failure>,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    match rows {
+        Ok(rows) => {
+            let is_wanted = |row: &Row| arguments.only.as_ref().is_none_or(|only| *only == row.0);
+            rows.into_iter()
+                .filter(|(row, _)| is_wanted(row))
+                .for_each(|(row, value)| table.add(row, name, value));
+        }
+        Err(error) if name == OURS => return Err(error),
+        Err(error) => eprintln!("{name}: {error}"),
+    }
+    Ok(())
 }
 
 /// One run of one library: what it printed, or how long its launcher took.

@@ -1,5 +1,8 @@
 //! The marks that the project has set itself, as ratios to the best peer: *reach* is asked, *aim* is hoped for.
 
+use crate::below::UCX;
+use crate::libraries::PEERS;
+
 /// What a measurement's ratio means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -21,6 +24,11 @@ pub(crate) fn kind(name: &str) -> Kind {
     if name.starts_with("stream") { Kind::Rate } else { Kind::Less }
 }
 
+/// The libraries that a row's mark is judged beside.
+pub(crate) fn peers(name: &str) -> &'static [&'static str] {
+    if matches!(name, "put" | "amsend") { &[UCX] } else { &PEERS }
+}
+
 /// The mark of a row, if it has one.
 pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
     const KIB: u64 = 1024;
@@ -35,6 +43,8 @@ pub(crate) fn mark(name: &str, bytes: u64) -> Option<Mark> {
         ("stream_new" | "stream_same", 8 | 64) => (1.5, 2.5),
         ("stream_new" | "stream_same", 16384) => (1.4, 2.0),
         ("stream_new" | "stream_same", KIB..) => (1.2, 2.0),
+        ("put", _) => (1.0, 0.8),
+        ("amsend", _) => (0.5, 0.4),
         ("one_core", _) => (0.8, 0.6),
         ("threads_one_pair" | "threads_two_pairs", _) => (0.8, 0.5),
         // Not above what it was when the marks were set.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use am_examples::statistics::median;
 
-use crate::libraries::{BEFORE, OURS, PEERS};
+use crate::libraries::{BEFORE, OURS};
 use crate::marks::{self, Kind, Mark};
 
 /// What is measured, and with how many bytes (memory and start: tasks).
@@ -30,7 +30,7 @@ pub(crate) struct Standing {
     pub(crate) mark: Option<Mark>,
     /// Ours to the best peer, with its name; `None` without a peer.
     pub(crate) ratio: Option<(f64, String)>,
-    /// Whether every peer of the project's list has run.
+    /// Whether every peer that the mark is judged beside has run.
     pub(crate) is_judged: bool,
     /// Ours to the older build.
     pub(crate) before: Option<f64>,
@@ -104,7 +104,7 @@ fn standing((name, bytes): &Row, values: &BTreeMap<String, Vec<f64>>) -> Standin
         kind,
         mark: marks::mark(name, *bytes),
         ratio: best.and_then(|(other, library)| Some((ratio_to(other)?, library))),
-        is_judged: PEERS.iter().all(|peer| values.contains_key(*peer)),
+        is_judged: marks::peers(name).iter().all(|peer| values.contains_key(*peer)),
         before: of(BEFORE).and_then(ratio_to),
         spread: if ours.is_empty() { f64::NAN } else { (most - least) / median(ours) },
     }
