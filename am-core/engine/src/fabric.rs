@@ -260,18 +260,24 @@ pub trait Memory {
     /// Reads granted memory of a peer. Of at most [`Limits::read_bytes_max`] bytes, it is [`Transfer::Staged`] always or never.
     fn read(&mut self, from: RemoteAddress, to: RawBuffer, op: OpId) -> Result<Transfer>;
 
-    /// Lends `call` granted memory of a peer that this task has mapped. The grant does not end before `call` returns. `None`, without
-    /// `call`: it is not mapped. Of one region that is so for all tasks, or for none.
+    /// Finds granted memory of a peer, for [`lend_mapped`](Self::lend_mapped); whether this task has mapped it. Of one region that is so for
+    /// all tasks, or for none.
     ///
     /// # Errors
     /// The memory is not granted for reading and writing; the peer is dead.
-    fn with_mapped<R>(
+    fn find_mapped(&mut self, _at: RemoteAddress, _len: u64) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Lends `call` memory of a region that [`find_mapped`](Self::find_mapped) has found. The grant does not end before `call` returns. `None`,
+    /// without `call`: it was not found, or is not granted any more.
+    fn lend_mapped<R>(
         &mut self,
         _at: RemoteAddress,
         _len: u64,
         _call: impl FnOnce(MappedRange<'_>) -> R,
-    ) -> Result<Option<R>> {
-        Ok(None)
+    ) -> Option<R> {
+        None
     }
 
     /// Operates atomically on a word of granted memory of a peer.

@@ -316,13 +316,17 @@ impl Memory for Loopback {
         self.network.lock().transfer(self.own, Job::Read { from, to }, op)
     }
 
-    fn with_mapped<R>(
+    fn find_mapped(&mut self, at: RemoteAddress, len: u64) -> Result<bool> {
+        self.network.lock().find_mapped(self.own, at, len)
+    }
+
+    fn lend_mapped<R>(
         &mut self,
         at: RemoteAddress,
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
-    ) -> Result<Option<R>> {
-        self.network.lock().with_mapped(self.own, at, len, call)
+    ) -> Option<R> {
+        self.network.lock().lend_mapped(self.own, at, len, call)
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

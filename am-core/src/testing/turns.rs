@@ -326,17 +326,23 @@ impl<F: Fabric> Memory for InTurn<F> {
         done
     }
 
-    fn with_mapped<R>(
+    fn find_mapped(&mut self, at: RemoteAddress, len: u64) -> Result<bool> {
+        self.turn.begin();
+        let found = self.fabric.find_mapped(at, len);
+        self.turn.note(("find_mapped", at.to_bytes(), len, words(&found)), 0);
+        found
+    }
+
+    fn lend_mapped<R>(
         &mut self,
         at: RemoteAddress,
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
-    ) -> Result<Option<R>> {
+    ) -> Option<R> {
         self.turn.begin();
-        let mut returned = None;
-        let lent = self.fabric.with_mapped(at, len, |range| returned = Some(call(range)));
-        self.turn.note(("with_mapped", at.to_bytes(), len, words(&lent)), 0);
-        lent.map(|_| returned)
+        let returned = self.fabric.lend_mapped(at, len, call);
+        self.turn.note(("lend_mapped", at.to_bytes(), len, returned.is_some()), 0);
+        returned
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -91,7 +91,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ///
     /// # Errors
     /// A range that is not exposed for reading and writing, a dead target, a call inside a handler.
-    #[inline(always)]
     pub fn with_mapped<R>(
         &mut self,
         at: RemoteAddress,
@@ -100,7 +99,22 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
     ) -> Result<Option<R>> {
         in_handler::check("with_mapped")?;
         self.engine.check_target(&mut self.fabric, at, len)?;
-        self.fabric.with_mapped(at, len, call)
+        let is_mapped = self.fabric.find_mapped(at, len)?;
+        Ok(if is_mapped { self.fabric.lend_mapped(at, len, call) } else { None })
+    }
+
+    /// The shortest way of [`with_mapped`](Self::with_mapped), for a region that it has found before. `None`, without `call`, where that is not
+    /// possible: `with_mapped` finds out why.
+    #[inline(always)]
+    pub fn try_with_mapped<R>(
+        &mut self,
+        at: RemoteAddress,
+        len: u64,
+        call: impl FnOnce(MappedRange<'_>) -> R,
+    ) -> Option<R> {
+        let is_allowed =
+            in_handler::is_unmarked() && self.engine.allows_all_targets() && !at.grant.is_for_operation();
+        if is_allowed { self.fabric.lend_mapped(at, len, call) } else { None }
     }
 
     /// Closes a region: from now on its address is refused. Waits, with progress, until nobody is copying.

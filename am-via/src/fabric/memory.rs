@@ -51,7 +51,7 @@ pub(super) fn room(range: CheckedRange<'_>) -> Room<'_> {
 #[inline(always)]
 pub(super) fn mapped(range: CheckedRange<'_>) -> MappedRange<'_> {
     // SAFETY: the claim was checked, for reading and writing, and holds until the call that the range is lent to returns
-    // (`PeerMemory::with_mapped`).
+    // (`Device::lend_mapped`).
     unsafe { MappedRange::new(range.at(), range.len()) }
 }
 

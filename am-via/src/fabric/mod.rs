@@ -607,15 +607,18 @@ impl<D: Device> Memory for ViaFabric<D> {
         started
     }
 
+    fn find_mapped(&mut self, at: RemoteAddress, len: u64) -> Result<bool> {
+        self.nic.device.find_mapped(remote(at), len).map_err(|error| self.refused(at, len, error))
+    }
+
     #[inline(always)]
-    fn with_mapped<R>(
+    fn lend_mapped<R>(
         &mut self,
         at: RemoteAddress,
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let lent = self.nic.device.with_mapped(remote(at), len, |range| call(memory::mapped(range)));
-        lent.map_err(|error| self.refused(at, len, error))
+    ) -> Option<R> {
+        self.nic.device.lend_mapped(remote(at), len, |range| call(memory::mapped(range)))
     }
 
     fn atomic(&mut self, at: RemoteAddress, width: Width, operation: AtomicOp, op: OpId) -> Result<Atomic> {

@@ -109,36 +109,30 @@ pub(crate) fn with_mapped_elements<R>(
     call(&unsafe { RecvData::new(at, count, datatype) })
 }
 
-/// Copies bytes to memory that this task has mapped; whether it has.
-///
-/// # Errors
-/// As for [`Context::with_mapped`].
+/// Copies bytes to memory that this task has mapped, if it was found before; whether it was.
 #[inline(always)]
 pub(crate) fn put_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     to: RemoteAddress,
     bytes: RawBytes,
-) -> Result<bool> {
-    let copied = context.with_mapped(to, bytes.len() as u64, |range| {
+) -> bool {
+    let copied = context.try_with_mapped(to, bytes.len() as u64, |range| {
         // SAFETY: the copy of the range ends with the closure, so before the call that it was lent to.
         bytes.copy_to_buffer(unsafe { range.to_raw() });
-    })?;
-    Ok(copied.is_some())
+    });
+    copied.is_some()
 }
 
 /// As [`put_mapped`], from there.
-///
-/// # Errors
-/// As for [`Context::with_mapped`].
 #[inline(always)]
 pub(crate) fn get_mapped<F: Fabric, H: HandlerSet>(
     context: &mut Context<F, H>,
     from: RemoteAddress,
     to: RawBuffer,
-) -> Result<bool> {
-    let copied = context.with_mapped(from, to.len() as u64, |range| {
+) -> bool {
+    let copied = context.try_with_mapped(from, to.len() as u64, |range| {
         // SAFETY: the copy of the range ends with the closure, so before the call that it was lent to.
         unsafe { range.to_raw() }.as_bytes().copy_to_buffer(to);
-    })?;
-    Ok(copied.is_some())
+    });
+    copied.is_some()
 }

@@ -383,8 +383,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         if !self.puts.with(|puts| puts.are_none()) || !state.may_skip_progress() {
             return None;
         }
-        let word = state.context.with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation));
-        word.ok()??
+        state.context.try_with_mapped(at, width.bytes(), |word| word.atomic(0, width, operation))?
     }
 
     fn update(

@@ -89,7 +89,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub fn try_put(&self, from: RawBytes, rank: u32, displacement: i64) -> bool {
         let Some(to) = self.locate(rank, displacement, from.len() as u64) else { return false };
         let Some(mut state) = self.communicator.state_briefly() else { return false };
-        matches!(buffer::put_mapped(&mut state.context, to, from), Ok(true))
+        buffer::put_mapped(&mut state.context, to, from)
     }
 
     /// As [`try_put`](Self::try_put), for [`get_data`](Self::get_data).
@@ -97,7 +97,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
     pub fn try_get(&self, to: RawBuffer, rank: u32, displacement: i64) -> bool {
         let Some(from) = self.locate(rank, displacement, to.len() as u64) else { return false };
         let Some(mut state) = self.communicator.state_briefly() else { return false };
-        matches!(buffer::get_mapped(&mut state.context, from, to), Ok(true))
+        buffer::get_mapped(&mut state.context, from, to)
     }
 
     /// Where `len` bytes of the window of `rank` are, if this task may use them now. In dynamic windows, nowhere.
@@ -248,7 +248,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         for &Piece { to, len, .. } in pieces {
             let part = bytes.part(offset, len).expect("the lengths were compared");
             offset += len;
-            if buffer::put_mapped(&mut state.context, to, part)? {
+            if buffer::put_mapped(&mut state.context, to, part) {
                 continue;
             }
             let placed = self.puts.with(|puts| puts.counter());
@@ -284,7 +284,7 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         for &Piece { to: from, len, .. } in pieces {
             let part = into.part(offset, len).expect("the lengths were compared");
             offset += len;
-            if !buffer::get_mapped(&mut state.context, from, part)? {
+            if !buffer::get_mapped(&mut state.context, from, part) {
                 start(&mut state, started, None, |context, request| {
                     buffer::get(context, from, part, request)
                 })?;

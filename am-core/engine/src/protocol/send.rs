@@ -684,6 +684,12 @@ impl<U: UserCode> Engine<U> {
 }
 
 impl<U: UserCode> Engine<U> {
+    /// Whether [`check_target`](Self::check_target) allows all exposed memory of all tasks.
+    #[inline(always)]
+    pub fn allows_all_targets(&self) -> bool {
+        self.has_lost_nobody()
+    }
+
     /// Refuses a range of a task with which there are no operations, or that programs may not name.
     ///
     /// # Errors

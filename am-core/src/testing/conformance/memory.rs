@@ -79,7 +79,10 @@ fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
     if is_mapped {
         let error = context.with_mapped(to.plus(41), 24, |_| ()).expect_err("outside");
         assert_eq!(error.fault(), Fault::Caller, "{error}");
+        assert_eq!(context.try_with_mapped(to.plus(41), 24, |_| ()), None, "outside");
     }
+    let again = context.try_with_mapped(to.plus(40), 24, |range| range.len());
+    assert_eq!(again, is_mapped.then_some(24), "the region was found before");
     context.gfence().expect("gfence");
     if is_mapped {
         let from = previous(context).task.0;
@@ -91,7 +94,10 @@ fn mapped_ranges<F: Fabric>(context: &mut Context<F>) {
     let buffer = context.unexpose(own).expect("unexpose");
     let readable = context.expose(buffer, Access::READ).expect("expose");
     let all = context.address_init(readable.address(0)).expect("address_init");
-    let refused = [to, all[next(context).task.index()]].map(|at| context.with_mapped(at, 8, |_| ()));
+    let refused = [to, all[next(context).task.index()]].map(|at| {
+        assert_eq!(context.try_with_mapped(at, 8, |_| ()), None, "it is not exposed for writing any more");
+        context.with_mapped(at, 8, |_| ())
+    });
     assert!(refused.iter().all(|refused| refused.is_err() || !is_mapped && matches!(refused, Ok(None))));
     super::errors::quiet_gfence(context);
     drop(context.unexpose(readable).expect("unexpose"));

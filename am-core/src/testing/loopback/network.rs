@@ -339,21 +339,27 @@ impl State {
         }
     }
 
-    /// Lends memory where everything is reached directly.
-    pub(super) fn with_mapped<R>(
+    /// Whether memory is lent: where everything is reached directly.
+    pub(super) fn find_mapped(&self, own: TaskId, at: RemoteAddress, len: u64) -> Result<bool> {
+        if (self.config.reach, self.config.atomics) != (Reach::Direct, Reach::Direct) {
+            return Ok(false);
+        }
+        self.check(own, endpoint(at.task))?;
+        let regions = &self.tasks[at.task.index()].regions;
+        regions.check_open(at, len)?;
+        regions.lend(at, len).map(|_| true)
+    }
+
+    pub(super) fn lend_mapped<R>(
         &self,
         own: TaskId,
         at: RemoteAddress,
         len: u64,
         call: impl FnOnce(MappedRange<'_>) -> R,
-    ) -> Result<Option<R>> {
-        if (self.config.reach, self.config.atomics) != (Reach::Direct, Reach::Direct) {
-            return Ok(None);
-        }
-        self.check(own, endpoint(at.task))?;
+    ) -> Option<R> {
+        let is_mapped = self.find_mapped(own, at, len).is_ok_and(|is_mapped| is_mapped);
         let regions = &self.tasks[at.task.index()].regions;
-        regions.check_open(at, len)?;
-        Ok(Some(call(regions.lend(at, len)?)))
+        if is_mapped { regions.lend(at, len).ok().map(call) } else { None }
     }
 
     pub(super) fn atomic(&mut self, own: TaskId, job: Job, op: OpId) -> Result<Atomic> {

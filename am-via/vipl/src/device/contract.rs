@@ -141,18 +141,23 @@ pub trait Device: std::fmt::Debug {
         id: u64,
     ) -> Result<Transfer, DeviceError>;
 
-    /// Lets `call` use registered memory of a peer that is mapped here, before the registration can end; `None`, without `call`, if it is
-    /// not mapped.
+    /// Finds registered memory of a peer, for [`lend_mapped`](Self::lend_mapped); whether it is mapped here.
     ///
     /// # Errors
     /// It is not registered for reading and writing.
-    fn with_mapped<R>(
+    fn find_mapped(&mut self, _at: RemoteMemory, _len: u64) -> Result<bool, DeviceError> {
+        Ok(false)
+    }
+
+    /// Lets `call` use memory of a registration that [`find_mapped`](Self::find_mapped) has found, before the registration can end; `None`,
+    /// without `call`, if it was not found or has ended.
+    fn lend_mapped<R>(
         &mut self,
         _at: RemoteMemory,
         _len: u64,
         _call: impl FnOnce(CheckedRange<'_>) -> R,
-    ) -> Result<Option<R>, DeviceError> {
-        Ok(None)
+    ) -> Option<R> {
+        None
     }
 
     /// Updates a word of 1, 2, 4 or 8 `bytes` in registered memory of a peer atomically.

@@ -376,7 +376,7 @@ impl Shm {
     /// Finds the region of a peer's memory.
     #[cold]
     #[inline(never)]
-    fn find_mapped(&mut self, at: RemoteMemory) -> Result<(), DeviceError> {
+    fn find_region(&mut self, at: RemoteMemory) -> Result<(), DeviceError> {
         self.files.open_peer(&mut self.peers, at.task)?;
         let peer = self.peers.memory(at.task)?;
         let found = peer.mapped_region(&self.claimer(), claim(at, 0))?;
@@ -679,19 +679,27 @@ impl Device for Shm {
         transfer(peer.read(&self.claimer(), claim(from, to.len()), to))
     }
 
+    fn find_mapped(&mut self, at: RemoteMemory, len: u64) -> Result<bool, DeviceError> {
+        let claim = Claim { len, ..claim(at, 0) };
+        if !self.mapped.has(at.task, &claim) {
+            self.find_region(at)?;
+        }
+        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim)?;
+        Ok(lent.is_some())
+    }
+
     #[inline(always)]
-    fn with_mapped<R>(
+    fn lend_mapped<R>(
         &mut self,
         at: RemoteMemory,
         len: u64,
         call: impl FnOnce(CheckedRange<'_>) -> R,
-    ) -> Result<Option<R>, DeviceError> {
+    ) -> Option<R> {
         let claim = Claim { len, ..claim(at, 0) };
-        if !self.mapped.has(at.task, &claim) {
-            self.find_mapped(at)?;
+        match self.mapped.lend((&self.hazard, self.barrier), at.task, claim) {
+            Ok(Some(lent)) => Some(call(lent.range())),
+            _ => None,
         }
-        let lent = self.mapped.lend((&self.hazard, self.barrier), at.task, claim)?;
-        Ok(lent.map(|lent| call(lent.range())))
     }
 
     fn atomic(
@@ -701,9 +709,12 @@ impl Device for Shm {
         update: WordUpdate,
         _id: u64,
     ) -> Result<AtomicTransfer, DeviceError> {
-        match self.with_mapped(at, bytes, |word| update_word(word, update))? {
+        if !self.find_mapped(at, bytes)? {
+            return Ok(AtomicTransfer::NoWay);
+        }
+        match self.lend_mapped(at, bytes, |word| update_word(word, update)) {
             Some(old) => Ok(AtomicTransfer::Done(old?)),
-            None => Ok(AtomicTransfer::NoWay),
+            None => Err(ClaimFault::Stale.into()),
         }
     }
 
