@@ -74,7 +74,7 @@ pub struct Next {
 pub enum Payload {
     /// In the entry itself: [`Post::poll`] has copied them into the caller's private memory.
     Inline,
-    /// In the NIC's buffer; [`Post::arrived`] gives the view.
+    /// In the NIC's buffer, behind a head in the entry, which [`Post::poll`] has copied; [`Post::arrived`] gives the view.
     Buffered {
         /// The fabric's own name for the place.
         place: u64,
@@ -160,18 +160,18 @@ pub trait Post {
         matches!(self.post_inline(to, class, label, bytes), Ok(Outcome::Done))
     }
 
-    /// Sends a packet of `head` and `body`, together at most `packet_bytes_max`. The body has been written when the call
-    /// returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
+    /// Sends a packet of `head`, which travels in the entry, and `body`, which lies in the NIC's buffer; together at most
+    /// `packet_bytes_max`. The body has been written when the call returns [`Outcome::Done`]; the other outcome is [`Outcome::Retry`].
     fn post_packet(
         &mut self,
         to: PeerIndex,
         class: Class,
         label: u16,
-        head: &[u8],
+        head: &InlineBytes,
         body: &mut impl Body,
     ) -> Result<Outcome>;
 
-    /// The next event, if there is one; the bytes of an inline arrival are copied to `inline`. Never blocks.
+    /// The next event, if there is one; the bytes of an inline arrival, or the head of a buffered one, are copied to `inline`. Never blocks.
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event>;
 
     /// Waits a moment for the next packet of one peer and looks at it as [`poll`](Self::poll) does, if it is one-way and has this label. It
@@ -186,7 +186,7 @@ pub trait Post {
     #[inline(always)]
     fn take_next(&mut self, _next: Next) {}
 
-    /// The bytes of a buffered arrival. Empty for an inline one.
+    /// The body of a buffered arrival. Empty for an inline one.
     fn arrived(&self, arrival: &Arrival) -> Arrived<'_>;
 
     /// Gives the place of a buffered arrival back to its sender. That of an inline one went back in the poll, which has copied

@@ -62,7 +62,7 @@ fn handle<U: UserCode, F: Fabric, H: HandlerSet>(
     let Event::Arrival(arrival) = event else { return handle_rare(fabric, engine, handlers, event) };
     match arrival.payload {
         Payload::Inline => handle_inline(fabric, engine, handlers, arrival, inline)?,
-        Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival, front)?,
+        Payload::Buffered { .. } => handle_buffered(fabric, engine, handlers, arrival, (inline, front))?,
     }
     Ok(true)
 }
@@ -101,23 +101,27 @@ fn handle_inline<U: UserCode, F: Fabric, H: HandlerSet>(
     inline: &InlineBytes,
 ) -> Result<()> {
     let front = inline.as_slice();
-    let packet = Packet { from, class, label, bytes: Arrived::private(front), front };
+    let packet = Packet { from, class, label, front, rest: Arrived::private(&[]) };
     let due = engine.receive(&*fabric, handlers, packet);
     engine.carry_out(due, fabric, handlers)
 }
 
-/// A packet in the NIC's buffer: its place goes back when it has been handled.
+/// A packet in the NIC's buffer: its place goes back when it has been handled. Its head came inside the entry, unless it is too long.
 #[inline(always)]
 fn handle_buffered<U: UserCode, F: Fabric, H: HandlerSet>(
     fabric: &mut F,
     engine: &mut Engine<U>,
     handlers: &mut H,
     arrival: Arrival,
-    front: &mut Front,
+    (inline, long): (&InlineBytes, &mut Front),
 ) -> Result<()> {
     let (from, class, label) = (arrival.from, arrival.class, arrival.label);
-    let bytes = fabric.arrived(&arrival);
-    let packet = Packet { from, class, label, bytes, front: front.copy(label, &bytes) };
+    let (mut front, mut rest) = (inline.as_slice(), fabric.arrived(&arrival));
+    if front.is_empty() {
+        front = long.copy(label, &rest);
+        rest = rest.skip(front.len());
+    }
+    let packet = Packet { from, class, label, front, rest };
     let due = engine.receive(&*fabric, handlers, packet);
     fabric.release(arrival);
     engine.carry_out(due, fabric, handlers)

@@ -190,15 +190,11 @@ impl Post for Loopback {
         to: PeerIndex,
         class: Class,
         label: u16,
-        head: &[u8],
+        head: &InlineBytes,
         body: &mut impl Body,
     ) -> Result<Outcome> {
         assert!(head.len() + body.len() <= self.config.packet_bytes_max, "a packet longer than the limit");
-        self.post(to, class, label, || {
-            let mut bytes = head.to_vec();
-            bytes.extend_from_slice(&body_to_vec(body));
-            Bytes::Buffered(bytes.into())
-        })
+        self.post(to, class, label, || Bytes::Buffered(*head, body_to_vec(body).into()))
     }
 
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
@@ -212,7 +208,8 @@ impl Post for Loopback {
                         self.give_back(from, class);
                         Payload::Inline
                     }
-                    Bytes::Buffered(bytes) => {
+                    Bytes::Buffered(head, bytes) => {
+                        *inline = head;
                         let place = self.next_place;
                         self.next_place += 1;
                         let len = bytes.len() as u32;
@@ -231,7 +228,8 @@ impl Post for Loopback {
                 *inline = *bytes;
                 Payload::Inline
             }
-            Bytes::Buffered(bytes) => {
+            Bytes::Buffered(head, bytes) => {
+                *inline = *head;
                 self.held.insert(LOOKED_AT, bytes.clone());
                 Payload::Buffered { place: LOOKED_AT, len: bytes.len() as u32 }
             }

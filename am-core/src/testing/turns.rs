@@ -245,13 +245,13 @@ impl<F: Fabric> Post for InTurn<F> {
         to: PeerIndex,
         class: Class,
         label: u16,
-        head: &[u8],
+        head: &InlineBytes,
         body: &mut impl Body,
     ) -> Result<Outcome> {
         self.turn.begin();
         let len = body.len();
         let posted = self.fabric.post_packet(to, class, label, head, body);
-        self.turn.note(("packet", to, label, head, len, words(&posted)), TURN_ENDS_ONE_IN);
+        self.turn.note(("packet", to, label, head.as_slice(), len, words(&posted)), TURN_ENDS_ONE_IN);
         posted
     }
 

@@ -6,7 +6,9 @@
     reason = "a test: numbers are cut on purpose, and what can't go wrong may panic"
 )]
 
-use am_core::buffer::{Access, Executor, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use std::sync::{Arc, Mutex};
+
+use am_core::buffer::{Access, Executor, INLINE_BYTES_MAX, InlineBytes, JobBuffer, RawBuffer, RemoteAddress};
 use am_core::error::Fault;
 use am_core::fabric::{Arrival, Class, Event, Memory, Post};
 use am_core::handler::{Answer, Completion};
@@ -90,8 +92,10 @@ fn any_packet_is_an_error_at_worst() {
             let posted = if inline.push(&bytes) {
                 wild.post_inline(target, class, label, &inline)
             } else {
-                let mut nothing = RawBytes::EMPTY;
-                wild.post_packet(target, class, label, &bytes, &mut nothing)
+                // A head in the entry, or none, where the engine looks for one in the body.
+                let (head, mut body) = bytes.split_at(random.below(INLINE_BYTES_MAX + 1));
+                assert!(inline.push(head), "not longer than an entry");
+                wild.post_packet(target, class, label, &inline, &mut body)
             };
             // A packet that finds no room is not sent: there will be others.
             let _ = posted.expect("the target lives");
@@ -140,4 +144,42 @@ fn a_get_ends_with_the_answer_that_came_too_early() {
 fn counter_of(uhdr: &[u8]) -> am_core::counter::CounterName {
     let number = uhdr.first().map_or(1, |&byte| u32::from(byte) + 1);
     am_core::counter::CounterName::from_wire(number).unwrap()
+}
+
+/// The head of a message lies in the entry and is as long as it says, or, if that is too long, before the data.
+#[test]
+fn a_message_whose_head_is_not_as_long_as_it_says_is_refused() {
+    let _watchdog = Watchdog::new("heads".to_owned(), std::time::Duration::from_secs(60));
+    let (_, mut endpoints) = network(Config::new(2));
+    let mut wild = endpoints.pop().unwrap();
+    let mut context = Context::new(endpoints.pop().unwrap());
+    let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let handler = context
+        .register_handler(move |message| {
+            noted.lock().unwrap().push((message.uhdr.to_vec(), message.here.unwrap().to_vec()));
+            Answer::discard()
+        })
+        .unwrap();
+    let data = [7; 100];
+    for (uhdr_len, in_entry, is_right) in [
+        (8_u16, 16, true),
+        (8, 15, false),
+        (8, 17, false),
+        (0, 8, true),
+        (32, 40, true),
+        (33, 0, true),
+        (900, 0, true),
+    ] {
+        let uhdr: Vec<u8> = (0..uhdr_len).map(|at| at as u8).collect();
+        let bytes = [&u64::from(uhdr_len).to_le_bytes(), &uhdr[..], &data].concat();
+        let (head, mut body) = bytes.split_at(in_entry);
+        let mut inline = InlineBytes::new();
+        assert!(inline.push(head));
+        let _ = wild.post_packet(target, Class::OneWay, handler.0 << 4, &inline, &mut body).unwrap();
+        assert_eq!(context.probe().is_ok(), is_right, "{in_entry} bytes in the entry");
+        let expected = if is_right { vec![(uhdr, data.to_vec())] } else { Vec::new() };
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), expected);
+    }
 }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use crate::copy::CheckedRange;
 use crate::layout::{Attention, ControlLayout, RING_LINES, ViHeader};
-use crate::ring::{Entry, LINE_PAYLOAD_WORDS, Lines, Payload, RingReader, RingWriter};
+use crate::ring::{Entry, Lines, Payload, RingReader, RingWriter};
 use crate::segment::{Mapping, Shared};
+use crate::storing::{Distance, Storing};
 use crate::wait::{Doorbell, SleepBarrier};
 use am_via_os::atomics::Ordering;
 
-/// Bytes of the next slot that a writer asks for when it has filled one.
-const AHEAD_BYTES: usize = 576;
+/// A writer asks for as much of the next slot as it has filled, if that is less than this number of bytes: more lines at once delay the
+/// reader, and stores past the caches need none.
+const WRITE_AHEAD_BYTES: usize = 1024;
+/// Bytes of a slot that its reader asks for when it has read the line, at most.
+const READ_AHEAD_BYTES_MAX: usize = 1024;
 
 /// A VI slot, mapped.
 #[derive(Debug)]
@@ -69,6 +73,7 @@ pub struct Connection {
     their_vi: u32,
     bell: Bell,
     barrier: SleepBarrier,
+    distance: Distance,
     /// The peer's count of lines read, as last seen.
     their_consumed: u32,
     /// Lines of the peer whose slots were given back.
@@ -93,7 +98,8 @@ pub enum Written {
 pub const TELL_AFTER: u32 = RING_LINES / 4;
 
 impl Connection {
-    /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. `None` if a slot is damaged.
+    /// The end that reads `own` and writes `theirs`, slot `their_vi` of the peer. Fills of slots from `cache_bypass_bytes_min` on go past
+    /// the caches where that is faster. `None` if a slot is damaged.
     #[must_use]
     pub fn new(
         own: ViSlot,
@@ -101,6 +107,7 @@ impl Connection {
         their_vi: u32,
         bell: Bell,
         barrier: SleepBarrier,
+        cache_bypass_bytes_min: usize,
     ) -> Option<Self> {
         let writer = RingWriter::new(theirs.lines()?);
         let reader = RingReader::new(own.lines()?);
@@ -112,6 +119,7 @@ impl Connection {
             their_vi,
             bell,
             barrier,
+            distance: Distance::new(cache_bypass_bytes_min),
             their_consumed: 0,
             released: 0,
             released_told: 0,
@@ -131,22 +139,26 @@ impl Connection {
     /// Lets `fill` write up to `len` bytes into the area slot of the next entry, then writes the entry that `finish` makes
     /// of what was written. The bytes are seen by who sees the entry ("line published").
     ///
-    /// The peer has read the lines of the next slot when it had its last message, and has them still. They are asked for now, while
-    /// nobody waits: a store to each would else wait for its line before the next message can go.
+    /// The peer has read the lines of the next slot when it had its last message, and has them still. As many as this message took are
+    /// asked for now, while nobody waits: a store to each would else wait for its line before the next message can go.
     #[inline(always)]
     pub fn post_area(
         &mut self,
+        payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
         finish: impl FnOnce(usize) -> Entry,
     ) -> Written {
         if !self.has_room() {
             return self.full_or_closed();
         }
         let slot = self.writer.written();
-        let filled = fill(self.theirs.area(slot, len));
-        self.write(finish(filled), &[0; LINE_PAYLOAD_WORDS]);
-        self.theirs.area(self.writer.written(), AHEAD_BYTES).prefetch_to_write();
+        let room = self.theirs.area(slot, len);
+        let filled = self.distance.fill(len, |storing| fill(room, storing));
+        self.write(finish(filled), payload);
+        if filled < WRITE_AHEAD_BYTES {
+            self.theirs.area(self.writer.written(), filled).prefetch_to_write();
+        }
         Written::Done
     }
 
@@ -225,6 +237,12 @@ impl Connection {
     pub fn take(&mut self) {
         self.reader.advance();
         self.release();
+    }
+
+    /// Asks for the bytes of an area entry that was polled, so that they come side by side while the entry is looked at; `len` is a claim.
+    #[inline(always)]
+    pub fn prefetch_area(&self, slot: u32, len: u32) {
+        self.own.area(slot, (len as usize).min(READ_AHEAD_BYTES_MAX)).prefetch_to_read();
     }
 
     /// Whether an entry waits.

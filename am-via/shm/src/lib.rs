@@ -25,6 +25,7 @@ mod ring;
 mod segment;
 mod shared_files;
 mod spin;
+mod storing;
 mod wait;
 
 pub use block::{HeapBlock, HeapOwner};
@@ -37,4 +38,5 @@ pub use ring::{Entry, LINE_PAYLOAD_BYTES, Lines, Payload, RingReader, RingWriter
 pub use segment::{Mapping, Shared, SharedAtomics};
 pub use shared_files::{SharedFileName, SharedFiles};
 pub use spin::{NO_SPIN, Spin, WaitPolicy};
+pub use storing::Storing;
 pub use wait::{Doorbell, Quiet, SleepBarrier};

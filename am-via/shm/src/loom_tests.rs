@@ -219,7 +219,8 @@ impl Ends {
 
     fn open(&self, side: usize) -> Connection {
         let (own, theirs) = (self.slot(side), self.slot(1 - side));
-        Connection::new(own, theirs, VI, self.bells[1 - side].clone(), BARRIER).expect("both are whole")
+        Connection::new(own, theirs, VI, self.bells[1 - side].clone(), BARRIER, usize::MAX)
+            .expect("both are whole")
     }
 }
 
@@ -252,11 +253,11 @@ fn loom_a_parked_ring_is_never_forgotten() {
 #[test]
 fn loom_a_slot_is_filled_again_only_after_its_release() {
     fn fill(sender: &mut Connection) -> Written {
-        let fill = |slot: CheckedRange<'_>| {
+        let fill = |slot: CheckedRange<'_>, _| {
             slot.copy_from_slice(&[7; 8]);
             8
         };
-        sender.post_area(8, fill, |_| Entry { length: 8, ..Entry::default() })
+        sender.post_area(&Payload::default(), 8, fill, |_| Entry { length: 8, ..Entry::default() })
     }
     model(2, || {
         let ends = Ends::new();

@@ -10,7 +10,7 @@ use am_core::buffer::{
 };
 
 use super::ViaFabric;
-use am_via_shm::CheckedRange;
+use am_via_shm::{CheckedRange, Storing};
 use am_via_vipl::below::{Device, HeapBlock, Mapping, SharedFileName};
 
 // SAFETY: ranges of user memory go to the device for the length of a call, or until it reports the end of a transfer; a grant is a
@@ -41,10 +41,11 @@ pub(super) fn raw_buffer(range: CheckedRange<'_>) -> RawBuffer {
 
 /// Room in a receive area.
 #[inline(always)]
-pub(super) fn room(range: CheckedRange<'_>) -> Room<'_> {
+pub(super) fn room(range: CheckedRange<'_>, storing: Storing) -> Room<'_> {
     // SAFETY: the slot is writable, and nobody touches it before the entry is published: the credit said that its owner has
     // given it back. The device hands it out for the length of the call in which the Room lives.
-    unsafe { Room::new(range.at(), range.len()) }
+    let room = unsafe { Room::new(range.at(), range.len()) };
+    if storing == Storing::PastCaches { room.past_caches() } else { room }
 }
 
 /// Mapped memory of a peer, as it is lent for a call.

@@ -162,11 +162,11 @@ impl<D: Device> ViaFabric<D> {
         &mut self,
         PeerIndex(at): PeerIndex,
         class: Class,
-        (operation, label, length): (Operation, u16, u32),
+        (operation, label, in_entry): (Operation, u16, usize),
         bytes: &mut impl Carry<D>,
     ) -> Result<Outcome> {
         // Made here of what fits into registers: made by the caller, it would be in memory on the straight path, too.
-        let entry = packet(operation, label, length);
+        let entry = packet(operation, label, in_entry);
         let Some((vi, _)) = self.nic.vi(at) else { return Ok(Outcome::Retry) };
         let (state, is_open, to) = (vi.state(), vi.is_open(), endpoint(vi.peer));
         let is_closed = vi.is_peer_closed;
@@ -344,10 +344,12 @@ impl<D: Device> ViaFabric<D> {
     }
 }
 
-/// The entry of a packet, with the label in place of the immediate word.
+/// The entry of a packet with this number of bytes in it, and with the label in place of the immediate word. The device sets the length of
+/// one with an area to what lies there, so that the spare word says how many bytes are in the entry.
 #[inline(always)]
-fn packet(operation: Operation, label: u16, length: u32) -> Entry {
-    Entry { immediate: u32::from(label), length, operation: operation as u32, extra: 0 }
+fn packet(operation: Operation, label: u16, in_entry: usize) -> Entry {
+    let length = in_entry as u32;
+    Entry { immediate: u32::from(label), length, operation: operation as u32, extra: u64::from(length) }
 }
 
 impl<D: Device> Post for ViaFabric<D> {
@@ -371,17 +373,12 @@ impl<D: Device> Post for ViaFabric<D> {
         if self.try_post_inline(to, class, label, bytes) {
             return Ok(Outcome::Done);
         }
-        self.post_again(
-            to,
-            class,
-            (Operation::Inline, label, bytes.len() as u32),
-            &mut InEntry(bytes.words()),
-        )
+        self.post_again(to, class, (Operation::Inline, label, bytes.len()), &mut InEntry(bytes.words()))
     }
 
     #[inline(always)]
     fn try_post_inline(&mut self, to: PeerIndex, class: Class, label: u16, bytes: &InlineBytes) -> bool {
-        let entry = packet(Operation::Inline, label, bytes.len() as u32);
+        let entry = packet(Operation::Inline, label, bytes.len());
         self.post(to, class, entry, &mut InEntry(bytes.words()))
     }
 
@@ -391,22 +388,21 @@ impl<D: Device> Post for ViaFabric<D> {
         to: PeerIndex,
         class: Class,
         label: u16,
-        head: &[u8],
+        head: &InlineBytes,
         body: &mut impl Body,
     ) -> Result<Outcome> {
-        let len = head.len() + body.len();
+        let len = body.len();
         debug_assert!(len <= self.slot_bytes, "the engine cuts messages into packets");
-        let entry = packet(Operation::Area, label, 0);
-        let mut bytes = InArea(len, |room: CheckedRange<'_>| {
-            let mut room = memory::room(room);
-            room.put_slice(head);
+        let entry = packet(Operation::Area, label, head.len());
+        let mut bytes = InArea(head.words(), len, |room: CheckedRange<'_>, storing| {
+            let mut room = memory::room(room, storing);
             body.write(&mut room);
             room.used()
         });
         if self.post(to, class, entry, &mut bytes) {
             return Ok(Outcome::Done);
         }
-        self.post_again(to, class, (Operation::Area, label, 0), &mut bytes)
+        self.post_again(to, class, (Operation::Area, label, head.len()), &mut bytes)
     }
 
     #[inline(always)]
@@ -420,7 +416,7 @@ impl<D: Device> Post for ViaFabric<D> {
     fn poll(&mut self, inline: &mut InlineBytes) -> Option<Event> {
         match self.nic.device.poll(inline.words_mut())? {
             News::Entry(completion) => {
-                inline.set_len(completion.entry.length as usize);
+                inline.set_len(completion.entry.extra as usize);
                 self.received(&completion)
             }
             news => self.rare(Box::new(news)).map(|event| *event),
@@ -431,7 +427,7 @@ impl<D: Device> Post for ViaFabric<D> {
     fn look_at_next(&mut self, from: Peer, label: u16, inline: &mut InlineBytes) -> Option<Next> {
         let (vi, device) = self.nic.vi(from.index.0)?;
         let Completion { slot, entry, .. } = vi.look_at_next(device, label, inline.words_mut())?;
-        inline.set_len(entry.length as usize);
+        inline.set_len(entry.extra as usize);
         let payload = self.payload(slot, &entry)?;
         let arrival = Arrival { from, class: Class::OneWay, label, payload };
         Some(Next { arrival, word: entry.immediate })

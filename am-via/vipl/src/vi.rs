@@ -2,7 +2,7 @@
 
 use crate::credits::{Class, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
-    Completion, Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, ViNumber,
+    Completion, Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, Storing, ViNumber,
 };
 use crate::provider::PTag;
 use am_via_shm::CheckedRange;
@@ -354,14 +354,15 @@ impl<D: Device> Carry<D> for InEntry<'_> {
     }
 }
 
-/// In the peer's receive area: at most this number of bytes, written by the function, which returns how many it wrote.
+/// In the entry, and in the peer's receive area: there at most this number of bytes, written by the function, which returns how many it
+/// wrote.
 #[derive(Debug)]
-pub struct InArea<F>(pub usize, pub F);
+pub struct InArea<'a, F>(pub &'a Payload, pub usize, pub F);
 
-impl<D: Device, F: FnMut(CheckedRange<'_>) -> usize> Carry<D> for InArea<F> {
+impl<D: Device, F: FnMut(CheckedRange<'_>, Storing) -> usize> Carry<D> for InArea<'_, F> {
     #[inline(always)]
     fn carry(&mut self, device: &mut D, link: ViNumber, entry: Entry) -> Result<Posted, DeviceError> {
-        device.post_area(link, entry, self.0, |room| (self.1)(room))
+        device.post_area(link, entry, self.0, self.1, |room, storing| (self.2)(room, storing))
     }
 }
 

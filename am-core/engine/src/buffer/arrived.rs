@@ -45,16 +45,6 @@ impl InlineBytes {
         &mut self.words
     }
 
-    /// Replaces the bytes by the first ones of a packet.
-    #[inline(always)]
-    pub fn copy_from(&mut self, bytes: Arrived<'_>) {
-        let first = bytes.take(INLINE_BYTES_MAX);
-        // SAFETY: the words have 40 bytes, exclusively borrowed, and every pattern of bits is a word.
-        let to =
-            unsafe { core::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), first.len()) };
-        self.len = first.copy_to(to);
-    }
-
     /// The words to be sent, zeroes behind the length.
     #[inline(always)]
     #[must_use]

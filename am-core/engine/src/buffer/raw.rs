@@ -362,6 +362,9 @@ fn on_u32(word: &AtomicU32, operation: AtomicOp) -> u64 {
     })
 }
 
+/// Shortest range that a room past the caches stores so: a fence follows each.
+const PAST_CACHES_BYTES_MIN: usize = 512;
+
 /// Room in a NIC's buffer that a packet is being written into; it grows from the front.
 ///
 /// It ends with the call that is given it. Its lifetime makes that so: two calls have different ones, so that a body cannot exchange
@@ -371,6 +374,7 @@ pub struct Room<'a> {
     at: NonNull<u8>,
     len: usize,
     used: usize,
+    is_past_caches: bool,
     _lives: PhantomData<&'a mut [u8]>,
 }
 
@@ -389,7 +393,14 @@ impl<'a> Room<'a> {
     #[inline(always)]
     #[must_use]
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Self {
-        Self { at, len, used: 0, _lives: PhantomData }
+        Self { at, len, used: 0, is_past_caches: false, _lives: PhantomData }
+    }
+
+    /// The same, with its bytes stored past this processor's caches: one that shares none of them is to read the bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn past_caches(self) -> Self {
+        Self { is_past_caches: true, ..self }
     }
 
     /// Bytes still free.
@@ -412,7 +423,14 @@ impl<'a> Room<'a> {
         let len = bytes.len().min(self.remaining());
         // SAFETY: source: `len` live, unwritten bytes (`RawBytes::new`). Destination: `len` bytes behind `used`, inside the
         // room (min above) that nobody else touches (`new`). User memory and a NIC's buffer do not overlap.
-        unsafe { copy_small(bytes.at.as_ptr(), self.at.as_ptr().add(self.used), len) };
+        unsafe {
+            let to = self.at.as_ptr().add(self.used);
+            if self.is_past_caches && len >= PAST_CACHES_BYTES_MIN {
+                copy_past_caches(bytes.at.as_ptr(), to, len);
+            } else {
+                copy_small(bytes.at.as_ptr(), to, len);
+            }
+        }
         self.used += len;
         len
     }
@@ -452,6 +470,44 @@ pub(super) unsafe fn copy_words(from: *const u8, to: *mut u8, words: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("no copy of {words} words from {from:?} to {to:?} is long here");
+}
+
+/// A copy whose destination is not kept in this processor's caches. A processor that reads it next then gets it from memory, without
+/// asking for each line where it is, and this one does not ask for lines that it overwrites. All of it is stored before what this thread
+/// stores later.
+///
+/// # Safety
+/// As for [`core::ptr::copy_nonoverlapping`].
+#[inline(never)]
+unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's contract). The three parts (up to
+    // the first whole line of the destination, whole lines, the rest) are `len` bytes together. A streaming store needs a destination
+    // aligned to 16: `aligned` steps by 64 from a multiple of 64. SSE2, which all of them need, is part of x86-64. The fence orders
+    // streaming stores before all later stores, as the compiler takes stores of Rust's memory model to be.
+    unsafe {
+        use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        let before = to.align_offset(64).min(len);
+        core::ptr::copy_nonoverlapping(from, to, before);
+        let mut done = before;
+        while len - done >= 64 {
+            let source = from.add(done).cast::<__m128i>();
+            let aligned = to.add(done).cast::<__m128i>();
+            let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(source.add(word)));
+            _mm_stream_si128(aligned, words[0]);
+            _mm_stream_si128(aligned.add(1), words[1]);
+            _mm_stream_si128(aligned.add(2), words[2]);
+            _mm_stream_si128(aligned.add(3), words[3]);
+            done += 64;
+        }
+        core::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
+        _mm_sfence();
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's contract.
+    unsafe {
+        core::ptr::copy_nonoverlapping(from, to, len);
+    }
 }
 
 /// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.
@@ -513,6 +569,20 @@ mod tests {
             unsafe { copy_small(source.as_ptr(), to.as_mut_ptr(), len) };
             assert_eq!(to[..len], source[..len]);
             assert_eq!(to[len], 0, "one byte too many at length {len}");
+        }
+    }
+
+    #[test]
+    fn a_room_past_the_caches_gets_every_length_at_every_alignment() {
+        let source: Vec<u8> = (1..=250).cycle().take(1200).collect();
+        for (start, len) in (0..65).flat_map(|start| [511, 512, 575, 640, 700, 1100].map(|len| (start, len)))
+        {
+            let mut to = vec![0u8; start + len + 1];
+            let mut room = Room::over(&mut to[start..start + len]).past_caches();
+            assert_eq!(room.put_slice(&source[start..]), len, "it is cut to the room");
+            assert_eq!(room.remaining(), 0);
+            assert_eq!(to[start..start + len], source[start..start + len], "{len} bytes from {start} on");
+            assert!(to[..start].iter().all(|&byte| byte == 0) && to[start + len] == 0);
         }
     }
 

@@ -528,5 +528,5 @@ fn place_of_put<F: Fabric>(fabric: &F, packet: Packet<'_>, uhdr: &[u8], len: u64
 /// The parts of a piece: number, offset, bytes.
 pub(crate) fn piece_of<'a>(packet: Packet<'a>) -> Option<(u32, u64, Arrived<'a>)> {
     let mut fields = Fields(packet.front.get(..PIECE_HEAD_BYTES)?);
-    Some((fields.u32()?, fields.u64()?, packet.bytes.skip(PIECE_HEAD_BYTES)))
+    Some((fields.u32()?, fields.u64()?, packet.behind(PIECE_HEAD_BYTES)?))
 }

@@ -44,10 +44,10 @@ impl<U: UserCode> Engine<U> {
         fabric: &F,
         handlers: &mut H,
         Origin { from, class, label }: Origin,
-        bytes: Arrived<'_>,
         front: &[u8],
+        rest: Arrived<'_>,
     ) {
-        let packet = Packet { from, class, label, bytes, front };
+        let packet = Packet { from, class, label, front, rest };
         if let Err(error) = self.handle_other(Kind::of(label), fabric, handlers, packet) {
             self.refuse_packet(packet.origin(), error);
         }

@@ -10,7 +10,7 @@ use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
     /// Waits a moment for the next packet of `source`, and looks at it if it is a one-way message for `handler`: it comes with the next poll,
-    /// unless the fabric is told to take it. `front` gets its first bytes. `None`: progress has to be made.
+    /// unless the fabric is told to take it. `front` gets what lies in its entry. `None`: progress has to be made.
     #[inline(always)]
     pub fn look_at_next<F: Fabric>(
         &mut self,
@@ -24,15 +24,11 @@ impl<U: UserCode> Engine<U> {
             return None;
         }
         let source = fabric.peer(source).ok()?;
-        let next = fabric.look_at_next(source, packet::label(Kind::Message, handler), front)?;
-        if matches!(next.arrival.payload, Payload::Buffered { .. }) {
-            front.copy_from(fabric.arrived(&next.arrival));
-        }
-        Some(next)
+        fabric.look_at_next(source, packet::label(Kind::Message, handler), front)
     }
 }
 
-/// User header and data of a message that was looked at. `None`: it names a counter, or its user header does not lie in `front`.
+/// User header and data of a message that was looked at. `None`: it names a counter, or its head does not lie in `front`, or not only that.
 #[inline(always)]
 pub fn parts_of<'a, F: Fabric>(
     fabric: &'a F,
@@ -46,7 +42,8 @@ pub fn parts_of<'a, F: Fabric>(
     let (uhdr, data) = front.as_slice().get(head.len()..)?.split_at_checked(usize::from(head.uhdr_len))?;
     let data = match next.arrival.payload {
         Payload::Inline => Arrived::private(data),
-        Payload::Buffered { .. } => fabric.arrived(&next.arrival).skip(head.len() + uhdr.len()),
+        Payload::Buffered { .. } if data.is_empty() => fabric.arrived(&next.arrival),
+        Payload::Buffered { .. } => return None,
     };
     Some((uhdr, data))
 }

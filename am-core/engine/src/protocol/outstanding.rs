@@ -9,12 +9,12 @@ use super::reassembly::Ranges;
 use super::slab::Slab;
 use super::statistics::Statistics;
 use super::tally::Tally;
-use crate::buffer::{Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress};
+use crate::buffer::{Grant, InlineBytes, JobBuffer, RawBuffer, RawBytes, RemoteAddress, Room};
 use crate::counter::{Counter, CounterName};
 use crate::error::{Error, Outcome, Refusal, Result};
 use crate::fabric::{Fabric, Peer};
 use crate::handler::{Delivered, HandlerSet};
-use crate::transfer::{AtomicOp, Class, Gathered, Gatherer, Width};
+use crate::transfer::{AtomicOp, Body, Class, Gathered, Gatherer, Width};
 use crate::user_code::UserCode;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -60,18 +60,52 @@ impl Data {
     ) -> Result<Outcome> {
         match self {
             Self::Bytes(bytes) => {
-                let mut part = bytes.part(offset as usize, len).unwrap_or(RawBytes::EMPTY);
+                let part = bytes.part(offset as usize, len).unwrap_or(RawBytes::EMPTY);
                 let mut inline = InlineBytes::new();
                 if inline.push(head) && inline.push_raw(part) {
                     return fabric.post_inline(to.index, class, label, &inline);
                 }
-                fabric.post_packet(to.index, class, label, head, &mut part)
+                post_packet(fabric, to, class, label, head, part)
             }
             Self::Gather(gatherer) => {
-                let mut part = Gathered { gatherer: &mut **gatherer, offset, len };
-                fabric.post_packet(to.index, class, label, head, &mut part)
+                let part = Gathered { gatherer: &mut **gatherer, offset, len };
+                post_packet(fabric, to, class, label, head, part)
             }
         }
+    }
+}
+
+/// Posts a packet whose head goes into the entry, or before the body if it is too long for that.
+fn post_packet<F: Fabric>(
+    fabric: &mut F,
+    to: Peer,
+    class: Class,
+    label: u16,
+    head: &[u8],
+    mut body: impl Body,
+) -> Result<Outcome> {
+    let mut entry = InlineBytes::new();
+    if entry.push(head) {
+        fabric.post_packet(to.index, class, label, &entry, &mut body)
+    } else {
+        fabric.post_packet(to.index, class, label, &entry, &mut Headed { head, body })
+    }
+}
+
+/// A body with a long head before it.
+struct Headed<'a, B> {
+    head: &'a [u8],
+    body: B,
+}
+
+impl<B: Body> Body for Headed<'_, B> {
+    fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    fn write(&mut self, room: &mut Room<'_>) {
+        room.put_slice(self.head);
+        self.body.write(room);
     }
 }
 

@@ -35,6 +35,9 @@
 //! The short form is for announcements: with a user header of 16 bytes, MPI's, one still fits into a completion entry. A whole
 //! message has the fixed one, which is stored and loaded as one word.
 //!
+//! A packet that is longer than its entry has its head there, all that stands before the user data, and the rest in the NIC's buffer. A head
+//! of more than 40 bytes lies in the buffer, before the data, and the entry is empty.
+//!
 //! The number after a kind (Piece 0, Ask 1) travels where others have their handler. The length of the user data of a
 //! Message is what remains of the packet: it is not sent twice. An rmw's handler field is 1 + operation + 16 x (64 bit).
 //! A region with number 0xFFFF_FFFF in a Request means that nothing is granted: the target has to ask for pieces.

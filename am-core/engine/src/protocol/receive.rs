@@ -20,9 +20,6 @@ use crate::transfer::Class;
 use crate::user_code::{self, UserCode};
 use alloc::boxed::Box;
 
-/// Bytes before the user data of a packet that are copied without looking: a head, and a short user header.
-const FRONT_BYTES_USUAL: usize = 32;
-
 /// A packet to be handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
@@ -31,10 +28,10 @@ pub struct Packet<'a> {
     pub(crate) class: Class,
     /// Kind and handler.
     pub(crate) label: u16,
-    /// All of its bytes.
-    pub(crate) bytes: Arrived<'a>,
-    /// Its first bytes in private memory, as far as they are parsed; all of them if it came inside its entry.
+    /// Its head in private memory; all of it if it came inside its entry.
     pub(crate) front: &'a [u8],
+    /// What follows the head in the NIC's buffer.
+    pub(crate) rest: Arrived<'a>,
 }
 
 impl<'a> Packet<'a> {
@@ -45,12 +42,22 @@ impl<'a> Packet<'a> {
         Origin { from: self.from, class: self.class, label: self.label }
     }
 
+    /// What follows the first `len` bytes. `None`: the packet is shorter, or its head is not as long as it says.
+    #[inline(always)]
+    pub(crate) fn behind(&self, len: usize) -> Option<Arrived<'a>> {
+        if self.rest.is_empty() {
+            self.front.get(len..).map(Arrived::private)
+        } else {
+            (self.front.len() == len).then_some(self.rest)
+        }
+    }
+
     /// The fields of a packet of fixed format.
     ///
     /// # Errors
     /// It is longer than any of those.
     pub(crate) fn fields(&self) -> Result<Fields<'a>> {
-        if self.front.len() < self.bytes.len() {
+        if !self.rest.is_empty() {
             return Err(malformed(self.from, "a packet longer than its kind can be"));
         }
         Ok(Fields(self.front))
@@ -65,7 +72,7 @@ pub(crate) struct Origin {
     pub(crate) label: u16,
 }
 
-/// Private memory for the first bytes of a packet that lies in the NIC's buffer.
+/// Private memory for the head of a packet whose head is too long for its entry.
 #[derive(Debug)]
 pub struct Front(Box<[u8; FRONT_BYTES_MAX]>);
 
@@ -76,19 +83,16 @@ impl Default for Front {
 }
 
 impl Front {
-    /// Copies what is parsed of a packet. Of a message that is a few bytes first, and the rest if their head, which is private
-    /// then, says that there is more.
-    #[inline(always)]
+    /// Copies the head of a packet. Of a message, the part of fixed size says how long it is; it is not read twice.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn copy(&mut self, label: u16, all: &Arrived<'_>) -> &[u8] {
-        let first = all.copy_to(&mut self.0[..FRONT_BYTES_USUAL]);
-        let len = match Kind::of(label) {
-            Kind::Message => MessageHead::parse(&self.0[..first])
-                .map_or(first, |head| (head.len() + usize::from(head.uhdr_len)).min(FRONT_BYTES_MAX)),
-            Kind::Request | Kind::Exchange => FRONT_BYTES_MAX,
-            _ => first,
-        };
-        if len <= first {
-            return &self.0[..first];
+        let mut len = FRONT_BYTES_MAX;
+        let mut first = 0;
+        if Kind::of(label) == Kind::Message {
+            first = all.copy_to(&mut self.0[..MessageHead::BYTES_MAX]);
+            let head = MessageHead::parse(&self.0[..first]);
+            len = head.map_or(first, |head| head.len() + usize::from(head.uhdr_len)).clamp(first, len);
         }
         let rest = all.skip(first).copy_to(&mut self.0[first..len]);
         &self.0[..first + rest]
@@ -134,7 +138,7 @@ impl<U: UserCode> Engine<U> {
         } else if packet::is(packet.label, Kind::Notify) {
             self.receive_notice(packet)
         } else {
-            self.receive_other(fabric, handlers, packet.origin(), packet.bytes, packet.front);
+            self.receive_other(fabric, handlers, packet.origin(), packet.front, packet.rest);
             Due::Cold
         }
     }
@@ -165,11 +169,10 @@ impl<U: UserCode> Engine<U> {
         handlers: &mut H,
         packet: Packet<'_>,
     ) -> Due {
-        let Some((head, uhdr, data_at)) = parse_message(packet) else {
+        let Some((head, uhdr, here)) = parse_message(packet) else {
             self.refuse_message(packet.origin());
             return Due::Cold;
         };
-        let here = packet.bytes.skip(data_at);
         let len = here.len() as u64;
         if handlers.consume(packet::handler_of(packet.label), packet.from.endpoint, uhdr, here) {
             let (source, class, completion) = (packet.from, packet.class, PlainCompletion::None);
@@ -303,8 +306,8 @@ impl<U: UserCode> Engine<U> {
         };
         let data = fields.0;
         let grant = Grant { region: names as u32, generation: (names >> 32) as u32 };
-        if grant.is_for_operation() || packet.front.len() < packet.bytes.len() {
-            self.refuse_put(packet.origin(), grant, offset, packet.bytes.len());
+        if grant.is_for_operation() || !packet.rest.is_empty() {
+            self.refuse_put(packet.origin(), grant, offset, data.len() + packet.rest.len());
             return Due::Cold;
         }
         match granted(fabric, grant, offset, data.len() as u64, Access::WRITE) {
@@ -377,14 +380,15 @@ fn acknowledge<F: Fabric>(fabric: &mut F, origin: Peer, completion_counter: u32)
     Ok(())
 }
 
-/// What a message says before its data: the head, the user header, and where the data begin. `None` if that is not so.
+/// The parts of a message: the head, the user header, and the data. `None`: it is none.
 #[inline(always)]
-fn parse_message<'a>(packet: Packet<'a>) -> Option<(MessageHead, &'a [u8], usize)> {
+fn parse_message<'a>(packet: Packet<'a>) -> Option<(MessageHead, &'a [u8], Arrived<'a>)> {
     let head = MessageHead::parse(packet.front)?;
     let data_at = head.len() + usize::from(head.uhdr_len);
     let uhdr = packet.front.get(head.len()..data_at)?;
     let may_be_answered = head.completion_counter == 0 || packet.class == Class::Request;
-    may_be_answered.then_some((head, uhdr, data_at))
+    let data = packet.behind(data_at).filter(|_| may_be_answered)?;
+    Some((head, uhdr, data))
 }
 
 /// Runs the header handler. Its answer goes where the caller looks at it: each layer that returned it would copy it.

@@ -180,7 +180,7 @@ impl<U: UserCode> Engine<U> {
         let outcome = if data.push_to(&mut packet) {
             fabric.post_inline(target.index, class, label, &packet)?
         } else if self.is_whole(outgoing, data.len()) {
-            fabric.post_packet(target.index, class, label, packet.as_slice(), data)?
+            fabric.post_packet(target.index, class, label, &packet, data)?
         } else {
             return Ok(Posted::NotWhole);
         };

@@ -41,7 +41,8 @@ pub(super) struct Inner {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Inline(InlineBytes),
-    Buffered(Box<[u8]>),
+    /// Head and body.
+    Buffered(InlineBytes, Box<[u8]>),
 }
 
 /// What a poll brings.

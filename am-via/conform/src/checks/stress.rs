@@ -284,7 +284,7 @@ fn garbage_of_a_hostile_nic_spoils_nothing_else<D: Device>(pair: &mut Pair<D>) -
             if random.below(2) == 0 {
                 let _ = device.post(channel, entry, &words);
             } else {
-                let _ = device.post_area(channel, entry, 40, |room| room.len().min(40));
+                let _ = device.post_area(channel, entry, &words, 40, |room, _| room.len().min(40));
             }
             while let Some(News::Entry(completion)) = device.poll(&mut payload) {
                 if completion.keeps_slot() {

@@ -146,7 +146,7 @@ impl Attack {
             self.device.post(self.vi, entry, &words)
         } else {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            self.device.post_area(self.vi, entry, 40, |room| {
+            self.device.post_area(self.vi, entry, &words, 40, |room, _| {
                 room.copy_from_slice(&bytes);
                 40
             })

@@ -34,14 +34,15 @@ pub trait Device: std::fmt::Debug {
     /// Posts an entry with what it carries. The sequence of entries on a VI is kept.
     fn post(&mut self, vi: ViNumber, entry: Entry, payload: &Payload) -> Result<Posted, DeviceError>;
 
-    /// Posts `entry`, whose bytes, at most `len`, `fill` writes into the peer's receive area (or where the device gathers
-    /// them); it returns how many it wrote, which becomes the entry's length. `fill` is not called for [`Posted::Retry`].
+    /// Posts `entry` with `payload`, and with bytes, at most `len`, that `fill` writes into the peer's receive area (or where the device
+    /// gathers them), stored as it is told; it returns how many it wrote, which becomes the entry's length. `fill` is not called for [`Posted::Retry`].
     fn post_area(
         &mut self,
         vi: ViNumber,
         entry: Entry,
+        payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
     ) -> Result<Posted, DeviceError>;
 
     /// The next piece of news; the payload of an entry is copied to `payload`. The slot of an entry stays taken only if the entry says

@@ -31,7 +31,7 @@ fn attack<D: Device>(attacker: &mut D, vi: ViNumber, random: &mut Random, handle
     if random.below(2) == 0 {
         let _ = attacker.post(vi, entry, &words);
     } else {
-        let _ = attacker.post_area(vi, entry, 256, |room| {
+        let _ = attacker.post_area(vi, entry, &words, 256, |room, _| {
             let bytes: Vec<u8> =
                 words.iter().cycle().flat_map(|word| word.to_le_bytes()).take(room.len()).collect();
             room.copy_from_slice(&bytes);

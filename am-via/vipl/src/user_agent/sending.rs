@@ -106,9 +106,14 @@ impl Vi {
         device: &mut D,
         entry: Entry,
         len: usize,
-        fill: impl FnMut(CheckedRange<'_>) -> usize,
+        mut fill: impl FnMut(CheckedRange<'_>) -> usize,
     ) -> Result<Posted, DeviceError> {
-        self.send(device, Operation::Area, entry, InArea(len, fill))
+        self.send(
+            device,
+            Operation::Area,
+            entry,
+            InArea(&Payload::default(), len, |room: CheckedRange<'_>, _| fill(room)),
+        )
     }
 
     fn send<D: Device>(

@@ -288,7 +288,8 @@ impl Files {
         let bell = Bell { doorbell: doorbell(head, to.context)?, attention: attention(head, to.context)? };
         let own = self.slot(me.task, own_vi)?;
         let theirs = self.slot(to.task, their_vi)?;
-        Connection::new(own, theirs, their_vi, bell, barrier)
+        let bypass = usize::try_from(self.job.settings().cache_bypass_bytes_min).unwrap_or(usize::MAX);
+        Connection::new(own, theirs, their_vi, bell, barrier, bypass)
             .ok_or(DeviceError::Damaged { task: to.task, what: "a ring outside of its VI slot" })
     }
 

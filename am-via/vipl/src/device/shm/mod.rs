@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use crate::device::{
     AtomicTransfer, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock, Mapping,
     MemAttributes, MemHandle, News, NodeAddress, Operation, Payload, Posted, RemoteMemory, SharedFileName,
-    Transfer, ViNumber, Waker, WordUpdate,
+    Storing, Transfer, ViNumber, Waker, WordUpdate,
 };
 use am_via_job::{Carrier, Job, NOTED_AFTER, OpenContext, WaitFacts};
 use am_via_os::{private_memory, sched};
@@ -473,11 +473,12 @@ impl Device for Shm {
         &mut self,
         vi: ViNumber,
         entry: Entry,
+        payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
     ) -> Result<Posted, DeviceError> {
         let finish = |filled: usize| Entry { length: filled as u32, ..entry };
-        match self.vi(vi)?.connection.post_area(len, fill, finish) {
+        match self.vi(vi)?.connection.post_area(payload, len, fill, finish) {
             Written::Done => Ok(Posted::Done),
             Written::Full => Ok(Posted::Retry),
             Written::Closed => Err(DeviceError::Closed(vi)),
@@ -494,7 +495,9 @@ impl Device for Shm {
                 && let Some((entry, slot)) = vi.connection.poll(payload)
             {
                 let completion = Completion { vi: ViNumber(number), slot, entry };
-                if !completion.keeps_slot() {
+                if completion.keeps_slot() {
+                    vi.connection.prefetch_area(slot, entry.length);
+                } else {
                     vi.connection.release();
                 }
                 // Stay with a ring that brought something, as its next line is likely in the cache already, but not for
@@ -520,7 +523,11 @@ impl Device for Shm {
         let mut looks = 0;
         loop {
             if let Some((entry, slot)) = connection.look(payload) {
-                return Some(Completion { vi, slot, entry });
+                let completion = Completion { vi, slot, entry };
+                if completion.keeps_slot() {
+                    connection.prefetch_area(slot, entry.length);
+                }
+                return Some(completion);
             }
             // News of attention and of failures come by a poll.
             let is_over = !waits

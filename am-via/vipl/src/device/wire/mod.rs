@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use crate::device::{
     AtomicTransfer, ClaimFault, Completion, Device, DeviceAttributes, DeviceError, Entry, HeapBlock,
-    MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Transfer, ViNumber, Waker,
-    WordUpdate,
+    MemAttributes, MemHandle, News, NodeAddress, Payload, Posted, RemoteMemory, Storing, Transfer, ViNumber,
+    Waker, WordUpdate,
 };
 use am_via_job::WaitFacts;
 use am_via_os::sched;
@@ -240,8 +240,9 @@ impl Device for Wire {
         &mut self,
         vi: ViNumber,
         entry: Entry,
+        payload: &Payload,
         len: usize,
-        fill: impl FnOnce(CheckedRange<'_>) -> usize,
+        fill: impl FnOnce(CheckedRange<'_>, Storing) -> usize,
     ) -> Result<Posted, DeviceError> {
         let on_network = self.on_network(vi)?;
         if self.network.lock().admit(self.address, on_network)? == Posted::Retry {
@@ -250,9 +251,9 @@ impl Device for Wire {
         // Filled without the lock: only this NIC posts here, so the room stays.
         let slot_bytes = self.network.options.slot_bytes;
         let area = bounce(len.min(slot_bytes as usize))?;
-        let filled = u32::try_from(fill(area.range())).unwrap_or(slot_bytes);
+        let filled = u32::try_from(fill(area.range(), Storing::ThroughCaches)).unwrap_or(slot_bytes);
         let entry = Entry { length: filled, ..entry };
-        self.network.lock().post(self.address, on_network, entry, Payload::default(), Some(area));
+        self.network.lock().post(self.address, on_network, entry, *payload, Some(area));
         Ok(Posted::Done)
     }
 

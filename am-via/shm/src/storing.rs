@@ -1,0 +1,130 @@
+//! How a writer stores the bytes that its peer reads next: through the caches, or past them.
+//!
+//! A store through the caches asks for a line that the peer has read; the peer then asks for it back. Where both processors share a cache
+//! that is fast. Where they do not, each line takes two slow transfers, and stores past the caches, which leave the bytes in memory, are two
+//! to five times faster from about a kilobyte on. Which it is depends on where the two tasks run. Nobody tells, and a virtual machine
+//! changes it as it likes, so it is measured: a long fill now and then is stored through the caches and timed.
+
+use am_via_os::atomics::{Ordering, fence};
+
+/// How to store the bytes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storing {
+    /// By plain stores.
+    ThroughCaches,
+    /// By stores that leave nothing in the caches, ordered before all later stores.
+    PastCaches,
+}
+
+/// Of this number of long fills one is timed.
+const FILLS_A_TIMING: u32 = 256;
+/// The timed one: later than the first fill of every slot, which the system makes slow.
+const TIMED_FILL: u32 = 160;
+/// Cycles of the time stamp counter for one line from which on the peer is far: what a store past the caches and the read from memory take
+/// together, by half. Measured: up to 11 on one core, 20 to 97 without a common cache.
+const FAR_CYCLES_A_LINE: u64 = 16;
+
+/// The distance between a writer and its peer.
+#[derive(Debug)]
+pub(crate) struct Distance {
+    /// Shortest fill that may go past the caches.
+    bytes_min: usize,
+    long_fills: u32,
+    is_far: bool,
+}
+
+impl Distance {
+    pub(crate) fn new(bytes_min: usize) -> Self {
+        Self { bytes_min, long_fills: 0, is_far: false }
+    }
+
+    /// Calls `fill`, which stores up to `len` bytes and returns how many.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(Storing) -> usize) -> usize {
+        if len < self.bytes_min {
+            return fill(Storing::ThroughCaches);
+        }
+        self.long_fills = self.long_fills.wrapping_add(1);
+        let is_timed = self.long_fills % FILLS_A_TIMING == TIMED_FILL;
+        let began = if is_timed { time_stamp() } else { 0 };
+        let past = self.is_far && !is_timed;
+        let filled = fill(if past { Storing::PastCaches } else { Storing::ThroughCaches });
+        if is_timed {
+            self.timed(began, filled);
+        }
+        filled
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn timed(&mut self, began: u64, filled: usize) {
+        // The stores are over only when they have left the store buffer.
+        fence(Ordering::SeqCst);
+        let cycles = time_stamp().wrapping_sub(began);
+        self.is_far = cycles >= FAR_CYCLES_A_LINE * (filled as u64).div_ceil(64);
+    }
+}
+
+/// The processor's time stamp counter; 0 where there is none, so that no peer is far.
+fn time_stamp() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and programs may use it.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
+
+#[cfg(all(test, not(loom), target_arch = "x86_64"))]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Fills until one was timed, each with `fill`.
+    fn past_a_timing(distance: &mut Distance, len: usize, fill: impl Fn() -> usize) {
+        for _ in 0..FILLS_A_TIMING {
+            distance.fill(len, |_| fill());
+        }
+    }
+
+    fn next(distance: &mut Distance, len: usize) -> Storing {
+        let mut storing = None;
+        distance.fill(len, |how| {
+            storing = Some(how);
+            len
+        });
+        storing.expect("the fill was called")
+    }
+
+    #[test]
+    fn a_slow_peer_is_far_until_it_is_fast() {
+        let mut distance = Distance::new(1000);
+        assert_eq!(next(&mut distance, 1000), Storing::ThroughCaches, "not known yet");
+        past_a_timing(&mut distance, 1000, || {
+            thread::sleep(Duration::from_micros(50));
+            64
+        });
+        assert_eq!(next(&mut distance, 1000), Storing::PastCaches);
+        assert_eq!(next(&mut distance, 999), Storing::ThroughCaches, "too short");
+        // A claim of so many bytes is fast, whatever interrupts it.
+        past_a_timing(&mut distance, 1000, || 1 << 40);
+        assert_eq!(next(&mut distance, 1000), Storing::ThroughCaches);
+    }
+
+    #[test]
+    fn the_timed_fill_goes_through_the_caches() {
+        let mut distance = Distance { is_far: true, ..Distance::new(1) };
+        let mut through = 0;
+        for _ in 0..FILLS_A_TIMING {
+            distance.fill(64, |how| {
+                through += u32::from(how == Storing::ThroughCaches);
+                // Far, whatever the clock says.
+                0
+            });
+        }
+        assert_eq!(through, 1);
+    }
+}
