@@ -85,12 +85,7 @@ impl Task {
         }
         let device = self.device(context).map_err(|error| of_device(&error))?;
         let plan = CreditPlan { credits: settings.credits, answers: settings.credits };
-        let bounce_bytes_max = match settings.memory {
-            Memory::Auto => usize::try_from(settings.bounce_bytes_max).unwrap_or(usize::MAX),
-            // The one way that is left is to be used.
-            Memory::Job | Memory::Kernel | Memory::Staged => 0,
-        };
-        let fabric = ViaFabric::new(device, plan).with_bounce_bytes_max(bounce_bytes_max);
+        let fabric = ViaFabric::new(device, plan);
         Ok(match settings.registered_bytes_max {
             None => fabric,
             Some(bytes) => fabric.with_registered_bytes_max(bytes),
@@ -126,8 +121,18 @@ impl Task {
     /// The context is open in this process, no task can have it, or the job's memory cannot be mapped.
     pub fn device(&self, context: u32) -> Result<Shm, DeviceError> {
         let settings = self.job.settings();
+        let wait = self.wait_policy();
+        let pipe_bytes_min = match settings.memory {
+            // A receiver spins for the next piece while its sender stages it: each needs a core.
+            Memory::Auto if !wait.spin_max.is_zero() => {
+                usize::try_from(settings.pipe_bytes_min).unwrap_or(usize::MAX)
+            }
+            // The one way that is left is to be used.
+            _ => usize::MAX,
+        };
         let options = ShmOptions {
             context,
+            pipe_bytes_min,
             packet_bytes: settings.packet_bytes,
             ways: match settings.memory {
                 Memory::Auto => Ways { mapped: true, kernel: true },
@@ -135,7 +140,7 @@ impl Task {
                 Memory::Kernel => Ways { mapped: false, kernel: true },
                 Memory::Staged => Ways { mapped: false, kernel: false },
             },
-            wait: self.wait_policy(),
+            wait,
         };
         Shm::open(Arc::clone(&self.job), Arc::clone(&self.heap), options)
     }

@@ -37,8 +37,8 @@ settings! {
     heap_bytes: Option<u64> = None, "AM_HEAP_BYTES", HEAP_BYTES_MIN..=1 << 46;
     /// Maximum private memory that one context keeps registered at a time, in bytes, as a real NIC limits it. Longer transfers are split. A program written to VIA gets an error when it registers more. auto: no limit.
     registered_bytes_max: Option<u64> = None, "AM_REGISTERED_BYTES_MAX", REGISTERED_BYTES_MIN..=1 << 46;
-    /// Largest message, in bytes, whose private data are copied into a bounce buffer in job memory, from where the receiver copies them without the kernel. 0 turns bounce buffers off. Unused if AM_MEMORY is not auto.
-    bounce_bytes_max: u64 = 65536, "AM_BOUNCE_BYTES_MAX", 0..=1 << 30;
+    /// Shortest message, in bytes, whose private data sender and receiver copy at the same time, through a ring in job memory. The kernel copies shorter ones. Unused if AM_MEMORY is not auto, or if there are more tasks than processors.
+    pipe_bytes_min: u64 = 8192, "AM_PIPE_BYTES_MIN", 0..=1 << 46;
     /// Largest packet, in bytes. The default holds an eager MPI message of 16 KiB with its headers.
     packet_bytes: u32 = 16640, "AM_PACKET_BYTES", 256..=1 << 20;
     /// Minimum length, in bytes, of packet data that the sender stores past its caches (non-temporal stores). Applies only where the sender has measured that it shares no cache with the receiver.

@@ -171,6 +171,8 @@ pub struct RegionEntry {
     pub ptag: AtomicU32,
     /// The number of the file that the range lies in, if [`ACCESS_IN_SHARED_FILE`] is set.
     pub shared_file: AtomicU64,
+    /// The pipe through which a peer reads the range ([`pipe`](crate::pipe)): 0 if there is none and never will be.
+    pub pipe: AtomicU64,
 }
 
 // SAFETY: repr(C), atomics only.

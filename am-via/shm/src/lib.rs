@@ -19,6 +19,7 @@ pub mod layout_record;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod mapped_regions;
+mod pipe;
 mod private_region;
 pub mod regions;
 mod ring;
@@ -30,9 +31,10 @@ mod wait;
 
 pub use block::{HeapBlock, HeapOwner};
 pub use connection::{Bell, Connection, TELL_AFTER, ViSlot, Written};
-pub use copy::CheckedRange;
+pub use copy::{CheckedRange, Copied};
 pub use heap::{Block, Heap};
 pub use mapped_regions::{Lent, MappedRegion, MappedRegions};
+pub use pipe::{PIECE_BYTES, PIPE_BYTES, PipeWriter};
 pub use private_region::{HeldRange, PrivateBytes, PrivateRegions};
 pub use ring::{Entry, LINE_PAYLOAD_BYTES, Lines, Payload, RingReader, RingWriter};
 pub use segment::{Mapping, Shared, SharedAtomics};

@@ -1,6 +1,7 @@
 //! All interleavings, and all that the memory model allows, of the lock-free parts. A barrier on other processors is beyond the
 //! model, and has a stress test of its own: here it is a full fence on either side, as in the other form of the handshakes.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,21 +9,21 @@ use std::time::Duration;
 use loom::model::Builder;
 use loom::thread;
 
+use crate::block::{HeapBlock, HeapOwner};
 use crate::connection::{Bell, Connection, ViSlot, Written};
-use crate::copy::CheckedRange;
+use crate::copy::{CheckedRange, Copied};
 use crate::layout::{
     ACCESS_READ, ACCESS_WRITE, ATTENTION_OFFSET, Attention, ControlLayout, DOORBELL_OFFSET, HAZARD_OFFSET,
     Hazard, PairWord, REGION_OFFSET, RING_LINES,
 };
 use crate::mapped_regions::MappedRegions;
-use crate::regions::{
-    Claim, ClaimFault, Claimer, Copied, OwnRegions, PeerMemory, Registration, Ways, is_quiet,
-};
+use crate::pipe::{self, HEADER_BYTES, PIECE_BYTES, PIPE_BYTES, PipeWriter};
+use crate::regions::{Claim, ClaimFault, Claimer, OwnRegions, PeerMemory, Registration, Ways, is_quiet};
 use crate::ring::{Entry, Lines, Payload, RingReader, RingWriter};
 use crate::segment::{Mapping, Shared};
 use crate::shared_files::SharedFiles;
 use crate::wait::{Doorbell, SleepBarrier};
-use am_via_os::atomics::{AtomicU32, Ordering};
+use am_via_os::atomics::{AtomicU32, AtomicU64, Ordering};
 
 const BARRIER: SleepBarrier = SleepBarrier::Membarrier;
 
@@ -355,7 +356,8 @@ fn regions(offsets: &[usize]) -> (OwnRegions, Vec<(u32, u32)>, Arc<Mapping>, Pee
     let hazard = head.atomics(HAZARD_OFFSET).expect("it lies inside");
     let mut own = OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, WAYS);
     let names = offsets.iter().map(|&offset| open(&mut own, &heap, offset)).collect();
-    let peer = PeerMemory { task: 0, pid: 0, head, heap: Arc::clone(&heap) };
+    let peer =
+        PeerMemory { task: 0, pid: 0, head, heap: Arc::clone(&heap), is_copied_by_kernel: Cell::default() };
     (own, names, heap, peer, hazard)
 }
 
@@ -472,5 +474,44 @@ fn loom_memory_that_was_found_is_not_reached_by_its_slot_s_next_name() {
         other.zero();
         heap.checked(0, 8).expect("it lies inside").zero();
         copier.join().unwrap();
+    });
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl HeapOwner for Nobody {
+    fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+}
+
+/// A message of two pieces through a pipe of one slot: the receiver takes what is staged in time and copies the rest itself; the
+/// sender fills the slot again only after it has been read.
+#[test]
+fn loom_a_piece_is_read_before_its_slot_is_filled_again() {
+    model(3, || {
+        let (_file, heap) = Mapping::anonymous(PIPE_BYTES + 8192).expect("memory");
+        let at = |offset, len| heap.checked(offset, len).expect("it lies inside");
+        let block = HeapBlock::new(at(0, PIPE_BYTES), Arc::new(Nobody));
+        let mut pipe = PipeWriter::new(&heap, block).expect("it lies inside");
+        // A model makes all that it uses before its threads start.
+        at(HEADER_BYTES, PIECE_BYTES);
+        let message = at(8192, 2 * PIECE_BYTES);
+        message.copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+        let word = AtomicU64::new(pipe.restart());
+        let theirs = Arc::clone(&heap);
+        let sender = thread::spawn(move || {
+            let message = theirs.checked(8192, 2 * PIECE_BYTES).expect("it lies inside");
+            (0..3).filter(|_| pipe.stage(message)).count()
+        });
+        let mut bytes = [0_u8; 2 * PIECE_BYTES];
+        // SAFETY: an array that lives, and that this thread alone reads and writes.
+        let to = unsafe { CheckedRange::new(NonNull::from(&mut bytes).cast(), 2 * PIECE_BYTES) };
+        let kernel = |from: u64, part: CheckedRange<'_>| {
+            assert!(part.copy_from(message.part(from as usize, part.len()).expect("it lies inside")));
+            Ok::<_, ()>(Copied::Done)
+        };
+        assert_eq!(pipe::read(&word, &heap, (0, to), kernel), Ok(Copied::Done));
+        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+        assert!(sender.join().unwrap() <= 2);
     });
 }

@@ -168,7 +168,13 @@ mod tests {
             let (_file, heap) = Mapping::anonymous(1 << 16).expect("memory");
             let hazard = head.atomics(HAZARD_OFFSET).expect("it lies inside");
             let own = OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, ways);
-            let peer = PeerMemory { task: 0, pid: 0, head, heap: Arc::clone(&heap) };
+            let peer = PeerMemory {
+                task: 0,
+                pid: 0,
+                head,
+                heap: Arc::clone(&heap),
+                is_copied_by_kernel: std::cell::Cell::default(),
+            };
             Self { own, heap, peer, hazard, known: MappedRegions::default() }
         }
 

@@ -10,14 +10,16 @@
     reason = "halves of packed words are cut out; 32-bit updates use the low half by contract"
 )]
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::copy::CheckedRange;
+use crate::copy::{CheckedRange, Copied};
 use crate::layout::{
     ACCESS_IN_HEAP, ACCESS_IN_SHARED_FILE, ACCESS_LIVE, ACCESS_READ, ACCESS_WRITE, CONTEXTS_MAX,
     ControlHeader, ControlLayout, Hazard, REGIONS_MAX, REGIONS_PER_CONTEXT, RegionEntry,
 };
+use crate::pipe::{self, PIPE_MAY_COME, PipeWriter};
 use crate::segment::Mapping;
 use crate::shared_files::SharedFiles;
 use crate::wait::SleepBarrier;
@@ -51,15 +53,6 @@ pub enum ClaimFault {
     /// The owner's process is gone.
     #[error("the peer is dead")]
     PeerDead,
-}
-
-/// What becomes of a copy that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copied {
-    /// All bytes were copied.
-    Done,
-    /// There is no way into that memory from here.
-    NoWay,
 }
 
 /// Which ways into a peer's memory are used.
@@ -199,6 +192,7 @@ impl OwnRegions {
                 access |= ACCESS_IN_SHARED_FILE;
             }
         }
+        entry.pipe.store(0, Ordering::Relaxed);
         // Release: "region opened", pairs with the Acquire in `claim`.
         entry.generation_and_access.store(u64::from(generation) << 32 | u64::from(access), Ordering::Release);
         Some((region, generation))
@@ -235,6 +229,24 @@ impl OwnRegions {
         let now = u64::from(generation) << 32 | kept | u64::from(registration.access);
         entry.generation_and_access.store(now, Ordering::Release);
         true
+    }
+
+    /// The memory of an own registration that is open.
+    #[must_use]
+    pub fn open_memory(&self, region: u32, generation: u32) -> Option<CheckedRange<'_>> {
+        let slot = self.slots.get(region.wrapping_sub(self.first) as usize)?;
+        let (at, len) = slot.live.filter(|_| slot.generation == generation)?;
+        // SAFETY: as in `memory`: registered, and so alive, as long as the table is borrowed.
+        Some(unsafe { CheckedRange::new(at, len) })
+    }
+
+    /// Attaches an emptied pipe to an own registration, or says with `None` that one may come. A peer that reads the registration, once and
+    /// front to back, takes from the pipe what [`PipeWriter::stage`] has put there.
+    pub fn attach_pipe(&mut self, region: u32, pipe: Option<&mut PipeWriter>) {
+        if let Some(entry) = self.entry(region) {
+            // Release: "pipe attached".
+            entry.pipe.store(pipe.map_or(PIPE_MAY_COME, PipeWriter::restart), Ordering::Release);
+        }
     }
 
     /// Lets the slot of a removed registration be used again, after nobody copies by it.
@@ -366,6 +378,8 @@ pub struct PeerMemory {
     pub head: Arc<Mapping>,
     /// Its heap file.
     pub heap: Arc<Mapping>,
+    /// Whether the kernel has copied from its private memory.
+    pub is_copied_by_kernel: Cell<bool>,
 }
 
 /// Who claims, and how.
@@ -422,7 +436,7 @@ impl<'a> InUse<'a> {
 
 enum Way<'a> {
     Mapped(CheckedRange<'a>),
-    Kernel { pid: i32, address: u64 },
+    Kernel { pid: i32, address: u64, entry: &'a RegionEntry },
     None,
 }
 
@@ -449,7 +463,7 @@ impl PeerMemory {
         let checked = self.claim(claimer, claim, ACCESS_WRITE)?;
         match &checked.way {
             Way::Mapped(to) => Ok(if to.copy_from(from) { Copied::Done } else { Copied::NoWay }),
-            Way::Kernel { pid, address } => {
+            Way::Kernel { pid, address, .. } => {
                 // SAFETY: `from` is readable for its lifetime and left alone by its owner (`CheckedRange::new`); the remote
                 // range was granted for writing by its owner (`claim`).
                 kernel_outcome(unsafe {
@@ -474,12 +488,29 @@ impl PeerMemory {
         let checked = self.claim(claimer, claim, ACCESS_READ)?;
         match &checked.way {
             Way::Mapped(from) => Ok(if to.copy_from(*from) { Copied::Done } else { Copied::NoWay }),
-            Way::Kernel { pid, address } => {
-                // SAFETY: `to` is writable for its lifetime and left alone by its owner (`CheckedRange::new`).
-                kernel_outcome(unsafe { private_memory::read(*pid, *address, to.at().as_ptr(), to.len()) })
+            Way::Kernel { pid, address, entry } => {
+                let kernel = |at: u64, to: CheckedRange<'_>| {
+                    let from = address.wrapping_add(at - claim.offset);
+                    // SAFETY: `to` is writable for its lifetime and left alone by its owner (`CheckedRange::new`).
+                    kernel_outcome(unsafe { private_memory::read(*pid, from, to.at().as_ptr(), to.len()) })
+                };
+                // Relaxed: who reads it again for a pipe's place does so with Acquire. A task that sends to itself stages nothing meanwhile.
+                let has_pipe = entry.pipe.load(Ordering::Relaxed) != 0 && self.task != claimer.task;
+                if claimer.ways.mapped && has_pipe && self.kernel_copies(*pid, *address) {
+                    pipe::read(&entry.pipe, &self.heap, (claim.offset, to), kernel)
+                } else {
+                    kernel(claim.offset, to)
+                }
             }
             Way::None => Ok(Copied::NoWay),
         }
+    }
+
+    /// Whether the kernel copies from the peer's private memory, as `address` shows the first time: it has to where a pipe brings nothing.
+    fn kernel_copies(&self, pid: i32, address: u64) -> bool {
+        let copies = self.is_copied_by_kernel.get() || private_memory::read_word(pid, address).is_ok();
+        self.is_copied_by_kernel.set(copies);
+        copies
     }
 
     /// The entry of a claim's region, if that is open to it: generation, rights, owner's choice of peer; and its state. The region is named
@@ -545,7 +576,7 @@ impl PeerMemory {
             checked.way = Way::Mapped(range.ok_or(ClaimFault::Stale)?);
         } else if claimer.ways.kernel && self.pid != 0 {
             let address = entry.address.load(Ordering::Relaxed).wrapping_add(claim.offset);
-            checked.way = Way::Kernel { pid: self.pid, address };
+            checked.way = Way::Kernel { pid: self.pid, address, entry };
         }
         Ok(checked)
     }

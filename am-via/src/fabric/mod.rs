@@ -6,7 +6,6 @@
     reason = "contexts are below 16 and packets below 4 GiB, both bounded when the job is made"
 )]
 
-mod bounce_buffers;
 mod kept_grants;
 #[expect(unsafe_code, reason = "turns am-core's buffers into checked ranges, and back")]
 mod memory;
@@ -38,7 +37,6 @@ use am_via_vipl::below::{
 };
 use am_via_vipl::{DeviceError, Posted, ViState};
 
-use bounce_buffers::BounceBuffers;
 use kept_grants::{KeptGrants, Room};
 use peers::Peers;
 use registration_cache::{Purpose, RegistrationCache};
@@ -65,8 +63,6 @@ pub struct ViaFabric<D: Device> {
     /// Where the registered bytes of private memory are limited.
     registrations: Option<RegistrationCache>,
     kept_grants: KeptGrants,
-    /// Where short private data are copied for the peers that take them.
-    bounces: BounceBuffers,
 }
 
 impl<D: Device> ViaFabric<D> {
@@ -86,7 +82,6 @@ impl<D: Device> ViaFabric<D> {
             under_way: HashMap::new(),
             registrations: None,
             kept_grants: KeptGrants::new(),
-            bounces: BounceBuffers::new(0),
             nic,
         }
     }
@@ -96,13 +91,6 @@ impl<D: Device> ViaFabric<D> {
     #[must_use]
     pub fn with_registered_bytes_max(self, bytes: u64) -> Self {
         Self { registrations: Some(RegistrationCache::new(bytes)), ..self }
-    }
-
-    /// The same, with private data of up to `bytes` copied into job memory for the peer that takes them: for a device that reaches
-    /// job memory faster.
-    #[must_use]
-    pub fn with_bounce_bytes_max(self, bytes: usize) -> Self {
-        Self { bounces: BounceBuffers::new(bytes), ..self }
     }
 
     /// What became of registrations of private memory, where they are limited.
@@ -497,13 +485,6 @@ impl<D: Device> Memory for ViaFabric<D> {
         if keep && let Some(grant) = self.kept_grants.take(at.addr(), memory.len()) {
             return Ok(Some(grant));
         }
-        if to_read_once && !keep {
-            let lent =
-                self.bounces.lend(&mut self.nic, memory).map_err(|error| wrong(self.endpoint, error))?;
-            if lent.is_some() {
-                return Ok(lent);
-            }
-        }
         let mut held = None;
         if let Some(cache) =
             self.registrations.as_mut().filter(|_| is_private(&self.nic.device, at, memory.len()))
@@ -537,6 +518,9 @@ impl<D: Device> Memory for ViaFabric<D> {
         } else {
             Grant { region: handle.region, generation: handle.generation }
         };
+        if to_read_once && !keep {
+            self.nic.device.expect_one_read(handle);
+        }
         if keep && let Room::InsteadOf(old) = self.kept_grants.add(at.addr(), memory.len(), grant) {
             // No peer copies by it, so that it ends at once.
             let _ = self.end_grant(old, true)?;
@@ -545,7 +529,7 @@ impl<D: Device> Memory for ViaFabric<D> {
     }
 
     fn revoke(&mut self, grant: Grant) -> Result<Outcome> {
-        if grant.is_for_operation() && (self.kept_grants.give_back(grant) || self.bounces.give_back(grant)) {
+        if grant.is_for_operation() && self.kept_grants.give_back(grant) {
             return Ok(Outcome::Done);
         }
         self.end_grant(grant, grant.is_for_operation())
@@ -553,11 +537,7 @@ impl<D: Device> Memory for ViaFabric<D> {
 
     fn revoke_in_use(&mut self, grant: Grant) -> Result<Outcome> {
         self.kept_grants.forget(grant);
-        let outcome = self.end_grant(grant, false)?;
-        if outcome == Outcome::Done {
-            self.bounces.ended(grant);
-        }
-        Ok(outcome)
+        self.end_grant(grant, false)
     }
 
     #[inline(always)]

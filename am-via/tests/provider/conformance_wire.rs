@@ -81,13 +81,6 @@ fn three_tasks_with_little_registered_memory() {
     run_over(WireOptions::new(3), PLENTY, |fabric| fabric.with_registered_bytes_max(6 << 20));
 }
 
-/// Slots so short that most messages are announced, some of whose data are copied first and some not.
-#[test]
-fn three_tasks_with_bounce_buffers() {
-    let options = WireOptions { slot_bytes: 1200, ..WireOptions::new(3) };
-    run_over(options, PLENTY, |fabric| fabric.with_bounce_bytes_max(20_000));
-}
-
 #[test]
 fn two_and_three_tasks_with_faults() {
     for (num_tasks, rdma) in [(2, true), (3, false)] {

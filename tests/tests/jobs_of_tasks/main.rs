@@ -7,6 +7,7 @@ mod dead_copiers;
 mod handler_panics;
 mod harness;
 mod jobs;
+mod long_messages;
 mod mpi_datatypes;
 mod mpi_objects;
 mod mpi_processes;

@@ -59,6 +59,7 @@ impl Attack {
             packet_bytes,
             ways: Ways { mapped: true, kernel: true },
             wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },
+            pipe_bytes_min: 0,
         };
         let mut device = Shm::open(Arc::clone(job), OwnHeap::open(job).unwrap(), options).unwrap();
         let vi = loop {

@@ -110,6 +110,10 @@ pub trait Device: std::fmt::Debug {
     fn set_mem_attributes(&mut self, handle: MemHandle, attributes: MemAttributes)
     -> Result<(), DeviceError>;
 
+    /// One peer will read the registration `handle`, once and front to back. A device that can make that faster begins to, and goes on when
+    /// it is polled.
+    fn expect_one_read(&mut self, _handle: MemHandle) {}
+
     /// Ends a registration for new claims. [`Posted::Retry`]: a peer is still copying, ask again. With `finished`, the
     /// caller knows that no peer is.
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError>;

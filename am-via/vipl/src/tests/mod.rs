@@ -166,6 +166,7 @@ fn shm_device(ways: Ways) -> Shm {
         packet_bytes: job.settings().packet_bytes,
         ways,
         wait: WaitPolicy { spin_max: Duration::ZERO, yield_polls_max: 10 },
+        pipe_bytes_min: 0,
     };
     Shm::open(Arc::clone(job), Arc::clone(heap), options).unwrap()
 }

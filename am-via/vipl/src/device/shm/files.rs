@@ -5,6 +5,7 @@
 //! both ask at once, the word decides who makes it, and both end up with the same one. So a first message needs no progress
 //! of its target.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -145,7 +146,13 @@ impl Files {
             return Ok(());
         }
         let head = Arc::clone(self.head(peers, task)?);
-        let memory = PeerMemory { task, pid: self.job.pid(task), head, heap: open_heap(&self.job, task)? };
+        let memory = PeerMemory {
+            task,
+            pid: self.job.pid(task),
+            head,
+            heap: open_heap(&self.job, task)?,
+            is_copied_by_kernel: Cell::default(),
+        };
         let num_tasks = self.layout.num_tasks;
         *peers.memory_slot(task).ok_or(DeviceError::UnknownTask { task, num_tasks })? = Some(memory);
         Ok(())

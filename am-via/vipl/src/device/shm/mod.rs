@@ -12,6 +12,7 @@ mod files;
 mod heap;
 mod left;
 mod peers;
+mod pipes;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,15 +28,14 @@ use am_via_os::{private_memory, sched};
 use am_via_shm::layout::{
     Attention, CONTEXTS_MAX, ControlLayout, HAZARD_OFFSET, Hazard, REGIONS_PER_CONTEXT, RING_LINES,
 };
-use am_via_shm::regions::{
-    self, Claim, ClaimFault, Claimer, Copied, OwnRegions, Ways, is_quiet, update_word,
-};
-use am_via_shm::{CheckedRange, Connection, TELL_AFTER, Written};
+use am_via_shm::regions::{self, Claim, ClaimFault, Claimer, OwnRegions, Ways, is_quiet, update_word};
+use am_via_shm::{CheckedRange, Connection, Copied, TELL_AFTER, Written};
 use am_via_shm::{Doorbell, MappedRegions, Quiet, Shared, SharedFiles, SleepBarrier, Spin, WaitPolicy};
 
 use files::Files;
 pub use heap::OwnHeap;
 use peers::Peers;
+use pipes::Pipes;
 
 /// How the device of a task is to behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct ShmOptions {
     pub ways: Ways,
     /// Spinning and yielding before a sleep.
     pub wait: WaitPolicy,
+    /// Bytes of the shortest message in private memory that both tasks copy, through a pipe in job memory. `usize::MAX`: none.
+    pub pipe_bytes_min: usize,
 }
 
 /// Polls in a row without news after which quiet rings leave the poll set, if there are several.
@@ -98,6 +100,8 @@ pub struct Shm {
     shared: SharedFiles,
     /// Peers' regions that are mapped here, found before.
     mapped: MappedRegions,
+    /// Before the heap, in which they lie.
+    pipes: Pipes,
     heap: Arc<OwnHeap>,
     files: Files,
     peers: Peers,
@@ -162,6 +166,7 @@ impl Shm {
             regions: OwnRegions::new(own, Arc::clone(heap.mapping()), options.context, options.ways),
             shared: SharedFiles::default(),
             mapped: MappedRegions::default(),
+            pipes: Pipes::new(options.pipe_bytes_min),
             heap,
             peers,
             files,
@@ -207,6 +212,9 @@ impl Shm {
         }
         if !self.connected.is_empty() || !self.failures_due.is_empty() || !self.closing.is_empty() {
             return self.next_rare();
+        }
+        if self.pipes.has_work() {
+            self.pipes.stage(&self.regions);
         }
         None
     }
@@ -413,6 +421,7 @@ fn claim(at: RemoteMemory, len: usize) -> Claim {
 fn transfer(copied: Result<Copied, ClaimFault>) -> Result<Transfer, DeviceError> {
     match copied {
         Ok(Copied::Done) => Ok(Transfer::Done),
+        Ok(Copied::NotYet) => Ok(Transfer::Retry),
         Ok(Copied::NoWay) => Ok(Transfer::NoWay),
         Err(fault) => Err(fault.into()),
     }
@@ -628,6 +637,11 @@ impl Device for Shm {
         }
     }
 
+    fn expect_one_read(&mut self, handle: MemHandle) {
+        let Self { pipes, regions, heap, .. } = self;
+        pipes.begin(handle, regions, heap.mapping(), |len| heap.alloc(len));
+    }
+
     fn deregister(&mut self, handle: MemHandle, finished: bool) -> Result<Posted, DeviceError> {
         if !self.regions.remove(handle.region, handle.generation) {
             return Err(ClaimFault::Stale.into());
@@ -647,6 +661,7 @@ impl Device for Shm {
                 regions::clear(hazard);
             }
         }
+        self.pipes.end(handle, &mut self.regions);
         self.regions.recycle(handle.region);
         Ok(Posted::Done)
     }

@@ -1,0 +1,446 @@
+//! Pipes: one message in private memory, copied by both of its tasks at the same time.
+//!
+//! A pipe is a ring of pieces in the sender's job memory. The sender copies the message into it piece by piece, past its cache; the
+//! receiver copies the pieces out. Sender and receiver each touch only lines that no other cache holds modified, and neither
+//! writes the other's buffer.
+//!
+//! The two never wait for each other. The receiver copies what the sender has not staged in time by itself, through the kernel, and the
+//! sender goes on behind it. A piece that both have copied is lost work, and the same bytes.
+//!
+//! Both counts are claims of the task that wrote them. Whatever they say, a sender writes its own ring only, and a receiver its own
+//! buffer only.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "numbers of pieces of memory that is mapped, and offsets in one piece"
+)]
+
+use std::sync::Arc;
+
+use crate::block::HeapBlock;
+use crate::copy::{CheckedRange, Copied};
+use crate::layout::Padded;
+use crate::segment::{Mapping, Shared, SharedAtomics};
+use am_via_os::atomics::{AtomicU64, Ordering, spin_loop};
+
+/// Bytes of a piece.
+pub const PIECE_BYTES: usize = if cfg!(loom) { 8 } else { 16 << 10 };
+/// Pieces in the ring.
+const PIECES: u64 = if cfg!(loom) { 1 } else { 16 };
+/// Bytes before the first piece, so that pieces begin in the middle of a page. A program's long buffer begins at the start of one, or soon
+/// after, and a processor takes a load for one of bytes just stored if the lower 12 bits of their addresses agree: such a copy takes twice as long.
+pub(crate) const HEADER_BYTES: usize = 2048 + 64;
+/// Bytes of a pipe.
+pub const PIPE_BYTES: usize = HEADER_BYTES + PIECES as usize * PIECE_BYTES;
+
+/// The receiver's looks at a pipe in which nothing is new before it copies by the kernel: 2 to 4 us.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 128 };
+/// Bytes of the first copy by the kernel where a pipe may still help. Each one after it is twice as long.
+const KERNEL_BYTES_MIN: usize = 4 * PIECE_BYTES;
+
+/// In a region's entry: its owner may attach a pipe later.
+pub(crate) const PIPE_MAY_COME: u64 = 2;
+/// In a region's entry, beside the pipe's offset in the owner's heap file: there is one.
+const PIPE_ATTACHED: u64 = 1;
+
+/// The start of a pipe.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct PipeHeader {
+    /// Written by the sender: the pieces before this one have been staged, or were not needed.
+    staged: Padded<AtomicU64>,
+    /// Written by the receiver: it needs no piece before this one any more.
+    taken: Padded<AtomicU64>,
+}
+
+// SAFETY: repr(C), atomics only (the rest of each line is padding).
+unsafe impl SharedAtomics for PipeHeader {}
+
+/// The sender's end.
+#[derive(Debug)]
+pub struct PipeWriter {
+    header: Shared<PipeHeader>,
+    heap: Arc<Mapping>,
+    offset: usize,
+    /// The next piece to stage.
+    next: u64,
+    /// Keeps the ring. `None` after [`leak`](Self::leak).
+    block: Option<HeapBlock>,
+}
+
+impl PipeWriter {
+    /// A pipe in `block`, which lies in `heap`; `None` if it does not, or is shorter than [`PIPE_BYTES`].
+    #[must_use]
+    pub fn new(heap: &Arc<Mapping>, block: HeapBlock) -> Option<Self> {
+        let offset = heap.offset_of(block.at(), PIPE_BYTES).filter(|_| block.len() >= PIPE_BYTES)?;
+        Some(Self {
+            header: heap.atomics(offset)?,
+            heap: Arc::clone(heap),
+            offset,
+            next: 0,
+            block: Some(block),
+        })
+    }
+
+    /// Empties the pipe for another message. No receiver knows it now. Returns the word by which a region's entry names it.
+    pub(crate) fn restart(&mut self) -> u64 {
+        self.next = 0;
+        // Relaxed: published by the store of the word ("pipe attached").
+        self.header.staged.store(0, Ordering::Relaxed);
+        self.header.taken.store(0, Ordering::Relaxed);
+        self.offset as u64 | PIPE_ATTACHED
+    }
+
+    /// Stages the next piece of `message` that the receiver needs, if the ring has a free slot; whether it did.
+    pub fn stage(&mut self, message: CheckedRange<'_>) -> bool {
+        // Acquire: "piece taken": the receiver has read what is overwritten.
+        let taken = self.header.taken.load(Ordering::Acquire);
+        self.next = self.next.max(taken.min(pieces_of(message.len())));
+        // `taken` is a claim, and may be less than it was.
+        if self.next.wrapping_sub(taken) >= PIECES {
+            return false;
+        }
+        let at = self.next as usize * PIECE_BYTES;
+        let len = PIECE_BYTES.min(message.len().saturating_sub(at));
+        let piece = message.part(at, len).filter(|piece| !piece.is_empty());
+        let (Some(piece), Some(slot)) = (piece, slot(&self.heap, self.offset, self.next)) else {
+            return false;
+        };
+        if !slot.copy_from_past_cache(piece) {
+            return false;
+        }
+        self.next += 1;
+        // Release: "piece staged".
+        self.header.staged.store(self.next, Ordering::Release);
+        true
+    }
+
+    /// Whether all of `message` has been staged, or was not needed.
+    #[must_use]
+    pub fn has_staged(&self, message: CheckedRange<'_>) -> bool {
+        self.next >= pieces_of(message.len())
+    }
+
+    /// Never gives the pipe's memory back: a receiver may still be using it.
+    pub fn leak(mut self) {
+        std::mem::forget(self.block.take());
+    }
+}
+
+fn pieces_of(len: usize) -> u64 {
+    len.div_ceil(PIECE_BYTES) as u64
+}
+
+/// The slot of a piece in the pipe that lies at `offset` of `heap`.
+fn slot(heap: &Mapping, offset: usize, piece: u64) -> Option<CheckedRange<'_>> {
+    heap.checked(offset.checked_add(HEADER_BYTES + (piece % PIECES) as usize * PIECE_BYTES)?, PIECE_BYTES)
+}
+
+/// The receiver's end.
+struct PipeReader<'a> {
+    header: Shared<PipeHeader>,
+    heap: &'a Arc<Mapping>,
+    offset: usize,
+}
+
+impl<'a> PipeReader<'a> {
+    /// The pipe that `word` names: a claim.
+    fn open(heap: &'a Arc<Mapping>, word: u64) -> Option<Self> {
+        let offset = usize::try_from(word & !PIPE_ATTACHED).ok()?;
+        heap.range(offset, PIPE_BYTES)?;
+        Some(Self { header: heap.atomics(offset)?, heap, offset })
+    }
+
+    /// Copies what is staged of the piece at `at` of the message, from there on, to `to`; the bytes copied.
+    fn take(&self, at: u64, to: CheckedRange<'_>) -> Option<usize> {
+        let piece = at / PIECE_BYTES as u64;
+        // Acquire: "piece staged".
+        if self.header.staged.load(Ordering::Acquire) <= piece {
+            return None;
+        }
+        let within = (at % PIECE_BYTES as u64) as usize;
+        let len = to.len().min(PIECE_BYTES - within);
+        let slot = slot(self.heap, self.offset, piece)?.part(within, len)?;
+        to.part(0, len)?.copy_from(slot).then_some(len)
+    }
+
+    /// Tells the sender that all before `at` has been taken.
+    fn tell(&self, at: u64) {
+        // Release: "piece taken": the sender overwrites only what has been read.
+        self.header.taken.store(at / PIECE_BYTES as u64, Ordering::Release);
+    }
+}
+
+/// Copies the bytes from `offset` on of a message to `to`: what its sender has staged from the pipe, and the rest by `kernel`, which is
+/// given an offset in the message. `word` is the one in the region's entry, `heap` its owner's. A message is read once, front to back.
+///
+/// # Errors
+/// What `kernel` reports.
+pub(crate) fn read<E>(
+    word: &AtomicU64,
+    heap: &Arc<Mapping>,
+    (offset, to): (u64, CheckedRange<'_>),
+    kernel: impl Fn(u64, CheckedRange<'_>) -> Result<Copied, E>,
+) -> Result<Copied, E> {
+    let mut pipe = None;
+    let (mut done, mut told, mut looks, mut by_kernel) = (0, 0, 0, KERNEL_BYTES_MIN);
+    while let Some(rest) = to.part(done, to.len() - done).filter(|rest| !rest.is_empty()) {
+        if pipe.is_none() {
+            // Acquire: "pipe attached".
+            let name = word.load(Ordering::Acquire);
+            pipe = if name & PIPE_ATTACHED == 0 { None } else { PipeReader::open(heap, name) };
+            if let Some(pipe) = &pipe {
+                // An earlier call that ended with NotYet has copied what it took. Of a sender that claims another number the bytes
+                // are anything, as they may be in any case.
+                let taken = pipe.header.taken.load(Ordering::Relaxed);
+                let before = taken.saturating_mul(PIECE_BYTES as u64).saturating_sub(offset);
+                done = done.max(usize::try_from(before).unwrap_or(usize::MAX).min(to.len()));
+                continue;
+            }
+        }
+        let at = offset + done as u64;
+        if let Some(pipe) = &pipe {
+            if told != at {
+                pipe.tell(at);
+                told = at;
+            }
+            if let Some(len) = pipe.take(at, rest) {
+                (looks, by_kernel) = (0, KERNEL_BYTES_MIN);
+                done += len;
+                continue;
+            }
+            looks += 1;
+            if looks < PATIENCE {
+                spin_loop();
+                continue;
+            }
+        }
+        let part = rest.part(0, by_kernel.min(rest.len())).unwrap_or(rest);
+        match kernel(at, part)? {
+            Copied::Done => done += part.len(),
+            Copied::NoWay if at > 0 => return Ok(Copied::NotYet),
+            other => return Ok(other),
+        }
+        by_kernel = by_kernel.saturating_mul(2);
+    }
+    if let Some(pipe) = &pipe {
+        pipe.tell(offset + done as u64);
+    }
+    Ok(Copied::Done)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::block::HeapOwner;
+    use crate::private_region::PrivateBytes;
+    use am_via_os::test_aids::Random;
+    use std::ptr::NonNull;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    /// Where the pipe lies in its heap, with as many bytes before and after it.
+    const APART: usize = 4096;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl HeapOwner for Nobody {
+        fn take_back(&self, _at: NonNull<u8>, _len: usize) {}
+    }
+
+    fn heap_and_pipe() -> (Arc<Mapping>, PipeWriter) {
+        let (_file, heap) = Mapping::anonymous(2 * APART + PIPE_BYTES).expect("memory");
+        let block = HeapBlock::new(heap.checked(APART, PIPE_BYTES).expect("inside"), Arc::new(Nobody));
+        let pipe = PipeWriter::new(&heap, block).expect("inside");
+        (heap, pipe)
+    }
+
+    fn message(len: usize, seed: u64) -> (PrivateBytes, Vec<u8>) {
+        let mut random = Random(seed);
+        let bytes: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
+        let memory = PrivateBytes::new(len).expect("memory");
+        memory.range().copy_from_slice(&bytes);
+        (memory, bytes)
+    }
+
+    /// Reads a message in calls of `call_bytes`. `refuses`: whether the kernel does, at this offset.
+    fn read_all(
+        (word, heap): (&AtomicU64, &Arc<Mapping>),
+        from: &PrivateBytes,
+        call_bytes: usize,
+        refuses: impl Fn(u64) -> bool,
+    ) -> Vec<u8> {
+        let len = from.range().len();
+        // An odd place, and bytes behind it that nobody may touch.
+        let to = PrivateBytes::new(len + 64).expect("memory");
+        to.range().copy_from_slice(&vec![0xEE; len + 64]);
+        let mut offset = 0;
+        while offset < len {
+            let call = call_bytes.min(len - offset);
+            let kernel = |at: u64, part: CheckedRange<'_>| {
+                if refuses(at) {
+                    return Ok(Copied::NoWay);
+                }
+                let from = from.range().part(at as usize, part.len()).expect("inside the message");
+                assert!(part.copy_from(from));
+                Ok::<_, ()>(Copied::Done)
+            };
+            let part = to.range().part(3 + offset, call).expect("inside");
+            match read(word, heap, (offset as u64, part), kernel).expect("nothing fails") {
+                Copied::Done => offset += call,
+                Copied::NotYet => thread::yield_now(),
+                Copied::NoWay => panic!("the kernel refuses only what comes later"),
+            }
+        }
+        let mut bytes = vec![0; len + 64];
+        to.range().copy_to_slice(&mut bytes);
+        assert!(bytes[..3].iter().chain(&bytes[3 + len..]).all(|&byte| byte == 0xEE), "written outside");
+        bytes[3..3 + len].to_vec()
+    }
+
+    #[test]
+    fn every_length_arrives_whole_with_and_without_the_senders_help_and_the_kernels() {
+        let lens = [
+            1,
+            63,
+            64,
+            PIECE_BYTES - 1,
+            PIECE_BYTES,
+            PIECE_BYTES + 1,
+            5 * PIECE_BYTES + 7,
+            3 * PIPE_BYTES + 1,
+        ];
+        let (heap, mut pipe) = heap_and_pipe();
+        for (number, len) in lens.into_iter().enumerate() {
+            for call_bytes in [usize::MAX, 4 * PIECE_BYTES, 20_000] {
+                for (helps, kernel_refuses) in [(true, true), (true, false), (false, false)] {
+                    let (memory, bytes) = message(len, number as u64);
+                    let word = AtomicU64::new(pipe.restart());
+                    assert!(pipe.stage(memory.range()), "an empty pipe has a free slot");
+                    let is_read = AtomicBool::new(false);
+                    let read = thread::scope(|scope| {
+                        scope.spawn(|| {
+                            while helps && !is_read.load(Ordering::Relaxed) {
+                                if !pipe.stage(memory.range()) {
+                                    thread::yield_now();
+                                }
+                            }
+                        });
+                        let refuses = |at: u64| kernel_refuses && at > 0;
+                        let read = read_all((&word, &heap), &memory, call_bytes, refuses);
+                        is_read.store(true, Ordering::Relaxed);
+                        read
+                    });
+                    assert!(read == bytes, "{len} bytes in calls of {call_bytes}, {helps}, {kernel_refuses}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reader_takes_what_is_staged_and_the_sender_skips_what_the_kernel_has_copied() {
+        let (heap, mut pipe) = heap_and_pipe();
+        let (memory, bytes) = message(8 * PIECE_BYTES, 1);
+        let word = AtomicU64::new(pipe.restart());
+        assert!(pipe.stage(memory.range()));
+        // Not allowed of a sender; here it shows whose bytes were read.
+        memory.range().zero();
+        let read = read_all((&word, &heap), &memory, 4 * PIECE_BYTES, |_| false);
+        assert!(
+            read[..PIECE_BYTES] == bytes[..PIECE_BYTES] && read[PIECE_BYTES..].iter().all(|&byte| byte == 0)
+        );
+        assert!(!pipe.stage(memory.range()) && pipe.has_staged(memory.range()), "nothing is left to stage");
+    }
+
+    #[test]
+    fn a_pipe_that_comes_late_is_used_from_then_on() {
+        let (heap, mut pipe) = heap_and_pipe();
+        let (memory, bytes) = message(64 * PIECE_BYTES, 2);
+        let word = AtomicU64::new(PIPE_MAY_COME);
+        let pipe = std::cell::RefCell::new(&mut pipe);
+        let read = read_all((&word, &heap), &memory, usize::MAX, |at| {
+            let mut pipe = pipe.borrow_mut();
+            if at == 4 * PIECE_BYTES as u64 {
+                word.store(pipe.restart(), Ordering::Release);
+            }
+            if at > 0 {
+                while pipe.stage(memory.range()) {}
+            }
+            at > 12 * PIECE_BYTES as u64
+        });
+        assert!(read == bytes);
+    }
+
+    #[test]
+    fn a_word_that_names_no_pipe_is_none() {
+        let (heap, _pipe) = heap_and_pipe();
+        let (memory, bytes) = message(3 * PIECE_BYTES, 3);
+        for word in [u64::MAX, PIPE_ATTACHED | 8, (2 * APART) as u64 + 4097, (1 << 40) | 1, PIPE_MAY_COME, 4]
+        {
+            assert!(
+                read_all((&AtomicU64::new(word), &heap), &memory, usize::MAX, |_| false) == bytes,
+                "{word}"
+            );
+        }
+    }
+
+    #[test]
+    fn whatever_the_counts_claim_each_side_writes_its_own_memory_only_and_both_end() {
+        let (heap, mut pipe) = heap_and_pipe();
+        heap.checked(0, APART).expect("inside").copy_from_slice(&[0x77; APART]);
+        heap.checked(APART + PIPE_BYTES, APART).expect("inside").copy_from_slice(&[0x77; APART]);
+        let (memory, _) = message(40 * PIECE_BYTES + 5, 4);
+        let header = heap.atomics::<PipeHeader>(APART).expect("inside");
+        for seed in 0..60 {
+            let mut random = Random(seed);
+            let word = AtomicU64::new(pipe.restart());
+            let is_read = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_read.load(Ordering::Relaxed) {
+                        let value = match random.below(3) {
+                            0 => random.below(60),
+                            1 => u64::MAX - random.below(60),
+                            _ => 1 << random.below(64),
+                        };
+                        let count = if random.below(2) == 0 { &header.taken } else { &header.staged };
+                        count.store(value, Ordering::Relaxed);
+                        thread::yield_now();
+                    }
+                });
+                scope.spawn(|| {
+                    while !is_read.load(Ordering::Relaxed) {
+                        pipe.stage(memory.range());
+                    }
+                });
+                let refuses = |at: u64| seed % 2 == 1 && at % 3 == 1;
+                read_all((&word, &heap), &memory, 9 * PIECE_BYTES, refuses);
+                is_read.store(true, Ordering::Relaxed);
+            });
+        }
+        for at in [0, APART + PIPE_BYTES] {
+            let mut bytes = [0; APART];
+            heap.checked(at, APART).expect("inside").copy_to_slice(&mut bytes);
+            assert!(bytes.iter().all(|&byte| byte == 0x77), "memory beside the pipe");
+        }
+    }
+
+    #[test]
+    fn a_copy_past_the_cache_copies_as_any_other() {
+        let memory = PrivateBytes::new(1024).expect("memory");
+        let (from, bytes) = message(600, 5);
+        for (at, skipped, len) in
+            [(64, 0, 600), (64, 1, 599), (65, 0, 513), (128, 7, 64), (192, 3, 63), (64, 0, 0)]
+        {
+            memory.range().copy_from_slice(&[0xEE; 1024]);
+            let to = memory.range().part(at, len).expect("inside");
+            assert!(to.copy_from_past_cache(from.range().part(skipped, len).expect("inside")));
+            let mut seen = [0; 1024];
+            memory.range().copy_to_slice(&mut seen);
+            assert_eq!(seen[at..at + len], bytes[skipped..skipped + len]);
+            assert!(seen[..at].iter().chain(&seen[at + len..]).all(|&byte| byte == 0xEE), "written outside");
+        }
+        assert!(!memory.range().part(0, 10).expect("inside").copy_from_past_cache(from.range()), "too long");
+    }
+}

@@ -1,0 +1,337 @@
+//! The pipes of one NIC, and the messages in private memory that go through them: see `am_via_shm`'s module `pipe`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::device::{DeviceError, HeapBlock, MemHandle};
+use am_via_shm::regions::OwnRegions;
+use am_via_shm::{Mapping, PIPE_BYTES, PipeWriter};
+
+/// Maximum number of pipes. A stream of messages fills the next ones while its receiver empties the first.
+const PIPES_MAX: usize = 4;
+/// Maximum number of messages that wait for a pipe. The kernel copies those beyond.
+const WAITING_MAX: usize = 256;
+
+/// Its pipes are made when they are first needed.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    /// Bytes of the shortest message that gets a pipe.
+    bytes_min: usize,
+    made: usize,
+    free: Vec<PipeWriter>,
+    /// Messages that have a pipe, the oldest first.
+    open: Vec<Open>,
+    /// Messages that wait for a pipe, the oldest first.
+    waiting: VecDeque<MemHandle>,
+    /// An open message may have something left to stage.
+    has_work: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    message: MemHandle,
+    pipe: PipeWriter,
+}
+
+impl Pipes {
+    /// Pipes for messages of at least `bytes_min` bytes.
+    pub(super) fn new(bytes_min: usize) -> Self {
+        Self {
+            bytes_min,
+            made: 0,
+            free: Vec::with_capacity(PIPES_MAX),
+            open: Vec::with_capacity(PIPES_MAX),
+            waiting: VecDeque::with_capacity(if bytes_min < usize::MAX { WAITING_MAX } else { 0 }),
+            has_work: false,
+        }
+    }
+
+    /// A peer will read the registration `message`, once and front to back. If a pipe is free, its first piece is staged now. `alloc`
+    /// takes memory from `heap`.
+    pub(super) fn begin(
+        &mut self,
+        message: MemHandle,
+        regions: &mut OwnRegions,
+        heap: &Arc<Mapping>,
+        alloc: impl FnOnce(usize) -> Result<HeapBlock, DeviceError>,
+    ) {
+        let memory = regions.open_memory(message.region, message.generation);
+        if memory.is_none_or(|memory| memory.len() < self.bytes_min) || self.waiting.len() == WAITING_MAX {
+            return;
+        }
+        if self.free.is_empty() && self.made < PIPES_MAX {
+            self.made += 1;
+            // A full heap is no error: there are fewer pipes then.
+            self.free.extend(alloc(PIPE_BYTES).ok().and_then(|block| PipeWriter::new(heap, block)));
+        }
+        if self.free.is_empty() && self.open.is_empty() {
+            return;
+        }
+        self.waiting.push_back(message);
+        if self.free.is_empty() {
+            regions.attach_pipe(message.region, None);
+        } else {
+            self.open_next(regions);
+            self.stage(regions);
+        }
+    }
+
+    /// Gives a free pipe to the message that has waited longest.
+    fn open_next(&mut self, regions: &mut OwnRegions) {
+        let Some(mut pipe) = self.free.pop() else { return };
+        match self.waiting.pop_front() {
+            Some(message) => {
+                regions.attach_pipe(message.region, Some(&mut pipe));
+                self.open.push(Open { message, pipe });
+                self.has_work = true;
+            }
+            None => self.free.push(pipe),
+        }
+    }
+
+    /// Whether [`stage`](Self::stage) may have something to do.
+    #[inline(always)]
+    pub(super) fn has_work(&self) -> bool {
+        self.has_work
+    }
+
+    /// Stages one piece of the oldest message that has one left and a slot free; whether there was one.
+    #[cold]
+    pub(super) fn stage(&mut self, regions: &OwnRegions) -> bool {
+        self.has_work = false;
+        for Open { message, pipe } in &mut self.open {
+            // A message that is given up has no memory any more.
+            let Some(memory) = regions.open_memory(message.region, message.generation) else { continue };
+            if pipe.stage(memory) {
+                self.has_work = true;
+                return true;
+            }
+            self.has_work |= !pipe.has_staged(memory);
+        }
+        false
+    }
+
+    /// The registration `message` has ended; no peer reads it any more.
+    #[inline]
+    pub(super) fn end(&mut self, message: MemHandle, regions: &mut OwnRegions) {
+        if self.open.is_empty() {
+            return;
+        }
+        if let Some(at) = self.open.iter().position(|open| open.message == message) {
+            self.free.push(self.open.remove(at).pipe);
+            self.open_next(regions);
+        } else {
+            self.waiting.retain(|waiting| *waiting != message);
+        }
+    }
+}
+
+impl Drop for Pipes {
+    /// A peer may still use the pipe of a message that has not ended.
+    fn drop(&mut self) {
+        self.open.drain(..).for_each(|open| open.pipe.leak());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::process;
+
+    use am_via_shm::layout::{ACCESS_READ, HAZARD_OFFSET, Hazard};
+    use am_via_shm::regions::{Claim, Claimer, PeerMemory, Registration, Ways};
+    use am_via_shm::{Copied, HeapOwner, PIECE_BYTES, Shared, SharedFiles, SleepBarrier};
+    use std::ptr::NonNull;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const WAYS: Ways = Ways { mapped: true, kernel: true };
+    /// Twice what a pipe holds.
+    const LEN: usize = 32 * PIECE_BYTES;
+
+    /// Counts the blocks that were given back.
+    #[derive(Debug, Default)]
+    struct Owner(AtomicUsize);
+
+    impl HeapOwner for Owner {
+        fn take_back(&self, _at: NonNull<u8>, _len: usize) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A sender and a receiver in one process, which copies from itself by the kernel.
+    struct Pair {
+        heap: Arc<Mapping>,
+        regions: OwnRegions,
+        pipes: Pipes,
+        peer: PeerMemory,
+        hazard: Shared<Hazard>,
+        allocated: Cell<usize>,
+        owner: Arc<Owner>,
+    }
+
+    impl Pair {
+        fn new(bytes_min: usize) -> Self {
+            let (_file, head) = Mapping::anonymous(1 << 20).expect("memory");
+            let (_file, heap) = Mapping::anonymous(PIPES_MAX * PIPE_BYTES).expect("memory");
+            let pid = i32::try_from(process::id()).expect("a process number");
+            Self {
+                regions: OwnRegions::new(Arc::clone(&head), Arc::clone(&heap), 0, WAYS),
+                pipes: Pipes::new(bytes_min),
+                hazard: head.atomics(HAZARD_OFFSET).expect("inside"),
+                peer: PeerMemory {
+                    task: 0,
+                    pid,
+                    head,
+                    heap: Arc::clone(&heap),
+                    is_copied_by_kernel: Cell::default(),
+                },
+                heap,
+                allocated: Cell::new(0),
+                owner: Arc::default(),
+            }
+        }
+
+        /// Announces `message`.
+        fn begin(&mut self, message: &HeapBlock) -> MemHandle {
+            let registration = Registration { access: ACCESS_READ, ptag: 0 };
+            let opened = self.regions.insert(message.range(), registration, &SharedFiles::default());
+            let (region, generation) = opened.expect("the table is empty");
+            let handle = MemHandle { region, generation };
+            let Self { pipes, regions, heap, allocated, owner, .. } = self;
+            pipes.begin(handle, regions, heap, |len| {
+                let at = allocated.replace(allocated.get() + len);
+                let range = heap.checked(at, len).expect("no more than PIPES_MAX");
+                Ok(HeapBlock::new(range, Arc::clone(owner) as Arc<dyn HeapOwner>))
+            });
+            handle
+        }
+
+        /// Reads a message whole, as another task.
+        fn read(&self, message: MemHandle) -> Vec<u8> {
+            self.read_as(1, message)
+        }
+
+        fn read_as(&self, task: u32, MemHandle { region, generation }: MemHandle) -> Vec<u8> {
+            let shared = SharedFiles::default();
+            let barrier = SleepBarrier::SenderFence;
+            let claimer = Claimer { task, hazard: &self.hazard, barrier, ways: WAYS, shared: &shared };
+            let to = HeapBlock::private(LEN).expect("memory");
+            let claim = Claim { region, generation, offset: 0, len: LEN as u64, ptag: 0 };
+            assert_eq!(self.peer.read(&claimer, claim, to.range()), Ok(Copied::Done));
+            let mut bytes = vec![0; LEN];
+            to.range().copy_to_slice(&mut bytes);
+            bytes
+        }
+
+        fn end(&mut self, handle: MemHandle) {
+            assert!(self.regions.remove(handle.region, handle.generation));
+            self.pipes.end(handle, &mut self.regions);
+            self.regions.recycle(handle.region);
+        }
+
+        /// Stages all that can be; the number of pieces.
+        fn stage(&mut self) -> usize {
+            let mut pieces = 0;
+            while self.pipes.has_work() && self.pipes.stage(&self.regions) {
+                pieces += 1;
+            }
+            pieces
+        }
+    }
+
+    fn message(value: u8) -> HeapBlock {
+        let block = HeapBlock::private(LEN).expect("memory");
+        block.range().copy_from_slice(&vec![value; LEN]);
+        block
+    }
+
+    /// The bytes that came from the pipe, of a message that was announced as all `old` and is all `new` by now. No program may change
+    /// it meanwhile; here it shows which way its bytes took.
+    fn by_pipe(bytes: &[u8], old: u8, new: u8) -> usize {
+        let by_pipe = bytes.iter().take_while(|&&byte| byte == old).count();
+        assert!(bytes[by_pipe..].iter().all(|&byte| byte == new), "neither of the two");
+        by_pipe
+    }
+
+    #[test]
+    fn a_message_comes_from_the_pipe_as_far_as_it_was_staged_and_by_the_kernel_after_that() {
+        let mut pair = Pair::new(0);
+        let memory = message(1);
+        let handle = pair.begin(&memory);
+        assert_eq!(pair.stage(), 15, "with the piece that was staged at once the ring is full");
+        memory.range().copy_from_slice(&[2; LEN]);
+        assert_eq!(by_pipe(&pair.read(handle), 1, 2), 16 * PIECE_BYTES);
+        assert_eq!(pair.stage(), 0, "the receiver has all");
+        pair.end(handle);
+    }
+
+    #[test]
+    fn messages_beyond_the_pipes_wait_for_one_in_order_or_go_without() {
+        let mut pair = Pair::new(0);
+        let memory: Vec<_> = (0..PIPES_MAX + 3).map(|_| message(1)).collect();
+        let handles: Vec<_> = memory.iter().map(|memory| pair.begin(memory)).collect();
+        assert_eq!((pair.stage(), pair.allocated.get()), (15 * PIPES_MAX, PIPES_MAX * PIPE_BYTES));
+        // One that waits is given up, and one that has a pipe ends: the next in line has it.
+        pair.end(handles[PIPES_MAX]);
+        pair.end(handles[2]);
+        assert_eq!(pair.stage(), 16);
+        memory.iter().for_each(|memory| memory.range().copy_from_slice(&[2; LEN]));
+        for (number, &handle) in handles.iter().enumerate() {
+            let staged = match number {
+                2 | PIPES_MAX => continue,
+                number if number == PIPES_MAX + 2 => 0,
+                _ => 16 * PIECE_BYTES,
+            };
+            assert_eq!(by_pipe(&pair.read(handle), 1, 2), staged, "message {number}");
+        }
+        assert_eq!(pair.stage(), 0, "the receivers have all");
+        for (number, &handle) in handles.iter().enumerate() {
+            if number != 2 && number != PIPES_MAX {
+                pair.end(handle);
+            }
+        }
+        assert!(pair.pipes.open.is_empty() && pair.pipes.waiting.is_empty());
+        assert_eq!(pair.pipes.free.len(), PIPES_MAX);
+    }
+
+    #[test]
+    fn a_task_that_reads_its_own_message_does_not_wait_for_itself() {
+        let mut pair = Pair::new(0);
+        let memory = message(1);
+        let handle = pair.begin(&memory);
+        memory.range().copy_from_slice(&[2; LEN]);
+        assert_eq!(by_pipe(&pair.read_as(0, handle), 1, 2), 0);
+        pair.end(handle);
+    }
+
+    #[test]
+    fn a_message_that_is_given_up_is_staged_no_more() {
+        let mut pair = Pair::new(0);
+        let memory = message(1);
+        let handle = pair.begin(&memory);
+        assert!(pair.regions.remove(handle.region, handle.generation), "a peer may still be copying");
+        assert_eq!(pair.stage(), 0);
+        let memory = message(1);
+        let ended = pair.begin(&memory);
+        pair.end(ended);
+        let owner = Arc::clone(&pair.owner);
+        drop(pair);
+        assert_eq!(owner.0.load(Ordering::Relaxed), 1, "a peer may still use the other pipe");
+    }
+
+    #[test]
+    fn short_messages_and_those_for_which_there_is_no_memory_have_no_pipe() {
+        let mut pair = Pair::new(LEN + 1);
+        let memory = message(1);
+        let handle = pair.begin(&memory);
+        assert!(pair.stage() == 0 && pair.pipes.made == 0);
+        pair.end(handle);
+        let mut pair = Pair::new(0);
+        pair.pipes.made = PIPES_MAX;
+        let handle = pair.begin(&memory);
+        assert!(pair.stage() == 0 && pair.pipes.waiting.is_empty(), "nothing will ever be free");
+        assert!(pair.read(handle).iter().all(|&byte| byte == 1));
+        pair.end(handle);
+    }
+}
