@@ -121,6 +121,13 @@ pub struct Loopback {
     next_place: u64,
 }
 
+impl Loopback {
+    /// From now on this endpoint says that each peer may have this many requests unanswered: the others do not keep to it.
+    pub fn say_requests_max(&mut self, requests_max: u32) {
+        self.config.requests_max = requests_max;
+    }
+}
+
 /// A network of `config.tasks` endpoints, in the order of their task numbers.
 #[must_use]
 pub fn network(config: Config) -> (Network, Vec<Loopback>) {

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex};
 
 use am_core::buffer::{Access, Executor, INLINE_BYTES_MAX, InlineBytes, JobBuffer, RawBuffer, RemoteAddress};
-use am_core::error::Fault;
+use am_core::error::{Fault, Outcome};
 use am_core::fabric::{Arrival, Class, Event, Memory, Post};
 use am_core::handler::{Answer, Completion};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
@@ -110,6 +110,54 @@ fn any_packet_is_an_error_at_worst() {
         assert!(errors > 100, "seed {seed}: hardly a packet was wrong");
         assert!(private.iter().all(|&byte| byte == 0), "memory that was exposed to nobody");
     }
+}
+
+/// A peer asks without end, and takes no answer: what waits for it here stays bounded, and an error names it.
+#[test]
+fn ten_million_questions_take_no_memory() {
+    const QUESTIONS: u32 = 10_000_000;
+    const MAY_WAIT: u32 = 8;
+    let _watchdog = Watchdog::new("questions without end".to_owned(), std::time::Duration::from_secs(300));
+    let config = Config { requests_max: u32::MAX, reach: Reach::Staged, ..Config::new(2) };
+    let (_, mut endpoints) = network(config);
+    let mut wild = endpoints.pop().unwrap();
+    let mut own = endpoints.pop().unwrap();
+    own.say_requests_max(MAY_WAIT);
+    let mut context = Context::new(own);
+    let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
+    let later = context.register_handler(|_| Answer::later()).unwrap();
+    let memory = context.alloc(4096).unwrap();
+    let region = context.expose(memory, Access::READ_WRITE).unwrap();
+    let at = region.address();
+    // A get, and a fence behind a message that is never taken.
+    let mut ask = InlineBytes::new();
+    let fields = [&at.grant.region.to_le_bytes()[..], &at.grant.generation.to_le_bytes(), &at.offset.to_le_bytes()];
+    let rest = [&64u64.to_le_bytes()[..], &1u32.to_le_bytes(), &0u32.to_le_bytes()];
+    assert!(fields.iter().chain(&rest).all(|bytes| ask.push(bytes)));
+    let mut fence = InlineBytes::new();
+    assert!(fence.push(&1u32.to_le_bytes()));
+    let _ = later;
+    let mut refused = 0;
+    let mut inline = InlineBytes::new();
+    for question in 0..QUESTIONS {
+        let (label, bytes) = if question % 2 == 0 { (8, &ask) } else { (10 | 1 << 4, &fence) };
+        assert_eq!(wild.post_inline(target, Class::Request, label, bytes).unwrap(), Outcome::Done);
+        if let Err(error) = context.probe() {
+            assert_eq!(error.fault(), Fault::Peer, "{error}");
+            refused += 1;
+            if refused == 1 {
+                assert!(error.to_string().contains("more gets and fences than it may have unanswered"), "{error}");
+            }
+        }
+        // It takes the refusals, which have room of their own, and keeps the pieces: their credits never come back.
+        while let Some(Event::Arrival(arrival)) = wild.poll(&mut inline) {
+            if arrival.class == Class::Answer {
+                wild.release(arrival);
+            }
+        }
+    }
+    println!("{refused} of {QUESTIONS} questions were refused");
+    assert!(refused + 100 > QUESTIONS / 2, "{refused} were refused");
 }
 
 /// The owner of memory says that a get is done before it has sent a byte.

@@ -121,6 +121,8 @@ impl<U: UserCode> Engine<U> {
             self.refuse_later(packet.from, packet.class, op, error);
             return Ok(());
         }
+        self.check_asks(packet.from)?;
+        self.asked_by.add(packet.from);
         let from = From::Exposed { grant, offset, counter };
         self.start_stream(Stream { to: packet.from, number: op, sent: 0, len, from });
         Ok(())

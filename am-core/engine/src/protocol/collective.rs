@@ -85,6 +85,8 @@ impl<U: UserCode> Engine<U> {
         };
         let fence = FenceWaiting { origin: packet.from, op };
         if packet::handler_of(packet.label) == SECOND && self.unfinished_from.has(packet.from) {
+            self.check_asks(packet.from)?;
+            self.asked_by.add(packet.from);
             self.fences.push(fence);
             self.busy = true;
             return Ok(());
@@ -92,6 +94,18 @@ impl<U: UserCode> Engine<U> {
         let (label, bytes) = self.answer_of_fence(fence);
         self.later(Cold::Answer(packet.from, label, bytes));
         Ok(())
+    }
+
+    /// Refuses one more get or fence of a peer that has as many here as it may have unanswered. A peer that keeps to its limit never has.
+    ///
+    /// # Errors
+    /// As said.
+    #[inline]
+    pub(super) fn check_asks(&self, origin: Peer) -> Result<()> {
+        if self.asked_by.of(origin) < self.limits.requests_max {
+            return Ok(());
+        }
+        Err(malformed(origin, "more gets and fences than it may have unanswered"))
     }
 
     /// A one-way message of `origin` was refused: nothing is sent for it, and the next fence tells.
@@ -119,6 +133,7 @@ impl<U: UserCode> Engine<U> {
             waiting.into_iter().partition(|fence| self.unfinished_from.has(fence.origin));
         self.fences = unfinished;
         for fence in done {
+            self.asked_by.subtract(fence.origin);
             if !self.is_gone(fence.origin.endpoint) {
                 let (label, bytes) = self.answer_of_fence(fence);
                 self.send_control(fabric, fence.origin, Class::Answer, label, bytes)?;

@@ -92,7 +92,9 @@ impl<U: UserCode> Engine<U> {
             let Some(error) = self.gone(source.endpoint) else { continue };
             result = result.and(self.fail_incoming(key, error, fabric, handlers));
         }
-        self.fences.retain(|fence| !is_gone(fence.origin().endpoint));
+        for fence in self.fences.extract_if(.., |fence| is_gone(fence.origin().endpoint)) {
+            self.asked_by.subtract(fence.origin());
+        }
         result
     }
 

@@ -94,6 +94,8 @@ pub struct Engine<U: UserCode> {
     /// Purges so far, and what they have ended.
     pub purges: Purges,
     fences: Vec<FenceWaiting>,
+    /// Gets and fences of each origin that wait here for their answer.
+    asked_by: Tally,
     /// The first refusal of a message of each peer that it was not told of: its next fence tells it.
     untold: Vec<(Peer, Refusal)>,
     barriers: Barriers,
@@ -111,6 +113,8 @@ pub struct Engine<U: UserCode> {
 struct PacketLimits {
     packet_bytes_max: usize,
     read_bytes_max: u64,
+    /// Requests of one peer that may be unanswered.
+    requests_max: usize,
 }
 
 impl<U: UserCode> Engine<U> {
@@ -144,6 +148,7 @@ impl<U: UserCode> Engine<U> {
             retries: VecDeque::new(),
             purges: Purges::default(),
             fences: Vec::new(),
+            asked_by: Tally::default(),
             untold: Vec::new(),
             barriers: Barriers::default(),
             exchanges: Exchanges::default(),
@@ -155,6 +160,7 @@ impl<U: UserCode> Engine<U> {
             limits: PacketLimits {
                 packet_bytes_max: limits.packet_bytes_max,
                 read_bytes_max: limits.read_bytes_max,
+                requests_max: limits.requests_max as usize,
             },
         }
     }

@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::Engine;
+use super::{Engine, malformed};
 use super::outstanding::State;
 use super::packet::{self, Kind, SECOND};
 use super::statistics::Statistics;
+use super::tally::Tally;
 use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer};
@@ -37,6 +38,8 @@ pub(crate) struct Queued {
 pub struct Pending {
     /// By the number of the peer.
     queues: Vec<VecDeque<Queued>>,
+    /// Answers in the queues.
+    answers: Tally,
     /// The targets that have a queue, in the order in which they get their turn.
     turns: VecDeque<Peer>,
     /// Peers that new operations are refused with.
@@ -79,7 +82,15 @@ impl Pending {
         !self.is_empty() && self.queues.get(at(target)).is_some_and(|queue| !queue.is_empty())
     }
 
+    /// Answers that wait for room at `target`.
+    fn answers_to(&self, target: Peer) -> usize {
+        self.answers.of(target)
+    }
+
     fn push(&mut self, target: Peer, packet: Queued) {
+        if packet.class == Class::Answer {
+            self.answers.add(target);
+        }
         if at(target) >= self.queues.len() {
             self.queues.resize_with(at(target) + 1, VecDeque::new);
         }
@@ -108,9 +119,15 @@ impl Pending {
         }
     }
 
-    fn keep_where(&mut self, target: Peer, keep: impl FnMut(&Queued) -> bool) {
+    fn keep_where(&mut self, target: Peer, mut keep: impl FnMut(&Queued) -> bool) {
         let Some(queue) = self.queues.get_mut(at(target)) else { return };
-        queue.retain(keep);
+        queue.retain(|packet| {
+            let stays = keep(packet);
+            if !stays && packet.class == Class::Answer {
+                self.answers.subtract(target);
+            }
+            stays
+        });
         if queue.is_empty() {
             self.turns.retain(|&other| other != target);
             self.look_again();
@@ -166,6 +183,9 @@ impl<U: UserCode> Engine<U> {
         // An answer has its room reserved, and is ordered with nothing that waits.
         let waits = class != Class::Answer && self.pending.has(target);
         if waits || no_data().post(fabric, target, class, label, front)? == Outcome::Retry {
+            if class == Class::Answer && self.pending.answers_to(target) >= self.limits.requests_max {
+                return Err(malformed(target, "more requests than it has room for answers"));
+            }
             self.queue(target, Queued { class, label, front: front.into(), op: 0 });
         }
         Ok(())
@@ -186,7 +206,12 @@ impl<U: UserCode> Engine<U> {
             let mut queue = core::mem::take(&mut self.pending.queues[at(target)]);
             let mut outcome = Ok(());
             while let Some(packet) = queue.front().filter(|_| sent < PACKETS_A_CALL) {
-                match self.post_queued(fabric, target, packet) {
+                let is_answer = packet.class == Class::Answer;
+                let posted = self.post_queued(fabric, target, packet);
+                if is_answer && !matches!(posted, Ok(Outcome::Retry)) {
+                    self.pending.answers.subtract(target);
+                }
+                match posted {
                     Ok(Outcome::Retry) => break,
                     Ok(_) => {
                         sent += 1;

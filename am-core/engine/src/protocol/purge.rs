@@ -171,6 +171,7 @@ impl<U: UserCode> Engine<U> {
         }
         self.drop_streams(|endpoint| endpoint == peer);
         for fence in self.fences.extract_if(.., |fence| fence.origin() == peer) {
+            self.asked_by.subtract(peer);
             fabric.waive(fence.origin().index);
         }
         self.forget_owed(peer);

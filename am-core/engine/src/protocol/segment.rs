@@ -58,8 +58,9 @@ impl<U: UserCode> Engine<U> {
             let Some(mut stream) = self.streams.pop_front() else { break };
             let turn = self.post_pieces(fabric, &mut stream);
             moved |= matches!(turn, Ok(Turn::Finished | Turn::More));
-            if let Ok(Turn::More | Turn::NoRoom) = turn {
-                self.streams.push_back(stream);
+            match turn {
+                Ok(Turn::More | Turn::NoRoom) => self.streams.push_back(stream),
+                _ => self.no_longer_asks(&stream),
             }
             turn?;
         }
@@ -124,7 +125,22 @@ impl<U: UserCode> Engine<U> {
 
     /// Drops the streams to endpoints for which `is_meant` holds.
     pub(crate) fn drop_streams(&mut self, is_meant: impl Fn(Peer) -> bool) {
-        self.streams.retain(|stream| !is_meant(stream.to));
+        let mut streams = core::mem::take(&mut self.streams);
+        streams.retain(|stream| {
+            let is_dropped = is_meant(stream.to);
+            if is_dropped {
+                self.no_longer_asks(stream);
+            }
+            !is_dropped
+        });
+        self.streams = streams;
+    }
+
+    /// If the stream is for a get of its receiver: that waits no longer.
+    fn no_longer_asks(&mut self, stream: &Stream) {
+        if let From::Exposed { .. } = stream.from {
+            self.asked_by.subtract(stream.to);
+        }
     }
 }
 
