@@ -73,6 +73,27 @@ pub(crate) fn footprint(len: usize) -> u64 {
     if len <= INLINE_BYTES { 0 } else { buffer_bytes(len) as u64 }
 }
 
+/// Set in the number under which am-core knows the acknowledgement of an early message. Requests have lower ones.
+const PART: u64 = 1 << 63;
+
+/// A number for the part of the budget that a message of `task` with this [`footprint`] has.
+pub(crate) fn number_of_part(task: u32, footprint: u64) -> u64 {
+    // A power of two, or 0.
+    let size = if footprint == 0 { 0 } else { u64::from(footprint.trailing_zeros()) };
+    PART | size << u32::BITS | u64::from(task)
+}
+
+/// The task and the footprint of such a number; `None` for that of a request.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the task is the low half")]
+pub(crate) fn part_of_number(number: u64) -> Option<(u32, u64)> {
+    if number & PART == 0 {
+        return None;
+    }
+    let size = number << 1 >> u32::BITS >> 1;
+    Some((number as u32, if size == 0 { 0 } else { 1 << size }))
+}
+
 fn buffer_bytes(len: usize) -> usize {
     len.max(BUFFER_BYTES_MIN).next_power_of_two()
 }
@@ -145,6 +166,7 @@ mod tests {
                 _ => 0,
             };
             assert_eq!(footprint(len), taken, "at length {len}");
+            assert_eq!(part_of_number(number_of_part(u32::MAX, taken)), Some((u32::MAX, taken)));
             if let EarlyMessage::Kept { buffer, .. } = kept {
                 buffers.give_back(buffer);
             }

@@ -17,7 +17,7 @@ use crate::attached_buffers::{AttachedBuffers, BufferOwner};
 use crate::budget::Budget;
 use crate::completion::Completions;
 use crate::context_id::Peers;
-use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint};
+use crate::early_message::{ENTRY_BYTES, EarlyBuffers, EarlyMessage, footprint, part_of_number};
 use crate::envelope;
 use crate::error::{Error, Side};
 use crate::events::{self, EventKind};
@@ -217,7 +217,10 @@ impl MpiHandlers {
         if !self.budget.keep(task, footprint(here.len())) {
             return false;
         }
-        let Some(kept) = self.buffers.keep(task, name, here) else { return false };
+        let Some(kept) = self.buffers.keep(task, name, here) else {
+            self.budget.drop_kept(task, footprint(here.len()));
+            return false;
+        };
         self.record_early(task, &envelope, here.len() as u64);
         self.early.push(envelope, kept);
         true
@@ -372,6 +375,9 @@ impl HandlerSet for MpiHandlers {
 
     #[inline(always)]
     fn complete_request(&mut self, request: u64, delivered: Delivered) {
+        if let Some((task, footprint)) = part_of_number(request) {
+            return self.budget.take(task, footprint);
+        }
         let (request, placed) = (RequestId::from_number(request), delivered.placed);
         self.requests.complete(request, delivered);
         if self.requests.is_receive(request) {

@@ -128,7 +128,7 @@ fn ten_million_questions_take_no_memory() {
     let later = context.register_handler(|_| Answer::later()).unwrap();
     let memory = context.alloc(4096).unwrap();
     let region = context.expose(memory, Access::READ_WRITE).unwrap();
-    let at = region.address();
+    let at = region.address(0);
     // A get, and a fence behind a message that is never taken.
     let mut ask = InlineBytes::new();
     let fields = [&at.grant.region.to_le_bytes()[..], &at.grant.generation.to_le_bytes(), &at.offset.to_le_bytes()];

@@ -128,20 +128,14 @@ fn take_early<F: Fabric>(
     match message {
         EarlyMessage::Short { task, len, bytes, synchronous } => {
             let placed = deliver_to(handlers, request, room, &bytes[..usize::from(len)]);
-            handlers.budget.take(task, footprint(usize::from(len)));
             handlers.requests.delivered(request, u64::from(len), placed);
-            if synchronous != 0 {
-                synchronous::acknowledge(context, task, synchronous);
-            }
+            release(context, task, footprint(usize::from(len)), synchronous);
         }
         EarlyMessage::Kept { task, len, buffer, synchronous } => {
             let placed = deliver_to(handlers, request, room, &buffer[..len as usize]);
-            handlers.budget.take(task, footprint(len as usize));
             handlers.buffers.give_back(buffer);
             handlers.requests.delivered(request, u64::from(len), placed);
-            if synchronous != 0 {
-                synchronous::acknowledge(context, task, synchronous);
-            }
+            release(context, task, footprint(len as usize), synchronous);
         }
         EarlyMessage::NotReady { task, len } => {
             handlers.budget.drop_kept(task, 0);
@@ -160,6 +154,13 @@ fn take_early<F: Fabric>(
                 context.handlers_mut().requests.end(request, Some(error.into()));
             }
         }
+    }
+}
+
+/// An early message is received: its part of the budget is its sender's again, if nothing more is to be sent for it.
+fn release<F: Fabric>(context: &mut Context<F, MpiHandlers>, task: u32, footprint: u64, synchronous: u32) {
+    if synchronous == 0 || synchronous::acknowledge(context, (task, footprint), synchronous) {
+        context.handlers_mut().budget.take(task, footprint);
     }
 }
 

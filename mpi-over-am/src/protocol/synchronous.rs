@@ -1,9 +1,9 @@
 //! The synchronous mode up to the eager limit: the message goes with its data, and its receiver acknowledges the match.
 //!
 //! The message names its sender's request. If a receive is posted, the header handler answers it, for which the sender has reserved
-//! the credit. If not, the name lies in the early arrival, and the receive that takes it sends the acknowledgement as a one-way message;
-//! without a credit that is queued in am-core, so that there is at most one for each early message that the budget lets in. A message
-//! that cannot go at once, or is beyond the budget, is announced, as all synchronous ones are without
+//! the credit. If not, the name lies in the early arrival, and the receive that takes it sends the acknowledgement as a one-way message.
+//! Until that has found a credit the message keeps its part of the budget, so that no more acknowledgements wait than early messages may. A
+//! message that cannot go at once, or is beyond the budget, is announced, as all synchronous ones are without
 //! [`Settings::eager_synchronous`](crate::settings::Settings::eager_synchronous).
 
 use am_core::buffer::RawBytes;
@@ -14,7 +14,7 @@ use am_core::{AmOptions, Context};
 
 use super::{Held, Load, eager, rendezvous};
 use crate::buffer;
-use crate::early_message::footprint;
+use crate::early_message::{self, footprint};
 use crate::envelope;
 use crate::error::Result;
 use crate::handlers::{EAGER_SYNCHRONOUS, MATCHED, MpiHandlers, WITHDRAW};
@@ -59,13 +59,20 @@ pub(super) fn try_send<F: Fabric>(state: &mut State<F>, route: &Route, load: Hel
     Ok(Outcome::Posted)
 }
 
-/// Tells the sender of an early message that its receive has started. `request`: the name that the message gave.
+/// Tells the sender of an early message that its receive has started; whether that has gone, or will never. If not, am-core reports its end
+/// under the number that [`early_message::part_of_number`] reads. `request`: the name that the message gave.
 #[cold]
 #[inline(never)]
-pub(super) fn acknowledge<F: Fabric>(context: &mut Context<F, MpiHandlers>, task: u32, request: u32) {
+pub(super) fn acknowledge<F: Fabric>(
+    context: &mut Context<F, MpiHandlers>,
+    (task, footprint): (u32, u64),
+    request: u32,
+) -> bool {
     let (name, options) = (request.to_le_bytes(), AmOptions::default());
-    // Queued if there is no credit. A sender that is gone waits for nothing.
-    let _ = buffer::amsend(context, TaskId(task), (MATCHED, &name), RawBytes::EMPTY, options, None);
+    let number = Some(early_message::number_of_part(task, footprint));
+    let sent = buffer::amsend(context, TaskId(task), (MATCHED, &name), RawBytes::EMPTY, options, number);
+    // A sender that is gone waits for nothing.
+    !matches!(sent, Ok(Outcome::Posted))
 }
 
 /// Gives up a send that has not met its receive, as far as its request can know. The request ends in every case: as withdrawn, or as
@@ -80,5 +87,44 @@ pub(crate) fn give_up<F: Fabric>(state: &mut State<F>, request: RequestId) {
         buffer::amsend(&mut state.context, task, (WITHDRAW, &name), RawBytes::EMPTY, ANSWERABLE, None);
     if let Err(error) = asked {
         state.handlers().requests.acknowledged(request, task, Some(error.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use am_core::buffer::RawBuffer;
+    use am_core::testing::loopback::{Config, network};
+
+    use super::*;
+    use crate::matching::{ContextId, Envelope, Pattern};
+    use crate::message::{Mode, Receive, Room};
+    use crate::protocol::{send_bytes_or_start, start_receive, try_send};
+    use crate::settings::Settings;
+
+    /// A receiver that finds no credit for the acknowledgement owes it, and the message keeps its part of the budget until it has gone.
+    #[test]
+    fn an_acknowledgement_without_a_credit_keeps_the_part_of_its_message() {
+        let (_network, fabrics) = network(Config::new(2));
+        let states = fabrics.into_iter().map(|fabric| State::new(fabric, &Settings::default()).unwrap());
+        let [mut receiver, mut sender] = <[State<_>; 2]>::try_from(states.collect::<Vec<_>>()).unwrap();
+        let envelope = Envelope::new(ContextId(0), 1, 5);
+        let route = Route { task: TaskId(0), destination: 0, envelope };
+        let sent = send_bytes_or_start(&mut sender, Mode::Synchronous, &route, RawBytes::EMPTY).unwrap();
+        receiver.probe().unwrap();
+        assert_eq!(receiver.handlers().early.len(), 1);
+        let back = Route { task: TaskId(1), destination: 1, envelope: Envelope::new(ContextId(0), 0, 6) };
+        while try_send(&mut receiver, &back, &[0; 8]) {}
+        let before = receiver.handlers().budget.clone();
+        let room = Room::Bytes(RawBuffer::EMPTY);
+        let request = start_receive(&mut receiver, Receive { pattern: Pattern::of(&envelope), room });
+        assert!(receiver.handlers().requests.is_over(request));
+        receiver.probe().unwrap();
+        assert!(receiver.handlers().budget == before, "the acknowledgement has gone without a credit");
+        for _ in 0..100 {
+            sender.probe().unwrap();
+            receiver.probe().unwrap();
+        }
+        assert!(sender.handlers().requests.is_over(sent), "the sender was not told");
+        assert!(receiver.handlers().budget != before, "the part was not given back");
     }
 }
