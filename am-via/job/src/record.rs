@@ -81,8 +81,8 @@ pub struct RecordedEvent {
     pub context: u32,
     /// Bytes, or the value.
     pub amount: u64,
-    /// How many messages between these two tasks, with this tag and context, came before.
-    pub order: u32,
+    /// How many messages between these two tasks, with this tag and context, came before; `None` where the recorder has lost count.
+    pub order: Option<u32>,
 }
 
 /// The sum of what was recorded with one name and one peer.
@@ -143,12 +143,17 @@ pub struct Recorder {
     book: Mutex<Book>,
 }
 
+/// Kinds of messages that are numbered, at most: a program may use ever new tags. Those of later kinds have no [order](RecordedEvent::order).
+const ORDERS_MAX: usize = 1 << 16;
+/// The order of a message that has none.
+const NO_ORDER: u32 = u32::MAX;
+
 /// What the recorder looks up.
 #[derive(Debug, Default)]
 struct Book {
     names: HashMap<String, u32>,
     tallies: HashMap<(EventKind, u32, Option<u32>), usize>,
-    /// Messages so far, by direction, peer, tag and context.
+    /// Messages so far, by direction, peer, tag and context: [`ORDERS_MAX`] at most.
     orders: HashMap<(EventKind, Option<u32>, i32, u32), u32>,
     /// The spans of each thread that have not ended, the outermost first: name and begin.
     open: HashMap<u32, Vec<(u32, u64)>>,
@@ -226,9 +231,7 @@ impl Recorder {
             EventKind::Sent | EventKind::Received => {
                 let name = self.number_of(&mut book, event.name);
                 let key = (event.kind, event.peer, event.tag, event.context);
-                let next = book.orders.entry(key).or_default();
-                let order = *next;
-                *next = next.wrapping_add(1);
+                let order = self.order_of(&mut book, key);
                 self.count(&mut book, (event.kind, name, event.peer), (event.amount, 0, event.amount));
                 self.keep(&mut book, (now, thread, name), event, order);
             }
@@ -242,6 +245,18 @@ impl Recorder {
         if self.says.load(Ordering::Relaxed) {
             eprintln!("{}", self.line(event, thread, depth, took));
         }
+    }
+
+    /// How many messages with this key came before; [`NO_ORDER`] if that is not known, or nobody asks for it.
+    fn order_of(&self, book: &mut Book, key: (EventKind, Option<u32>, i32, u32)) -> u32 {
+        let is_known = book.orders.len() < ORDERS_MAX || book.orders.contains_key(&key);
+        if !self.keeps_events || !is_known {
+            return NO_ORDER;
+        }
+        let next = book.orders.entry(key).or_default();
+        let order = *next;
+        *next = (order + 1) % NO_ORDER;
+        order
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -415,7 +430,7 @@ fn read_event(slot: &EventSlot, number: u64) -> Option<RecordedEvent> {
         tag: tag.cast_signed(),
         context,
         amount: slot.amount.load(Ordering::Relaxed),
-        order,
+        order: (order != NO_ORDER).then_some(order),
     })
 }
 
@@ -450,12 +465,12 @@ mod tests {
         assert_eq!(
             told,
             [
-                (Begin, "MPI_Send", 0),
-                (Sent, "eager", 0),
-                (Begin, SLEEP, 0),
-                (End, SLEEP, 0),
-                (End, "MPI_Send", 0),
-                (Sent, "eager", 1)
+                (Begin, "MPI_Send", Some(0)),
+                (Sent, "eager", Some(0)),
+                (Begin, SLEEP, Some(0)),
+                (End, SLEEP, Some(0)),
+                (End, "MPI_Send", Some(0)),
+                (Sent, "eager", Some(1))
             ],
             "an end without a begin is none"
         );
@@ -477,6 +492,19 @@ mod tests {
         assert_eq!((read.events.len(), read.events_dropped), (EVENTS_MAX, 10));
         assert_eq!((read.events[0].amount, read.events[EVENTS_MAX - 1].amount), (10, many - 1));
         assert_eq!((read.tallies[0].count, read.tallies[0].largest), (many, many - 1));
+    }
+
+    #[test]
+    fn a_program_of_ever_new_tags_takes_no_more_memory() {
+        let (recorder, shared) = recorder();
+        for tag in 0..ORDERS_MAX + 10 {
+            let tag = i32::try_from(tag).unwrap();
+            recorder.record(&Event { tag, ..event(EventKind::Sent, "eager", Some(3), 8) });
+        }
+        recorder.record(&event(EventKind::Sent, "eager", Some(3), 8));
+        assert_eq!(recorder.book().orders.len(), ORDERS_MAX);
+        let orders: Vec<_> = read(&shared).events.iter().rev().take(11).map(|event| event.order).collect();
+        assert_eq!((orders[0], &orders[1..]), (Some(1), &[None; 10][..]));
     }
 
     #[test]

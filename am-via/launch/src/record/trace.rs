@@ -58,8 +58,8 @@ pub(super) struct Arrow {
 type Key = (u32, u32, i32, u32, u32);
 
 fn key_of(task: u32, event: &RecordedEvent) -> Option<Key> {
-    let peer = event.peer?;
-    let &RecordedEvent { tag, context, order, .. } = event;
+    let (peer, order) = (event.peer?, event.order?);
+    let &RecordedEvent { tag, context, .. } = event;
     match event.kind {
         EventKind::Sent => Some((task, peer, tag, context, order)),
         EventKind::Received => Some((peer, task, tag, context, order)),
@@ -250,7 +250,7 @@ pub(super) mod tests {
             tag: 7,
             context: 1,
             amount,
-            order: 0,
+            order: Some(0),
         };
         let sender = vec![
             event(1000, EventKind::End, 0, None, 0),
