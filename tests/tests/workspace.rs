@@ -152,3 +152,47 @@ fn one_file_of_mpi_over_am_chooses_the_fabric() {
     let naming: Vec<_> = files.iter().filter(|path| read(path).contains("am_via::")).collect();
     assert_eq!(naming.len(), 1, "{naming:?}");
 }
+
+/// am-core's calls that may wait, of those that mpi-over-am uses.
+const CALLS_THAT_WAIT: [&str; 9] =
+    ["wait_until", "wait_until_ended", "rest", "amsend", "put", "get", "rmw", "fence_data", "gfence"];
+
+/// Where mpi-over-am waits without giving its turn up, and why that holds up no other thread for longer than a peer's progress takes. None
+/// is added without a reason; one that is gone leaves the list.
+const WAITS_IN_A_TURN: [(&str, &str, &str); 10] = [
+    ("collective/lanes.rs", "put", "lanes are for policies that take no turns"),
+    ("communicator/agree.rs", "rmw", "of a policy that takes no turns"),
+    ("environment.rs", "fence_data", "all have come, or nobody else is in the environment"),
+    ("environment.rs", "gfence", "all have come"),
+    ("progress/mod.rs", "wait_until", "of a policy that takes no turns"),
+    (
+        "progress/mod.rs",
+        "wait_until_ended",
+        "bytes in motion: the end of a transfer needs the peer's library only",
+    ),
+    ("progress_thread.rs", "rest", "no other thread wants its turn"),
+    ("protocol/mod.rs", "amsend", "of a policy that takes no turns"),
+    ("state.rs", "amsend", "credits for a note: the peer's library gives them back"),
+    ("turn.rs", "wait_until", "the one wait of all calls: it ends when another thread wants its turn"),
+];
+
+#[test]
+fn what_waits_in_a_turn_is_listed() {
+    let src = root().join("mpi-over-am/src");
+    let mut found = BTreeSet::new();
+    for path in sources(&src) {
+        let file = path.strip_prefix(&src).expect("below the folder").to_string_lossy().into_owned();
+        let text = read(&path);
+        let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or("");
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let calls = CALLS_THAT_WAIT.iter().filter(|call| line.contains(&format!("context.{call}(")));
+            found.extend(calls.map(|call| (file.clone(), (*call).to_owned())));
+        }
+    }
+    let listed: BTreeSet<_> =
+        WAITS_IN_A_TURN.iter().map(|&(file, call, _)| (file.to_owned(), call.to_owned())).collect();
+    let (new, gone): (Vec<_>, Vec<_>) =
+        (found.difference(&listed).collect(), listed.difference(&found).collect());
+    assert!(new.is_empty(), "these wait in their turn: use Turn::wait_for, or give a reason here: {new:?}");
+    assert!(gone.is_empty(), "these wait no more: take them out of the list: {gone:?}");
+}

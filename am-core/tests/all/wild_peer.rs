@@ -131,7 +131,8 @@ fn ten_million_questions_take_no_memory() {
     let at = region.address(0);
     // A get, and a fence behind a message that is never taken.
     let mut ask = InlineBytes::new();
-    let fields = [&at.grant.region.to_le_bytes()[..], &at.grant.generation.to_le_bytes(), &at.offset.to_le_bytes()];
+    let fields =
+        [&at.grant.region.to_le_bytes()[..], &at.grant.generation.to_le_bytes(), &at.offset.to_le_bytes()];
     let rest = [&64u64.to_le_bytes()[..], &1u32.to_le_bytes(), &0u32.to_le_bytes()];
     assert!(fields.iter().chain(&rest).all(|bytes| ask.push(bytes)));
     let mut fence = InlineBytes::new();
@@ -146,7 +147,10 @@ fn ten_million_questions_take_no_memory() {
             assert_eq!(error.fault(), Fault::Peer, "{error}");
             refused += 1;
             if refused == 1 {
-                assert!(error.to_string().contains("more gets and fences than it may have unanswered"), "{error}");
+                assert!(
+                    error.to_string().contains("more gets and fences than it may have unanswered"),
+                    "{error}"
+                );
             }
         }
         // It takes the refusals, which have room of their own, and keeps the pieces: their credits never come back.

@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::{Engine, malformed};
 use super::outstanding::State;
 use super::packet::{self, Kind, SECOND};
 use super::statistics::Statistics;
 use super::tally::Tally;
+use super::{Engine, malformed};
 use crate::buffer::{INLINE_BYTES_MAX, InlineBytes, RawBytes};
 use crate::error::{Outcome, Result};
 use crate::fabric::{Fabric, Peer};
