@@ -115,17 +115,19 @@ pub(crate) fn lend_raw<R>(bytes: &[u8], send: impl FnOnce(RawBytes) -> R) -> R {
     send(unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) })
 }
 
-/// The elements of a vector that the request takes with it. The table of requests keeps the promise: it gives a vector back when
-/// the operation is over, and leaks it if it never is.
-pub(crate) fn bytes_to_keep<T: NoUninit>(data: &[T]) -> RawBytes {
+/// What keeps memory for operations that it starts: the memory stays where it is, is neither freed nor touched until the operation that got
+/// it has ended, and is leaked if that never ends. A type says at its `impl` how it does so; functions that hand memory over ask for one.
+pub(crate) trait Keeps {}
+
+/// The elements of a slice, for an operation of `_keeper`'s.
+pub(crate) fn bytes_to_keep<T: NoUninit>(_keeper: &impl Keeps, data: &[T]) -> RawBytes {
     let bytes = bytes_of(data);
-    // SAFETY: the elements lie on the heap, where moving the vector leaves them; the table neither touches nor frees them
-    // before the operation is over.
+    // SAFETY: the keeper neither touches nor frees the elements before the operation is over (`Keeps`).
     unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) }
 }
 
 /// As [`bytes_to_keep`], for a receive.
-pub(crate) fn buffer_to_keep<T: AnyBitPattern>(to: &mut [T]) -> RawBuffer {
+pub(crate) fn buffer_to_keep<T: AnyBitPattern>(_keeper: &impl Keeps, to: &mut [T]) -> RawBuffer {
     // SAFETY: as for `bytes_to_keep`.
     unsafe { raw_buffer(to) }
 }

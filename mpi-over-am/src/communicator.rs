@@ -13,6 +13,7 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 
 use crate::attribute::{Attributes, ObjectKind};
+use crate::buffer::Keeps;
 use crate::context_id::{self, Space};
 use crate::error::{Error, Result};
 use crate::error_handler::ErrorHandler;
@@ -128,6 +129,9 @@ impl<F: Fabric, L: LockPolicy> Drop for Common<F, L> {
 fn first_turn<F: Fabric, L: LockPolicy>(shared: &L::Cell<State<F>>) -> Turn<'_, F, L> {
     Turn::enter(shared).expect("an environment that is being made has no other call")
 }
+
+/// What it starts is in the table of requests, which gives memory back when the operation is over, and leaks it if it never is.
+impl<F: Fabric, L: LockPolicy> Keeps for Communicator<F, L> {}
 
 impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
     /// All tasks of the job.

@@ -7,7 +7,7 @@ use am_core::fabric::Fabric;
 use am_core::task::TaskId;
 use am_core::{AmOptions, Context};
 
-use crate::buffer::Scratch;
+use crate::buffer::{Keeps, Scratch};
 use crate::completion::Completions;
 use crate::context_id::ContextIds;
 use crate::envelope;
@@ -50,6 +50,9 @@ pub(crate) struct State<F: Fabric> {
 
 /// What a packet needs beside user header and data, at most (am-core's own head).
 const PACKET_HEAD_BYTES: usize = 16;
+/// The table of requests gives memory back when its operation is over, and leaks it if it never is.
+impl<F: Fabric> Keeps for State<F> {}
+
 impl<F: Fabric> State<F> {
     /// The state over a fabric.
     ///

@@ -48,7 +48,8 @@ fn send_filled<F: Fabric>(
     if state.handlers().attached.is_automatic(owner) {
         let mut message = vec![0; len];
         fill(&mut message);
-        let request = start_send(state, Mode::Buffered, route, bytes_to_keep(&message))?;
+        let bytes = bytes_to_keep(state, &message);
+        let request = start_send(state, Mode::Buffered, route, bytes)?;
         state.handlers().requests.keep(request, KeptVec::new(message));
         state.handlers().attached.sent(owner, (0, 0), request);
         return Ok(());

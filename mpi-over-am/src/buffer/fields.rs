@@ -107,7 +107,9 @@ pub trait Equivalence {
         Self: Sized,
     {
         // A single value is like the first.
-        Ok(fields_to_keep(std::slice::from_ref(self))?.datatype().clone())
+        // SAFETY: no operation gets the elements: only their type is looked at.
+        let fields = unsafe { fields_without_lifetime(std::slice::from_ref(self))? };
+        Ok(fields.datatype().clone())
     }
 
     /// What each value is, and how many of them, if all values are numbers of one type. It is a name for the check of collectives; nothing
@@ -274,8 +276,8 @@ fn outgoing_fields<T: Equivalence>(values: &[T]) -> Result<Outgoing<'_>> {
         // the result.
         return Ok(unsafe { Outgoing::of_data(SendData::from_bytes(RawBytes::new(at, len))) });
     }
-    // SAFETY: the promise that `fields_to_keep` leaves to its caller is kept for the borrow of `values`, the life of the result.
-    Ok(unsafe { Outgoing::of_data(fields_to_keep(values)?) })
+    // SAFETY: nothing writes the elements as long as the borrow of `values` lasts, the life of the result.
+    Ok(unsafe { Outgoing::of_data(fields_without_lifetime(values)?) })
 }
 
 /// As [`outgoing_fields`], to be received into.
@@ -295,8 +297,8 @@ fn incoming_fields<T: Equivalence>(values: &mut [T]) -> Result<Incoming<'_>> {
             Incoming::of_data(RecvData::from_buffer(RawBuffer::new(NonNull::new_unchecked(at), len)))
         });
     }
-    // SAFETY: the promise that `field_room_to_keep` leaves to its caller is kept for the borrow of `values`, the life of the result.
-    Ok(unsafe { Incoming::of_data(field_room_to_keep(values)?) })
+    // SAFETY: nothing else touches the elements as long as the exclusive borrow of `values` lasts, the life of the result.
+    Ok(unsafe { Incoming::of_data(field_room_without_lifetime(values)?) })
 }
 
 /// The elements of a slice, one after the other.
@@ -352,12 +354,14 @@ impl Collected {
     }
 }
 
-/// The fields of a slice's elements, which nothing writes until the operation has ended: as for
-/// [`elements_to_keep`](super::elements_to_keep), the caller keeps that promise.
+/// The fields of a slice's elements, without the slice's lifetime.
+///
+/// # Safety
+/// Nothing writes the elements until the operation that gets them has ended.
 ///
 /// # Errors
 /// More bytes than there are addresses.
-pub(crate) fn fields_to_keep<T: Equivalence>(values: &[T]) -> Result<SendData> {
+unsafe fn fields_without_lifetime<T: Equivalence>(values: &[T]) -> Result<SendData> {
     let base = values.as_ptr().expose_provenance();
     let collected = Collected::new(values.iter(), (base, size_of::<T>()), |value| {
         let mut list = FieldList::default();
@@ -371,11 +375,14 @@ pub(crate) fn fields_to_keep<T: Equivalence>(values: &[T]) -> Result<SendData> {
     Ok(unsafe { SendData::new(values.as_ptr().cast(), count, &datatype) })
 }
 
-/// As [`fields_to_keep`], to be received: nothing else touches the fields until the operation has ended.
+/// As [`fields_without_lifetime`], to be received.
+///
+/// # Safety
+/// Nothing else touches the elements until the operation that gets them has ended.
 ///
 /// # Errors
 /// As there.
-pub(crate) fn field_room_to_keep<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
+unsafe fn field_room_without_lifetime<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
     let at = values.as_mut_ptr();
     let base = at.expose_provenance();
     let collected = Collected::new(values.iter_mut(), (base, size_of::<T>()), |value| {
@@ -384,8 +391,8 @@ pub(crate) fn field_room_to_keep<T: Equivalence>(values: &mut [T]) -> Result<Rec
         list.places
     })?;
     let (count, datatype) = collected.elements(base)?;
-    // SAFETY: as for `fields_to_keep`; `list_mut` was given exclusive references, so that no two elements are the same, and whatever
-    // bytes come make valid numbers; that nobody else touches them is the caller's word.
+    // SAFETY: as for `fields_without_lifetime`; `list_mut` was given exclusive references, so that no two elements are the same, and whatever
+    // bytes come make valid numbers; that nothing else touches them is the caller's promise.
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use am_core::buffer::{RawBuffer, RawBytes};
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::{Equivalence, RecvData, SendData, bytes_of, raw_buffer};
+use super::{Equivalence, Keeps, RecvData, SendData, bytes_of, raw_buffer};
 use crate::error::Result;
 
 /// What ends every operation that memory was lent to through it before `'a` ends: a scope.
@@ -118,22 +118,27 @@ impl<'a> Outgoing<'a> {
 
     /// Lends the elements to a call that takes any kind. As for [`lend`](Self::lend).
     pub(crate) fn lend_data<R>(self, send: impl FnOnce(SendData) -> R) -> R {
-        send(self.into_data())
+        // SAFETY: `send` lets its operation end before it returns or unwinds, and so before the borrow ends.
+        send(unsafe { self.into_data() })
     }
 
     /// Lends the elements to an operation of a scope. The scope keeps the promise: its end comes before the end of `'a`, and waits
     /// for every operation that was started through it.
     #[inline(always)]
     pub(crate) fn lend_to_scope(self, _scope: &'a impl Lends<'a>) -> SendData {
-        self.into_data()
+        // SAFETY: the scope lets the operation end before the borrow does (`Lends`).
+        unsafe { self.into_data() }
     }
 
-    /// The caller keeps the promise.
+    /// The elements without their lifetime.
+    ///
+    /// # Safety
+    /// The operation that gets them ends before `'a` does, or nothing touches or frees the memory until it ends.
     #[inline(always)]
-    pub(super) fn into_data(self) -> SendData {
+    pub(super) unsafe fn into_data(self) -> SendData {
         match self.0 {
             Sending::Bytes(bytes) => {
-                // SAFETY: the callers of this function, all in this module's family, let the operation end before the borrow does.
+                // SAFETY: the caller's promise; the bytes of a slice are initialised.
                 let raw = unsafe { RawBytes::new(NonNull::from(bytes).cast(), bytes.len()) };
                 SendData::from_bytes(raw)
             }
@@ -177,18 +182,23 @@ impl<'a> Incoming<'a> {
 
     /// Lends the elements to a call that takes any kind. As for [`lend`](Self::lend).
     pub(crate) fn lend_data<R>(self, receive: impl FnOnce(RecvData) -> R) -> R {
-        receive(self.into_data())
+        // SAFETY: `receive` lets its operation end before it returns or unwinds, and so before the borrow ends.
+        receive(unsafe { self.into_data() })
     }
 
     /// Lends the elements to an operation of a scope; see [`Outgoing::lend_to_scope`].
     #[inline(always)]
     pub(crate) fn lend_to_scope(self, _scope: &'a impl Lends<'a>) -> RecvData {
-        self.into_data()
+        // SAFETY: the scope lets the operation end before the borrow does (`Lends`).
+        unsafe { self.into_data() }
     }
 
-    /// The caller keeps the promise.
+    /// The elements without their lifetime.
+    ///
+    /// # Safety
+    /// The operation that gets them ends before `'a` does, or nothing touches or frees the memory until it ends.
     #[inline(always)]
-    pub(super) fn into_data(self) -> RecvData {
+    pub(super) unsafe fn into_data(self) -> RecvData {
         match self.0 {
             Receiving::Bytes(buffer) => RecvData::from_buffer(buffer),
             Receiving::Elements(data) => data,
@@ -196,14 +206,13 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// The elements of a vector that the request takes with it. The table of requests keeps the promise: it gives the vector back when
-/// the operation is over, and leaks it if it never is. Moving the vector leaves the elements where they are, and a list of an
-/// element's fields holds as long as nobody touches the element.
+/// The elements of a slice, for an operation of the keeper's. A list of an element's fields holds as long as nobody touches the element.
 ///
 /// # Errors
 /// More bytes than there are addresses.
-pub(crate) fn outgoing_to_keep<T: Equivalence>(data: &[T]) -> Result<SendData> {
-    let elements = data.outgoing()?.into_data();
+pub(crate) fn outgoing_to_keep<T: Equivalence>(_keeper: &impl Keeps, data: &[T]) -> Result<SendData> {
+    // SAFETY: the keeper lets the operation end before it touches or frees the elements (`Keeps`).
+    let elements = unsafe { data.outgoing()?.into_data() };
     Ok(match T::numbers() {
         Some((basic, _)) => elements.called(basic),
         None => elements,
@@ -214,8 +223,9 @@ pub(crate) fn outgoing_to_keep<T: Equivalence>(data: &[T]) -> Result<SendData> {
 ///
 /// # Errors
 /// More bytes than there are addresses.
-pub(crate) fn incoming_to_keep<T: Equivalence>(to: &mut [T]) -> Result<RecvData> {
-    let elements = to.incoming()?.into_data();
+pub(crate) fn incoming_to_keep<T: Equivalence>(_keeper: &impl Keeps, to: &mut [T]) -> Result<RecvData> {
+    // SAFETY: as for `outgoing_to_keep`.
+    let elements = unsafe { to.incoming()?.into_data() };
     Ok(match T::numbers() {
         Some((basic, _)) => elements.called(basic),
         None => elements,

@@ -2,7 +2,7 @@
 
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 
-use super::{RecvData, SendData};
+use super::{Keeps, RecvData, SendData};
 use crate::error::{Error, Result};
 use mpi_datatype::Datatype;
 
@@ -44,16 +44,15 @@ impl Scratch {
     }
 }
 
-/// Elements of a slice that nothing writes until the operation has ended: as [`bytes_to_keep`](super::bytes_to_keep), the
-/// caller keeps that promise.
-pub(crate) fn elements_to_keep<T: NoUninit>(data: &[T], datatype: &Datatype) -> SendData {
-    // SAFETY: the caller's word; the elements cover the bytes of the slice.
+/// Elements of a slice, for an operation of the keeper's: as many of the type as the slice has.
+pub(crate) fn elements_to_keep<T: NoUninit>(_keeper: &impl Keeps, data: &[T], datatype: &Datatype) -> SendData {
+    // SAFETY: the keeper neither touches nor frees them before the operation has ended (`Keeps`); they cover the bytes of the slice.
     unsafe { SendData::new(data.as_ptr().cast(), data.len() as u64, datatype) }
 }
 
 /// As [`elements_to_keep`], to be received into.
-pub(crate) fn room_to_keep<T: AnyBitPattern>(data: &mut [T], datatype: &Datatype) -> RecvData {
-    // SAFETY: the caller's word; the elements cover the bytes of the slice.
+pub(crate) fn room_to_keep<T: AnyBitPattern>(_keeper: &impl Keeps, data: &mut [T], datatype: &Datatype) -> RecvData {
+    // SAFETY: as for `elements_to_keep`.
     unsafe { RecvData::new(data.as_mut_ptr().cast(), data.len() as u64, datatype) }
 }
 
@@ -62,14 +61,15 @@ pub(crate) fn room_to_keep<T: AnyBitPattern>(data: &mut [T], datatype: &Datatype
 /// # Errors
 /// [`Error::Outside`].
 pub(crate) fn layout_to_keep<T: NoUninit>(
+    _keeper: &impl Keeps,
     memory: &[T],
     displacement: usize,
     (count, datatype): (u64, &Datatype),
 ) -> Result<SendData> {
     check_inside_from(size_of_val(memory), displacement, (count, datatype))?;
     let at = memory.as_ptr().cast::<u8>().wrapping_add(displacement);
-    // SAFETY: all bytes of the elements lie inside of `memory` (just checked) and are initialised (`NoUninit`); the rest is the
-    // caller's word.
+    // SAFETY: all bytes of the elements lie inside of `memory` (just checked) and are initialised (`NoUninit`); the keeper
+    // neither touches nor frees them before the operation has ended (`Keeps`).
     Ok(unsafe { SendData::new(at, count, datatype) })
 }
 
@@ -78,6 +78,7 @@ pub(crate) fn layout_to_keep<T: NoUninit>(
 /// # Errors
 /// [`Error::Outside`].
 pub(crate) fn layout_room_to_keep<T: AnyBitPattern>(
+    _keeper: &impl Keeps,
     memory: &mut [T],
     displacement: usize,
     (count, datatype): (u64, &Datatype),

@@ -6,7 +6,7 @@ use am_core::fabric::Fabric;
 
 use super::slices::rooms;
 use super::{Collective, Datum, Parts, Series};
-use crate::buffer::{Equivalence, RecvData};
+use crate::buffer::{Equivalence, Keeps, RecvData};
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::op::{Combine, Op, Operation, TypedOperation};
@@ -48,7 +48,7 @@ pub(super) fn in_buffer<B, O, M: Make<B>>(buffer: B, operator: O, make: M) -> Pr
     Prepared { buffer, operator, make }
 }
 
-/// Where a task stands in its communicator.
+/// Where a task stands in its communicator. Only `run`, `start`, `start_owned` and `keep` have one.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub(super) rank: u32,
@@ -56,6 +56,9 @@ pub struct Place {
     /// Tasks of the other side, in an inter-communicator.
     pub(super) remote: Option<u32>,
 }
+
+/// `run` waits for the collective; a scope does so for what it started; a request keeps the vector, and so does a persistent one.
+impl Keeps for Place {}
 
 impl Place {
     /// Whether this task is the root that its side names.
@@ -75,7 +78,7 @@ impl Place {
         buffer: &mut [T],
     ) -> Result<Parts<RecvData>> {
         let (count, ranks) = (buffer.len() / self.size as usize, self.size as usize);
-        rooms(call, buffer, count, ranks)
+        rooms(self, call, buffer, count, ranks)
     }
 }
 

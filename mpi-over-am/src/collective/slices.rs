@@ -25,7 +25,7 @@
 //! # }
 //! ```
 
-use super::prepared::{Buffer, Make, NoOperator, Nothing, Prepared, in_buffer, of_slices};
+use super::prepared::{Buffer, Make, NoOperator, Nothing, Place, Prepared, in_buffer, of_slices};
 use super::typed::element_type;
 use super::{Collective, Datum, LayoutPart, Neighbours, Parts, Placement};
 use crate::buffer::{
@@ -46,9 +46,9 @@ pub fn broadcast<B: Buffer<Item: Equivalence>>(
     buffer: B,
     root: u32,
 ) -> Prepared<B, NoOperator, impl Make<B>> {
-    in_buffer(buffer, NoOperator, move |buffer: &mut B, _, _| {
+    in_buffer(buffer, NoOperator, move |buffer: &mut B, place, _| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Broadcast { data: room(buffer)?, root })
+        Ok(Collective::Broadcast { data: room(place, buffer)?, root })
     })
 }
 
@@ -60,10 +60,10 @@ pub fn gather<'a, T: Equivalence>(
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let recv = match place.is_root(root) {
-            true => Some(rooms("gather: the receive buffer", recv, send.len(), place.partners())?),
+            true => Some(rooms(place, "gather: the receive buffer", recv, send.len(), place.partners())?),
             false => None,
         };
-        Ok(Collective::Gather { send: Some(elements(send)?), recv, root })
+        Ok(Collective::Gather { send: Some(elements(place, send)?), recv, root })
     })
 }
 
@@ -74,8 +74,8 @@ pub fn gatherv<'a, T: Equivalence>(
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
-        let recv = if place.is_root(root) { Some(placed_room("gatherv", recv, placement)?) } else { None };
-        Ok(Collective::Gather { send: Some(elements(send)?), recv, root })
+        let recv = if place.is_root(root) { Some(placed_room(place, "gatherv", recv, placement)?) } else { None };
+        Ok(Collective::Gather { send: Some(elements(place, send)?), recv, root })
     })
 }
 
@@ -87,10 +87,10 @@ pub fn scatter<'a, T: Equivalence>(
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let send = match place.is_root(root) {
-            true => Some(parts("scatter: the send buffer", send, recv.len(), place.partners())?),
+            true => Some(parts(place, "scatter: the send buffer", send, recv.len(), place.partners())?),
             false => None,
         };
-        Ok(Collective::Scatter { send, recv: Some(room(recv)?), root })
+        Ok(Collective::Scatter { send, recv: Some(room(place, recv)?), root })
     })
 }
 
@@ -102,8 +102,8 @@ pub fn scatterv<'a, T: Equivalence>(
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let send =
-            if place.is_root(root) { Some(placed_elements("scatterv", send, placement)?) } else { None };
-        Ok(Collective::Scatter { send, recv: Some(room(recv)?), root })
+            if place.is_root(root) { Some(placed_elements(place, "scatterv", send, placement)?) } else { None };
+        Ok(Collective::Scatter { send, recv: Some(room(place, recv)?), root })
     })
 }
 
@@ -113,8 +113,8 @@ pub fn allgather<'a, T: Equivalence>(
     recv: &'a mut [T],
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
-        let recv = rooms("allgather: the receive buffer", recv, send.len(), place.partners())?;
-        Ok(Collective::Allgather { send: Some(elements(send)?), recv })
+        let recv = rooms(place, "allgather: the receive buffer", recv, send.len(), place.partners())?;
+        Ok(Collective::Allgather { send: Some(elements(place, send)?), recv })
     })
 }
 
@@ -131,9 +131,9 @@ pub fn allgatherv<'a, T: Equivalence>(
     send: &'a [T],
     (recv, placement): (&'a mut [T], Placement<'a>),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
-        let recv = placed_room("allgatherv", recv, placement)?;
-        Ok(Collective::Allgather { send: Some(elements(send)?), recv })
+    of_slices(NoOperator, move |place, _| {
+        let recv = placed_room(place, "allgatherv", recv, placement)?;
+        Ok(Collective::Allgather { send: Some(elements(place, send)?), recv })
     })
 }
 
@@ -144,8 +144,8 @@ pub fn alltoall<'a, T: Equivalence>(
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let (count, partners) = (send.len() / place.partners(), place.partners());
-        let send = Some(parts("alltoall: the send buffer", send, count, partners)?);
-        Ok(Collective::Alltoall { send, recv: rooms("alltoall: the receive buffer", recv, count, partners)? })
+        let send = Some(parts(place, "alltoall: the send buffer", send, count, partners)?);
+        Ok(Collective::Alltoall { send, recv: rooms(place, "alltoall: the receive buffer", recv, count, partners)? })
     })
 }
 
@@ -162,9 +162,9 @@ pub fn alltoallv<'a, T: Equivalence>(
     (send, from): (&'a [T], Placement<'a>),
     (recv, to): (&'a mut [T], Placement<'a>),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
-        let send = Some(placed_elements("alltoallv: the send buffer", send, from)?);
-        Ok(Collective::Alltoall { send, recv: placed_room("alltoallv: the receive buffer", recv, to)? })
+    of_slices(NoOperator, move |place, _| {
+        let send = Some(placed_elements(place, "alltoallv: the send buffer", send, from)?);
+        Ok(Collective::Alltoall { send, recv: placed_room(place, "alltoallv: the receive buffer", recv, to)? })
     })
 }
 
@@ -173,8 +173,8 @@ pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (send, from): (&'a [T], &'a [LayoutPart<'a>]),
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
-        Ok(Collective::Alltoall { send: Some(layouts(send, from)?), recv: layout_rooms(recv, to)? })
+    of_slices(NoOperator, move |place, _| {
+        Ok(Collective::Alltoall { send: Some(layouts(place, send, from)?), recv: layout_rooms(place, recv, to)? })
     })
 }
 
@@ -186,8 +186,8 @@ pub fn reduce<'a, T: Datum, O: Operation<T>>(
     root: u32,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
     of_slices(TypedOperation::new(op), move |place, op| {
-        let recv = if place.is_root(root) { Some(results(recv)?) } else { None };
-        Ok(Collective::Reduce { send: Some(operands(send)?), recv, op, root })
+        let recv = if place.is_root(root) { Some(results(place, recv)?) } else { None };
+        Ok(Collective::Reduce { send: Some(operands(place, send)?), recv, op, root })
     })
 }
 
@@ -200,8 +200,8 @@ pub fn reduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
         let buffer = buffer.as_mut_slice();
         let (send, recv) = match place.is_root(root) {
-            true => (None, Some(results(buffer)?)),
-            false => (Some(operands(buffer)?), None),
+            true => (None, Some(results(place, buffer)?)),
+            false => (Some(operands(place, buffer)?), None),
         };
         Ok(Collective::Reduce { send, recv, op, root })
     })
@@ -213,8 +213,8 @@ pub fn allreduce<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |_, op| {
-        Ok(Collective::Allreduce { send: Some(operands(send)?), recv: results(recv)?, op })
+    of_slices(TypedOperation::new(op), move |place, op| {
+        Ok(Collective::Allreduce { send: Some(operands(place, send)?), recv: results(place, recv)?, op })
     })
 }
 
@@ -223,9 +223,9 @@ pub fn allreduce_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
 ) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
-    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, _, op| {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Allreduce { send: None, recv: results(buffer)?, op })
+        Ok(Collective::Allreduce { send: None, recv: results(place, buffer)?, op })
     })
 }
 
@@ -235,9 +235,9 @@ pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |_, op| {
+    of_slices(TypedOperation::new(op), move |place, op| {
         let count = recv.len() as u64;
-        Ok(Collective::ReduceScatterBlock { send: Some(operands(send)?), recv: results(recv)?, count, op })
+        Ok(Collective::ReduceScatterBlock { send: Some(operands(place, send)?), recv: results(place, recv)?, count, op })
     })
 }
 
@@ -256,7 +256,7 @@ pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
             return Err(Error::Count { call, given: recv.len(), expected });
         }
         let counts = counts.iter().map(|&count| count as u64).collect();
-        Ok(Collective::ReduceScatter { send: Some(operands(send)?), recv: results(recv)?, counts, op })
+        Ok(Collective::ReduceScatter { send: Some(operands(place, send)?), recv: results(place, recv)?, counts, op })
     })
 }
 
@@ -266,8 +266,8 @@ pub fn scan<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |_, op| {
-        Ok(Collective::Scan { send: Some(operands(send)?), recv: results(recv)?, op })
+    of_slices(TypedOperation::new(op), move |place, op| {
+        Ok(Collective::Scan { send: Some(operands(place, send)?), recv: results(place, recv)?, op })
     })
 }
 
@@ -276,9 +276,9 @@ pub fn scan_in_place<B: Buffer<Item: Datum>, O: Operation<B::Item>>(
     buffer: B,
     op: O,
 ) -> Prepared<B, TypedOperation<B::Item, O>, impl Make<B>> {
-    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, _, op| {
+    in_buffer(buffer, TypedOperation::new(op), move |buffer: &mut B, place, op| {
         let buffer = buffer.as_mut_slice();
-        Ok(Collective::Scan { send: None, recv: results(buffer)?, op })
+        Ok(Collective::Scan { send: None, recv: results(place, buffer)?, op })
     })
 }
 
@@ -288,8 +288,8 @@ pub fn exscan<'a, T: Datum, O: Operation<T>>(
     recv: &'a mut [T],
     op: O,
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
-    of_slices(TypedOperation::new(op), move |_, op| {
-        Ok(Collective::ExclusiveScan { send: Some(operands(send)?), recv: results(recv)?, op })
+    of_slices(TypedOperation::new(op), move |place, op| {
+        Ok(Collective::ExclusiveScan { send: Some(operands(place, send)?), recv: results(place, recv)?, op })
     })
 }
 
@@ -299,10 +299,10 @@ pub fn neighbor_allgather<'a, T: Equivalence>(
     recv: &'a mut [T],
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
+    of_slices(NoOperator, move |place, _| {
         let sources = neighbours.sources.len();
-        let recv = rooms("neighbor_allgather: the receive buffer", recv, send.len(), sources)?;
-        Ok(Collective::NeighbourAllgather { send: elements(send)?, recv, neighbours: neighbours.clone() })
+        let recv = rooms(place, "neighbor_allgather: the receive buffer", recv, send.len(), sources)?;
+        Ok(Collective::NeighbourAllgather { send: elements(place, send)?, recv, neighbours: neighbours.clone() })
     })
 }
 
@@ -312,9 +312,9 @@ pub fn neighbor_allgatherv<'a, T: Equivalence>(
     (recv, placement): (&'a mut [T], Placement<'a>),
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
-        let recv = placed_room("neighbor_allgatherv", recv, placement)?;
-        Ok(Collective::NeighbourAllgather { send: elements(send)?, recv, neighbours: neighbours.clone() })
+    of_slices(NoOperator, move |place, _| {
+        let recv = placed_room(place, "neighbor_allgatherv", recv, placement)?;
+        Ok(Collective::NeighbourAllgather { send: elements(place, send)?, recv, neighbours: neighbours.clone() })
     })
 }
 
@@ -324,13 +324,13 @@ pub fn neighbor_alltoall<'a, T: Equivalence>(
     recv: &'a mut [T],
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
+    of_slices(NoOperator, move |place, _| {
         let (destinations, sources) = (neighbours.destinations.len(), neighbours.sources.len());
         let blocks = [(send.len(), destinations), (recv.len(), sources)];
         let count = blocks.map(|(len, parts)| len.checked_div(parts)).into_iter().flatten().next();
         let count = count.unwrap_or(0);
-        let send = parts("neighbor_alltoall: the send buffer", send, count, destinations)?;
-        let recv = rooms("neighbor_alltoall: the receive buffer", recv, count, sources)?;
+        let send = parts(place, "neighbor_alltoall: the send buffer", send, count, destinations)?;
+        let recv = rooms(place, "neighbor_alltoall: the receive buffer", recv, count, sources)?;
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
@@ -341,9 +341,9 @@ pub fn neighbor_alltoallv<'a, T: Equivalence>(
     (recv, to): (&'a mut [T], Placement<'a>),
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
-        let send = placed_elements("neighbor_alltoallv: the send buffer", send, from)?;
-        let recv = placed_room("neighbor_alltoallv: the receive buffer", recv, to)?;
+    of_slices(NoOperator, move |place, _| {
+        let send = placed_elements(place, "neighbor_alltoallv: the send buffer", send, from)?;
+        let recv = placed_room(place, "neighbor_alltoallv: the receive buffer", recv, to)?;
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
@@ -354,62 +354,64 @@ pub fn neighbor_alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
     neighbours: &'a Neighbours,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
-    of_slices(NoOperator, move |_, _| {
-        let (send, recv) = (layouts(send, from)?, layout_rooms(recv, to)?);
+    of_slices(NoOperator, move |place, _| {
+        let (send, recv) = (layouts(place, send, from)?, layout_rooms(place, recv, to)?);
         Ok(Collective::NeighbourAlltoall { send, recv, neighbours: neighbours.clone() })
     })
 }
 
 /// The elements of a reduction, to be sent.
 #[inline]
-fn operands<T: Datum>(data: &[T]) -> Result<SendData> {
-    Ok(elements_to_keep(data, &element_type::<T>()?))
+fn operands<T: Datum>(place: Place, data: &[T]) -> Result<SendData> {
+    Ok(elements_to_keep(&place, data, &element_type::<T>()?))
 }
 
 /// The elements of a reduction, to be received into.
 #[inline]
-fn results<T: Datum>(data: &mut [T]) -> Result<RecvData> {
-    Ok(room_to_keep(data, &element_type::<T>()?))
+fn results<T: Datum>(place: Place, data: &mut [T]) -> Result<RecvData> {
+    Ok(room_to_keep(&place, data, &element_type::<T>()?))
 }
 
 #[inline]
-fn elements<T: Equivalence>(values: &[T]) -> Result<SendData> {
-    outgoing_to_keep(values)
+fn elements<T: Equivalence>(place: Place, values: &[T]) -> Result<SendData> {
+    outgoing_to_keep(&place, values)
 }
 
 #[inline]
-fn room<T: Equivalence>(values: &mut [T]) -> Result<RecvData> {
-    incoming_to_keep(values)
+fn room<T: Equivalence>(place: Place, values: &mut [T]) -> Result<RecvData> {
+    incoming_to_keep(&place, values)
 }
 
 /// `ranks` parts of `count` values, to be sent. All tasks choose the same algorithm, so it is the type that decides whether the parts
 /// are parts of one piece: where the fields of structs lie may differ from value to value, and each part of them is listed by itself.
 fn parts<T: Equivalence>(
+    place: Place,
     call: &'static str,
     values: &[T],
     count: usize,
     ranks: usize,
 ) -> Result<Parts<SendData>> {
     if let Some((_, each)) = T::numbers() {
-        return Ok(Parts::Equal { all: elements(values)?, count: count as u64 * each });
+        return Ok(Parts::Equal { all: elements(place, values)?, count: count as u64 * each });
     }
     check_values(call, values.len(), count, ranks)?;
-    let part = |rank: usize| elements(&values[rank * count..][..count]);
+    let part = |rank: usize| elements(place, &values[rank * count..][..count]);
     Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
 }
 
 /// As [`parts`], to be received.
 pub(super) fn rooms<T: Equivalence>(
+    place: Place,
     call: &'static str,
     values: &mut [T],
     count: usize,
     ranks: usize,
 ) -> Result<Parts<RecvData>> {
     if let Some((_, each)) = T::numbers() {
-        return Ok(Parts::Equal { all: room(values)?, count: count as u64 * each });
+        return Ok(Parts::Equal { all: room(place, values)?, count: count as u64 * each });
     }
     check_values(call, values.len(), count, ranks)?;
-    let part = |rank: usize| room(&mut values[rank * count..][..count]);
+    let part = |rank: usize| room(place, &mut values[rank * count..][..count]);
     Ok(Parts::Listed((0..ranks).map(part).collect::<Result<_>>()?))
 }
 
@@ -419,30 +421,32 @@ fn check_values(call: &'static str, given: usize, count: usize, ranks: usize) ->
 }
 
 fn placed_room<T: Equivalence>(
+    place: Place,
     call: &'static str,
     recv: &mut [T],
     placement: Placement<'_>,
 ) -> Result<Parts<RecvData>> {
-    placement.of(call, recv.len(), |part| room(&mut recv[part]))
+    placement.of(call, recv.len(), |part| room(place, &mut recv[part]))
 }
 
 fn placed_elements<T: Equivalence>(
+    place: Place,
     call: &'static str,
     send: &[T],
     placement: Placement<'_>,
 ) -> Result<Parts<SendData>> {
-    placement.of(call, send.len(), |part| elements(&send[part]))
+    placement.of(call, send.len(), |part| elements(place, &send[part]))
 }
 
-fn layouts<T: NoUninit>(memory: &[T], parts: &[LayoutPart<'_>]) -> Result<Parts<SendData>> {
+fn layouts<T: NoUninit>(place: Place, memory: &[T], parts: &[LayoutPart<'_>]) -> Result<Parts<SendData>> {
     let part =
-        |part: &LayoutPart<'_>| layout_to_keep(memory, part.displacement_bytes, (part.count, part.datatype));
+        |part: &LayoutPart<'_>| layout_to_keep(&place, memory, part.displacement_bytes, (part.count, part.datatype));
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
 }
 
-fn layout_rooms<T: AnyBitPattern>(memory: &mut [T], parts: &[LayoutPart<'_>]) -> Result<Parts<RecvData>> {
+fn layout_rooms<T: AnyBitPattern>(place: Place, memory: &mut [T], parts: &[LayoutPart<'_>]) -> Result<Parts<RecvData>> {
     let part = |part: &LayoutPart<'_>| {
-        layout_room_to_keep(memory, part.displacement_bytes, (part.count, part.datatype))
+        layout_room_to_keep(&place, memory, part.displacement_bytes, (part.count, part.datatype))
     };
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
 }

@@ -54,7 +54,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         self.check_exchange((dest, send_tag), (source, recv_tag))?;
         let mut out = vec![0u8; len];
         data.as_send().pack(0, &mut out);
-        let bytes = SendData::from_bytes(bytes_to_keep(&out));
+        let bytes = SendData::from_bytes(bytes_to_keep(self, &out));
         let send = self.isend_data(Mode::Standard, &bytes, dest, send_tag)?;
         self.state()?.handlers().requests.keep(send, KeptVec::new(out));
         let receive = self.irecv_data(data, source, recv_tag);

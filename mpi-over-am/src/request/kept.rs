@@ -46,7 +46,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         dest: u32,
         tag: i32,
     ) -> Result<Persistent<T, F, L>> {
-        let bytes = SendData::from_bytes(bytes_to_keep(&data));
+        let bytes = SendData::from_bytes(bytes_to_keep(self, &data));
         let id = self.send_init_data(mode, &bytes, dest, tag)?;
         Ok(Persistent::of_request(self, id, data))
     }
@@ -61,7 +61,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<Persistent<T, F, L>> {
-        let room = RecvData::from_buffer(buffer_to_keep(&mut buffer));
+        let room = RecvData::from_buffer(buffer_to_keep(self, &mut buffer));
         let id = self.recv_init_data(&room, source, tag)?;
         Ok(Persistent::of_request(self, id, buffer))
     }

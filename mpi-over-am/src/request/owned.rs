@@ -77,7 +77,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         dest: impl Into<Option<u32>>,
         tag: i32,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let elements = outgoing_to_keep(&data)?;
+        let elements = outgoing_to_keep(self, &data)?;
         let id = self.isend_data(mode, &elements, rank_or_null(dest), tag)?;
         self.keep(id, data)
     }
@@ -92,7 +92,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let elements = incoming_to_keep(&mut buffer)?;
+        let elements = incoming_to_keep(self, &mut buffer)?;
         let id = self.irecv_data(&elements, source, tag)?;
         self.keep(id, buffer)
     }

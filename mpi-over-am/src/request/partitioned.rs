@@ -54,7 +54,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
             failure: None,
         };
         let word = channel.to_bytes();
-        let bytes = bytes_to_keep(&word);
+        let bytes = bytes_to_keep(self, &word);
         let meeting = protocol::start_send(&mut state, Mode::Standard, &with_tag(route, tag), bytes)?;
         let requests = &mut state.handlers().requests;
         requests.keep(meeting, KeptVec::new(word));
@@ -84,7 +84,7 @@ impl<F: Fabric, L: LockPolicy> Communicator<F, L> {
         let pattern = self.pattern(Space::Partitioned, Source::Rank(source), tag.into())?;
         let mut state = self.state()?;
         let mut word = vec![0u8; Channel::BYTES];
-        let room = Room::Bytes(buffer_to_keep(&mut word));
+        let room = Room::Bytes(buffer_to_keep(self, &mut word));
         let meeting = Pattern::new(pattern.context_id(), Some(source), Some(tag));
         let meeting = protocol::start_receive(&mut state, Receive { pattern: meeting, room });
         let requests = &mut state.handlers().requests;
