@@ -45,13 +45,21 @@ impl Scratch {
 }
 
 /// Elements of a slice, for an operation of the keeper's: as many of the type as the slice has.
-pub(crate) fn elements_to_keep<T: NoUninit>(_keeper: &impl Keeps, data: &[T], datatype: &Datatype) -> SendData {
+pub(crate) fn elements_to_keep<T: NoUninit>(
+    _keeper: &impl Keeps,
+    data: &[T],
+    datatype: &Datatype,
+) -> SendData {
     // SAFETY: the keeper neither touches nor frees them before the operation has ended (`Keeps`); they cover the bytes of the slice.
     unsafe { SendData::new(data.as_ptr().cast(), data.len() as u64, datatype) }
 }
 
 /// As [`elements_to_keep`], to be received into.
-pub(crate) fn room_to_keep<T: AnyBitPattern>(_keeper: &impl Keeps, data: &mut [T], datatype: &Datatype) -> RecvData {
+pub(crate) fn room_to_keep<T: AnyBitPattern>(
+    _keeper: &impl Keeps,
+    data: &mut [T],
+    datatype: &Datatype,
+) -> RecvData {
     // SAFETY: as for `elements_to_keep`.
     unsafe { RecvData::new(data.as_mut_ptr().cast(), data.len() as u64, datatype) }
 }

@@ -74,7 +74,8 @@ pub fn gatherv<'a, T: Equivalence>(
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
-        let recv = if place.is_root(root) { Some(placed_room(place, "gatherv", recv, placement)?) } else { None };
+        let recv =
+            if place.is_root(root) { Some(placed_room(place, "gatherv", recv, placement)?) } else { None };
         Ok(Collective::Gather { send: Some(elements(place, send)?), recv, root })
     })
 }
@@ -101,8 +102,11 @@ pub fn scatterv<'a, T: Equivalence>(
     root: u32,
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
-        let send =
-            if place.is_root(root) { Some(placed_elements(place, "scatterv", send, placement)?) } else { None };
+        let send = if place.is_root(root) {
+            Some(placed_elements(place, "scatterv", send, placement)?)
+        } else {
+            None
+        };
         Ok(Collective::Scatter { send, recv: Some(room(place, recv)?), root })
     })
 }
@@ -145,7 +149,10 @@ pub fn alltoall<'a, T: Equivalence>(
     of_slices(NoOperator, move |place, _| {
         let (count, partners) = (send.len() / place.partners(), place.partners());
         let send = Some(parts(place, "alltoall: the send buffer", send, count, partners)?);
-        Ok(Collective::Alltoall { send, recv: rooms(place, "alltoall: the receive buffer", recv, count, partners)? })
+        Ok(Collective::Alltoall {
+            send,
+            recv: rooms(place, "alltoall: the receive buffer", recv, count, partners)?,
+        })
     })
 }
 
@@ -164,7 +171,10 @@ pub fn alltoallv<'a, T: Equivalence>(
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let send = Some(placed_elements(place, "alltoallv: the send buffer", send, from)?);
-        Ok(Collective::Alltoall { send, recv: placed_room(place, "alltoallv: the receive buffer", recv, to)? })
+        Ok(Collective::Alltoall {
+            send,
+            recv: placed_room(place, "alltoallv: the receive buffer", recv, to)?,
+        })
     })
 }
 
@@ -174,7 +184,10 @@ pub fn alltoallw<'a, T: NoUninit, U: AnyBitPattern>(
     (recv, to): (&'a mut [U], &'a [LayoutPart<'a>]),
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
-        Ok(Collective::Alltoall { send: Some(layouts(place, send, from)?), recv: layout_rooms(place, recv, to)? })
+        Ok(Collective::Alltoall {
+            send: Some(layouts(place, send, from)?),
+            recv: layout_rooms(place, recv, to)?,
+        })
     })
 }
 
@@ -237,7 +250,12 @@ pub fn reduce_scatter_block<'a, T: Datum, O: Operation<T>>(
 ) -> Prepared<(), TypedOperation<T, O>, impl Make<()>> {
     of_slices(TypedOperation::new(op), move |place, op| {
         let count = recv.len() as u64;
-        Ok(Collective::ReduceScatterBlock { send: Some(operands(place, send)?), recv: results(place, recv)?, count, op })
+        Ok(Collective::ReduceScatterBlock {
+            send: Some(operands(place, send)?),
+            recv: results(place, recv)?,
+            count,
+            op,
+        })
     })
 }
 
@@ -256,7 +274,12 @@ pub fn reduce_scatter<'a, T: Datum, O: Operation<T>>(
             return Err(Error::Count { call, given: recv.len(), expected });
         }
         let counts = counts.iter().map(|&count| count as u64).collect();
-        Ok(Collective::ReduceScatter { send: Some(operands(place, send)?), recv: results(place, recv)?, counts, op })
+        Ok(Collective::ReduceScatter {
+            send: Some(operands(place, send)?),
+            recv: results(place, recv)?,
+            counts,
+            op,
+        })
     })
 }
 
@@ -302,7 +325,11 @@ pub fn neighbor_allgather<'a, T: Equivalence>(
     of_slices(NoOperator, move |place, _| {
         let sources = neighbours.sources.len();
         let recv = rooms(place, "neighbor_allgather: the receive buffer", recv, send.len(), sources)?;
-        Ok(Collective::NeighbourAllgather { send: elements(place, send)?, recv, neighbours: neighbours.clone() })
+        Ok(Collective::NeighbourAllgather {
+            send: elements(place, send)?,
+            recv,
+            neighbours: neighbours.clone(),
+        })
     })
 }
 
@@ -314,7 +341,11 @@ pub fn neighbor_allgatherv<'a, T: Equivalence>(
 ) -> Prepared<(), NoOperator, impl Make<()>> {
     of_slices(NoOperator, move |place, _| {
         let recv = placed_room(place, "neighbor_allgatherv", recv, placement)?;
-        Ok(Collective::NeighbourAllgather { send: elements(place, send)?, recv, neighbours: neighbours.clone() })
+        Ok(Collective::NeighbourAllgather {
+            send: elements(place, send)?,
+            recv,
+            neighbours: neighbours.clone(),
+        })
     })
 }
 
@@ -439,12 +470,17 @@ fn placed_elements<T: Equivalence>(
 }
 
 fn layouts<T: NoUninit>(place: Place, memory: &[T], parts: &[LayoutPart<'_>]) -> Result<Parts<SendData>> {
-    let part =
-        |part: &LayoutPart<'_>| layout_to_keep(&place, memory, part.displacement_bytes, (part.count, part.datatype));
+    let part = |part: &LayoutPart<'_>| {
+        layout_to_keep(&place, memory, part.displacement_bytes, (part.count, part.datatype))
+    };
     Ok(Parts::Listed(parts.iter().map(part).collect::<Result<_>>()?))
 }
 
-fn layout_rooms<T: AnyBitPattern>(place: Place, memory: &mut [T], parts: &[LayoutPart<'_>]) -> Result<Parts<RecvData>> {
+fn layout_rooms<T: AnyBitPattern>(
+    place: Place,
+    memory: &mut [T],
+    parts: &[LayoutPart<'_>],
+) -> Result<Parts<RecvData>> {
     let part = |part: &LayoutPart<'_>| {
         layout_room_to_keep(&place, memory, part.displacement_bytes, (part.count, part.datatype))
     };

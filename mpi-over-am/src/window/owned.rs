@@ -23,7 +23,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         rank: u32,
         displacement: i64,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let (bytes, datatype) = (bytes_to_keep(&self.communicator, &from), Datatype::predefined(Predefined::Byte));
+        let (bytes, datatype) =
+            (bytes_to_keep(&self.communicator, &from), Datatype::predefined(Predefined::Byte));
         let target = TargetData { rank, displacement, count: bytes.len() as u64, datatype: &datatype };
         self.start_with(from, |started| self.start_put(bytes, target, started))
     }
@@ -38,7 +39,8 @@ impl<F: Fabric, L: LockPolicy> Window<F, L> {
         rank: u32,
         displacement: i64,
     ) -> Result<OwnedRequest<T, F, L>> {
-        let (room, datatype) = (buffer_to_keep(&self.communicator, &mut to), Datatype::predefined(Predefined::Byte));
+        let (room, datatype) =
+            (buffer_to_keep(&self.communicator, &mut to), Datatype::predefined(Predefined::Byte));
         let target = TargetData { rank, displacement, count: room.len() as u64, datatype: &datatype };
         self.start_with(to, |started| self.start_get(room, target, started))
     }

@@ -75,3 +75,34 @@ fn the_librarys_own_buffer_has_room_for_everything() {
         assert!(matches!(world.detach_buffer(), Ok(Some(SendBuffer::Automatic))));
     });
 }
+
+/// What is sent after the flush has begun is not waited for.
+#[test]
+fn a_flush_that_does_not_wait_ends_with_the_messages_before_it() {
+    everywhere(2, |environment, world| {
+        world.attach_buffer(SendBuffer::Automatic).expect("the first");
+        let owner = world.buffer_owner().expect("it has one");
+        // Announced: they go when they are received.
+        let long = 100_000;
+        if world.rank() == 0 {
+            world.bsend(&pattern(1, long), 1, 1).expect("there is room");
+            let first = environment.iflush_buffer_for(owner).expect("it has started");
+            assert!(world.test(first).expect("nothing went wrong").is_none(), "nobody has received");
+            world.bsend(&pattern(2, long), 1, 2).expect("there is room");
+            let both = environment.iflush_buffer_for(owner).expect("it has started");
+            world.send(&(), 1, 99).expect("it is short");
+            world.wait(first).expect("the first is received");
+            assert!(world.test(both).expect("nothing went wrong").is_none(), "the second is not received");
+            world.send(&(), 1, 99).expect("it is short");
+            world.wait(both).expect("both are received");
+        } else {
+            for (seed, tag) in [(1, 1), (2, 2)] {
+                world.recv(&mut (), 0, 99).expect("it was sent");
+                let mut got = vec![0u8; long];
+                world.recv(&mut got, 0, tag).expect("it was sent");
+                assert_eq!(got, pattern(seed, long));
+            }
+        }
+        world.detach_buffer().expect("nothing is left");
+    });
+}
