@@ -52,7 +52,7 @@ fn told(
 ) -> Box<dyn FnMut(&Message<'_>) -> Answer + Send> {
     Box::new(move |message| {
         record::tell(&Event {
-            peer: Some(message.source.task),
+            peer: Some(message.source.task.0),
             tag: i32::from(id.0),
             context: MessageName::OF_HANDLER,
             amount: message.len,

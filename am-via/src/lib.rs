@@ -48,7 +48,6 @@
 
 pub mod fabric;
 pub mod limit;
-mod record;
 pub mod start;
 
 pub use am_via_job::settings;

@@ -8,7 +8,6 @@ use am_core::error::{Error, Fault, Result};
 
 use crate::fabric::{CreditPlan, ViaFabric};
 use crate::limit::BareLink;
-use crate::record::ToJob;
 use am_via_job::settings::Memory;
 use am_via_job::{Carrier, Job, JobError, Variables};
 use am_via_shm::WaitPolicy;
@@ -37,7 +36,7 @@ impl Task {
         job.call_in_copies(am_core::buffer::mark_copied_process);
         job.install_panic_hook();
         if let Some(recorder) = job.recorder() {
-            am_core::record::start(Arc::new(ToJob(Arc::clone(recorder))));
+            am_core::record::start(Arc::clone(recorder) as Arc<dyn am_core::record::Recorder>);
         }
         let heap = OwnHeap::open(&job).map_err(|error| of_device(&error))?;
         Ok(Self { job, heap })
@@ -55,7 +54,7 @@ impl Task {
     pub fn say_all(&self) {
         let recorder = self.job.recorder_for_person();
         recorder.say_all();
-        am_core::record::start(Arc::new(ToJob(Arc::clone(recorder))));
+        am_core::record::start(Arc::clone(recorder) as Arc<dyn am_core::record::Recorder>);
     }
 
     /// The job.

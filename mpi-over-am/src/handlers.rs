@@ -469,7 +469,7 @@ impl MpiHandlers {
         events::record(EventKind::MessageMatched, words, || {
             let (tag, context) = (envelope.tag(), envelope.context_id().0);
             let received = record::Event::plain(record::EventKind::Received, "received");
-            record::tell(&record::Event { peer: Some(source), tag, context, amount: len, ..received });
+            record::tell(&record::Event { peer: Some(source.0), tag, context, amount: len, ..received });
             tell_length("posted receives", self.requests.posted());
             if was_early {
                 tell_length("early messages", self.early.len());
@@ -493,7 +493,7 @@ impl MpiHandlers {
             || words_of(&envelope, len),
             || {
                 let mark = record::Event::plain(record::EventKind::Mark, "early arrival");
-                record::tell(&record::Event { peer: Some(TaskId(task)), amount: len, ..mark });
+                record::tell(&record::Event { peer: Some(task), amount: len, ..mark });
                 tell_length("early messages", self.early.len() + 1);
             },
         );

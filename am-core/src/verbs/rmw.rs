@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fabric::{AtomicOp, Fabric, Width};
 use crate::handler::HandlerSet;
 use crate::in_handler;
-use crate::record::{self, Event, Span};
+use crate::record::{self, Span};
 
 /// An rmw that was begun: its result is to be taken once.
 #[must_use = "the result waits until it is taken"]
@@ -60,7 +60,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         origin: Option<Counter>,
     ) -> Result<()> {
         in_handler::check("rmw_nonfetching")?;
-        tell_rmw(at, width);
+        record::moved("rmw", at.task, width.bytes());
         let end = End { origin, ..End::default() };
         self.engine.atomic(&mut self.fabric, at, width, operation, end).map(|_| ())
     }
@@ -72,7 +72,7 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         operation: AtomicOp,
         origin: Option<Counter>,
     ) -> Result<RmwHandle> {
-        tell_rmw(at, width);
+        record::moved("rmw", at.task, width.bytes());
         let end = End { origin, ..End::held() };
         match self.engine.atomic(&mut self.fabric, at, width, operation, end)? {
             Begun::Ongoing(op) => Ok(RmwHandle(op)),
@@ -93,11 +93,5 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
             Some(_) => Ok(Err(handle)),
             None => Err(Error::UnknownHandle { handle: handle.0 }),
         }
-    }
-}
-
-fn tell_rmw(at: RemoteAddress, width: Width) {
-    if record::is_on() {
-        record::tell(&Event { amount: width.bytes(), ..Event::moved("rmw", at.task, 0) });
     }
 }

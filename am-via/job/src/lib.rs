@@ -48,7 +48,8 @@ pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use log::log_as_asked;
 pub use owner::{JobOwner, JobPlan, Record};
-pub use record::{Event, EventKind, IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLEEP};
+pub use am_events::EventKind;
+pub use record::{IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLEEP};
 pub use variables::{Variables, misspelt};
 pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};
 

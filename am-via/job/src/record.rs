@@ -11,56 +11,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32 as Number};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use am_events::{Event, EventKind};
 use am_via_os::atomics::Ordering;
 use am_via_os::clock;
 use am_via_shm::layout_record::{EVENTS_MAX, EventSlot, NAMES_MAX, TALLIES_MAX, Tally, TaskRecord};
 use am_via_shm::{Mapping, Shared};
-
-/// What kind of thing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum EventKind {
-    /// A call, a collective, a sleep begins.
-    Begin = 1,
-    /// The last one that this thread began, and that has not ended, ends.
-    End = 2,
-    /// A message was sent.
-    Sent = 3,
-    /// A message has met its receive, or has run its handler.
-    Received = 4,
-    /// Bytes were moved by this task alone: a put, a get.
-    Moved = 5,
-    /// A value, such as the length of a queue.
-    Value = 6,
-    /// Something that takes no time.
-    Mark = 7,
-}
-
-impl EventKind {
-    const ALL: [Self; 7] =
-        [Self::Begin, Self::End, Self::Sent, Self::Received, Self::Moved, Self::Value, Self::Mark];
-
-    fn of(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| u32::from(*kind as u8) == number)
-    }
-}
-
-/// Something that a task does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// What kind of thing it is.
-    pub kind: EventKind,
-    /// The call, the protocol, the queue. An end has none.
-    pub name: &'a str,
-    /// The task at the other end.
-    pub peer: Option<u32>,
-    /// What the receiver looks for.
-    pub tag: i32,
-    /// What the tag belongs to: a communicator, a handler.
-    pub context: u32,
-    /// Bytes, or the value.
-    pub amount: u64,
-}
 
 /// An event as the launcher reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,30 +131,8 @@ fn this_thread() -> u32 {
     number
 }
 
-impl Recorder {
-    pub(crate) fn new(task: u32, shared: Option<Shared<TaskRecord>>, keeps_events: bool) -> Self {
-        Self { task, shared, keeps_events, says: AtomicBool::new(false), book: Mutex::default() }
-    }
-
-    /// Tells each event on the standard error from now on, as a tree of calls: what MPICH over Portals printed for `MPI_DEBUG`.
-    pub fn say_all(&self) {
-        self.says.store(true, Ordering::Relaxed);
-    }
-
-    /// A span of this name begins.
-    pub fn begin(&self, name: &str) {
-        let kind = EventKind::Begin;
-        self.record(&Event { kind, name, peer: None, tag: 0, context: 0, amount: 0 });
-    }
-
-    /// The last span that this thread began, and that has not ended, ends.
-    pub fn end(&self) {
-        let kind = EventKind::End;
-        self.record(&Event { kind, name: "", peer: None, tag: 0, context: 0, amount: 0 });
-    }
-
-    /// Records an event of this thread.
-    pub fn record(&self, event: &Event<'_>) {
+impl am_events::Recorder for Recorder {
+    fn record(&self, event: &Event<'_>) {
         let now = u64::try_from(clock::monotonic().as_nanos()).unwrap_or(u64::MAX);
         let thread = this_thread();
         let mut book = self.book();
@@ -245,6 +178,27 @@ impl Recorder {
         if self.says.load(Ordering::Relaxed) {
             eprintln!("{}", self.line(event, thread, depth, took));
         }
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(task: u32, shared: Option<Shared<TaskRecord>>, keeps_events: bool) -> Self {
+        Self { task, shared, keeps_events, says: AtomicBool::new(false), book: Mutex::default() }
+    }
+
+    /// Tells each event on the standard error from now on, as a tree of calls: what MPICH over Portals printed for `MPI_DEBUG`.
+    pub fn say_all(&self) {
+        self.says.store(true, Ordering::Relaxed);
+    }
+
+    /// A span of this name begins.
+    pub fn begin(&self, name: &str) {
+        am_events::Recorder::record(self, &Event::plain(EventKind::Begin, name));
+    }
+
+    /// The last span that this thread began, and that has not ended, ends.
+    pub fn end(&self) {
+        am_events::Recorder::record(self, &Event::plain(EventKind::End, ""));
     }
 
     /// How many messages with this key came before; [`NO_ORDER`] if that is not known, or nobody asks for it.
@@ -436,6 +390,8 @@ fn read_event(slot: &EventSlot, number: u64) -> Option<RecordedEvent> {
 
 #[cfg(test)]
 mod tests {
+    use am_events::Recorder as _;
+
     use super::*;
 
     fn recorder() -> (Recorder, Shared<TaskRecord>) {

@@ -678,6 +678,6 @@ impl<D: Device> World for ViaFabric<D> {
 fn tell_copy(name: &str, at: RemoteAddress, len: usize) {
     if record::is_on() {
         let plain = record::Event::plain(EventKind::Moved, name);
-        record::tell(&record::Event { peer: Some(at.task), amount: len as u64, ..plain });
+        record::tell(&record::Event { peer: Some(at.task.0), amount: len as u64, ..plain });
     }
 }
