@@ -3,7 +3,7 @@
 
 use am_core_engine::protocol::{Begun, End};
 
-use super::{PutOptions, RmwHandle};
+use super::PutOptions;
 use crate::buffer::{JobBuffer, RemoteAddress};
 use crate::context::Context;
 use crate::counter::CounterName;
@@ -113,22 +113,6 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
         let begun = self.begin_accumulate(to, values, how, options)?;
         self.wait_begun(begun)?;
         self.wait_notice_sent(to.owner())
-    }
-
-    /// As [`accumulate`](Self::accumulate), and does not wait: `None` if all elements are updated, else
-    /// [`rmw_result`](Self::rmw_result) tells when they are, by a word that means nothing.
-    ///
-    /// # Errors
-    /// As for [`accumulate`](Self::accumulate).
-    pub fn accumulate_nonblocking<T: Element>(
-        &mut self,
-        to: RemoteAddress,
-        values: &[T],
-        how: Accumulation,
-        options: PutOptions,
-    ) -> Result<Option<RmwHandle>> {
-        in_handler::check("accumulate_nonblocking")?;
-        Ok(self.begin_accumulate(to, values, how, options)?.map(RmwHandle))
     }
 
     /// Begins an update; the number of the operation, if it goes on.

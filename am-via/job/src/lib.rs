@@ -44,11 +44,11 @@ use invitation::{Invitation, has_inode, is_job_file, open_inherited_or_launchers
 pub mod settings;
 mod variables;
 
+pub use am_events::EventKind;
 pub use error::JobError;
 pub use failure::{Cause, Failure, signal_of_shell};
 pub use log::log_as_asked;
 pub use owner::{JobOwner, JobPlan, Record};
-pub use am_events::EventKind;
 pub use record::{IN_CALLS, Recorded, RecordedEvent, RecordedTally, Recorder, SLEEP};
 pub use variables::{Variables, misspelt};
 pub use wait::{NOTED_AFTER, NotedWait, UnderWay, WaitFacts};

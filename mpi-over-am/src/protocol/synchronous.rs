@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::matching::{ContextId, Envelope, Pattern};
     use crate::message::{Mode, Receive, Room};
-    use crate::protocol::{send_bytes_or_start, start_receive, try_send};
+    use crate::protocol::{Borrowed, send_bytes_or_start, start_receive, try_send};
     use crate::settings::Settings;
 
     /// A receiver that finds no credit for the acknowledgement owes it, and the message keeps its part of the budget until it has gone.
@@ -113,6 +113,9 @@ mod tests {
         receiver.probe().unwrap();
         assert_eq!(receiver.handlers().early.len(), 1);
         let back = Route { task: TaskId(1), destination: 1, envelope: Envelope::new(ContextId(0), 0, 6) };
+        // The first message makes the peer known.
+        let first = crate::protocol::send(&mut receiver, Mode::Standard, &back, Borrowed(&[0; 8]));
+        assert_eq!(first.unwrap(), Outcome::Done);
         while try_send(&mut receiver, &back, &[0; 8]) {}
         let before = receiver.handlers().budget.clone();
         let room = Room::Bytes(RawBuffer::EMPTY);
