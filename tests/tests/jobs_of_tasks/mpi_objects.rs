@@ -131,15 +131,14 @@ fn windows_are_reached_by_every_way() {
 fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
     everywhere("windows_that_follow_each_other_are_reached_at_their_own_memory", |world| {
         let next = next(world);
-        for round in 1..=4u64 {
+        for (round, count) in [(1u64, 100u16), (2, 200), (3, 300), (4, 400)] {
             // Their regions are those that the windows before have given back, at other places.
-            let count = 100 * round;
-            let allocated = world.allocate_window(8 * count as usize, 8, &Info::new()).unwrap();
-            let shared = world.allocate_shared_bytes(8 * count as usize, 8, &Info::new()).unwrap();
+            let allocated = world.allocate_window(8 * usize::from(count), 8, &Info::new()).unwrap();
+            let shared = world.allocate_shared_bytes(8 * usize::from(count), 8, &Info::new()).unwrap();
             for window in [&allocated, &shared] {
                 window.lock_all(Assertion::NONE).unwrap();
                 for i in 0..count {
-                    window.put(&[round << 32 | i], next, i.cast_signed()).unwrap();
+                    window.put(&[round << 32 | u64::from(i)], next, i64::from(i)).unwrap();
                 }
                 window.flush(next).unwrap();
                 // No operation, whatever the operand.
@@ -152,14 +151,14 @@ fn windows_that_follow_each_other_are_reached_at_their_own_memory() {
                 let mut got = [0u64];
                 window.get(&mut got, next, 1).unwrap();
                 assert_eq!(got, [9]);
-                window.put(&got, next, count.cast_signed()).unwrap_err();
+                window.put(&got, next, i64::from(count)).unwrap_err();
                 window.put(&got, next, -1).unwrap_err();
                 window.unlock_all().unwrap();
                 window.put(&got, next, 0).unwrap_err();
                 world.barrier().unwrap();
-                let mut own = vec![0u64; count as usize];
+                let mut own = vec![0u64; usize::from(count)];
                 window.read(0, &mut own).unwrap();
-                let wanted = (0..count).map(|i| if i == 1 { 9 } else { round << 32 | i });
+                let wanted = (0..count).map(|i| if i == 1 { 9 } else { round << 32 | u64::from(i) });
                 assert!(own.into_iter().eq(wanted), "round {round}");
             }
             allocated.free().unwrap();
