@@ -1,6 +1,6 @@
 //! Virtual interfaces: the two ends of a connection, and the state machine of VIA 1.0 chapter 2.
 
-use crate::credits::{Class, CreditPlan, Credits, Immediate, Packets};
+use crate::credits::{CREDIT_RETURNS, Class, CreditPlan, Credits, Immediate, Packets};
 use crate::device::{
     Completion, Device, DeviceError, Entry, NodeAddress, Operation, Payload, Posted, Storing, ViNumber,
 };
@@ -204,9 +204,10 @@ impl<W> Vi<W> {
         // The entries to a program's VI give nothing back, and their words are the program's.
         let is_standing = self.credits.plan() != UNCOUNTED;
         let mut payload = Payload::default();
-        while let Some(Completion { entry, .. }) =
-            device.look_at_next(self.link, &mut payload, false).filter(|_| is_standing)
-        {
+        // A peer has no more of them under way.
+        for _ in 0..CREDIT_RETURNS {
+            let next = device.look_at_next(self.link, &mut payload, false).filter(|_| is_standing);
+            let Some(Completion { entry, .. }) = next else { break };
             let word = Immediate(entry.immediate);
             if entry.operation != Operation::Inline as u32 || word.class().is_some() {
                 break;

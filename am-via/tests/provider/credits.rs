@@ -1,0 +1,57 @@
+//! A sender that has used up its credits takes those that lie next in its ring, and leaves all else to a poll.
+
+use am_core::buffer::InlineBytes;
+use am_core::error::Outcome;
+use am_core::fabric::{Class, Event, PeerIndex, Post, World};
+use am_via::{ShmFabric, Task};
+
+use crate::hostile_support::alone;
+
+/// Sends until a credit is missing, without a poll; how many packets went.
+fn flood(fabric: &mut ShmFabric, to: PeerIndex) -> u32 {
+    let packet = InlineBytes::new();
+    let mut sent = 0;
+    while fabric.try_post_inline(to, Class::OneWay, 0, &packet) {
+        sent += 1;
+    }
+    sent
+}
+
+/// Takes what has come; how many packets.
+fn drain(fabric: &mut ShmFabric) -> u32 {
+    let mut taken = 0;
+    // The news of a connection is no event.
+    for _ in 0..1000 {
+        taken += u32::from(matches!(fabric.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
+    }
+    taken
+}
+
+#[test]
+fn credits_that_lie_next_are_taken_without_a_poll() {
+    let _alone = alone();
+    let task = Task::join().unwrap();
+    let (mut a, mut b) = (task.fabric(9).unwrap(), task.fabric(10).unwrap());
+    let (to_b, to_a) = (a.peer(b.endpoint()).unwrap().index, b.peer(a.endpoint()).unwrap().index);
+    for (from, to) in [(&mut a, to_b), (&mut b, to_a)] {
+        let first = from.post_inline(to, Class::OneWay, 0, &InlineBytes::new()).unwrap();
+        assert_eq!(first, Outcome::Done);
+    }
+    assert_eq!((drain(&mut a), drain(&mut b)), (1, 1));
+    let credits = a.limits().credits;
+    let all = flood(&mut a, to_b);
+    assert!((credits - 1..=credits).contains(&all), "{all} of {credits}");
+    for round in 0..20 {
+        assert_eq!(drain(&mut b), if round == 0 { all } else { credits });
+        assert_eq!(flood(&mut a, to_b), credits, "round {round}: the credits are back");
+    }
+    // Half of them come back before the packet of the other side, and half behind it.
+    for _ in 0..credits / 2 {
+        assert!(matches!(b.poll(&mut InlineBytes::new()), Some(Event::Arrival(_))));
+    }
+    assert_eq!(b.post_inline(to_a, Class::OneWay, 0, &InlineBytes::new()).unwrap(), Outcome::Done);
+    assert_eq!(drain(&mut b), credits - credits / 2);
+    assert_eq!(flood(&mut a, to_b), credits / 2, "the packet is in the way");
+    assert_eq!(drain(&mut a), 1);
+    assert_eq!(flood(&mut a, to_b), credits - credits / 2);
+}
