@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::copy::CheckedRange;
-use crate::private_region::PrivateBytes;
+use crate::private_bytes::PrivateBytes;
 
 /// Takes blocks back, and keeps them alive until then.
 pub trait HeapOwner: Send + Sync + std::fmt::Debug {

@@ -233,7 +233,7 @@ pub(crate) fn read<E>(
 mod tests {
     use super::*;
     use crate::block::HeapOwner;
-    use crate::private_region::PrivateBytes;
+    use crate::private_bytes::PrivateBytes;
     use am_via_os::test_aids::Random;
     use std::ptr::NonNull;
     use std::sync::atomic::AtomicBool;

@@ -1,0 +1,45 @@
+//! Memory of this process alone.
+
+use std::alloc::{self, Layout};
+use std::ptr::NonNull;
+
+use crate::copy::CheckedRange;
+
+/// Zeroed bytes that their owner frees, at the start of a cache line.
+#[derive(Debug)]
+pub struct PrivateBytes {
+    at: NonNull<u8>,
+    len: usize,
+    layout: Layout,
+}
+
+// SAFETY: plain memory without an owner thread; whoever reaches the bytes does so by copies through a CheckedRange.
+unsafe impl Send for PrivateBytes {}
+// SAFETY: as for Send: no reference to the bytes is ever made.
+unsafe impl Sync for PrivateBytes {}
+
+impl PrivateBytes {
+    /// `len` zeroed bytes; `None` if there is no memory for them.
+    #[must_use]
+    pub fn new(len: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(len.max(1), 64).ok()?;
+        // SAFETY: the layout has a size of at least 1.
+        let at = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
+        Some(Self { at, len, layout })
+    }
+
+    /// All of them.
+    #[inline]
+    #[must_use]
+    pub fn range(&self) -> CheckedRange<'_> {
+        // SAFETY: `len` live bytes (`new`), freed when `self` is dropped, so after the range.
+        unsafe { CheckedRange::new(self.at, self.len) }
+    }
+}
+
+impl Drop for PrivateBytes {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; the ranges have ended, since they borrow `self`.
+        unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
+    }
+}

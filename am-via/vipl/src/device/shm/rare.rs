@@ -1,0 +1,110 @@
+//! What a poll finds besides messages: connections that peers have made, tasks that have failed, peers that close.
+
+use std::time::Instant;
+
+use super::{Shm, TIME_TO_FAIL, Vi};
+use crate::device::{News, NodeAddress};
+
+impl Shm {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn poll_rare(&mut self) -> Option<Box<News>> {
+        let epoch = self.files.failure_epoch();
+        if epoch != self.failure_epoch {
+            self.failure_epoch = epoch;
+            for task in 0..self.layout.num_tasks {
+                if self.files.is_failed(task) && !self.failures_told[task as usize] {
+                    self.failures_told[task as usize] = true;
+                    self.failures_due.push(task);
+                }
+            }
+        }
+        let mut named = Vec::new();
+        self.attention.take(|slot| named.push(slot));
+        let is_rung = self.attention.take_ring();
+        for slot in named {
+            let is_it = |vi: &Vi| vi.slot == slot;
+            let found = self.vis.iter().position(|vi| vi.as_ref().is_some_and(is_it));
+            let peer = match found.and_then(|number| Some((number as u32, self.vis[number].as_ref()?))) {
+                Some((number, vi)) => {
+                    vi.connection.set_parked(false);
+                    if !self.polled.contains(&number) {
+                        self.polled.push(number);
+                    }
+                    Some(vi.peer)
+                }
+                None => match self.accepted.iter().find(|vi| is_it(vi)) {
+                    Some(vi) => Some(vi.peer),
+                    None => self.accept(slot),
+                },
+            };
+            if let Some(peer) = peer
+                && self.files.is_closed(&mut self.peers, peer).is_ok_and(|closed| closed)
+            {
+                self.note_closing(peer);
+            }
+        }
+        // First, since it is noted nowhere: the others are found by the next poll.
+        if is_rung { Some(Box::new(News::Rung)) } else { self.next_rare() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn next_rare(&mut self) -> Option<Box<News>> {
+        if let Some(peer) = self.connected.pop() {
+            return Some(Box::new(News::Connected(peer)));
+        }
+        if let Some(task) = self.failures_due.pop() {
+            return Some(Box::new(News::TaskFailed(task)));
+        }
+        self.next_closed()
+    }
+
+    fn note_closing(&mut self, peer: NodeAddress) {
+        if !self.closing.iter().any(|&(closing, _)| closing == peer) {
+            self.closing.push((peer, Instant::now() + TIME_TO_FAIL));
+        }
+    }
+
+    /// The next peer that has closed, when its ring is empty and its task had the time to be known as failed.
+    fn next_closed(&mut self) -> Option<Box<News>> {
+        let now = Instant::now();
+        let is_over = |&(peer, due): &(NodeAddress, Instant)| {
+            now >= due && !self.connection_to(peer).is_some_and(|(_, connection)| connection.is_ready())
+        };
+        let at = self.closing.iter().position(is_over)?;
+        let (peer, _) = self.closing.swap_remove(at);
+        (!self.files.is_failed(peer.task)).then(|| Box::new(News::PeerClosed(peer)))
+    }
+
+    /// Tells the peers that nothing comes from here any more.
+    pub(super) fn close(&mut self) {
+        if self.files.set_closed(&mut self.peers, self.address, true).is_err() {
+            return;
+        }
+        self.barrier.before_look();
+        // Peers whose connections have not been looked at yet are told too.
+        let _ = self.poll_rare();
+        let all = self.vis.iter().flatten().chain(&self.accepted);
+        for vi in all.filter(|vi| vi.peer != self.address) {
+            vi.connection.raise_attention();
+        }
+    }
+
+    /// A peer has made the connection of this slot; the peer. A slot that does not say so soundly is left alone: its maker is at fault,
+    /// and learns nothing.
+    fn accept(&mut self, slot: u32) -> Option<NodeAddress> {
+        match self.files.open_accepted(&mut self.peers, self.address, slot, self.barrier) {
+            Ok(accepted) => {
+                let (connection, peer) = accepted?;
+                self.accepted.push(Vi { connection, slot, peer, consumed_when_last_counted: 0 });
+                self.connected.push(peer);
+                Some(peer)
+            }
+            Err(error) => {
+                tracing::warn!(slot, %error, "a connection that a peer made cannot be opened");
+                None
+            }
+        }
+    }
+}
