@@ -9,8 +9,8 @@
 //! ```
 //!
 //! You should see a row for each size: nanoseconds for one way, the median over all batches (p50), and below it what 99 of 100 batches
-//! stay below (p99). The best batch says nothing and is not shown: the host of a virtual machine may run both of its processors on the two
-//! threads of one core for some milliseconds, whose way is a tenth of that between cores. Every message is checked when it comes.
+//! stay below (p99). The best batch is not shown: where the host of a virtual machine moves its processors about, two of them may share a
+//! cache for some milliseconds, and a batch of that time says nothing about the others. Every message is checked when it comes.
 //!
 //! `limit` is a bare ring of lines (up to 40 bytes with the payload in the line; above, and one copy by the receiver from the
 //! sender's mapped buffer). Each message is new in each line of the cache, as what programs send is; `--same-data` leaves that

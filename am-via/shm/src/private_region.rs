@@ -139,8 +139,8 @@ impl PrivateRegions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::private_bytes::PrivateBytes;
     use crate::layout::{ACCESS_READ, ACCESS_WRITE};
+    use crate::private_bytes::PrivateBytes;
 
     fn open(access: u32) -> Registration {
         Registration { access, ptag: 7 }
