@@ -1,6 +1,6 @@
 //! A body cannot exchange the room of one packet for that of another: it would be written when its packet has gone.
 #![forbid(unsafe_code)]
-use am_core::buffer::Room;
+use am_core::buffer::{InlineBytes, Room};
 use am_core::fabric::{Class, Post};
 use am_core::task::{ContextNumber, Endpoint, TaskId};
 use am_core::testing::loopback::{Config, Loopback, network};
@@ -16,7 +16,7 @@ impl Body for Outer {
     fn write(&mut self, room: &mut Room) {
         let to = Endpoint::new(TaskId(0), ContextNumber(0));
         let to = self.0.peer(to).unwrap().index;
-        self.0.post_packet(to, Class::OneWay, 0, &[], &mut Inner(&mut |other| std::mem::swap(room, other))).unwrap();
+        self.0.post_packet(to, Class::OneWay, 0, &InlineBytes::new(), &mut Inner(&mut |other| std::mem::swap(room, other))).unwrap();
         room.put_slice(&[1; 64]);
     }
 }
@@ -38,5 +38,5 @@ fn main() {
     let other = network(Config::new(1)).1.remove(0);
     let to = Endpoint::new(TaskId(0), ContextNumber(0));
     let to = one.peer(to).unwrap().index;
-    one.post_packet(to, Class::OneWay, 0, &[], &mut Outer(other)).unwrap();
+    one.post_packet(to, Class::OneWay, 0, &InlineBytes::new(), &mut Outer(other)).unwrap();
 }
