@@ -305,9 +305,9 @@ impl<F: Fabric, H: HandlerSet> Context<F, H> {
 
     /// Waits a moment for the next message of `source`, and looks at it where it lies, if it is a one-way message for `handler`:
     /// [`parts_of`](Self::parts_of) lends its parts, and [`take_next`](Self::take_next) takes it. A message that is not taken goes to its
-    /// header handler with the next round of progress. For a caller for whom nothing else can be meant by the message, and who
-    /// makes progress if this returns `None`: nothing came in time, or another message, or something has to be done first. No
-    /// message overtakes another one of its source.
+    /// header handler with the next round of progress. The caller must be the only one that this message can be meant for. `None`: nothing
+    /// came in time, or another message came, or something has to be done first; the caller then makes progress. Messages of one
+    /// source do not overtake each other.
     #[inline(always)]
     pub fn look_at_next(&mut self, source: impl Target, handler: HandlerId) -> Option<Next> {
         if !in_handler::is_unmarked() || self.taken_in_line >= TAKEN_IN_LINE_MAX {

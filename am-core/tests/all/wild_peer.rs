@@ -125,7 +125,7 @@ fn questions_without_end_take_no_memory() {
     own.say_requests_max(MAY_WAIT);
     let mut context = Context::new(own);
     let target = wild.peer(Endpoint::new(TaskId(0), ContextNumber(0))).unwrap().index;
-    // A message of 8 bytes that nobody ever accepts: fences wait behind it.
+    // A message of 8 bytes that is never accepted: fences wait behind it.
     let later = context.register_handler(|_| Answer::later()).unwrap();
     let mut announcement = InlineBytes::new();
     let fields = [&[0; 4][..], &8u64.to_le_bytes(), &1u32.to_le_bytes(), &u32::MAX.to_le_bytes(), &[0; 4]];
@@ -165,7 +165,7 @@ fn questions_without_end_take_no_memory() {
         }
     }
     println!("{refused} of {QUESTIONS} questions were refused");
-    // As many were answered as there were credits for their bytes.
+    // Each question is answered, refused or still waiting: the answered ones had a credit each.
     assert!(refused + MAY_WAIT + config.credits >= QUESTIONS, "{refused} were refused");
 }
 

@@ -201,7 +201,7 @@ impl Recorder {
         am_events::Recorder::record(self, &Event::plain(EventKind::End, ""));
     }
 
-    /// How many messages with this key came before; [`NO_ORDER`] if that is not known, or nobody asks for it.
+    /// How many messages with this key came before; [`NO_ORDER`] if that is not known, or not asked for.
     fn order_of(&self, book: &mut Book, key: (EventKind, Option<u32>, i32, u32)) -> u32 {
         let is_known = book.orders.len() < ORDERS_MAX || book.orders.contains_key(&key);
         if !self.keeps_events || !is_known {

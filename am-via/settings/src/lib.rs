@@ -328,7 +328,7 @@ impl Shown {
         })
     }
 
-    /// Whether a person who writes `name` means it: its name, its variable or one of its names elsewhere, in letters of either case.
+    /// Whether `name` names this setting: by its name, its variable or one of its names elsewhere. Case does not matter.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let mut elsewhere = self.older.iter().map(|(env, _)| *env);

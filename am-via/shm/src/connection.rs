@@ -139,8 +139,8 @@ impl Connection {
     /// Lets `fill` write up to `len` bytes into the area slot of the next entry, then writes the entry that `finish` makes
     /// of what was written. The bytes are seen by who sees the entry ("line published").
     ///
-    /// The peer has read the lines of the next slot when it had its last message, and has them still. As many as this message took are
-    /// asked for now, while nobody waits: a store to each would else wait for its line before the next message can go.
+    /// The peer's cache still holds the lines of the next slot, from the message that it read there last. This call prefetches as many of them
+    /// as its own message took: otherwise the stores of the next message would wait for each line.
     #[inline(always)]
     pub fn post_area(
         &mut self,

@@ -4,8 +4,8 @@
 //! receiver copies the pieces out. Sender and receiver each touch only lines that no other cache holds modified, and neither
 //! writes the other's buffer.
 //!
-//! The two never wait for each other. The receiver copies what the sender has not staged in time by itself, through the kernel, and the
-//! sender goes on behind it. A piece that both have copied is lost work, and the same bytes.
+//! Sender and receiver never wait for each other. If a piece is not staged in time, the receiver copies it itself, through the kernel, and the
+//! sender goes on with the pieces after it. A piece that both have copied is lost work, and the same bytes.
 //!
 //! Both counts are claims of the task that wrote them. Whatever they say, a sender writes its own ring only, and a receiver its own
 //! buffer only.
@@ -272,7 +272,7 @@ mod tests {
         refuses: impl Fn(u64) -> bool,
     ) -> Vec<u8> {
         let len = from.range().len();
-        // An odd place, and bytes behind it that nobody may touch.
+        // An odd offset, and guard bytes behind the destination that must stay as they are.
         let to = PrivateBytes::new(len + 64).expect("memory");
         to.range().copy_from_slice(&vec![0xEE; len + 64]);
         let mut offset = 0;

@@ -13,9 +13,9 @@ pub struct PrivateBytes {
     layout: Layout,
 }
 
-// SAFETY: plain memory without an owner thread; whoever reaches the bytes does so by copies through a CheckedRange.
+// SAFETY: an address, a length and a layout of memory that any thread may free; the bytes are reached by copies through a CheckedRange only.
 unsafe impl Send for PrivateBytes {}
-// SAFETY: as for Send: no reference to the bytes is ever made.
+// SAFETY: `range` is the only shared access, and no reference to the bytes is ever made from it.
 unsafe impl Sync for PrivateBytes {}
 
 impl PrivateBytes {

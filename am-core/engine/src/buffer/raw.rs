@@ -477,7 +477,7 @@ pub(super) unsafe fn copy_words(from: *const u8, to: *mut u8, words: usize) {
 /// stores later.
 ///
 /// # Safety
-/// As for [`core::ptr::copy_nonoverlapping`].
+/// `len` bytes at `from` are readable, `len` bytes at `to` are writable, and the two do not overlap.
 #[inline(never)]
 unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]

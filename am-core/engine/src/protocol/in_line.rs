@@ -9,8 +9,9 @@ use crate::task::Endpoint;
 use crate::user_code::UserCode;
 
 impl<U: UserCode> Engine<U> {
-    /// Waits a moment for the next packet of `source`, and looks at it if it is a one-way message for `handler`: it comes with the next poll,
-    /// unless the fabric is told to take it. `front` gets what lies in its entry. `None`: progress has to be made.
+    /// Waits a moment for the next packet of `source`, and looks at it if it is a one-way message for `handler`. `front` gets what lies in
+    /// its entry. The packet stays in the ring until the caller has the fabric take it; otherwise the next poll returns it. `None`: the
+    /// caller has to make progress first.
     #[inline(always)]
     pub fn look_at_next<F: Fabric>(
         &mut self,
