@@ -8,21 +8,21 @@ use am_via_os::limits::Resource;
 /// Why a job cannot be made or attached to.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The caller asked for a job without tasks, or with more than the layout has room for.
+    /// The caller asked for no tasks, or for more than the layout supports.
     #[error("a job has 1 to {max} tasks, not {asked}")]
     NumTasks {
         /// What was asked for.
         asked: u32,
-        /// The most there can be.
+        /// The maximum.
         max: u32,
     },
-    /// A setting has a value that it cannot take: the fault of the user who set it.
+    /// A setting has an invalid value: the fault of the user who set it.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A limit on this process leaves too little.
+    /// A resource limit of this process is too small.
     #[error("{limit} is {value}, but {what} needs {needed}; {remedy}")]
     LimitTooSmall {
-        /// The limit.
+        /// The resource.
         limit: Resource,
         /// Its value, in bytes or files.
         value: u64,
@@ -33,7 +33,7 @@ pub enum JobError {
         /// What to do.
         remedy: String,
     },
-    /// `AM_JOB` was changed by somebody between the launcher and this process.
+    /// `AM_JOB` was changed between the launcher and this process.
     #[error(
         "AM_JOB=\"{value}\" is not what a launcher writes ({why}); start the program by amrun, or unset AM_JOB for a job of one"
     )]
@@ -43,7 +43,7 @@ pub enum JobError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A file of the job can be reached neither as an inherited file nor through the launcher.
+    /// A file of the job is neither inherited nor reachable through the launcher.
     #[error(
         "the {what} file of task {task} is not open here as file {number}, and not to be had from the launcher (process \
          {launcher_pid}): {source}; the launcher has ended, or a wrapper closed the file and /proc may not be read here"
@@ -51,13 +51,13 @@ pub enum JobError {
     Unreachable {
         /// Which file: job, control or heap.
         what: &'static str,
-        /// Whose file.
+        /// The task that the file belongs to.
         task: u32,
-        /// Under which number it should have been inherited.
+        /// File number under which it should have been inherited.
         number: i32,
         /// The launcher.
         launcher_pid: u32,
-        /// What the system said of the launcher's copy.
+        /// The system's error when the launcher's copy was opened.
         source: io::Error,
     },
     /// The launcher and this program were built from different versions of this library.
@@ -70,10 +70,10 @@ pub enum JobError {
         launcher_pid: u32,
         /// The version of its job files.
         launcher: u64,
-        /// Ours.
+        /// The version of this library.
         own: u64,
     },
-    /// A job file holds what no launcher writes: it was damaged by a task, or comes from another version.
+    /// A job file holds what no launcher writes: a task damaged it, or it comes from another version.
     #[error("the job file is damaged or of another version: {what}")]
     Damaged {
         /// What is wrong.
@@ -87,7 +87,7 @@ pub enum JobError {
         /// Tasks in the job.
         num_tasks: u32,
     },
-    /// Another process was this task already.
+    /// Another process has already attached as this task.
     #[error(
         "process {pid} is, or was, task {task} of this job already, and a task is one process; unset AM_JOB in a program that \
          a task starts if it shall be a job of its own"
@@ -109,10 +109,10 @@ pub enum JobError {
         /// The system's error.
         source: io::Error,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was tried.
+        /// What the call was for.
         doing: &'static str,
         /// The system's error.
         source: io::Error,

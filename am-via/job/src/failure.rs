@@ -5,18 +5,18 @@ use std::fmt;
 use am_via_os::process::Ended;
 use am_via_os::signal;
 
-/// How a task ended that failed.
+/// How a failed task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its process exited with this code before it took its leave, or with a code other than 0.
+    /// Its process exited with a code other than 0, or with any code before it left the job.
     Exited(i32),
     /// This signal ended its process.
     Signalled(i32),
-    /// Its process ended behind a wrapper, so that nobody could see how.
+    /// Its process ended behind a wrapper, and its exit status could not be read.
     Vanished,
-    /// It ran longer than the job may.
+    /// It still ran when the time limit of the job was reached.
     TimedOut,
-    /// It said itself that it cannot go on.
+    /// It reported itself that it cannot go on.
     GaveUp,
     /// Its program could not be started.
     NotStarted,
@@ -37,7 +37,7 @@ impl Cause {
         }
     }
 
-    /// A kind that nobody writes reads as the least certain one.
+    /// An unknown kind reads as the least certain one.
     pub(super) fn decode(kind: u32, value: i32) -> Self {
         match kind {
             1 => Self::Exited(value),
@@ -91,7 +91,7 @@ impl fmt::Display for Cause {
 /// The first failure of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Who failed.
+    /// The task that failed.
     pub task: u32,
     /// How.
     pub cause: Cause,

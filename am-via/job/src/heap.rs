@@ -3,7 +3,7 @@
 use crate::settings::HEAP_BYTES_MIN;
 use am_via_os::memory::PAGE_BYTES;
 
-/// Bytes of each heap to map. If all of every heap do not fit, half of the address space stays for the program itself.
+/// Bytes of each heap to map. If the whole heaps of all tasks do not fit, half of the address space stays for the program itself.
 pub(super) fn bytes_that_fit(whole: u64, num_tasks: u32, fits: impl Fn(u64) -> bool) -> u64 {
     let all = |each: u64| each.saturating_mul(u64::from(num_tasks));
     if fits(all(whole)) {
@@ -12,7 +12,7 @@ pub(super) fn bytes_that_fit(whole: u64, num_tasks: u32, fits: impl Fn(u64) -> b
     let halves = std::iter::successors(Some(whole / 2), |bytes| Some(bytes / 2))
         .map(|bytes| bytes / PAGE_BYTES * PAGE_BYTES)
         .take_while(|&bytes| bytes >= HEAP_BYTES_MIN);
-    // Where even the least is too much, mapping says so.
+    // If even the smallest size does not fit, the mapping reports it.
     halves.into_iter().find(|&each| fits(all(each).saturating_mul(2))).unwrap_or(HEAP_BYTES_MIN).min(whole)
 }
 

@@ -1,4 +1,4 @@
-//! What a task is told of its job by its environment, and how it finds the files from that.
+//! What the environment tells a task about its job, and how the task finds the job's files from it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use am_via_os::memory;
 use am_via_shm::Mapping;
 use am_via_shm::layout_job::{JOB_MAGIC, JOB_VERSION_SHIFT, JobHeader};
 
-/// What `AM_JOB` says.
+/// The fields of `AM_JOB`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Invitation {
     pub(super) number: i32,
@@ -48,7 +48,7 @@ impl Invitation {
     }
 }
 
-/// The file that this process inherited as `number`, if it is the right one, or else the launcher's file of this number.
+/// The file that this process inherited as `number`, if it is the right one; otherwise the launcher's file of this number.
 pub(super) fn open_inherited_or_launchers(
     number: i32,
     launcher_pid: u32,
@@ -71,9 +71,9 @@ pub(super) fn has_inode(file: &File, inode: u64) -> bool {
     file.metadata().is_ok_and(|data| data.ino() == inode)
 }
 
-/// The version of a job file, whatever the rest of it is like; `None` if it is no job file.
+/// The version of a job file, even if the rest of its layout differs; `None` if it is no job file.
 fn version_of(file: &File) -> Option<u64> {
-    // The header alone, and of that the first word: another version has other entries.
+    // Only the first word of the header is read: in another version the other entries may differ.
     let mapping = Mapping::new(file.as_fd(), 0, JobHeader::entry_offset(0)).ok()?;
     let magic = mapping.atomics::<JobHeader>(0)?.magic.load(Ordering::Acquire);
     let same_name = (magic ^ JOB_MAGIC) << (u64::BITS - JOB_VERSION_SHIFT) == 0;

@@ -60,16 +60,16 @@ pub const JOB_VARIABLE: &str = "AM_JOB";
 const WATCHED_WITHIN: Duration = Duration::from_millis(500);
 const WATCHED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// How far a task is.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Its program has not attached.
+    /// Its program has not attached yet.
     NotStarted,
-    /// It is at work.
+    /// It has attached.
     Running,
-    /// It has taken its leave.
+    /// It has left the job.
     Finalized,
-    /// It ended before it took its leave, or with a failure.
+    /// It failed, or ended before it left the job.
     Dead,
 }
 
@@ -79,7 +79,7 @@ pub struct Job {
     task: u32,
     num_tasks: u32,
     own_pid: u32,
-    /// The job file: where the lives of its tasks are looked up.
+    /// The job file, in which the locks of living tasks are looked up.
     file: File,
     header: Shared<JobHeader>,
     entries: Vec<Shared<TaskEntry>>,
@@ -89,18 +89,18 @@ pub struct Job {
     barrier: SleepBarrier,
     /// Contexts that are open in this process: a bit each.
     open_contexts: AtomicU32,
-    /// NICs that were opened: a bit each for those by name, and above them one for each that a context uses.
+    /// NICs that were opened: one bit for each NIC opened by name, and above these one bit for each context.
     nics: AtomicU32,
-    /// `None`: a job of one, or a launcher whose process cannot be seen from here. Its number, as the environment says it, and its
-    /// handle.
+    /// The launcher's process number, as the environment gives it, and its handle. `None` for a job of one, or if the launcher's process
+    /// cannot be seen from here.
     launcher: Option<(u32, PidFd)>,
-    /// How much of each heap file this task maps, once it has found out.
+    /// Bytes of each heap file that this task maps, once they are known.
     heap_bytes_mapped: OnceLock<u64>,
-    /// Records what this task does, where its launcher wants it.
+    /// Records what this task does, if the launcher asked for it.
     recorder: OnceLock<Arc<Recorder>>,
 }
 
-/// A context of this task as one that is open in this process.
+/// Marks a context of this task as open in this process.
 #[derive(Debug)]
 pub struct OpenContext {
     job: Arc<Job>,
@@ -121,14 +121,14 @@ struct TaskFiles {
     heap: File,
 }
 
-/// The same, opened when first asked for.
+/// The same files, opened at first use.
 #[derive(Debug, Default)]
 struct LazyFiles {
     control: OnceLock<File>,
     heap: OnceLock<File>,
 }
 
-/// The job of this process, while anybody uses it.
+/// The job of this process, while it is in use.
 static CURRENT: Mutex<Weak<Job>> = Mutex::new(Weak::new());
 
 impl Job {
@@ -156,7 +156,7 @@ impl Job {
         Ok(job)
     }
 
-    /// The variables that [`attach`](Self::attach) would find, without becoming a task of the job.
+    /// The variables that [`attach`](Self::attach) would find. This process does not become a task of the job.
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
@@ -281,7 +281,7 @@ impl Job {
         (header.record_fd.load(Ordering::Relaxed), header.record_inode.load(Ordering::Relaxed))
     }
 
-    /// Records what this task does, if the launcher wants it. A job whose record can't be reached goes on without one.
+    /// Starts the recorder, if the launcher asked for one. If its memory can't be reached, the job goes on without it.
     fn open_record(&self) {
         let (number, inode) = self.record_file();
         if inode == 0 {
@@ -300,13 +300,13 @@ impl Job {
         }
     }
 
-    /// What records what this task does; `None` where nobody wants that.
+    /// The recorder of this task; `None` if nobody asked for one.
     #[must_use]
     pub fn recorder(&self) -> Option<&Arc<Recorder>> {
         self.recorder.get()
     }
 
-    /// What records what this task does, made if nobody has wanted it so far: then it only tells it ([`Recorder::say_all`]).
+    /// The recorder of this task. If there is none, makes one that only prints ([`Recorder::say_all`]).
     pub fn recorder_for_person(&self) -> &Arc<Recorder> {
         self.recorder.get_or_init(|| Arc::new(Recorder::new(self.task, None, false)))
     }
@@ -329,7 +329,7 @@ impl Job {
             return Err(JobError::TaskTaken { task: self.task, pid });
         }
         match life {
-            // Release: "life locked", pairs with the load in `has_ended`: who sees this sees the lock.
+            // Release: "life locked", pairs with the load in `has_ended`: a reader of this flag also sees the lock.
             Ok(_) => entry.life_locked.store(1, Ordering::Release),
             Err(error) => tracing::debug!(%error, "peers cannot know for certain when this task has ended"),
         }
@@ -341,12 +341,12 @@ impl Job {
         Ok(())
     }
 
-    /// Behind a wrapper: waits until the launcher watches this process, since nobody could tell how it ended if it ended before.
+    /// Behind a wrapper: waits until the launcher watches this process. If it ended before that, nobody could tell how.
     fn wait_until_watched(&self) {
         let Some(launcher) = self.launcher_pid() else { return };
         let is_behind = || std::os::unix::process::parent_id() != launcher;
         let end = Instant::now() + WATCHED_WITHIN;
-        // Acquire: pairs with the launcher's Release; nothing else is published by it.
+        // Acquire: pairs with the launcher's Release, which publishes nothing else.
         while is_behind()
             && self.own_entry().watched.load(Ordering::Acquire) == 0
             && self.launcher_alive()
@@ -370,7 +370,8 @@ impl Job {
         self.num_tasks
     }
 
-    /// Notes SIGUSR2 from now on, which the launcher passes on to tasks that catch it: the flag becomes true when it comes.
+    /// Catches SIGUSR2 from now on, which the launcher forwards to tasks that catch it. The returned flag becomes true when the signal
+    /// arrives.
     ///
     /// # Errors
     /// The system's error.
@@ -378,12 +379,12 @@ impl Job {
         signal::flag(signal::USR2)
     }
 
-    /// Marks context `context` as open in this process, until the value is dropped; `None` if it is open already. What a context
-    /// writes in shared memory has room for one user.
+    /// Marks context `context` as open in this process until the value is dropped; `None` if it is open already. A context's shared memory
+    /// supports one user at a time.
     #[must_use]
     pub fn open_context(self: &Arc<Self>, context: u32) -> Option<OpenContext> {
         let bit = 1_u32.checked_shl(context)?;
-        // Acquire: pairs with the Release of the one that had it open before: what that wrote is seen.
+        // Acquire: pairs with the Release of the previous user, so that what it wrote is visible.
         let before = self.open_contexts.fetch_or(bit, Ordering::Acquire);
         (before & bit == 0).then(|| OpenContext { job: Arc::clone(self), bit })
     }
@@ -394,13 +395,13 @@ impl Job {
         &self.settings
     }
 
-    /// What the launcher's environment said of settings, for the tables of layers above.
+    /// What the launcher's environment says about settings, for the tables of the layers above.
     #[must_use]
     pub fn variables(&self) -> &Variables {
         &self.variables
     }
 
-    /// One setting as text; `None` if there is none of this name.
+    /// One setting as text; `None` if there is no setting of this name.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<String> {
         self.settings.value(name)
@@ -432,16 +433,16 @@ impl Job {
     /// Bytes of each heap file, as this task's own has them: what the job file says can be written by every task.
     ///
     /// # Errors
-    /// As for [`heap_file`](Self::heap_file).
+    /// Those of [`heap_file`](Self::heap_file).
     pub fn heap_bytes(&self) -> Result<u64, JobError> {
         memory::len(self.heap_file(self.task)?).map_err(JobError::system("looking at a heap file"))
     }
 
-    /// Bytes of each heap file that this task maps: all of them, or, where a process has not the address space for the heaps of all
-    /// tasks (as under valgrind), the first part.
+    /// Bytes of each heap file that this task maps. If the address space does not hold the heaps of all tasks (as under valgrind), only the
+    /// first part of each is mapped.
     ///
     /// # Errors
-    /// As for [`heap_file`](Self::heap_file).
+    /// Those of [`heap_file`](Self::heap_file).
     pub fn heap_bytes_mapped(&self) -> Result<u64, JobError> {
         let whole = self.heap_bytes()?;
         Ok(*self.heap_bytes_mapped.get_or_init(|| {
@@ -458,7 +459,8 @@ impl Job {
         }))
     }
 
-    /// The process of a task, 0 before it attached, and if it is in another process namespace. A claim of that task, and after its end perhaps another process's number.
+    /// The process of a task; 0 before it has attached, or if it is in another process namespace. This is a claim of that task, and after
+    /// its end the number may belong to another process.
     #[must_use]
     pub fn pid(&self, task: u32) -> i32 {
         self.entries
@@ -468,9 +470,9 @@ impl Job {
             .unwrap_or(0)
     }
 
-    /// Whether a task is certainly dead: whether its process has ended, or runs another program, so that it can write to no memory of
-    /// the job any more. `false` while that can't be known: it has not attached, or `/proc` could not be read when it did. One
-    /// system call; it may be asked by any task, of any task, as often as it likes.
+    /// Whether a task is certainly dead: its process has ended or runs another program, so that it can no longer write to memory of the
+    /// job. `false` if that can't be known: the task has not attached, or could not read `/proc` when it did. Costs one system call; any
+    /// task may ask about any task at any time.
     #[must_use]
     pub fn has_ended(&self, task: u32) -> bool {
         // Acquire: "life locked".
@@ -481,21 +483,21 @@ impl Job {
         is_known && life::has_ended(self.file.as_fd(), task)
     }
 
-    /// How far a task is. A claim.
+    /// State of a task. A claim.
     #[must_use]
     pub fn state(&self, task: u32) -> TaskState {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
     }
 
-    /// A number that changes at each death. One load of a line that nobody writes otherwise.
+    /// A number that changes at each failure of a task. Costs one load of a line that is otherwise not written.
     #[inline(always)]
     #[must_use]
     pub fn failure_epoch(&self) -> u32 {
-        // Acquire: "failure epoch": who sees a new number sees the failed task's bit.
+        // Acquire: "failure epoch": a reader of a new number also sees the failed task's bit.
         self.header.failure_epoch.load(Ordering::Acquire)
     }
 
-    /// Whether a task failed. `false` for a number beyond the job.
+    /// Whether a task failed. `false` for a task number outside the job.
     #[must_use]
     pub fn is_failed(&self, task: u32) -> bool {
         self.header.is_failed(task)
@@ -521,18 +523,18 @@ impl Job {
         failure_in(&self.header)
     }
 
-    /// Asks that the job goes on when a task fails (or no longer). For all tasks.
+    /// Sets whether the job goes on when a task fails. Applies to all tasks.
     pub fn set_continue_on_failure(&self, goes_on: bool) {
         self.header.continue_on_failure.store(u32::from(goes_on), Ordering::Relaxed);
     }
 
-    /// Whether the program asked that the job goes on when a task fails.
+    /// Whether the program asked that the job go on when a task fails.
     #[must_use]
     pub fn continues_on_failure(&self) -> bool {
         self.header.continue_on_failure.load(Ordering::Relaxed) != 0
     }
 
-    /// This task takes its leave: its end with code 0 is no failure from now on. Done when the last user of the job lets it go.
+    /// Marks this task as finalized: from now on an exit with code 0 is no failure. Called when the last user of the job drops it.
     fn mark_finalized(&self) {
         if self.own_pid == std::process::id() && self.own_entry().state.load(Ordering::Acquire) != STATE_DEAD
         {
@@ -540,12 +542,12 @@ impl Job {
         }
     }
 
-    /// This task cannot go on: all others see it as failed from now on, and are woken.
+    /// Marks this task as failed and wakes all others.
     pub fn mark_failed(&self, words: &str) {
         if self.own_pid != std::process::id() {
             return;
         }
-        // The words of a panic stay, here too.
+        // The message of a panic is kept here, too.
         let said = self.own_entry().last_words.read();
         let words = if std::thread::panicking() && !said.is_empty() { said.as_str() } else { words };
         self.set_last_words(words);
@@ -557,21 +559,21 @@ impl Job {
             if let Ok(file) = self.control_file(task).and_then(|file| {
                 file.try_clone_to_owned().map(File::from).map_err(JobError::system("opening a control file"))
             }) {
-                // Best effort, as the launcher's: a sleeper looks by itself when its wait ends.
+                // Best effort, like the launcher's ring: a sleeper looks again when its wait ends.
                 let _ = ring(&file);
             }
         }
     }
 
-    /// What is told of this task if it fails; up to 512 bytes are kept. The words of a panic that unwinds stay: they tell
-    /// more than later ones.
+    /// Sets the text that is reported if this task fails, up to 512 bytes. The message of a panic that unwinds is not replaced: it says
+    /// more than later texts.
     pub fn set_last_words(&self, words: &str) {
         if !std::thread::panicking() || self.own_entry().last_words.read().is_empty() {
             self.write_last_words(words);
         }
     }
 
-    /// Notes what this task waits for and where, after `quiet` without news: for a report on why the job does not go on.
+    /// Notes what this task waits for and where, after nothing has arrived for `quiet`. Hang reports show the note.
     pub fn note_wait(&self, quiet: Duration, facts: WaitFacts) {
         if self.own_pid == std::process::id() {
             wait::write(&self.own_entry().wait, quiet, facts);
@@ -584,7 +586,7 @@ impl Job {
         }
     }
 
-    /// From now on a panic's message and place become this task's last words; the hook that was there runs after that.
+    /// Installs a panic hook that keeps a panic's message and location as this task's last words, and then runs the previous hook.
     pub fn install_panic_hook(self: &Arc<Self>) {
         let before = std::panic::take_hook();
         let job = Arc::downgrade(self);
@@ -596,7 +598,7 @@ impl Job {
         }));
     }
 
-    /// Whether the launcher is there. `true` for a job of one, and where its process cannot be seen.
+    /// Whether the launcher still runs. `true` for a job of one, and where its process cannot be seen.
     #[must_use]
     pub fn launcher_alive(&self) -> bool {
         self.launcher.as_ref().is_none_or(|(_, launcher)| !launcher.has_ended())
@@ -622,29 +624,29 @@ impl Job {
     }
 }
 
-/// What the layers that carry messages ask of a job. Apart from [`Job`]'s own calls, so that a program which is given a job has none of
-/// them: what is written to its files is not checked, and what is called in a forked copy may do little.
+/// Calls of a job for the layers that carry messages. They are not methods of [`Job`], so that a program that holds a job does not see
+/// them: nothing checks what they write to the job's files, and their callers in a forked copy must do little.
 pub trait Carrier {
-    /// From now on `hook` is called in each copy of this process that a fork without exec makes. It may do little: other threads of
-    /// the task may have held any lock.
+    /// Calls `hook` in each copy of this process that is made by a fork without exec. The hook must do little: other threads of the task
+    /// may have held any lock.
     fn call_in_copies(&self, hook: fork::Hook);
 
-    /// Notes that NICs are opened (bits that the front door gives a meaning), unless one of `others` was noted before; whether it has.
+    /// Notes that NICs are opened (the caller defines the bits), unless one of `others` was noted before. Returns whether it did.
     fn note_nics(&self, bits: u32, others: u32) -> bool;
 
-    /// How tasks order a store before a look at what a peer stores; the same in all tasks of the job.
+    /// How tasks order a store before a load of what a peer stores; the same in all tasks of the job.
     fn barrier(&self) -> SleepBarrier;
 
     /// The control file of a task.
     ///
     /// # Errors
-    /// No such task; the file can be reached neither as an inherited file nor through the launcher.
+    /// There is no such task, or the file is neither inherited nor reachable through the launcher.
     fn control_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
 
     /// The heap file of a task.
     ///
     /// # Errors
-    /// As for [`control_file`](Self::control_file).
+    /// Those of [`control_file`](Self::control_file).
     fn heap_file(&self, task: u32) -> Result<BorrowedFd<'_>, JobError>;
 }
 
@@ -655,7 +657,7 @@ impl Carrier for Job {
 
     fn note_nics(&self, bits: u32, others: u32) -> bool {
         let note = |noted| (noted & others == 0).then_some(noted | bits);
-        // Relaxed: the bits alone are asked for.
+        // Relaxed: nothing but the bits is read.
         self.nics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note).is_ok()
     }
 
@@ -674,14 +676,14 @@ impl Carrier for Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // A task that lets its job go while it panics is not taking its leave.
+        // A task that drops its job while it panics does not leave in order.
         if !std::thread::panicking() {
             self.mark_finalized();
         }
     }
 }
 
-/// What the launcher has decided on, for which this process is prepared now.
+/// The barrier that the launcher chose, for which this process is now prepared.
 fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError> {
     let barrier = SleepBarrier::from_word(header.barrier.load(Ordering::Relaxed));
     let barrier = barrier.ok_or(JobError::Damaged { what: "it names no barrier" })?;
@@ -689,7 +691,7 @@ fn join_barrier(task: u32, header: &JobHeader) -> Result<SleepBarrier, JobError>
     Ok(barrier)
 }
 
-/// Run in a forked copy of this process, whose job file is its own: what polls there sees that its task has failed.
+/// Runs in a forked copy of this process, which has a private copy of the job file: waits there see that the task has failed.
 fn tell_copy() {
     // Another thread may have held the lock at the fork.
     let Ok(current) = CURRENT.try_lock() else { return };
@@ -699,7 +701,7 @@ fn tell_copy() {
     }
 }
 
-/// What this process's own environment says to layers above, where no launcher does.
+/// Settings of the layers above from this process's own environment, used without a launcher.
 fn variables_of_this_process() -> Variables {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -707,17 +709,17 @@ fn variables_of_this_process() -> Variables {
     Variables::of_other_tables(std::env::vars_os().filter_map(text))
 }
 
-/// The number under which tasks inherit a task's control file, and its inode: claims.
+/// The file number under which tasks inherit a task's control file, and its inode: claims.
 fn control_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.control_fd.load(Ordering::Relaxed), entry.control_inode.load(Ordering::Relaxed))
 }
 
-/// The same of its heap file.
+/// The same for its heap file.
 fn heap_of(entry: &Shared<TaskEntry>) -> (i32, u64) {
     (entry.heap_fd.load(Ordering::Relaxed), entry.heap_inode.load(Ordering::Relaxed))
 }
 
-/// The namespace that this process's number belongs to; 0 where the system does not say.
+/// The namespace of this process's number; 0 if the system does not tell.
 fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.ino())
 }

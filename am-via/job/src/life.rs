@@ -31,15 +31,15 @@ struct Held {
 /// Locks this process's task for the rest of its life; `false` if another process is the task.
 ///
 /// # Errors
-/// The file cannot be opened again (`/proc` may not be read), or the system knows no such locks.
+/// The file cannot be opened again (`/proc` may not be read), or the system has no such locks.
 pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<bool> {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    // A copy made by fork has the list of its parent, and none of its locks.
+    // A copy made by fork has its parent's list but none of its locks.
     let own = (job, task, std::process::id());
     if held.iter().any(|held| (held.job, held.task, held.pid) == own) {
         return Ok(true);
     }
-    // The inherited file's description is one for all tasks.
+    // All tasks share the open file description of the inherited file.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let again = OpenOptions::new().read(true).write(true).open(path)?;
     let page = usize::try_from(PAGE_BYTES).expect("a page fits into the address space");
@@ -51,7 +51,7 @@ pub(super) fn begin(file: BorrowedFd<'_>, job: u64, task: u32) -> io::Result<boo
     Ok(true)
 }
 
-/// Whether the process that has locked `task` is gone. Called after it has.
+/// Whether the process that locked `task` is gone. Call it only after the lock was taken once.
 pub(super) fn has_ended(file: BorrowedFd<'_>, task: u32) -> bool {
     lock::is_locked(file, task).is_ok_and(|locked| !locked)
 }

@@ -1,7 +1,7 @@
-//! The events of the set-up path on the standard error, where `RUST_LOG` asks for them and the program brings no subscriber of its own.
+//! Prints the events of the set-up path on the standard error, if `RUST_LOG` asks for them and the program has no subscriber of its own.
 //!
-//! `RUST_LOG` is a level (error, warn, info, debug, trace), or a list `crate=level,...` of crates and modules with a level each, in which a
-//! level alone holds for all others. The longest name that fits wins.
+//! `RUST_LOG` is a level (error, warn, info, debug, trace), or a list of `crate=level,...` that gives crates and modules a level each; a
+//! level without a name applies to all others. The longest matching name wins.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use tracing::{Event, Metadata, Subscriber};
 /// The environment variable that asks for events.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Prints events from now on, if `RUST_LOG` is set and nobody takes them already. `who` begins each line.
+/// Prints events from now on, if `RUST_LOG` is set and the program has no subscriber. `who` begins each line.
 pub fn log_as_asked(who: &str) {
     let Ok(wanted) = std::env::var(VARIABLE) else { return };
     let log = Log { who: who.to_owned(), wanted: Wanted::parse(&wanted), spans: AtomicU64::new(1) };
-    // An error says that the program has a subscriber, which has the events then.
+    // An error means that the program has a subscriber, which gets the events.
     let _ = tracing::subscriber::set_global_default(log);
 }
 
@@ -43,7 +43,7 @@ impl Wanted {
     }
 }
 
-/// `name=level`, a level, or a name, which stands for all of its events.
+/// `name=level`, a level alone, or a name alone, which means all of its events.
 fn directive(text: &str) -> Option<(String, LevelFilter)> {
     match text.split_once('=') {
         Some((name, level)) => Some((name.to_owned(), level.parse().ok()?)),

@@ -22,30 +22,30 @@ use am_via_shm::layout_job::{JOB_MAGIC, JobHeader, PID_UNKNOWN, TASKS_MAX, TaskE
 use am_via_shm::layout_record::TaskRecord;
 use am_via_shm::{Mapping, Shared, SleepBarrier};
 
-/// Inherited files get numbers from here on: scripts number their own files below.
+/// Lowest number of an inherited file: scripts use lower numbers for their own files.
 const INHERITED_NUMBER_MIN: i32 = 200;
-/// Files that a task opens besides those of the job; guessed generously.
+/// Generous estimate of the files that a task opens besides those of the job.
 const FILES_OF_A_PROGRAM: u64 = 64;
 
-/// What a job is to be.
+/// Describes a job to be made.
 #[derive(Clone, Debug)]
 pub struct JobPlan {
-    /// Tasks, at least 1.
+    /// Number of tasks, at least 1.
     pub num_tasks: u32,
     /// Its settings.
     pub settings: Settings,
-    /// What the environment says of settings of other layers.
+    /// What the environment says about settings of other layers.
     pub others: Variables,
-    /// What its tasks record of what they do.
+    /// What its tasks record.
     pub record: Record,
-    /// The one processor that each task will be bound to; empty: the tasks run where the launcher may.
+    /// The processor that each task will be bound to; empty if tasks are not bound.
     pub cpus: Vec<usize>,
 }
 
-/// What the tasks of a job record of what they do.
+/// What the tasks of a job record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Record {
-    /// Nothing, which costs nothing.
+    /// Nothing, at no cost.
     #[default]
     Nothing,
     /// Sums.
@@ -59,7 +59,7 @@ pub enum Record {
 pub struct JobOwner {
     file: File,
     files: Vec<TaskFiles>,
-    /// Where tasks record what they do, if they do.
+    /// The file that tasks record into, if they record.
     record: Option<File>,
     header: Shared<JobHeader>,
     entries: Vec<Shared<TaskEntry>>,
@@ -173,13 +173,13 @@ impl JobOwner {
         self.num_tasks
     }
 
-    /// The job's random number, by which its processes are recognised in their environment.
+    /// The job's random number; its processes have it in their environment.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The environment that makes a process task `task` of this job: names and values.
+    /// The environment variables that make a process task `task` of this job: names and values.
     #[must_use]
     pub fn environment(&self, task: u32) -> Vec<(String, String)> {
         let job = format!("{}:{task}:{}:{:016x}", self.file.as_raw_fd(), std::process::id(), self.id);
@@ -190,7 +190,7 @@ impl JobOwner {
         ]
     }
 
-    /// The numbers of the files that each task inherits.
+    /// Numbers of the files that each task inherits.
     #[must_use]
     pub fn inherited_files(&self) -> Vec<i32> {
         let of_tasks =
@@ -199,8 +199,8 @@ impl JobOwner {
         std::iter::once(self.file.as_raw_fd()).chain(record).chain(of_tasks).collect()
     }
 
-    /// Records that `task` has failed, so that every task sees it, and rings all doorbells; whether it was the job's first
-    /// failure. The words are its own last ones if it left any, otherwise `words`.
+    /// Records that `task` has failed and rings all doorbells. Keeps the task's own last words if it has any, otherwise `words`. Returns
+    /// whether this was the job's first failure.
     pub fn mark_dead(&self, task: u32, cause: Cause, words: &str) -> bool {
         let Some(entry) = self.entries.get(task as usize) else { return false };
         let own = entry.last_words.read();
@@ -212,10 +212,10 @@ impl JobOwner {
         first
     }
 
-    /// Wakes every task that sleeps, so that it looks at what no message tells.
+    /// Wakes every sleeping task, so that it sees changes of the job file.
     fn ring_all(&self) {
         for files in &self.files {
-            // Best effort: a doorbell that cannot be mapped (no memory left) is found changed when its sleeper's wait ends.
+            // Best effort: if a doorbell cannot be mapped (no memory left), its sleeper looks again when its wait ends.
             let _ = ring(&files.control);
         }
     }
@@ -226,19 +226,19 @@ impl JobOwner {
         super::failure_in(&self.header)
     }
 
-    /// Whether the program asked that the job goes on when a task fails.
+    /// Whether the program asked that the job go on when a task fails.
     #[must_use]
     pub fn continues_on_failure(&self) -> bool {
         self.header.continue_on_failure.load(Ordering::Relaxed) != 0
     }
 
-    /// How far `task` is. Tasks write it: a claim.
+    /// State of `task`, which tasks write themselves: a claim.
     #[must_use]
     pub fn state(&self, task: u32) -> TaskState {
         self.entries.get(task as usize).map_or(TaskState::NotStarted, |entry| state_of(entry))
     }
 
-    /// The process that says it is `task`; `None` before it attached, and if it is in another process namespace. A claim.
+    /// The process that attached as `task`; `None` before that, or if it is in another process namespace. A claim.
     #[must_use]
     pub fn pid(&self, task: u32) -> Option<u32> {
         let pid = self.entries.get(task as usize)?.pid.load(Ordering::Acquire);
@@ -252,20 +252,20 @@ impl JobOwner {
         }
     }
 
-    /// Whether a process has joined the job as `task`, wherever it runs and whatever became of it. A claim.
+    /// Whether a process has attached as `task`, wherever it runs and whether or not it still runs. A claim.
     #[must_use]
     pub fn has_joined(&self, task: u32) -> bool {
         // Acquire: "pid published".
         self.entries.get(task as usize).is_some_and(|entry| entry.pid.load(Ordering::Acquire) != 0)
     }
 
-    /// What `task` has noted of a wait; `None` if it never had to wait for long. Its age says whether the task waits still.
+    /// The last wait that `task` noted; `None` if it never waited for long. Its age tells whether the task still waits.
     #[must_use]
     pub fn wait_of(&self, task: u32) -> Option<NotedWait> {
         wait::read(&self.entries.get(task as usize)?.wait)
     }
 
-    /// What `task` said last; empty if nothing.
+    /// The last words of `task`; empty if there are none.
     #[must_use]
     pub fn last_words(&self, task: u32) -> String {
         self.entries.get(task as usize).map_or_else(String::new, |entry| entry.last_words.read())
@@ -278,7 +278,7 @@ impl JobOwner {
         self.header.magic.store(version << JOB_VERSION_SHIFT | name, Ordering::Relaxed);
     }
 
-    /// The parts that an in-process job of one is made of.
+    /// The parts that make up an in-process job of one.
     pub(super) fn into_parts(self) -> (File, Shared<JobHeader>, Vec<Shared<TaskEntry>>, Vec<TaskFiles>) {
         (self.file, self.header, self.entries, self.files)
     }
@@ -310,7 +310,7 @@ fn random() -> u64 {
     hasher.finish()
 }
 
-/// The limits that a job's files must keep to, in bytes or files; `None`: unlimited.
+/// Resource limits that a job's files must fit, in bytes or files; `None`: unlimited.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     file_size: Option<u64>,
@@ -335,7 +335,7 @@ impl Limits {
             Some(value) if value < needed => Err(JobError::LimitTooSmall {
                 limit: Resource::OpenFiles,
                 value,
-                what: "a job of so many tasks",
+                what: "a job of this size",
                 needed,
                 remedy: "raise it (ulimit -Hn, as the superuser) or start fewer tasks".to_owned(),
             }),
@@ -358,8 +358,8 @@ impl Limits {
         }
     }
 
-    /// Bytes of each heap file: what programs may allocate, and behind it the part that measures the machine's limit. What
-    /// nobody chose is cut to what the limits allow; what somebody chose is kept or refused.
+    /// Size of each heap file in bytes: what programs may allocate, followed by the part that measures the machine's limit. The default is
+    /// reduced to what the limits allow; a value set by the user is used or refused.
     fn heap_file_bytes(&self, setting: Option<u64>, num_tasks: u32) -> Result<u64, JobError> {
         let Some(chosen) = setting else {
             return self.automatic_heap_file_bytes(num_tasks);
@@ -384,7 +384,7 @@ impl Limits {
     fn automatic_heap_file_bytes(&self, num_tasks: u32) -> Result<u64, JobError> {
         let smallest = HEAP_BYTES_MIN + MEASURE_BYTES as u64;
         self.check_file_size("the heap file of a task", smallest)?;
-        // A quarter of the address space for heaps leaves room for the program's own.
+        // At most a quarter of the address space is for heaps; the rest stays for the program.
         let share = 4 * u64::from(num_tasks);
         if let Some(value) = self.address_space.filter(|&bytes| bytes / share < smallest) {
             return Err(JobError::LimitTooSmall {

@@ -1,7 +1,7 @@
-//! What a task does, recorded in memory that outlives it: for `amrun --stats` and `--trace`. And the same as text, where a person debugs.
+//! What a task does, recorded in memory that outlives it, for `amrun --stats` and `--trace`; or printed as text for debugging.
 //!
-//! A job records only where its launcher was asked to. Then a recorder is called from the layers above at each call, message and sleep; it takes
-//! a lock and reads the clock. Where nobody asked there is no recorder, and no layer looks for one on its message path.
+//! Recording is off unless the launcher was asked for it. If it is on, the layers above call the recorder at each call, message and sleep;
+//! it takes a lock and reads the clock. If it is off, there is no recorder, and no layer looks for one on its message path.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,43 +17,43 @@ use am_via_os::clock;
 use am_via_shm::layout_record::{EVENTS_MAX, EventSlot, NAMES_MAX, TALLIES_MAX, Tally, TaskRecord};
 use am_via_shm::{Mapping, Shared};
 
-/// An event as the launcher reads it.
+/// An event as the launcher reads it from the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedEvent {
     /// When, in nanoseconds of the system's monotonic clock.
     pub nanoseconds: u64,
-    /// What kind of thing it is.
+    /// The kind of event.
     pub kind: EventKind,
-    /// The thread of the task, from 0 on.
+    /// The thread of the task, numbered from 0.
     pub thread: u32,
-    /// Its name, as a place in [`Recorded::names`].
+    /// Index of its name in [`Recorded::names`].
     pub name: usize,
     /// The task at the other end.
     pub peer: Option<u32>,
-    /// What the receiver looks for.
+    /// The tag of the message.
     pub tag: i32,
-    /// What the tag belongs to.
+    /// The context that the tag belongs to.
     pub context: u32,
-    /// Bytes, or the value.
+    /// Bytes, or a value.
     pub amount: u64,
-    /// How many messages between these two tasks, with this tag and context, came before; `None` where the recorder has lost count.
+    /// Number of earlier messages between these two tasks with this tag and context; `None` if the recorder has lost count.
     pub order: Option<u32>,
 }
 
-/// The sum of what was recorded with one name and one peer.
+/// Sums over the events with one name and one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedTally {
-    /// What kind of things these were; [`EventKind::Begin`] for spans.
+    /// The kind of these events; [`EventKind::Begin`] for spans.
     pub kind: EventKind,
-    /// The name, as a place in [`Recorded::names`].
+    /// Index of the name in [`Recorded::names`].
     pub name: usize,
     /// The task at the other end.
     pub peer: Option<u32>,
-    /// How often.
+    /// Number of events.
     pub count: u64,
-    /// Bytes of all together.
+    /// Their bytes in total.
     pub bytes: u64,
-    /// Time of all together, in nanoseconds.
+    /// Their time in total, in nanoseconds.
     pub nanoseconds: u64,
     /// The largest value.
     pub largest: u64,
@@ -62,29 +62,29 @@ pub struct RecordedTally {
 /// What a task has recorded: claims of that task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// What events and tallies are about.
+    /// Names of events and tallies.
     pub names: Vec<String>,
     /// Sums over all events.
     pub tallies: Vec<RecordedTally>,
-    /// Counts that no tally was left for.
+    /// Number of events without a tally, because the table was full.
     pub not_counted: u64,
-    /// The last events, in their order.
+    /// The last events, in order.
     pub events: Vec<RecordedEvent>,
-    /// Earlier events, which are not kept.
+    /// Number of earlier events that are not kept.
     pub events_dropped: u64,
 }
 
 impl Recorded {
-    /// The name of an event or a tally; empty if the task has claimed one that is not there.
+    /// The name with this index; empty if the task has claimed an index that does not exist.
     #[must_use]
     pub fn name(&self, place: usize) -> &str {
         self.names.get(place).map_or("", String::as_str)
     }
 }
 
-/// The name of the time that a task spends in calls of the library, whichever they are: spans that are in no other one.
+/// The name of the total time that a task spends in calls of the library: spans that lie in no other span.
 pub const IN_CALLS: &str = "in calls";
-/// The name of the spans in which a task sleeps because nothing comes.
+/// The name of spans in which a task sleeps because nothing arrives.
 pub const SLEEP: &str = "sleep";
 
 /// Records what this task does.
@@ -93,22 +93,23 @@ pub struct Recorder {
     task: u32,
     shared: Option<Shared<TaskRecord>>,
     keeps_events: bool,
-    /// Each event is told on the standard error, too.
+    /// Whether each event is also printed on the standard error.
     says: AtomicBool,
     book: Mutex<Book>,
 }
 
-/// Kinds of messages that are numbered, at most: a program may use ever new tags. Those of later kinds have no [order](RecordedEvent::order).
+/// Maximum number of message kinds that are numbered: a program may use new tags without end. Messages of later kinds have no
+/// [order](RecordedEvent::order).
 const ORDERS_MAX: usize = 1 << 16;
-/// The order of a message that has none.
+/// The order of a message that is not numbered.
 const NO_ORDER: u32 = u32::MAX;
 
-/// What the recorder looks up.
+/// The recorder's tables.
 #[derive(Debug, Default)]
 struct Book {
     names: HashMap<String, u32>,
     tallies: HashMap<(EventKind, u32, Option<u32>), usize>,
-    /// Messages so far, by direction, peer, tag and context: [`ORDERS_MAX`] at most.
+    /// Number of messages so far by direction, peer, tag and context, for at most [`ORDERS_MAX`] kinds.
     orders: HashMap<(EventKind, Option<u32>, i32, u32), u32>,
     /// The spans of each thread that have not ended, the outermost first: name and begin.
     open: HashMap<u32, Vec<(u32, u64)>>,
@@ -116,7 +117,7 @@ struct Book {
 }
 
 thread_local! {
-    /// The number of this thread, from 1 on; 0: none yet.
+    /// The number of this thread, counted from 1; 0: not assigned yet.
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -186,22 +187,22 @@ impl Recorder {
         Self { task, shared, keeps_events, says: AtomicBool::new(false), book: Mutex::default() }
     }
 
-    /// Tells each event on the standard error from now on, as a tree of calls: what MPICH over Portals printed for `MPI_DEBUG`.
+    /// Prints each event on the standard error from now on, as a tree of calls. MPICH over Portals printed the same for `MPI_DEBUG`.
     pub fn say_all(&self) {
         self.says.store(true, Ordering::Relaxed);
     }
 
-    /// A span of this name begins.
+    /// Begins a span of this name.
     pub fn begin(&self, name: &str) {
         am_events::Recorder::record(self, &Event::plain(EventKind::Begin, name));
     }
 
-    /// The last span that this thread began, and that has not ended, ends.
+    /// Ends the span that this thread began last.
     pub fn end(&self) {
         am_events::Recorder::record(self, &Event::plain(EventKind::End, ""));
     }
 
-    /// How many messages with this key came before; [`NO_ORDER`] if that is not known, or not asked for.
+    /// Number of earlier messages with this key; [`NO_ORDER`] if it is unknown or not needed.
     fn order_of(&self, book: &mut Book, key: (EventKind, Option<u32>, i32, u32)) -> u32 {
         let is_known = book.orders.len() < ORDERS_MAX || book.orders.contains_key(&key);
         if !self.keeps_events || !is_known {
@@ -282,7 +283,7 @@ impl Recorder {
             // Release: "tally begun", pairs with the load in `read`.
             shared.num_tallies.store(next as u64 + 1, Ordering::Release);
         }
-        // One writer at a time, because of the lock.
+        // The lock admits one writer at a time.
         let add = |to: &am_via_os::atomics::AtomicU64, more: u64| {
             to.store(to.load(Ordering::Relaxed).saturating_add(more), Ordering::Relaxed);
         };
@@ -297,7 +298,7 @@ impl Recorder {
     fn keep(&self, book: &mut Book, (now, thread, name): (u64, u32, u32), event: &Event<'_>, order: u32) {
         let Some(shared) = self.shared.as_ref().filter(|_| self.keeps_events) else { return };
         let slot = &shared.events[usize::try_from(book.num_events).unwrap_or(0) % EVENTS_MAX];
-        // A task may die between any two of these: the number says last that the slot is whole.
+        // A task may die between any two of these stores: the number, stored last, marks the slot as whole.
         slot.number.store(0, Ordering::Relaxed);
         slot.nanoseconds.store(now, Ordering::Relaxed);
         let kind_thread = u32::from(event.kind as u8) | thread << 8;
@@ -331,7 +332,7 @@ pub(crate) fn map(file: BorrowedFd<'_>, task: u32) -> io::Result<Shared<TaskReco
 
 /// Reads what a task has recorded.
 pub(crate) fn read(record: &TaskRecord) -> Recorded {
-    // What the numbers say is a claim: cut to what there is. Acquire: as at the stores.
+    // The counts are claims, and are cut to the size of the tables. Acquire: pairs with the stores above.
     let up_to = |count: &am_via_os::atomics::AtomicU64, max: usize| {
         usize::try_from(count.load(Ordering::Acquire)).map_or(max, |count| count.min(max))
     };

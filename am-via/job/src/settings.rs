@@ -7,10 +7,10 @@ pub use am_via_settings::{
     Older, Setting, SettingError, Shown, Table, Value, Wanted, choose, in_binary_units,
 };
 
-/// Declares [`Settings`] and its defaults, and makes it a table, from one line a setting.
+/// Declares [`Settings`], its defaults and its table from one line for each setting.
 macro_rules! settings {
     ($($(#[doc = $meaning:literal])+ $name:ident: $type:ty = $default:expr, $env:literal $(, $range:expr)?;)+) => {
-        /// The settings of am-via in a job.
+        /// The settings of am-via.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Settings {
             $($(#[doc = $meaning])+ pub $name: $type,)+

@@ -14,7 +14,7 @@ fn only_what_a_launcher_writes_is_an_invitation() {
     }
 }
 
-/// Attaches as tasks do, inside the process that made the job.
+/// Attaches as a task does, but in the process that made the job.
 fn attach_to(owner: &JobOwner, task: u32) -> Result<Job, JobError> {
     let (_, value) = owner.environment(task).into_iter().find(|(name, _)| name == JOB_VARIABLE).unwrap();
     Job::attach_to(&Invitation::parse(&value)?)

@@ -1,20 +1,20 @@
-//! Environment variables that a job file carries: what its launcher's environment says of settings.
+//! Environment variables in a job file: what the launcher's environment says about settings.
 
 use crate::settings::{Settings, Table};
 
-/// Variables, a line `NAME=value` each.
+/// Variables, one line `NAME=value` each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables(String);
 
-/// How the names of settings begin, ours and those of the MPI libraries whose names are understood.
+/// Prefixes of setting names: ours, and those of the MPI libraries whose names are understood.
 const PREFIXES: [&str; 4] = ["AM_", "MPI_", "MP_", "LAM_MPI_"];
-/// Variables that begin like settings without being any: the launcher writes them.
+/// Variables that begin like settings but are none: the launcher writes them.
 const WRITTEN_BY_THE_LAUNCHER: [&str; 5] = ["AM_JOB", "AM_TASK", "AM_NUM_TASKS", "AM_PINNED", "AM_TERMINAL"];
 /// The longest value of a setting, in bytes. A longer one is a path or a list of something else.
 const VALUE_BYTES_MAX: usize = 64;
 
 impl Variables {
-    /// Of an environment, what the tables of layers above may know.
+    /// Picks from an environment the variables that the tables of layers above may know.
     pub fn of_other_tables(environment: impl Iterator<Item = (String, String)>) -> Self {
         let is_theirs = |(name, value): &(String, String)| {
             let is_line = value.len() <= VALUE_BYTES_MAX && !value.contains('\n');
@@ -24,12 +24,12 @@ impl Variables {
         Self(environment.filter(is_theirs).map(|(name, value)| format!("{name}={value}\n")).collect())
     }
 
-    /// What a job file says.
+    /// Reads the lines of a job file.
     pub(crate) fn of_lines(lines: String) -> Self {
         Self(lines)
     }
 
-    /// The settings of am-via, and behind them these.
+    /// The settings of am-via, followed by these variables.
     pub(crate) fn lines_with(&self, settings: &Settings) -> String {
         let own =
             Settings::SETTINGS.iter().map(|setting| format!("{}={}\n", setting.env, setting.value(settings)));
@@ -42,7 +42,7 @@ impl Variables {
         self.all().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
     }
 
-    /// Those that begin like settings of this project (`AM_`) and are in neither am-via's table nor `T`: most likely misspelt.
+    /// Variables that begin like settings of this project (`AM_`) but are in neither am-via's table nor `T`: most likely misspelt.
     pub fn unknown_to<T: Table>(&self) -> impl Iterator<Item = &str> {
         let names = self.all().map(|(name, _)| name);
         names.filter(|name| name.starts_with("AM_") && !Settings::knows(name) && !T::knows(name))
@@ -53,7 +53,7 @@ impl Variables {
     }
 }
 
-/// Of `names`, those that are most likely misspelt settings of am-via, each with the setting that it may be meant to be.
+/// The names that are most likely misspelt settings of am-via, each with the setting that was probably meant.
 pub fn misspelt(names: impl Iterator<Item = String>) -> Vec<(String, &'static str)> {
     let looks_like_ours = |name: &String| {
         name.starts_with("AM_") && !Settings::knows(name) && !WRITTEN_BY_THE_LAUNCHER.contains(&name.as_str())

@@ -1,4 +1,4 @@
-//! What a task notes of a wait in which nothing comes, for a report on why the job does not go on.
+//! What a task notes about a wait in which nothing arrives, for hang reports.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use am_via_os::atomics::Ordering;
 use am_via_os::{clock, stack};
 use am_via_shm::layout_job::{RETURN_ADDRESSES_MAX, Text, WAIT_FACTS_WORDS, WaitNote};
 
-/// How long nothing has come when a task notes its wait.
+/// A task notes its wait once nothing has arrived for this long.
 pub const NOTED_AFTER: Duration = Duration::from_secs(1);
-/// A note that was not renewed for so long is that of an earlier wait: a waiting task renews it twice a second.
+/// A note that is older belongs to an earlier wait: a waiting task renews its note twice a second.
 const FRESH_FOR: Duration = Duration::from_millis(2500);
 
 /// What a task waits for.
@@ -19,13 +19,13 @@ const FRESH_FOR: Duration = Duration::from_millis(2500);
 pub struct WaitFacts {
     /// Operations of the task that are under way.
     pub operations: Vec<UnderWay>,
-    /// More of them.
+    /// Number of further operations, which are not listed.
     pub operations_left_out: u32,
-    /// Messages that are here and wait for a receive.
+    /// Number of messages that have arrived and wait for a receive.
     pub early_messages: u32,
     /// The first of them, in words.
     pub first_early: Vec<String>,
-    /// Something else than a message may end the wait: a time limit, another thread of the task.
+    /// Whether something other than a message may end the wait: a time limit, or another thread of the task.
     pub may_end_alone: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct UnderWay {
     pub what: String,
     /// The task at the other end; `None`: any.
     pub partner: Option<u32>,
-    /// What else there is to say: "tag 7, 800 bytes".
+    /// Further details: "tag 7, 800 bytes".
     pub details: String,
 }
 
@@ -54,21 +54,21 @@ impl fmt::Display for UnderWay {
     }
 }
 
-/// A task's note.
+/// A task's note about its wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedWait {
-    /// What it waits for; `None` if the text is no such thing.
+    /// What the task waits for; `None` if the text cannot be parsed.
     pub facts: Option<WaitFacts>,
-    /// How long nothing has come.
+    /// How long nothing has arrived.
     pub quiet: Duration,
     /// How long ago the note was renewed.
     pub age: Duration,
-    /// The stack of the wait, innermost first.
+    /// The stack of the waiting call, innermost first.
     pub return_addresses: Vec<u64>,
 }
 
 impl NotedWait {
-    /// Whether the task waits still, unless it is stopped.
+    /// Whether the task still waits, unless it is stopped.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.age < FRESH_FOR
@@ -80,7 +80,7 @@ impl WaitFacts {
     #[must_use]
     pub(crate) fn into_text(mut self, bytes_max: usize) -> String {
         loop {
-            // Strings and numbers: nothing in here can fail to be written.
+            // Strings and numbers can always be serialized.
             let text = serde_json::to_string(&self).unwrap_or_default();
             if text.len() <= bytes_max {
                 return text;
@@ -94,7 +94,7 @@ impl WaitFacts {
         }
     }
 
-    /// What a task has written, which is a claim.
+    /// Parses what a task has written: a claim.
     #[must_use]
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -105,7 +105,7 @@ impl WaitFacts {
 pub(super) fn write(note: &WaitNote, quiet: Duration, facts: WaitFacts) {
     let mut addresses = [0; RETURN_ADDRESSES_MAX];
     let found = stack::return_addresses(&mut addresses);
-    // A time of 0 means that there is no note, to a reader that comes in between.
+    // A time of 0 tells a concurrent reader that there is no note.
     note.written_ns.store(0, Ordering::Relaxed);
     for (shared, &address) in note.return_addresses.iter().zip(&addresses[..found]) {
         shared.store(address, Ordering::Relaxed);

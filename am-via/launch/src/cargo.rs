@@ -1,4 +1,4 @@
-//! How an example or program of a cargo workspace becomes a file to start.
+//! Builds an example or program of a cargo workspace and finds its executable.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,21 +10,22 @@ use serde_json::Value;
 
 use super::LaunchError;
 
-/// Cargo's progress bar while there is something to build, and nothing else. Cargo asks for a width, since it no longer looks.
+/// Shows cargo's progress bar while it builds, and nothing else. Cargo does not ask the terminal for its width if the bar is forced, so the
+/// width is set.
 const PROGRESS: [&str; 4] = ["--config", "term.progress.when='always'", "--config", "term.progress.width=80"];
 
-/// What cargo is to build, in the workspace of the current directory.
+/// A target that cargo builds, in the workspace of the current directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CargoTarget {
     /// An example or a program.
     pub kind: TargetKind,
     /// Its name.
     pub name: String,
-    /// Its package. `None`: the one that has a target of this kind and name.
+    /// Its package. `None`: the package that has a target of this kind and name.
     pub package: Option<String>,
 }
 
-/// The kinds of cargo's targets that tasks can be.
+/// The kinds of cargo targets that can run as tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// `examples/NAME.rs`.
@@ -34,7 +35,7 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// As cargo's metadata has it, and its option.
+    /// Its name in cargo's metadata and options.
     fn word(self) -> &'static str {
         match self {
             Self::Example => "example",
@@ -47,10 +48,10 @@ impl TargetKind {
     }
 }
 
-/// Builds `target` in release and returns its file. Cargo's messages go to the standard error.
+/// Builds `target` in release mode and returns the path of its executable. Cargo's messages go to the standard error.
 ///
 /// # Errors
-/// There is no such target, several packages have one, it does not build, or there is no workspace here.
+/// There is no such target, several packages have one, the build fails, or there is no workspace here.
 pub fn build(target: &CargoTarget) -> Result<PathBuf, LaunchError> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let package = package_of(target, &metadata(&cargo)?)?;
@@ -76,7 +77,7 @@ pub fn build(target: &CargoTarget) -> Result<PathBuf, LaunchError> {
     built.flatten().ok_or_else(|| LaunchError::Build { kind: kind.word(), name: target.name.clone() })
 }
 
-/// What cargo says of the packages of this workspace.
+/// Cargo's metadata about the packages of this workspace.
 fn metadata(cargo: &OsStr) -> Result<Value, LaunchError> {
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -117,7 +118,7 @@ fn package_of(target: &CargoTarget, metadata: &Value) -> Result<String, LaunchEr
     }
 }
 
-/// The file that cargo's messages name for the target.
+/// The executable that cargo's messages name for the target.
 fn executable_in(messages: &str, target: &CargoTarget) -> Option<PathBuf> {
     messages
         .lines()

@@ -1,4 +1,4 @@
-//! How a job is ended from outside: who asks, and which signals ask.
+//! Requests to end a job from outside: their reason, and the signals that make them.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use super::report::EndedBy;
 pub(super) const SIGNALS: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-/// How anybody asks that a job be ended.
+/// A handle by which any thread asks that the job be ended.
 #[derive(Debug)]
 pub(super) struct EndRequest {
     reason: Mutex<Option<EndedBy>>,
@@ -22,17 +22,17 @@ impl EndRequest {
         Ok((Self { reason: Mutex::new(None), bell }, heard))
     }
 
-    /// Asks. The first reason counts.
+    /// Asks for the end of the job. The first reason counts.
     pub(super) fn ask(&self, reason: EndedBy) {
         let mut slot = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() {
             *slot = Some(reason);
-            // Nobody hears it when the job is over already.
+            // If the job is already over, nothing reads it.
             let _ = (&self.bell).write_all(b"x");
         }
     }
 
-    /// Who asked first, if somebody has.
+    /// The reason of the first request, if there was one.
     pub(super) fn asked(&self) -> Option<EndedBy> {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -27,7 +27,7 @@ pub enum LaunchError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The directory that tasks shall run in cannot be entered: the caller's fault.
+    /// The tasks' working directory cannot be entered: the caller's fault.
     #[error("the tasks' directory {wdir:?} cannot be entered: {source}")]
     WorkingDirectory {
         /// The directory.
@@ -46,10 +46,10 @@ pub enum LaunchError {
     /// The job's memory could not be made.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// A setting has a value that it cannot take: the fault of whoever set it.
+    /// A setting has an invalid value: the fault of the user who set it.
     #[error(transparent)]
     Setting(#[from] am_via_job::settings::SettingError),
-    /// The system did not start a task. Those that were started are ended.
+    /// The system could not start a task. Those already started are ended.
     #[error("task {task} could not be started as {program:?}: {source}")]
     Spawn {
         /// The task.
@@ -66,10 +66,10 @@ pub enum LaunchError {
         kind: &'static str,
         /// As the caller named it.
         name: String,
-        /// The names that there are.
+        /// The names that exist.
         known: String,
     },
-    /// Several packages have one of this name: the caller's fault.
+    /// Several packages have a target of this name: the caller's fault.
     #[error("several packages have a {kind} {name:?}: {packages}; add --package and one of them")]
     WhichPackage {
         /// `example` or `bin`.
@@ -79,7 +79,7 @@ pub enum LaunchError {
         /// The packages that have one.
         packages: String,
     },
-    /// It does not build; the compiler has said why.
+    /// The build failed; the compiler has printed why.
     #[error("the {kind} {name:?} could not be built; cargo says above why")]
     Build {
         /// `example` or `bin`.
@@ -87,7 +87,7 @@ pub enum LaunchError {
         /// As the caller named it.
         name: String,
     },
-    /// Cargo finds no workspace: most likely the caller is in another directory.
+    /// Cargo finds no workspace: most likely the current directory is in none.
     #[error(
         "there is no cargo workspace to build from in this directory: {why}; go into one, or name a program's file"
     )]
@@ -95,16 +95,16 @@ pub enum LaunchError {
         /// What cargo said.
         why: String,
     },
-    /// `/proc` is missing, by which processes are found: the fault of whoever set this machine or container up.
+    /// `/proc` is not mounted, so that processes cannot be found: the machine or container is set up wrongly.
     #[error(
         "/proc is not mounted here, and without it a job can be neither started nor watched; mount it (mount -t proc proc \
          /proc), or start this where it is"
     )]
     NoProc,
-    /// The system refused something else.
+    /// Another system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was tried.
+        /// What the call was for.
         doing: &'static str,
         /// The system's error.
         source: io::Error,
@@ -112,7 +112,7 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// The exit code that says this to a shell: 127 not found, 126 not executable, 2 everything else.
+    /// The exit code for a shell: 127 not found, 126 not executable, 2 for all other errors.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

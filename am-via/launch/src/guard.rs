@@ -1,8 +1,8 @@
 //! The process that a user sees as `amrun`: it starts the launcher proper as its child and guards it.
 //!
-//! Two processes, each of which cleans up when the other one is killed. The launcher is the parent of the tasks and inherits
-//! their orphans; when this process vanishes, it kills them all. When the launcher is killed, this process inherits everything
-//! below it, and kills it. So a job ends with either, and no process of it can hide by changing its environment.
+//! There are two processes, and each cleans up when the other one is killed. The launcher is the parent of the tasks and inherits their
+//! orphans; if the guard vanishes, the launcher kills them all. If the launcher is killed, the guard inherits everything below it, and
+//! kills it. So the job ends with either process, and no process of it can hide by changing its environment.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -15,11 +15,11 @@ use am_via_os::poll;
 use am_via_os::process::{self, BeforeExec, Ended, PidFd, before_exec};
 use am_via_os::signal::SignalFd;
 
-/// Starts this program again as a launcher, with `args` after `--guarded-by PID`, and returns how that ended, with nothing left
-/// of its job. Only for a process with one thread.
+/// Starts this program again as a launcher, with `args` after `--guarded-by PID`, and returns how that ended, once nothing of its job is
+/// left. The calling process must have only one thread.
 ///
 /// # Errors
-/// The system refused to start or to watch it.
+/// The system could not start or watch it.
 pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, LaunchError> {
     members::check_proc()?;
     process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
@@ -31,12 +31,12 @@ pub fn run_guarded(args: impl IntoIterator<Item = OsString>) -> Result<Ended, La
     before_exec(&mut command, BeforeExec { unblock: SIGNALS.to_vec(), ..BeforeExec::default() });
     let mut child = command.spawn().map_err(LaunchError::system("starting the launcher"))?;
     let launcher = PidFd::open(child.id()).map_err(|error| {
-        // Unwatched it would not end with us.
+        // Unwatched it would survive this process.
         let _ = child.kill().and_then(|()| child.wait());
         LaunchError::system("watching the launcher")(error)
     })?;
     let ended = watch(&launcher, &signals).map_err(LaunchError::system("watching the launcher"));
-    // Nothing is left where the launcher ended by itself.
+    // If the launcher ended by itself, nothing is left to kill.
     Members { roots: vec![own], others: Vec::new(), mark: None }.kill_all();
     members::reap_orphans(&[]);
     ended
@@ -49,7 +49,7 @@ fn watch(launcher: &PidFd, signals: &SignalFd) -> std::io::Result<Ended> {
         }
         poll::poll(&[launcher.as_fd(), signals.as_fd()], None)?;
         while let Some(received) = signals.next() {
-            // What a terminal sends, it sends to the launcher too.
+            // A terminal sends its signals to the launcher as well.
             if !received.from_system {
                 launcher.signal(received.signal);
             }

@@ -1,4 +1,4 @@
-//! What `amrun info` prints: what this machine offers to a job, what limits it, and every setting.
+//! The text of `amrun info`: what this machine offers to a job, what limits it, and the settings.
 
 use std::fmt::Write;
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use am_via_job::settings::{SettingError, Settings, Shown, Table, in_binary_units
 use am_via_os::limits::{self, Limit, Resource};
 use am_via_os::{membarrier, private_memory, sched};
 
-/// What a probing child must find in this process's memory. An atomic, so that it lies in memory under a fixed address.
+/// The word that the probing child reads. An atomic, so that it has a fixed address in memory.
 static PROBED: AtomicU64 = AtomicU64::new(0);
 
-/// What of it is asked for.
+/// Which settings are shown.
 pub use am_via_job::settings::Wanted;
 
 /// What this machine offers to a job, what limits it, and the settings.
 ///
 /// # Errors
-/// A setting in the environment has a value that it cannot take, or there is no setting of the name.
+/// A setting in the environment has an invalid value, or no setting has the name.
 pub fn info(wanted: &Wanted) -> Result<String, InfoError> {
     let settings = Settings::from_env()?;
     match wanted {
@@ -31,10 +31,10 @@ pub fn info(wanted: &Wanted) -> Result<String, InfoError> {
     }
 }
 
-/// Why there is nothing to show.
+/// Why `amrun info` has nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub enum InfoError {
-    /// A setting in the environment has a value that it cannot take.
+    /// A setting in the environment has an invalid value.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// No setting of am-via has this name.
@@ -42,12 +42,12 @@ pub enum InfoError {
         "there is no setting {name}; `amrun info --all` lists those of the job, `mpiexec --info --all` also those of MPI"
     )]
     NoSuchSetting {
-        /// As it was asked for.
+        /// The name that was asked for.
         name: String,
     },
 }
 
-/// Two groups of facts, each a name and what it is.
+/// Facts about this machine: names and values.
 fn machine() -> Vec<(String, String)> {
     let cpus = sched::allowed_cpus();
     let quota = limits::cgroup_milli_cpus();
@@ -55,7 +55,7 @@ fn machine() -> Vec<(String, String)> {
         format!("{}.{:03} processors (cgroup cpu.max)", milli / 1000, milli % 1000)
     });
     let handshake = if membarrier::register().is_ok() {
-        "membarrier: senders pay nothing for a receiver that may sleep"
+        "membarrier: senders need no fence before they look whether a receiver sleeps"
     } else {
         "a fence after each post: the kernel refuses membarrier"
     };
@@ -104,7 +104,7 @@ fn as_json(shown: &[Shown]) -> serde_json::Value {
     serde_json::json!({ "machine": object(machine()), "limits": object(bounds()), "settings": settings })
 }
 
-/// Lets a child try to read this process's memory, as a task would another's.
+/// Lets a child try to read this process's memory, as one task reads another's.
 fn private_memory_way() -> String {
     let expected = u64::from(std::process::id()) << 32 | 0x5eed;
     PROBED.store(expected, Ordering::Relaxed);
@@ -126,7 +126,7 @@ fn private_memory_way() -> String {
     }
 }
 
-/// The child's side of the trial that [`info`] makes: reads the word at `PID:ADDRESS:EXPECTED` from the process named.
+/// The child's side of the trial that [`info`] makes: reads the word at `PID:ADDRESS:EXPECTED`.
 ///
 /// # Errors
 /// Why it cannot be read.
@@ -135,7 +135,7 @@ pub fn answer_probe(question: &str) -> Result<(), String> {
     let [pid, address, expected] = fields[..] else { return Err("not a question".to_owned()) };
     let pid = i32::try_from(pid).map_err(|error| error.to_string())?;
     let found = private_memory::read_word(pid, address).map_err(|error| error.to_string())?;
-    if found == expected { Ok(()) } else { Err("it reads something else".to_owned()) }
+    if found == expected { Ok(()) } else { Err("it read another value".to_owned()) }
 }
 
 /// Numbers in ascending order as ranges: `0-3,8`.

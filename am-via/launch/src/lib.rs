@@ -64,28 +64,28 @@ pub use program::find as find_program;
 pub use record::{Call, Messages, Queue, Statistics, TaskStatistics, Trace};
 pub use report::{EndedBy, Report, TaskReport};
 
-/// How long the others may go on after a task failed, before they are killed.
+/// How long the other tasks may go on after one failed, before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Where tasks run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// Where the system puts them.
+    /// The system places them.
     #[default]
     None,
-    /// Task i on the i-th processor that this process may use, and from the first again when they are used up. Tasks are told
-    /// by `AM_PINNED`: 1, or 0 where there are fewer processors than tasks.
+    /// Task i on the i-th processor that this process may use, beginning again with the first when there are more tasks. The environment
+    /// variable `AM_PINNED` tells a task: 1, or 0 if there are fewer processors than tasks.
     Core,
 }
 
-/// What becomes of the tasks' output.
+/// Where the tasks' output goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Output {
     Forward { tag: bool },
     Capture { dir: PathBuf },
 }
 
-/// A job that is to be started.
+/// Describes a job to be started.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: OsString,
@@ -126,14 +126,14 @@ impl Launch {
         }
     }
 
-    /// Starts `tasks` tasks. More than there are processors is fine.
+    /// Sets the number of tasks. It may exceed the number of processors.
     #[must_use]
     pub fn tasks(mut self, tasks: u32) -> Self {
         self.tasks = tasks;
         self
     }
 
-    /// Sets an environment variable for the tasks; a setting too, which then holds for this job.
+    /// Sets an environment variable for the tasks. A setting may be set in this way, too; it then applies to this job.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
@@ -147,14 +147,14 @@ impl Launch {
         self
     }
 
-    /// Says where tasks run.
+    /// Sets where tasks run.
     #[must_use]
     pub fn bind(mut self, bind: Bind) -> Self {
         self.bind = bind;
         self
     }
 
-    /// Puts `[task] ` before each forwarded line.
+    /// Prefixes each forwarded line with `[task] `.
     #[must_use]
     pub fn tag_output(mut self, tag: bool) -> Self {
         self.output = Output::Forward { tag };
@@ -168,8 +168,8 @@ impl Launch {
         self
     }
 
-    /// The standard output of the program that a person started was closed, and this process only inherited what took its place:
-    /// a task that writes to it ends the job, as it does where this process itself was started so.
+    /// Tells that the standard output was already closed when the user started the program, so that this process inherited its replacement.
+    /// A task that writes to it ends the job, as if this process itself had been started with it closed.
     #[must_use]
     pub fn output_is_closed(mut self) -> Self {
         self.output_is_closed = true;
@@ -183,36 +183,37 @@ impl Launch {
         self
     }
 
-    /// Ends the job when it is not over after `timeout`.
+    /// Ends the job if it still runs after `timeout`.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Says on the standard error what the tasks do, when nothing comes to them.
+    /// Prints hang reports on the standard error.
     #[must_use]
     pub fn hang_reports(mut self, wanted: HangReports) -> Self {
         self.hang_reports = Some(wanted);
         self
     }
 
-    /// Has the tasks record what they do: [`Report::recorded`].
+    /// Makes the tasks record what they do: [`Report::recorded`].
     #[must_use]
     pub fn record(mut self, wanted: Record) -> Self {
         self.record = wanted;
         self
     }
 
-    /// Lets the others go on for `grace` after a task failed, unless the program asked that the job goes on.
+    /// Lets the other tasks go on for `grace` after one failed, unless the program asked that the job go on.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// This process exists for the job alone, and process `guard` started it to be guarded: signals that end a job are handled,
-    /// every descendant counts as a member of the job, and the job ends when the guard does. Only for a process with one thread.
+    /// Declares that this process exists for the job alone and that process `guard` started and guards it: signals that end a job are
+    /// handled, every descendant counts as a member of the job, and the job ends when the guard does. The process must have only one
+    /// thread.
     #[must_use]
     pub fn own_process(mut self, guard: u32) -> Self {
         self.own_process = Some(guard);
@@ -222,7 +223,7 @@ impl Launch {
     /// Starts the job and waits for its end.
     ///
     /// # Errors
-    /// The job could not be started. A task that fails is no error here: the report says so.
+    /// The job could not be started. A failing task is no error here: the report tells of it.
     pub fn run(self) -> Result<Report, LaunchError> {
         self.start()?.wait()
     }
@@ -230,7 +231,7 @@ impl Launch {
     /// Starts the job and returns once all its tasks are started.
     ///
     /// # Errors
-    /// As for [`run`](Self::run).
+    /// Those of [`run`](Self::run).
     pub fn start(self) -> Result<Running, LaunchError> {
         members::check_proc()?;
         let program = program::find(&self.program)?;
@@ -253,34 +254,34 @@ impl Launch {
             let (job, end) = (Arc::clone(&job), Arc::clone(&end));
             move || supervise_job(&self, &program, &cpus, job, end, watched, &tell)
         };
-        // Tasks die with the thread that started them: it is one that stays until they are gone.
+        // Tasks die with the thread that started them, so a thread that stays until they are gone starts them.
         let thread = thread::Builder::new()
             .name("am-launcher".to_owned())
             .spawn(supervising)
             .map_err(LaunchError::system("starting a thread"))?;
         match told.recv() {
             Ok(tasks) => Ok(Running { job, tasks, end, thread: Some(thread) }),
-            // It has ended without telling of tasks: it says why.
+            // The thread ended without starting the tasks; its result says why.
             Err(_) => match join(thread) {
                 Err(error) => Err(error),
-                Ok(_) => {
-                    Err(LaunchError::system("starting the tasks")(io::Error::other("nobody said why not")))
-                }
+                Ok(_) => Err(LaunchError::system("starting the tasks")(io::Error::other(
+                    "the launcher returned neither tasks nor an error",
+                ))),
             },
         }
     }
 
     fn check_wdir(&self) -> Result<(), LaunchError> {
         let Some(wdir) = &self.wdir else { return Ok(()) };
-        // The dot asks for what entering needs: search permission.
+        // The dot makes the system check what entering needs: search permission.
         match wdir.join(".").metadata() {
             Ok(_) => Ok(()),
             Err(source) => Err(LaunchError::WorkingDirectory { wdir: wdir.clone(), source }),
         }
     }
 
-    /// A variable of the job's environment: what the caller set, or what this process has.
-    /// What the job's environment says of settings of other layers than am-via.
+    /// A variable of the job's environment, from the caller or from this process. What that environment says about settings of layers above
+    /// am-via.
     fn variables(&self) -> Variables {
         let names =
             std::env::vars_os().map(|(name, _)| name).chain(self.env.iter().map(|(name, _)| name.clone()));
@@ -311,7 +312,7 @@ impl Launch {
         process::become_subreaper().map_err(LaunchError::system("becoming the parent of orphans"))?;
         let signals = SignalFd::block(&SIGNALS).map_err(LaunchError::system("taking over signals"))?;
         let process = PidFd::open(guard).map_err(LaunchError::system("watching the first amrun process"))?;
-        // If it has ended meanwhile, its number may be another process's.
+        // If it has ended in the meantime, its number may belong to another process.
         if std::os::unix::process::parent_id() != guard {
             let gone = io::Error::other("it is gone");
             return Err(LaunchError::system("watching the first amrun process")(gone));
@@ -330,7 +331,7 @@ fn supervise_job(
     tell: &mpsc::Sender<Arc<[TaskProcess]>>,
 ) -> Result<Report, LaunchError> {
     let spawned: Spawned = spawn::spawn(launch, program, cpus, &job, &end)?;
-    // The caller waits for this word; if it is gone, so is its interest in the job, and dropping the handle says so.
+    // The caller waits for this message. If the caller is gone, dropping the handle ends the job.
     let _ = tell.send(Arc::clone(&spawned.tasks));
     Supervisor::new(launch, job, spawned, end, watched).run()
 }
@@ -369,18 +370,18 @@ impl Running {
     pub fn signal(&self, task: u32, signal: i32) {
         let Some(direct) = self.tasks.get(task as usize) else { return };
         match self.job.pid(task).filter(|&pid| pid != direct.pid) {
-            // The number is the task's own claim: only a process below ours is meant.
+            // The process number is the task's own claim: only a process below the one that was started is accepted.
             Some(pid) => spawn::members_below(direct.pid).signal_one(pid, signal),
             None => direct.process.signal(signal),
         }
     }
 
-    /// Kills a task (SIGKILL): for tests of what the others make of it.
+    /// Kills a task (SIGKILL): for tests of how the others react.
     pub fn kill(&self, task: u32) {
         self.signal(task, libc::SIGKILL);
     }
 
-    /// Asks that the job be ended at once.
+    /// Asks for the end of the job at once.
     pub fn end(&self) {
         self.end.ask(EndedBy::Caller);
     }
@@ -388,21 +389,24 @@ impl Running {
     /// Waits for the job's end.
     ///
     /// # Errors
-    /// The system refused to let the tasks be watched; they are ended then.
+    /// The tasks could not be watched; they are ended then.
     pub fn wait(mut self) -> Result<Report, LaunchError> {
         let thread = self.thread.take().expect("only `wait` and `drop` take it, and both consume the handle");
         join(thread)
     }
 }
 
-/// What `amrun --verbose` says of a job: one line.
+/// The line that `amrun --verbose` prints about a job.
 #[must_use]
 pub fn describe(running: &Running) -> String {
     let tasks = running.tasks.len();
     let cpus = sched::allowed_cpus().len();
     let pids: Vec<String> = running.tasks.iter().map(|task| task.pid.to_string()).collect();
-    let sharing =
-        if tasks > cpus { "; there are more tasks than processors: who waits does not spin" } else { "" };
+    let sharing = if tasks > cpus {
+        "; there are more tasks than processors, so waits sleep at once instead of spinning"
+    } else {
+        ""
+    };
     format!("amrun: {tasks} tasks (processes {}) on {cpus} processors{sharing}", pids.join(" "))
 }
 
@@ -410,7 +414,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.end();
-            // Nobody is there to hear how it ended.
+            // The result is dropped: nothing reads it any more.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,8 @@
-//! The processes of a job beyond those that the launcher started: who they are, and how they end with it.
+//! The processes of a job beyond those that the launcher started: how they are recognised, and how they are ended.
 //!
-//! A process belongs to the job if its chain of parents leads to a task, or if its environment carries the job's number: a
-//! process whose parents have ended keeps its environment. Where the launcher has a process of its own it is the new parent
-//! of such orphans, and then all its descendants belong to the job, whatever they did to their environment.
+//! A process belongs to the job if its chain of parents leads to a task, or if its environment carries the job's number: a process whose
+//! parents have ended keeps its environment. If the launcher has a process of its own, it becomes the parent of such orphans; then all its
+//! descendants belong to the job, whatever they do to their environment.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -14,7 +14,7 @@ use super::LaunchError;
 use am_via_os::poll;
 use am_via_os::process::{self, PidFd};
 
-/// How long killed processes may take to vanish before the launcher gives up on them (sleep that nothing interrupts).
+/// How long killed processes may take to vanish before the launcher gives up on them (they may be in an uninterruptible sleep).
 const VANISH_WITHIN: Duration = Duration::from_secs(5);
 
 /// How the processes of one job are recognised.
@@ -22,14 +22,14 @@ const VANISH_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Members {
     /// Processes whose descendants belong to the job.
     pub(super) roots: Vec<u32>,
-    /// Descendants of the roots that do not.
+    /// Descendants of the roots that do not belong to it.
     pub(super) others: Vec<u32>,
-    /// What the environment of a member holds; `None` where descent alone decides.
+    /// What the environment of a member contains; `None` if descent alone decides.
     pub(super) mark: Option<String>,
 }
 
 impl Members {
-    /// All processes of the job that live, parents before children, without this process itself.
+    /// All living processes of the job, parents before children, without this process itself.
     pub(super) fn living(&self) -> Vec<u32> {
         let own = std::process::id();
         let processes = processes();
@@ -45,7 +45,7 @@ impl Members {
     /// How far a process of the job is below its root; `None` for others.
     fn depth(&self, pid: u32, processes: &HashMap<u32, Process>) -> Option<usize> {
         let mut at = pid;
-        // No chain is longer than there are processes: a torn reading must not lead in circles.
+        // No chain is longer than the number of processes: an inconsistent reading of /proc must not loop for ever.
         for depth in 0..=processes.len() {
             if self.others.contains(&at) {
                 return None;
@@ -63,12 +63,12 @@ impl Members {
 
     fn is_marked(&self, pid: u32) -> bool {
         let Some(mark) = &self.mark else { return false };
-        // Unreadable: it is another user's, or has ended. Not ours.
+        // If it is unreadable, the process is another user's or has ended, and is not a member.
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.windows(mark.len()).any(|window| window == mark.as_bytes())
     }
 
-    /// Whether a process of the job lives that was started with this environment variable.
+    /// Whether a living process of the job was started with this environment variable.
     pub(super) fn any_has(&self, name: &str, value: &str) -> bool {
         let wanted = format!("{name}={value}");
         self.living().into_iter().any(|pid| {
@@ -77,7 +77,7 @@ impl Members {
         })
     }
 
-    /// Sends a signal to all processes of the job that live.
+    /// Sends a signal to all living processes of the job.
     pub(super) fn signal(&self, signal: i32) {
         for process in self.open(|_| true) {
             process.signal(signal);
@@ -91,14 +91,14 @@ impl Members {
         }
     }
 
-    /// Sends a signal to those processes of the job that have a handler for it; by default such a signal would end them.
+    /// Sends a signal to those processes of the job that have a handler for it; it would end the others.
     pub(super) fn signal_those_who_catch(&self, signal: i32) {
         for process in self.open(|pid| catches(pid, signal)) {
             process.signal(signal);
         }
     }
 
-    /// Kills all processes of the job, also those that start meanwhile. Returns how many are still there.
+    /// Kills all processes of the job, also those that start in the meantime. Returns how many are left.
     pub(super) fn kill_all(&self) -> usize {
         let deadline = Instant::now() + VANISH_WITHIN;
         loop {
@@ -106,20 +106,20 @@ impl Members {
             if processes.is_empty() || Instant::now() >= deadline {
                 return processes.len();
             }
-            // Parents first: a shell whose child is killed before it would go on with its next line.
+            // Parents first: a shell whose child is killed first would run its next line.
             for process in &processes {
                 process.signal(libc::SIGKILL);
             }
             for process in &processes {
                 let left = deadline.saturating_duration_since(Instant::now());
-                // A failing wait is a short one: the next round looks again.
+                // If the wait fails it ends early, and the next round looks again.
                 let _ = poll::poll(&[process.as_fd()], Some(left));
             }
         }
     }
 
-    /// Handles of the members that `wanted` names. A number may have passed to another process while we looked: it is
-    /// checked again once the handle is there, which can't pass on.
+    /// Handles of the members that `wanted` selects. A number may have passed to another process before its handle was opened, so the check
+    /// is repeated afterwards: a handle stays with its process.
     fn open(&self, wanted: impl Fn(u32) -> bool) -> Vec<PidFd> {
         let candidates = self.living().into_iter().filter(|&pid| wanted(pid));
         let opened: Vec<(u32, PidFd)> =
@@ -130,12 +130,12 @@ impl Members {
     }
 }
 
-/// Refuses to start a job where its processes could not be found again.
+/// Refuses to start a job if its processes could not be found again.
 pub(super) fn check_proc() -> Result<(), LaunchError> {
     if fs::exists("/proc/self/stat").unwrap_or(false) { Ok(()) } else { Err(LaunchError::NoProc) }
 }
 
-/// Reaps children of this process that ended, except `kept`: orphans that it inherited.
+/// Reaps ended children of this process, except `kept`: the orphans that it has inherited.
 pub(super) fn reap_orphans(kept: &[u32]) {
     let own = std::process::id();
     for (pid, found) in processes() {
@@ -151,7 +151,7 @@ struct Process {
     is_alive: bool,
 }
 
-/// All processes that can be seen.
+/// All visible processes.
 fn processes() -> HashMap<u32, Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
     entries
@@ -162,7 +162,7 @@ fn processes() -> HashMap<u32, Process> {
         .collect()
 }
 
-/// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`; the name may hold anything, also parentheses.
+/// The fields from the state on in a line like `12 (a name) S 1 ...` of `/proc`. The name may contain anything, also parentheses.
 pub(crate) fn fields_of_stat(line: &str) -> Option<SplitAsciiWhitespace<'_>> {
     Some(line.rsplit_once(')')?.1.split_ascii_whitespace())
 }

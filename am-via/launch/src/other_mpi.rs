@@ -1,23 +1,23 @@
-//! Noticing a program that was built for another MPI library. Such a program knows nothing of the job: each of its tasks is a job
-//! of one, and no error says so.
+//! Detects a program that was built for another MPI library. Such a program does not know the job: each of its tasks runs as a job of one,
+//! without an error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use am_via_job::JOB_VARIABLE;
 
-/// How the libraries that offer MPI to C programs are called, up to their version.
+/// Names of the libraries that offer MPI to C programs, up to their version.
 const NAMES: [&str; 3] = ["libmpi.so", "libmpich.so", "libmpi_abi.so"];
-/// How far below a task's first process its program may be.
+/// How many levels below a task's first process its program is looked for.
 const DEPTH_MAX: u32 = 8;
 
-/// The library of MPI, ours or another one, that a process or one below it has mapped.
+/// The MPI library, this one or another, that a process or one of its descendants has mapped.
 pub(super) fn mapped_by(pid: u32) -> Option<PathBuf> {
     mapped_below(pid, DEPTH_MAX)
 }
 
 fn mapped_below(pid: u32, depth_max: u32) -> Option<PathBuf> {
-    // Unreadable: it has ended, or is another user's.
+    // If it is unreadable, the process has ended or is another user's.
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let found = library_in(&maps);
     if found.is_some() || depth_max == 0 {
@@ -28,7 +28,7 @@ fn mapped_below(pid: u32, depth_max: u32) -> Option<PathBuf> {
     children.find_map(|child| mapped_below(child, depth_max - 1))
 }
 
-/// The first library of MPI in what the system says of a process's mappings.
+/// The first MPI library in the text of a process's mappings.
 fn library_in(maps: &str) -> Option<PathBuf> {
     let mut paths = maps.lines().filter_map(|line| Some(Path::new(&line[line.find('/')?..])));
     let is_mpi = |path: &&Path| {
@@ -40,7 +40,7 @@ fn library_in(maps: &str) -> Option<PathBuf> {
     paths.find(is_mpi).map(Path::to_owned)
 }
 
-/// Whether a library is this project's, of whatever version: then it holds the name of the variable by which a task finds its job.
+/// Whether a library is this project's, of any version: then it contains the name of the variable by which a task finds its job.
 pub(super) fn is_ours(library: &Path) -> bool {
     let bytes = fs::read(library).unwrap_or_default();
     bytes.windows(JOB_VARIABLE.len()).any(|window| window == JOB_VARIABLE.as_bytes())

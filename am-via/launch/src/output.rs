@@ -1,7 +1,7 @@
 //! Forwarding of the tasks' output: whole lines, in the order in which each task wrote them, by one thread.
 //!
-//! One thread writes everything, so that a line is never torn by another task's. A task that ends inside a line has the rest
-//! forwarded as it is; what comes after it begins on a line of its own.
+//! One thread writes everything, so that a line is never torn by another task's. If a task ends within a line, the rest is forwarded as it
+//! is, and the next output begins on a new line.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,32 +16,32 @@ use super::end_request::EndRequest;
 use super::report::EndedBy;
 use am_via_os::poll;
 
-/// A line that grows longer is forwarded in pieces: a task that never ends its line must not eat the launcher's memory.
+/// A longer line is forwarded in pieces: a task that never ends its line must not use up the launcher's memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The output of one task that is to be forwarded.
+/// An output of one task that is forwarded.
 #[derive(Debug)]
 pub(super) enum Source {
     Stdout(ChildStdout),
     Stderr(ChildStderr),
 }
 
-/// Where everything goes.
+/// Where all output goes.
 pub(super) struct Sinks {
     pub(super) stdout: Box<dyn Write + Send>,
     pub(super) stderr: Box<dyn Write + Send>,
 }
 
 impl Sinks {
-    /// This process's own output, of which the standard output may have been closed from the start.
+    /// This process's own output. `is_closed`: the standard output was closed from the start.
     pub(super) fn of_this_process(is_closed: bool) -> Self {
         let stdout: Box<dyn Write + Send> = if is_closed { Box::new(Closed) } else { Box::new(io::stdout()) };
         Self { stdout, stderr: Box::new(io::stderr()) }
     }
 }
 
-/// An output that is not there.
+/// An output that is closed.
 struct Closed;
 
 impl Write for Closed {
@@ -54,7 +54,7 @@ impl Write for Closed {
     }
 }
 
-/// The thread that forwards.
+/// The forwarding thread.
 #[derive(Debug)]
 pub(super) struct Forwarder {
     stop: PipeWriter,
@@ -63,8 +63,8 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Forwards `sources`, pairs of task and output, each line after `[task] ` if `tag` is set. When the standard output
-    /// cannot be written any more, `end` is asked to end the job.
+    /// Forwards `sources`, pairs of task and output, each line after `[task] ` if `tag` is set. If the standard output can no longer be
+    /// written, `end` is asked to end the job.
     pub(super) fn start(
         sources: Vec<(u32, Source)>,
         num_tasks: u32,
@@ -89,13 +89,13 @@ impl Forwarder {
         Ok(Self { stop, finished, last_lines })
     }
 
-    /// Forwards what is left, for as long as `patience` if somebody outside of the job holds an output open, and returns the
-    /// last line of each task's standard error.
+    /// Forwards the remaining output, for at most `patience` if a process outside the job holds an output open. Returns the last line of
+    /// each task's standard error.
     pub(super) fn finish(mut self, patience: Duration) -> Vec<String> {
         if self.finished.recv_timeout(patience).is_err() {
-            // The thread is gone already if this fails.
+            // If this fails, the thread has ended already.
             let _ = self.stop.write_all(b"x");
-            // A reader of our own output who does not read may hold it for ever: then it is left to its fate.
+            // If the reader of our own output does not read, the thread may block for ever: then it is left behind.
             let _ = self.finished.recv_timeout(patience);
         }
         self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -129,7 +129,7 @@ impl Work {
         for mut stream in std::mem::take(&mut self.streams) {
             self.end_stream(&mut stream);
         }
-        // Nobody waits for it if the launcher has lost patience.
+        // If the launcher has stopped waiting, nothing receives it.
         let _ = done.send(());
     }
 
@@ -144,7 +144,7 @@ impl Work {
         self.streams = streams;
     }
 
-    /// Whether there may be more.
+    /// Returns whether there may be more.
     fn forward_one(&mut self, stream: &mut Stream) -> bool {
         let mut chunk = [0; CHUNK_BYTES];
         match stream.read(&mut chunk) {
@@ -184,7 +184,7 @@ impl Work {
             }
             Source::Stderr(_) => {
                 self.keep_last_line(stream, bytes);
-                // Nobody is left to be told that the standard error is closed.
+                // If the standard error is closed, no way is left to report it.
                 let _ = self.stderr.write(bytes);
             }
         }
@@ -202,8 +202,8 @@ impl Work {
     }
 }
 
-/// The last line of a text that says something. A hint on backtraces does not, nor do the lines that valgrind and the sanitizers
-/// add about any program.
+/// The last line of a text that tells something. Hints on backtraces do not, nor do the lines that valgrind and the sanitizers print for
+/// any program.
 pub(super) fn last_telling_line(text: &str) -> Option<&str> {
     text.lines()
         .map(str::trim_end)
@@ -255,7 +255,7 @@ struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Takes what came and gives the lines that are whole now.
+    /// Adds a chunk, and writes the lines that are now whole to `out`.
     fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Some(end) = chunk.iter().rposition(|&byte| byte == b'\n') else {
             self.begun.extend_from_slice(chunk);
@@ -281,7 +281,7 @@ impl LineBuffer {
         self.begun.extend_from_slice(begun);
     }
 
-    /// Gives the line that was begun, as it is.
+    /// Writes the unfinished line as it is.
     fn finish(&mut self, out: &mut Vec<u8>) {
         if let Some(tag) = self.tag.as_ref().filter(|_| !self.begun.is_empty()) {
             out.extend_from_slice(tag.as_bytes());

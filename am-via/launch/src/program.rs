@@ -1,4 +1,4 @@
-//! Which file a program's name means.
+//! Finds the file of a program by its name.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::LaunchError;
 
-/// The file that `name` means: with a slash it is a path from here; without one it is looked up in PATH, then here.
+/// The file of program `name`: with a slash it is a path from here; without one it is looked up in PATH, then here.
 ///
 /// # Errors
-/// There is none, or it cannot be executed.
+/// There is no such file, or it cannot be executed.
 pub fn find(name: &OsStr) -> Result<PathBuf, LaunchError> {
     let path = env::var_os("PATH").unwrap_or_default();
     find_in(name, &path)
@@ -32,7 +32,7 @@ fn find_in(name: &OsStr, path: &OsStr) -> Result<PathBuf, LaunchError> {
     }
 }
 
-/// Tasks may start in another directory, where a path from here would mean another file.
+/// Makes the path absolute: tasks may start in another directory.
 fn absolute(file: &Path) -> Result<PathBuf, LaunchError> {
     std::path::absolute(file).map_err(LaunchError::system("looking up the current directory"))
 }

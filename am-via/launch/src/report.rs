@@ -10,28 +10,28 @@ use am_via_os::signal;
 /// How a job ended.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// One line a task.
+    /// One entry for each task.
     pub tasks: Vec<TaskReport>,
-    /// The first failure; its last words are the task's own, or else its last line on the standard error.
+    /// The first failure. Its last words are the task's own, or its last line on the standard error.
     pub failure: Option<Failure>,
-    /// Why the launcher ended the job, if it did so for another reason than a task's failure.
+    /// Why the launcher ended the job, if the reason is not a task's failure.
     pub ended_by: Option<EndedBy>,
-    /// Whether the program asked that the job goes on when a task fails.
+    /// Whether the program asked that the job go on when a task fails.
     pub went_on: bool,
-    /// Processes of the job that could not be killed.
+    /// Number of the job's processes that could not be killed.
     pub left_behind: usize,
-    /// A library of another MPI that a task had mapped, where no task has joined: each task was a job of its own.
+    /// The MPI library of another project that a task had mapped, if no task has joined: each task was a job of its own.
     pub other_mpi: Option<PathBuf>,
-    /// What each task has recorded, task 0 first; empty where nobody asked for it ([`Launch::record`](crate::Launch::record)).
+    /// The record of each task, task 0 first; empty if it was not asked for ([`Launch::record`](crate::Launch::record)).
     pub recorded: Vec<Recorded>,
 }
 
 /// How one task ended.
 #[derive(Clone, Debug)]
 pub struct TaskReport {
-    /// Its process: what the launcher started, perhaps a wrapper.
+    /// The process that the launcher started, perhaps a wrapper.
     pub pid: u32,
-    /// How that ended; `None` if it could not be seen.
+    /// How that process ended; `None` if it is not known.
     pub ended: Option<Ended>,
     /// Whether the launcher killed it.
     pub killed: bool,
@@ -41,24 +41,25 @@ pub struct TaskReport {
     pub stderr: Option<PathBuf>,
 }
 
-/// A reason to end a job that no task gave.
+/// A reason to end a job other than a task's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
-    /// The time that the caller allowed is over.
+    /// The time limit was reached.
     Timeout,
     /// The launcher got this signal.
     Signal(i32),
-    /// The caller asked for it by its handle.
+    /// The caller asked for it through the handle.
     Caller,
-    /// The output cannot be written any more, with the system's error number: often nobody reads it, as in `amrun ... | head`.
+    /// The output can no longer be written; holds the system's error number. Often its reader has ended, as in `amrun ... | head`.
     OutputClosed(i32),
     /// The process that guards the launcher is gone.
     GuardGone,
 }
 
 impl Report {
-    /// The exit code of the job: of the first task that failed (128 and the signal's number for one that a signal ended); 1 if that
-    /// task left with code 0, never joined, or ended where nobody saw how; 124 when the time was over; 0 when all went well, or when the program asked to go on and a task survived.
+    /// The exit code of the job: 0 if all went well, or if the program asked to go on and a task survived; otherwise that of the first task
+    /// that failed, or 128 plus the signal's number if a signal killed it; 1 if that task exited with code 0, never joined, or ended in an
+    /// unknown way; 124 after the time limit.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if let Some(reason) = self.ended_by {
@@ -81,13 +82,13 @@ impl Report {
         }
     }
 
-    /// The exit code of one task as a shell would give it. One that the launcher killed chose none.
+    /// The exit code of one task as a shell would give it; 0 for one that the launcher killed.
     fn own_code(&self, task: u32) -> u8 {
         let ended = self.tasks.get(task as usize).filter(|task| !task.killed).and_then(|task| task.ended);
         ended.map_or(0, of_ended)
     }
 
-    /// Whether the job fails although the task that failed first left with 0, or nobody saw how it ended.
+    /// Whether the job fails although the first failed task has no failing exit code: it exited with 0, or its end is unknown.
     fn has_code_of_nobody(&self) -> bool {
         let is_so = |cause| matches!(cause, Cause::Exited(0) | Cause::NeverJoined | Cause::Vanished);
         self.ended_by.is_none()
@@ -95,7 +96,7 @@ impl Report {
             && self.failure.as_ref().is_some_and(|failure| is_so(failure.cause))
     }
 
-    /// Whether every task ended by itself with code 0, and none said that it has failed.
+    /// Whether every task exited by itself with code 0 and none reported a failure.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.ended_by.is_none()
@@ -103,13 +104,13 @@ impl Report {
             && self.tasks.iter().all(|task| task.ended == Some(Ended::Exited(0)))
     }
 
-    /// What a task wrote to its standard output, where it was kept.
+    /// The standard output of a task, if it was kept.
     #[must_use]
     pub fn stdout(&self, task: u32) -> Option<String> {
         read(self.tasks.get(task as usize)?.stdout.as_ref()?)
     }
 
-    /// What a task wrote to its standard error, where it was kept.
+    /// The standard error of a task, if it was kept.
     #[must_use]
     pub fn stderr(&self, task: u32) -> Option<String> {
         read(self.tasks.get(task as usize)?.stderr.as_ref()?)
@@ -120,7 +121,7 @@ fn read(path: &PathBuf) -> Option<String> {
     std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// One line for a person: which task failed and how, or why the job was ended; nothing if all went well.
+/// One line: which task failed and how, or why the job was ended; empty if all went well.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.ended_by, &self.failure) {

@@ -38,7 +38,7 @@ pub(super) fn members_below(root: u32) -> Members {
     Members { roots: vec![root], others: Vec::new(), mark: None }
 }
 
-/// Starts all tasks, or none: when one can't be started, those before it are ended.
+/// Starts all tasks or none: if one can't be started, those before it are ended.
 pub(super) fn spawn(
     launch: &Launch,
     program: &Path,
@@ -46,7 +46,7 @@ pub(super) fn spawn(
     job: &JobOwner,
     end: &Arc<EndRequest>,
 ) -> Result<Spawned, LaunchError> {
-    // The number with the separator before it, as it stands in AM_JOB.
+    // The number with its separator, as in AM_JOB.
     let mark = format!(":{:016x}", job.id());
     let sweeper = Sweeper::start(&mark);
     let mut tasks = Vec::new();
@@ -105,7 +105,7 @@ fn spawn_one(
         let enough = launch.tasks as usize <= sched::allowed_cpus().len();
         command.env("AM_PINNED", if enough { "1" } else { "0" });
     }
-    // The tasks write into pipes: this tells them whether somebody looks on.
+    // The tasks write into pipes; this variable tells them that a person reads the output.
     if matches!(launch.output, Output::Forward { .. }) && io::stderr().is_terminal() {
         command.env("AM_TERMINAL", "1");
     }
@@ -132,14 +132,14 @@ fn spawn_one(
     let outputs = outputs.collect();
     // The child is unreaped: its number is still its own.
     let process = PidFd::open(child.id()).map_err(|source| {
-        // Without a handle it could not be watched; it has hardly begun.
+        // Without a handle the task could not be watched; it has hardly begun.
         let _ = child.kill().and_then(|()| child.wait());
         LaunchError::Spawn { task, program: program.to_owned(), source }
     })?;
     Ok((TaskProcess { pid: child.id(), process, stdout, stderr }, outputs))
 }
 
-/// Connects a task's output to a pipe, to files, or to the terminal itself; the files' names.
+/// Connects a task's output to a pipe, to files, or to the terminal itself. Returns the files' names.
 fn connect_output(
     command: &mut Command,
     launch: &Launch,
@@ -156,7 +156,7 @@ fn connect_output(
             Ok((Some(stdout), Some(stderr)))
         }
         Output::Forward { tag } => {
-            // At a terminal task 0 has the terminal itself: prompts, colours and progress bars work.
+            // At a terminal, task 0 gets the terminal itself, so that prompts, colours and progress bars work.
             let may_be_direct = task == 0 && !tag && launch.stdin_to_task_0;
             let is_dialogue = io::stdin().is_terminal() && io::stdout().is_terminal();
             let direct = |yes: bool| if yes { Stdio::inherit() } else { Stdio::piped() };

@@ -1,6 +1,6 @@
-//! Watching a job to its end: deaths, signals, the clock, and the guard.
+//! Watches a job to its end: deaths, signals, the clock, and the guard.
 //!
-//! One loop. It waits until a process ends, a signal comes, somebody asks, or a moment is reached; then it looks at everything.
+//! One loop: it waits until a process ends, a signal arrives, a request comes, or a time is reached; then it checks everything.
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,18 +25,18 @@ use am_via_os::signal::SignalFd;
 
 /// How long tasks may go on after a signal that ends the job: time to write a checkpoint.
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(3);
-/// A second signal within this time is an echo of the first: sent to a whole group, it comes by several ways.
+/// A second signal within this time is the same one: a signal sent to a whole group arrives by several ways.
 const ECHO: Duration = Duration::from_millis(250);
-/// How often a young job is looked at for tasks that attached behind a wrapper, and how often an old one.
+/// How often the launcher looks for tasks that attached behind a wrapper while a job is young; and later.
 const LOOK_EVERY_YOUNG: Duration = Duration::from_millis(20);
 const LOOK_EVERY_OLD: Duration = Duration::from_millis(250);
 const YOUNG: Duration = Duration::from_secs(2);
-/// How long the cause of a death behind a wrapper is waited for: the system tells it when the wrapper has reaped its child.
+/// How long the launcher waits for the cause of a death behind a wrapper, which the system tells once the wrapper has reaped its child.
 const REAPED_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY_LEAVING: Duration = Duration::from_millis(1);
 /// How often orphans that became children of this process are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
-/// How long the rest of the output is waited for when all processes are gone.
+/// How long the launcher waits for the rest of the output when all processes are gone.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the loop waits for besides the tasks.
@@ -47,32 +47,32 @@ pub(super) struct Watched {
     pub(super) own_process: Option<(PidFd, SignalFd)>,
 }
 
-/// What is known of the process that attached to the job as a task.
+/// What is known of the process that attached as a task.
 #[derive(Debug)]
 enum Attached {
     NotYet,
-    /// It is what the launcher started.
+    /// It is the process that the launcher started.
     Direct,
-    /// It is behind a wrapper.
+    /// It runs behind a wrapper.
     Behind(PidFd),
-    /// It was behind a wrapper and has ended, when this was seen; nobody has said yet how.
+    /// It ran behind a wrapper and was seen to have ended at this time; how it ended is not known yet.
     Leaving(PidFd, Instant),
-    /// It was behind a wrapper and has ended.
+    /// It ran behind a wrapper and has ended.
     Gone,
 }
 
 #[derive(Debug)]
 struct Watch {
-    /// How the process ended that the launcher started.
+    /// How the process that the launcher started has ended.
     ended: Option<Ended>,
-    /// How the task's own process ended behind that, where it could be seen.
+    /// How the task's own process behind it has ended, if known.
     behind: Option<Ended>,
     killed: bool,
     attached: Attached,
 }
 
 impl Watch {
-    /// Whether the task's own process has ended behind a wrapper, and all is known of its end that can be.
+    /// Whether the task's own process behind a wrapper has ended, and the way it ended is known or will not become known.
     fn look_behind(&mut self, now: Instant) -> bool {
         self.attached = match std::mem::replace(&mut self.attached, Attached::Gone) {
             Attached::Behind(process) if process.has_ended() => Attached::Leaving(process, now),
@@ -87,8 +87,7 @@ impl Watch {
         matches!(self.attached, Attached::Gone)
     }
 
-    /// What the end of the wrapper says of the task's own process. Shells exit with 128 and the number of the signal that killed
-    /// their program.
+    /// The cause of the task's end, from how its wrapper ended. A shell whose program was killed exits with 128 plus the signal's number.
     fn cause_by_wrapper(&self, ended: Ended) -> Cause {
         let is_behind = !matches!(self.attached, Attached::NotYet | Attached::Direct);
         match ended {
@@ -104,7 +103,7 @@ impl Watch {
     }
 }
 
-/// The one that watches.
+/// Watches one job.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     job: Arc<JobOwner>,
@@ -123,13 +122,13 @@ pub(super) struct Supervisor {
     request_seen: bool,
     signalled_at: Option<Instant>,
     reaped_at: Instant,
-    /// What the system had killed for want of memory when the job began.
+    /// The number of kills for want of memory when the job began.
     memory_kills: Option<u64>,
-    /// A library of MPI that a task had mapped before it joined. Only where no task joins does it matter whose it is.
+    /// An MPI library that a task had mapped before it joined. It matters only if no task joins.
     mpi_library: Option<PathBuf>,
-    /// Looks for such a library so far: each is at another task.
+    /// Number of looks for such a library so far; each looks at another task.
     library_looks: usize,
-    /// Where reports of waits are wanted.
+    /// Hang reports, if wanted.
     hangs: Option<HangWatch>,
 }
 
@@ -169,7 +168,7 @@ impl Supervisor {
         }
     }
 
-    /// Watches the job to its end and cleans up after it.
+    /// Watches the job to its end, and cleans up after it.
     pub(super) fn run(mut self) -> Result<Report, LaunchError> {
         let watched = self.watch_to_the_end();
         let report = self.finish();
@@ -223,7 +222,7 @@ impl Supervisor {
                 .collect();
         let is_looked_for = |(index, watch): (usize, &Watch)| match watch.ended {
             None => matches!(watch.attached, Attached::NotYet),
-            // A process that its wrapper left behind may still join.
+            // A process that its wrapper has left behind may still join.
             Some(_) => self.has_ended_well_without_joining(index),
         };
         if self.watches.iter().any(|watch| matches!(watch.attached, Attached::Leaving(..))) {
@@ -261,7 +260,7 @@ impl Supervisor {
         }
     }
 
-    /// The first such signal is passed on, and the tasks get time; the next one kills.
+    /// The first such signal is forwarded, and the tasks get time; the second one kills.
     fn end_by_signal(&mut self, number: i32, from_terminal: bool) {
         let now = Instant::now();
         match self.signalled_at {
@@ -292,7 +291,7 @@ impl Supervisor {
         }
     }
 
-    /// Learns which processes attached to the job behind wrappers, so that their deaths are seen at once.
+    /// Finds processes that attached behind wrappers, so that their deaths are noticed at once.
     fn look_for_attached(&mut self) {
         for (index, watch) in self.watches.iter_mut().enumerate() {
             let direct = self.tasks[index].pid;
@@ -312,8 +311,8 @@ impl Supervisor {
         }
     }
 
-    /// Looks at one of the tasks that have not joined: which library of MPI it has mapped. At its end it is too late, since the
-    /// mappings of a process are gone before its parent learns that it ends.
+    /// Looks at one task that has not joined: which MPI library has it mapped? At its end it would be too late, since a process's mappings
+    /// are gone before its parent learns of its end.
     fn look_for_mpi_library(&mut self) {
         if self.mpi_library.is_some() {
             return;
@@ -338,8 +337,8 @@ impl Supervisor {
             && self.job.state(number(index)) == TaskState::NotStarted
     }
 
-    /// A task that ended well without joining is a failure once another task has joined, which would wait for it for ever. Where
-    /// no task joins, as in `amrun -n 3 hostname`, all is well.
+    /// A task that exits with 0 without joining is a failure once another task has joined, which would wait for it for ever. If no task
+    /// joins, as in `amrun -n 3 hostname`, nothing is wrong.
     fn look_for_never_joined(&mut self) {
         let missing: Vec<usize> =
             (0..self.watches.len()).filter(|&index| self.has_ended_well_without_joining(index)).collect();
@@ -374,9 +373,9 @@ impl Supervisor {
                 died.push((index, ended));
             }
         }
-        // Several at once: a signal is more likely the cause, an exit code its consequence.
+        // If several died at once, a signal is more likely the cause, and an exit code its consequence.
         died.sort_by_key(|(_, ended)| matches!(ended, Ended::Exited(_)));
-        // What a wrapper exits with is a consequence.
+        // The exit code of a wrapper is a consequence.
         for index in 0..self.watches.len() {
             self.look_behind_wrapper(index);
         }
@@ -391,7 +390,7 @@ impl Supervisor {
         let was_running = self.job.state(task) == TaskState::Running;
         if ended == Ended::Exited(0) {
             if was_running && matches!(self.watches[index].attached, Attached::Direct) {
-                // The others must not wait for it; whether that is a failure they know better.
+                // The others must not wait for it; they know whether this is a failure.
                 self.job.mark_dead(task, Cause::Exited(0), "");
             }
             return;
@@ -405,7 +404,7 @@ impl Supervisor {
         }
     }
 
-    /// Records how a task's own process ended behind its wrapper. The wrapper may live on.
+    /// Records how a task's own process behind its wrapper ended. The wrapper may still run.
     fn look_behind_wrapper(&mut self, index: usize) {
         let now = Instant::now();
         if !self.watches[index].look_behind(now) || self.watches[index].killed {
@@ -431,7 +430,7 @@ impl Supervisor {
         self.job.mark_dead(number(index), cause, &words);
     }
 
-    /// What to say of a task that was killed and could not say anything: that memory was used up, if that is why.
+    /// What to report of a task that was killed and left no words: whether memory was used up.
     fn words_for_a_kill(&self) -> String {
         memory_words(self.memory_kills, limits::cgroup_memory_kills(), limits::cgroup_memory_bytes())
     }
@@ -475,7 +474,7 @@ impl Supervisor {
     }
 
     fn kill(&mut self) {
-        // Once more in a while, should one have slept where nothing interrupts it.
+        // Kills once more after a while, in case a process was in an uninterruptible sleep.
         self.kill_at = Some(Instant::now() + GRACE_AFTER_SIGNAL);
         for watch in self.watches.iter_mut().filter(|watch| watch.ended.is_none()) {
             watch.killed = true;
@@ -489,12 +488,12 @@ impl Supervisor {
         members::reap_orphans(&kept);
     }
 
-    /// All tasks have ended: sweeps what they left, and says how it went.
+    /// All tasks have ended: kills what they left behind, and makes the report.
     fn finish(mut self) -> Report {
         let left_behind = self.members.kill_all();
         let last_lines =
             self.forwarder.take().map_or_else(Vec::new, |forwarder| forwarder.finish(OUTPUT_PATIENCE));
-        // The last of the output may have been lost only now. That tasks have failed is the better reason.
+        // The output may have been lost only at the very end. A failed task is the better reason.
         if let Some(reason @ EndedBy::OutputClosed(_)) = self.end.asked()
             && self.job.first_failure().is_none()
         {
@@ -518,7 +517,7 @@ impl Supervisor {
         }
     }
 
-    /// The library of another MPI that the tasks have used, as far as was seen.
+    /// The MPI library of another project that the tasks used, if one was seen.
     fn other_mpi(&self) -> Option<PathBuf> {
         let any_joined = (0..self.job.num_tasks()).any(|task| self.job.has_joined(task));
         self.mpi_library.clone().filter(|library| !any_joined && !other_mpi::is_ours(library))
@@ -527,7 +526,7 @@ impl Supervisor {
     fn failure(&self, last_lines: &[String]) -> Option<Failure> {
         let mut failure = self.job.first_failure()?;
         let index = failure.task as usize;
-        // A task that leaves without ending MPI has harmed nobody where all ended well.
+        // A task that exits without finalizing MPI has done no harm if all tasks ended well.
         let all_well = self.watches.iter().all(Watch::ended_well);
         if all_well && matches!(failure.cause, Cause::Exited(0) | Cause::Vanished) {
             return None;
@@ -554,13 +553,13 @@ impl Supervisor {
     }
 }
 
-/// Whether the last line of a task's standard error is likely to say why it failed: it ended by itself. What a signal ends is
-/// interrupted in the midst of whatever it wrote.
+/// Whether the last line of a task's standard error is likely to say why it failed: yes if it ended by itself. A signal interrupts whatever
+/// the task was writing.
 fn may_have_said_why(cause: Cause) -> bool {
     matches!(cause, Cause::Exited(_) | Cause::Signalled(libc::SIGABRT))
 }
 
-/// What is said of a task that never joined, when the tasks `waiting` have; nothing if none has.
+/// The words about a task that never joined while the tasks `waiting` have; `None` if none has.
 fn words_for_missing(waiting: &[u32]) -> Option<String> {
     let others = match waiting {
         [] => return None,
@@ -572,7 +571,7 @@ fn words_for_missing(waiting: &[u32]) -> Option<String> {
     ))
 }
 
-/// Nothing, unless the system has killed for want of memory since there were `before` such kills.
+/// Words about memory, if the system has killed for want of memory since the count was `before`; otherwise none.
 fn memory_words(before: Option<u64>, now: Option<u64>, limit_bytes: Option<u64>) -> String {
     match (before, now) {
         (Some(before), Some(now)) if now > before => {}

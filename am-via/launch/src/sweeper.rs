@@ -1,15 +1,15 @@
 //! The sweeper: a shell that outlives a launcher which was killed, and kills what is left of its job.
 //!
-//! Tasks die with their launcher by the kernel's hand (`PR_SET_PDEATHSIG`), but what they started does not. The sweeper waits
-//! at a pipe whose other end only the launcher holds. When that end closes without a word, the launcher was killed, and the
+//! The kernel kills the tasks when their launcher dies (`PR_SET_PDEATHSIG`), but not the processes that they started. The sweeper waits
+//! at a pipe whose other end only the launcher holds. When that end closes without a message, the launcher was killed, and the
 //! sweeper kills every process whose environment carries the job's number. It is a shell and not this program because the
 //! launcher may be a library inside any program, which then has no second main function to start.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-/// Ignores what a terminal sends to everybody, because it has to outlive the launcher. Looks again until nothing is found:
-/// processes start others while it kills.
+/// Ignores the signals of a terminal, because it has to outlive the launcher. Repeats until nothing is found: processes start others while
+/// it kills.
 const SCRIPT: &str = r#"
 trap '' INT QUIT TERM HUP PIPE TSTP
 read -r word && exit 0
@@ -32,7 +32,7 @@ pub(super) struct Sweeper {
 }
 
 impl Sweeper {
-    /// Starts it. `None` on a system without a shell: then only the tasks themselves die with a launcher that is killed.
+    /// Starts it. `None` on a system without a shell: then, if the launcher is killed, only the tasks themselves die.
     pub(super) fn start(mark: &str) -> Option<Self> {
         let child = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "am-sweeper", mark])
@@ -50,14 +50,14 @@ impl Sweeper {
         self.child.id()
     }
 
-    /// Sends it away: the job is over and swept.
+    /// Dismisses it: the job is over and nothing of it is left.
     pub(super) fn dismiss(mut self) {
         let said = self.child.stdin.take().is_some_and(|mut pipe| pipe.write_all(b"done\n").is_ok());
         if !said {
-            // It is gone already, killed by somebody.
+            // It is gone already: something killed it.
             tracing::debug!("the sweeper was gone before its time");
         }
-        // Reaped, however it ended.
+        // It is reaped; how it ended does not matter.
         let _ = self.child.wait();
     }
 }

@@ -10,12 +10,12 @@ use std::process::Stdio;
 
 use launch_support::*;
 
-/// Variables of settings that are in no table of the launcher's.
+/// Settings that are in none of the launcher's tables.
 const FOREIGN: [&str; 2] = ["AM_EAGER_LIMIT_BYTES", "AM_OF_A_LAYER_THAT_IS_NOT_WRITTEN"];
-/// Lines that a task of the flood writes.
+/// Number of lines that a task of the flood writes.
 const FLOOD_LINES: usize = 5000;
 
-/// What this binary does as a task of the jobs below.
+/// What this binary does when it runs as a task.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -32,7 +32,7 @@ fn task() {
     }
 }
 
-/// Writes lines of many lengths in pieces that end anywhere.
+/// Writes lines of many lengths, in pieces that end anywhere.
 fn flood() {
     let task = std::env::var("AM_TASK").unwrap();
     let mut text = String::from("\n");
@@ -137,7 +137,7 @@ fn a_line_that_is_not_the_failures_is_not_quoted_as_its_cause() {
     assert_eq!(last_line(aborted), expected);
 }
 
-/// A copy of a library that this process uses, by the name that other MPI libraries have.
+/// A copy of a library that this process uses, under the name of another MPI library.
 fn library_of_another_mpi(dir: &TempDir) -> std::path::PathBuf {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let libgcc = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
@@ -161,7 +161,7 @@ fn a_program_of_another_mpi_library_is_told() {
         assert!(said.contains(&format!("uses another MPI library, {}", library.display())), "{said}");
         assert!(said.contains("mpicc"), "{said}");
     }
-    // A task that joins has its MPI from here, whatever else it has mapped.
+    // A task that joins uses this library, whatever else it has mapped.
     let args = ["-n", "1", "--timeout", "60", "--env", "LAUNCH_TEST_ROLE=join", "env", &preload];
     let output = amrun(&unique(), &args).arg(own_binary()).args(role_args()).output().unwrap();
     assert!(output.status.success() && !stderr(&output).contains("another MPI"), "{}", stderr(&output));
@@ -189,7 +189,7 @@ fn an_output_that_was_closed_from_the_start_is_an_error_once_something_is_lost()
 fn without_proc_that_is_what_is_missing() {
     let _watchdog = Watchdog::new("without_proc_that_is_what_is_missing");
     let amrun = env!("CARGO_BIN_EXE_amrun");
-    // A program that has a view of its own of the files, in which nothing is left of /proc.
+    // Runs in a mount namespace of its own in which /proc is empty.
     let script = format!("mount -t tmpfs none /proc && exec {amrun} -n 1 true");
     let mut hidden = std::process::Command::new("unshare");
     let output = hidden.args(["--mount", "--map-root-user", "sh", "-c", &script]).output().unwrap();
@@ -197,7 +197,7 @@ fn without_proc_that_is_what_is_missing() {
     if said.contains("/proc is not mounted") {
         assert_eq!(output.status.code(), Some(2), "{said}");
     } else {
-        // Not on every machine may a test have such a view.
+        // Not every machine allows a test such a namespace.
         assert!(said.contains("ermi") || said.contains("not permitted"), "{said}");
         eprintln!("skipped: {said}");
     }
@@ -222,7 +222,7 @@ fn variables_and_the_directory_reach_the_tasks() {
     assert_eq!(stdout(&output), "1 x=y\nhere\n", "{}", stderr(&output));
 }
 
-/// Not by inheritance only: a task that was started with another environment finds them in its job.
+/// A task that was started with another environment finds the settings in its job, not by inheritance.
 #[test]
 fn settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks() {
     let _watchdog = Watchdog::new("settings_of_tables_that_the_launcher_does_not_have_reach_the_tasks");
@@ -305,7 +305,7 @@ fn limits_that_are_too_small_are_named_with_what_to_do() {
     let amrun = env!("CARGO_BIN_EXE_amrun");
     for (limit, name) in [("-f 1000", "RLIMIT_FSIZE"), ("-v 40000", "RLIMIT_AS"), ("-n 40", "RLIMIT_NOFILE")]
     {
-        // The soft and the hard limit: the launcher raises what it may.
+        // The soft and the hard limit: the launcher raises the soft one as far as it may.
         let script = format!("ulimit {limit} && exec {amrun} -n 12 true");
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{limit}: {}", stderr(&output));

@@ -12,7 +12,7 @@ use am_via_job::{Carrier, Cause, Job, JobError, TaskState};
 use am_via_launch::{Ended, Launch};
 use launch_support::*;
 
-/// What this binary does as a task of the jobs below.
+/// What this binary does when it runs as a task.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -115,7 +115,7 @@ fn a_process_that_a_task_starts_is_not_that_task() {
     assert!(report.is_success(), "{report}");
 }
 
-/// A helper that a task starts may outlive the job, and what it runs may be anybody's.
+/// A helper that a task starts may outlive the job and run any program.
 #[test]
 fn what_a_task_starts_inherits_nothing_of_the_job() {
     let _watchdog = Watchdog::new("what_a_task_starts_inherits_nothing_of_the_job");
@@ -143,7 +143,7 @@ fn a_death_behind_a_wrapper_is_seen_while_the_wrapper_lives() {
         .run()
         .unwrap();
     let said = report.stdout(1).unwrap();
-    // Linux before 6.15 does not say how it ended.
+    // Linux before 6.15 does not tell how it ended.
     let causes = ["was killed by signal 6 (SIGABRT)", "ended behind its wrapper program"];
     let is_told = |cause: &&str| said.contains(&format!("saw: task 0 {cause}: I cannot go on"));
     assert!(causes.iter().any(is_told), "{said}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use am_via_launch::Launch;
 use launch_support::*;
 
-/// What this binary does when it is to be a launcher that is killed.
+/// What this binary does when it is the launcher that a test kills.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -23,7 +23,7 @@ fn task() {
 
 /// A task that starts another process and waits for it.
 const WITH_CHILD: &str = "sleep 1000 & echo ready; wait";
-/// A task that starts a process which hides: another session, no parent, no environment. Its command line holds `$1`.
+/// A task that starts a process which hides: in another session, without parent and environment. Its command line contains `$1`.
 const WITH_HIDDEN: &str = "setsid env -i sh -c 'sleep 1000; true' \"$1\" & sleep 1000 & echo ready; wait";
 
 /// Starts `amrun`, waits until each of the 2 tasks says that it is ready.
@@ -100,7 +100,7 @@ fn killing_a_program_that_launches_by_the_library_leaves_nothing() {
         .unwrap();
     let lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
     assert_eq!(lines.map_while(Result::ok).filter(|line| line.ends_with("ready")).take(2).count(), 2);
-    // The launcher, two tasks, and what each of them started, which is not to be found while it changes into `sleep`.
+    // The launcher, two tasks, and what each of them started. While those change into `sleep` they can't be found.
     wait_until(|| marked(&mark).len() == 5);
     launcher.kill().unwrap();
     launcher.wait().unwrap();
@@ -151,7 +151,7 @@ fn a_second_signal_kills_who_ignores_the_first() {
     let script = "trap '' INT; sleep 1000 & echo ready; wait";
     let (mut child, _lines) = start(&mark, script);
     kill("INT", child.id());
-    // Two signals in quick succession count as one that came by two ways.
+    // Two signals in quick succession count as one that arrived by two ways.
     std::thread::sleep(Duration::from_millis(400));
     kill("INT", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2));

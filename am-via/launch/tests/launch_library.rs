@@ -14,7 +14,7 @@ use am_via_shm::layout::DOORBELL_OFFSET;
 use am_via_shm::{Doorbell, Mapping, Shared, SleepBarrier};
 use launch_support::*;
 
-/// What this binary does as a task of the jobs below.
+/// What this binary does when it runs as a task.
 #[test]
 fn task() {
     let Some(role) = role() else { return };
@@ -73,7 +73,7 @@ fn task() {
     }
 }
 
-/// Sleeps on this task's doorbell, as a wait for a message does, for much longer than any test lasts.
+/// Sleeps on this task's doorbell, as a wait for a message does, for longer than any test lasts.
 fn sleep_until_a_failure(job: &Job) {
     let mapping = Mapping::new(job.control_file(job.task()).unwrap(), DOORBELL_OFFSET as u64, 4096).unwrap();
     let doorbell: Shared<Doorbell> = mapping.atomics(0).unwrap();
@@ -82,7 +82,7 @@ fn sleep_until_a_failure(job: &Job) {
     }
 }
 
-/// Long enough that a task that is told to end has always ended by itself.
+/// Long enough for a task that is told to end to have ended by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn all_attached(running: &Running) {
@@ -184,7 +184,7 @@ fn a_task_that_leaves_early_is_told_to_the_others() {
     assert_eq!(report.exit_code(), 0);
 }
 
-/// Arguments of `sh` for tasks that play a role after `first` has run.
+/// Arguments of `sh` for a task that runs `first` and then plays a role.
 fn after(first: &str) -> Vec<OsString> {
     let script = format!("{first}; exec \"$@\"");
     let shell = ["-c".into(), script.into(), "wrapper".into(), own_binary()];
@@ -198,7 +198,7 @@ fn a_task_that_ends_before_it_joins_ends_the_job_of_those_that_wait_for_it() {
     let jobs = [
         role_job("task 1 ends before it joins"),
         shell("test $AM_TASK != 1 || exit 0"),
-        // Behind a shell that stays, and before the others have begun.
+        // Behind a shell that stays, and before the others have started.
         shell("if test $AM_TASK = 1; then sh -c 'exit 0'; exit 0; fi; sleep 0.3"),
     ];
     for job in jobs {

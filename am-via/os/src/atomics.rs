@@ -1,4 +1,4 @@
-//! The one switch between the machine's atomics and loom's.
+//! Selects between the machine's atomics and loom's.
 
 /// For flags that signal handlers set: loom models no signals.
 pub use core::sync::atomic::AtomicBool;
@@ -15,19 +15,19 @@ pub use loom::hint::spin_loop;
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Under loom, plain memory as the model sees it: an access that another one is not ordered with fails the model.
+/// Under loom, plain memory as the model sees it: two accesses that are not ordered fail the model.
 #[cfg(loom)]
 #[derive(Debug, Default)]
 pub struct Plain(loom::cell::UnsafeCell<()>);
 
 #[cfg(loom)]
 impl Plain {
-    /// It is read now.
+    /// Marks a read.
     pub fn read(&self) {
         self.0.with(|_| ());
     }
 
-    /// It is written now.
+    /// Marks a write.
     pub fn write(&self) {
         self.0.with_mut(|_| ());
     }

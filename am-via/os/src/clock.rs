@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Time since a moment that is the same for all processes (`CLOCK_MONOTONIC`). `std::time::Instant` reads the same clock and keeps the number to
-/// itself.
+/// Time since a moment that is the same for all processes (`CLOCK_MONOTONIC`). `std::time::Instant` reads the same clock but does not give
+/// out the number.
 #[must_use]
 pub fn monotonic() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    // The clock exists on every Linux, and the place is valid: there is no other error.
+    // The clock exists on every Linux and the pointer is valid, so there is no other error.
     debug_assert_eq!(result, 0);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)

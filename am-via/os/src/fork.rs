@@ -1,10 +1,10 @@
-//! What a child made by `fork` finds of a task's shared mappings: copies of its own, or nothing.
+//! What a child made by `fork` gets of a task's shared mappings: private copies, or nothing.
 //!
-//! A child that goes on without `exec` has all mappings of its parent. If they stayed shared it would act in the task's name
-//! with everything it writes. So handlers that the C library runs at a fork put private memory in the place of every shared
-//! mapping, in the child alone: at the same addresses, since whoever drops a mapping there unmaps it. `MADV_DONTFORK` would
-//! leave gaps instead, in which the child's next mappings land, and a crash without a word; `MADV_WIPEONFORK` is for private
-//! memory. Children made by `vfork`, `posix_spawn` or a bare `clone` do not come here: they start a program at once.
+//! A child that goes on without `exec` has all mappings of its parent. If they stayed shared it would act in the task's name with
+//! everything it writes. So handlers that the C library runs at a fork replace every shared mapping by private memory, in the child only.
+//! They use the same addresses, because code that drops a mapping unmaps them. `MADV_DONTFORK` would leave gaps instead, in which the
+//! child's next mappings would land, and then crash without a message; `MADV_WIPEONFORK` is for private memory. Children made by `vfork`,
+//! `posix_spawn` or a bare `clone` do not run these handlers: they start a program at once.
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -15,15 +15,15 @@ use std::sync::Once;
 
 use crate::atomics::{AtomicBool, Ordering};
 
-/// What a child finds in the place of a mapping.
+/// What replaces a mapping in a child.
 #[derive(Debug)]
 pub enum Keeps {
     /// Zeroes.
     Nothing,
-    /// What was there at the fork. For small mappings: all of it is copied.
+    /// Its contents at the fork. For small mappings: all of it is copied.
     Contents,
-    /// What is in this file, from its start, until the child writes to it; if memory of programs lies there
-    /// ([`hold_contents`]), what was there at the fork.
+    /// The contents of this file, from its start, until the child writes to the mapping. If programs keep objects there
+    /// ([`hold_contents`]), its contents at the fork.
     File(File),
 }
 
@@ -34,11 +34,11 @@ pub fn is_copy() -> bool {
     IS_COPY.load(Ordering::Relaxed)
 }
 
-/// What a child calls. Its contract may be no more than that: a fork has just made the process, and this is its only thread.
+/// A function that a child calls. It must be safe under one condition alone: a fork has just made the process, and the calling thread is
+/// the only one.
 pub type Hook = unsafe fn();
 
-/// From now on forks are handled, and a child calls `hook` in the end. The hook may do little: other threads of the parent may
-/// have held any lock.
+/// Installs the handlers; a child calls `hook` last. The hook must do little: other threads of the parent may have held any lock.
 pub fn install(hook: Hook) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -52,13 +52,12 @@ pub fn install(hook: Hook) {
     });
 }
 
-/// From now on the contents of mappings that keep a file are copied at a fork, while the parent waits: a program has objects
-/// there.
+/// From now on a fork copies the contents of mappings that keep a file, while the parent waits, because a program has objects there.
 pub fn hold_contents() {
     HOLDS_CONTENTS.store(true, Ordering::Relaxed);
 }
 
-/// A mapping of `len` bytes at `at` begins. Who made it calls [`forget`] before it ends.
+/// Registers a new mapping of `len` bytes at `at`. Its owner calls [`forget`] before unmapping it.
 pub fn note(at: NonNull<u8>, len: usize, keeps: Keeps) {
     with_table(|table| {
         table.mappings.retain(|mapping| mapping.at != at);
@@ -66,7 +65,7 @@ pub fn note(at: NonNull<u8>, len: usize, keeps: Keeps) {
     });
 }
 
-/// The mapping at `at` is about to end.
+/// Removes the mapping at `at`, which is about to be unmapped.
 pub fn forget(at: NonNull<u8>) {
     with_table(|table| table.mappings.retain(|mapping| mapping.at != at));
 }
@@ -87,11 +86,12 @@ struct Noted {
 struct Table {
     mappings: Vec<Noted>,
     hooks: Vec<Hook>,
-    /// During a fork that copies contents: the child writes when it has.
+    /// During a fork that copies contents: the child writes to it when it has copied.
     pipe: Option<(RawFd, RawFd)>,
 }
 
-/// The table and its lock, which is taken before a fork and let go after it, on both sides: std's locks belong to a scope.
+/// The table with a lock that is taken before a fork and released after it, in parent and child. The locks of std can't be used: their
+/// guards belong to a scope.
 struct Locked {
     is_locked: AtomicBool,
     table: UnsafeCell<Table>,
@@ -182,7 +182,7 @@ extern "C" fn in_child() {
     TABLE.unlock();
 }
 
-/// Puts private memory in the place of a shared mapping.
+/// Replaces a shared mapping by private memory.
 ///
 /// # Safety
 /// The range is one whole mapping, and this is the only thread.
@@ -218,7 +218,7 @@ unsafe fn separate(mapping: &Noted, holds: bool) -> io::Result<()> {
 }
 
 /// # Safety
-/// As for `mmap`: with `MAP_FIXED` the range is the caller's to replace.
+/// Those of `mmap`: with `MAP_FIXED` the caller owns the range that is replaced.
 unsafe fn map_private(
     at: *mut libc::c_void,
     len: usize,
@@ -259,7 +259,7 @@ unsafe fn copy_pages(at: NonNull<u8>, len: usize, fd: RawFd) {
     }
 }
 
-/// There is no memory to put in the place of what is shared: going on would damage the task.
+/// Ends the child: there is no memory to replace the shared mappings, and going on would damage the task.
 fn refuse() -> ! {
     let words = c"a forked copy of a task ended: no address space to separate it from the job (RLIMIT_AS, overcommit)\n";
     let bytes = words.to_bytes();
@@ -270,14 +270,14 @@ fn refuse() -> ! {
     }
 }
 
-/// A child that [`split`] has made.
+/// A child made by [`split`].
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug)]
 pub struct Child(libc::pid_t);
 
 #[cfg(any(test, feature = "testing"))]
 impl Child {
-    /// Waits for its end; how it ended.
+    /// Waits until it ends, and returns how.
     ///
     /// # Errors
     /// The system's error.
@@ -297,8 +297,8 @@ impl Child {
     }
 }
 
-/// Forks: in the child `None`, and that goes on here too, to its [`end`]. For tests of what a copy may do: the threads of this
-/// process do not exist in the child, but the locks that they hold do.
+/// Forks. Returns `None` in the child, which runs on until it calls [`end`]. For tests of what a copy may do: the child has none of this
+/// process's other threads, but still has the locks that they held.
 ///
 /// # Errors
 /// The system's error.
@@ -313,14 +313,14 @@ pub fn split() -> io::Result<Option<Child>> {
     }
 }
 
-/// Ends a child of [`split`] with this code; its parent's exit handlers are not run.
+/// Ends a child of [`split`] with this code, without running the exit handlers of its parent.
 #[cfg(any(test, feature = "testing"))]
 pub fn end(code: i32) -> ! {
     // SAFETY: _exit takes an integer.
     unsafe { libc::_exit(code) }
 }
 
-/// Forks, runs `body` in the child, and ends that with the code that it returns; how the child ended.
+/// Forks, runs `body` in the child, and ends the child with the code that `body` returns. Returns how the child ended.
 ///
 /// # Errors
 /// The system's error.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::atomics::AtomicU32;
 
-/// Sleeps while `word` holds `expected`, at most `timeout`. Returns on a wake-up, a changed word, a signal or the timeout;
-/// the caller looks again at what it waits for in every case.
+/// Sleeps while `word` holds `expected`, at most for `timeout`. Returns on a wake-up, a changed word, a signal or the timeout; in each case
+/// the caller has to look again at what it waits for.
 #[cfg(not(loom))]
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     let timeout = libc::timespec {

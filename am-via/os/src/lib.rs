@@ -1,7 +1,7 @@
-//! The system calls that std does not offer, one noun a file, each wrapped so that callers need no `unsafe` where that can be. A function
+//! The system calls that std does not offer, one noun a file, wrapped so that callers need no `unsafe` where possible. A function
 //! that stays `unsafe` says what its caller must promise.
 //!
-//! The modules are public, and are what the crate promises: a noun is half of its functions' names (`futex::wait`, `memory::map`).
+//! The modules are the public interface, because a module's noun is half of its functions' names (`futex::wait`, `memory::map`).
 //!
 //! [`atomics`] is here because a futex is a system call on an atomic.
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A resource that a limit is set on.
+/// A resource that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Size of the files it makes (`RLIMIT_FSIZE`), in bytes.
@@ -22,7 +22,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// All of them, in the order of `amrun info`.
+    /// All resources, in the order of `amrun info`.
     pub const ALL: [Self; 6] = [
         Self::FileSize,
         Self::AddressSpace,
@@ -63,16 +63,16 @@ impl fmt::Display for Resource {
     }
 }
 
-/// The two values of a limit; `None`: unlimited.
+/// The two values of a resource limit; `None`: unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What holds now.
+    /// The value in force.
     pub soft: Option<u64>,
-    /// Up to which the process may raise it.
+    /// The maximum to which the process may raise it.
     pub hard: Option<u64>,
 }
 
-/// The limit on `resource`. Unlimited where the system does not say.
+/// The limit on `resource`; unlimited if the system does not tell.
 #[must_use]
 pub fn limit(resource: Resource) -> Limit {
     let mut raw = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
@@ -82,7 +82,7 @@ pub fn limit(resource: Resource) -> Limit {
     Limit { soft: finite(raw.rlim_cur), hard: finite(raw.rlim_max) }
 }
 
-/// Raises the soft limit to the hard one and returns what holds then.
+/// Raises the soft limit to the hard one and returns the value now in force.
 pub fn raise(resource: Resource) -> Limit {
     let now = limit(resource);
     if now.soft != now.hard {
@@ -94,7 +94,7 @@ pub fn raise(resource: Resource) -> Limit {
     limit(resource)
 }
 
-/// Bytes of memory that the cgroups of this process grant it together with its neighbours there; `None`: no limit.
+/// Memory in bytes that the cgroups of this process grant to all of their members together; `None`: no limit.
 #[must_use]
 pub fn cgroup_memory_bytes() -> Option<u64> {
     let v2 = smallest(&v2_folders(), "memory.max");
@@ -103,8 +103,8 @@ pub fn cgroup_memory_bytes() -> Option<u64> {
     v2.into_iter().chain(v1).min()
 }
 
-/// How often the system has killed a process of this process's cgroup (of version 2: also of those below it) because its
-/// memory was used up; `None`: nobody counts. It is compared with an earlier value.
+/// How often the system has killed a process of this process's cgroup (with version 2 also of those below it) because memory was used up;
+/// `None` if the system does not count. Compare it with an earlier value.
 #[must_use]
 pub fn cgroup_memory_kills() -> Option<u64> {
     let own =

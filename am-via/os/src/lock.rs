@@ -4,8 +4,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Locks byte `at` for the open file description of `file`, which must be open for writing; whether no other description holds it.
-/// The byte need not exist.
+/// Locks byte `at` for the open file description of `file`, which must be open for writing. Returns `false` if another description holds
+/// the byte. The byte need not exist.
 ///
 /// # Errors
 /// The system's error.
@@ -17,7 +17,7 @@ pub fn try_lock(file: BorrowedFd<'_>, at: u32) -> io::Result<bool> {
     }
 }
 
-/// Whether another description than that of `file` holds byte `at`.
+/// Whether an open file description other than that of `file` holds byte `at`.
 ///
 /// # Errors
 /// The system's error.
@@ -28,7 +28,7 @@ pub fn is_locked(file: BorrowedFd<'_>, at: u32) -> io::Result<bool> {
 #[expect(clippy::cast_possible_truncation, reason = "the constant is 1; a lock's field is shorter than it")]
 const WRITE: libc::c_short = libc::F_WRLCK as libc::c_short;
 
-/// The kind of lock that the system says stands in the way; after `F_OFD_SETLK` it says nothing.
+/// The kind of the conflicting lock that the system reports; `F_OFD_SETLK` reports nothing.
 fn control(file: BorrowedFd<'_>, command: libc::c_int, at: u32) -> io::Result<libc::c_short> {
     // SAFETY: flock is plain data, for which all zeroes is a value: an offset counts from the start of the file (SEEK_SET).
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };

@@ -1,6 +1,6 @@
 //! A barrier on all running threads of the processes that asked for it (`membarrier(2)`, global expedited).
 //!
-//! It moves the full fence of a Dekker handshake from the side that runs often (a sender that looks whether its peer sleeps)
+//! It moves the full fence of a Dekker handshake from the side that runs often (a sender that checks whether its peer sleeps)
 //! to the side that runs seldom (the one about to sleep).
 
 use std::io;
@@ -14,18 +14,18 @@ fn membarrier(command: libc::c_int) -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Registers this process as a target of barriers. Called once at start by every task.
+/// Registers this process as a target of barriers. Every task calls it once at its start.
 ///
 /// # Errors
 /// The system has no such barrier, or refuses it.
 pub fn register() -> io::Result<()> {
     membarrier(CMD_REGISTER_GLOBAL_EXPEDITED)?;
-    // What may register may run no barrier where only some commands are let through.
+    // Where a filter allows only some commands, a process that may register may still be refused the barrier: try it.
     membarrier(CMD_GLOBAL_EXPEDITED)
 }
 
-/// A full memory barrier on every running thread of every registered process. Only after [`register`] succeeded: a refusal ends the
-/// process, because peers' memory is not safe without the barrier.
+/// A full memory barrier on every running thread of every registered process. Call it only after [`register`] succeeded: if the system
+/// refuses the barrier, the process ends, because peers' memory is not safe without it.
 pub fn barrier() {
     // A model has no processors: each side runs a fence (`SleepBarrier`).
     if cfg!(not(loom)) && membarrier(CMD_GLOBAL_EXPEDITED).is_err() {
@@ -42,7 +42,7 @@ fn refused() -> ! {
     std::process::abort()
 }
 
-/// From now on the system refuses `membarrier` to the calling thread, and to those that it starts.
+/// Makes the system refuse `membarrier` to the calling thread, and to those that it starts.
 ///
 /// # Panics
 /// The system has no seccomp.
@@ -52,7 +52,7 @@ pub fn refuse_to_this_thread() {
     let step =
         |code: u32, jt, jf, k| libc::sock_filter { code: u16::try_from(code).expect("16 bits"), jt, jf, k };
     let mut filter = [
-        // The call's number is the first word of what a filter looks at.
+        // The number of the call is the first word of the data that a filter sees.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),

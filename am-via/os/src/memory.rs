@@ -11,12 +11,11 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::limits::{self, Resource};
 
-/// Size of a page that every offset handed to [`map`] is a multiple of.
+/// Size of a page: every offset passed to [`map`] is a multiple of it.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Makes an anonymous sparse memory file of `bytes`. It has no name in any file system, costs nothing until touched, is
-/// never smaller or larger than now (sealed), and vanishes with its last user. Close-on-exec is on: a program that is started
-/// inherits it only where its starter says so.
+/// Makes an anonymous sparse memory file of `bytes`. It has no name in any file system, uses no memory until touched, keeps its size
+/// (sealed), and vanishes with its last user. Close-on-exec is set: a started program inherits it only if its starter clears the flag.
 ///
 /// # Errors
 /// The system's error: no memory files, too many open files, or a size over `RLIMIT_FSIZE`.
@@ -38,8 +37,8 @@ pub fn create(name: &str, bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Moves a file to a number of at least `number_min`, where scripts that number their own files (`exec 3>log`) do not
-/// overwrite it in the programs that inherit it. It stays where it is if there is no such number.
+/// Moves a file to a number of at least `number_min`, so that scripts that number their own files (`exec 3>log`) do not overwrite it in
+/// programs that inherit it. If no such number is free, the file stays where it is.
 #[must_use]
 pub fn move_up(file: File, number_min: i32) -> File {
     match duplicate(file.as_raw_fd(), number_min) {
@@ -48,7 +47,7 @@ pub fn move_up(file: File, number_min: i32) -> File {
     }
 }
 
-/// A handle of our own for the file that this process inherited as number `number`, whatever it is: callers check it.
+/// A handle of our own for the file that this process inherited as number `number`, whatever file that is; the caller must check it.
 ///
 /// # Errors
 /// `EBADF` if there is no such file, or no number is left.
@@ -86,8 +85,8 @@ pub fn len(file: BorrowedFd<'_>) -> io::Result<u64> {
     u64::try_from(found.st_size).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Checks that a file holds a range now and always. Numbers of files and of bytes come from memory that other tasks write: what is
-/// mapped beyond the end of its file ends the process when it is touched (SIGBUS).
+/// Checks that a file holds a range, now and always. File numbers and sizes come from memory that other tasks write, and touching a mapping
+/// beyond the end of its file ends the process (SIGBUS).
 fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()> {
     // SAFETY: F_GET_SEALS takes a descriptor, which is open as long as it is borrowed.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -102,12 +101,12 @@ fn check_holds(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<()
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// Maps `bytes` of a memory file at `offset` (a multiple of [`PAGE_BYTES`]) for reading and writing, shared, and left out
-/// of core dumps (a dump would fill the holes).
+/// Maps `bytes` of a memory file at `offset` (a multiple of [`PAGE_BYTES`]) for reading and writing, shared, and excluded from core dumps
+/// (a dump would fill the holes).
 ///
 /// # Errors
-/// A file that could become shorter than the range, or is; the system's error. Where no address space is left and `RLIMIT_AS` limits
-/// it, the text says so.
+/// The file is shorter than the range, or could become so; the system's error. If no address space is left because of `RLIMIT_AS`, the text
+/// says so.
 pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRaw> {
     check_holds(file, offset, bytes)?;
     let options = MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().to_owned();
@@ -119,7 +118,7 @@ pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<MmapRa
     Ok(map)
 }
 
-/// Whether this process has so many bytes of address space left in one piece.
+/// Whether this process has a free range of `bytes` bytes of address space.
 #[must_use]
 pub fn fits(bytes: u64) -> bool {
     let Ok(bytes) = usize::try_from(bytes) else { return false };
@@ -134,7 +133,7 @@ pub fn fits(bytes: u64) -> bool {
     true
 }
 
-/// Says whether core dumps show a range; the pages that it touches are meant. A refusal (too many mappings) leaves it as it was.
+/// Includes the pages of a range in core dumps, or excludes them. If the system refuses (too many mappings), nothing changes.
 ///
 /// # Safety
 /// The range is mapped, and stays so during the call.
@@ -154,7 +153,7 @@ fn named_limit(error: io::Error, bytes: usize) -> io::Error {
     }
 }
 
-/// Gives the pages of a whole-page range of a memory file back to the system; they read as zero afterwards.
+/// Returns the pages of a page-aligned range of a memory file to the system; they read as zero afterwards.
 ///
 /// # Errors
 /// The system's error.
@@ -189,7 +188,7 @@ mod tests {
             let refused = map(file.as_fd(), offset, bytes).unwrap_err();
             assert!(refused.to_string().contains("it has 8192"), "{refused}");
         }
-        // As a task that writes another file's number into the job's file would have it.
+        // A task that stores another file's number in the job file causes this.
         let other = File::options().read(true).write(true).open("/dev/zero").unwrap();
         assert!(map(other.as_fd(), 0, page).is_err());
     }

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Waits until one of `files` can be read, has ended or is broken, at most `timeout` (`None`: for ever). One answer a file.
-/// A signal that interrupts the wait ends it early, with all answers `false`.
+/// Waits until one of `files` can be read, has ended or is broken, at most for `timeout` (`None`: no limit). Returns one answer for each
+/// file. A signal that interrupts the wait ends it early, with all answers `false`.
 ///
 /// # Errors
 /// The system's error.

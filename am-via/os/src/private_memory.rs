@@ -1,13 +1,14 @@
 //! Copies between this process and another one's private memory, through the kernel (`process_vm_readv`/`writev`).
 //!
-//! Allowed where the kernel's ptrace rules allow it; [`allow_descendants_of`] gives the consent of this side. Where it is refused the caller goes another way: a refusal is an outcome here, not a panic.
+//! The kernel's ptrace rules decide whether that is allowed; [`allow_descendants_of`] gives the consent of this side. A refusal is an
+//! ordinary outcome, after which the caller uses another way.
 
 use std::io;
 
-/// Lets process `pid` and its descendants copy from and to this one (and trace it), where a ptrace policy asks for consent: Yama, which
-/// else lets only a process's ancestors. It takes one process for each that consents, the last one named, and all that descend from
-/// that one, so the narrowest consent to all tasks of a job is the one to their launcher. It ends with that process. No effect and no
-/// harm where there is no such policy, or no such process.
+/// Allows process `pid` and its descendants to copy from and to this one (and to trace it), where a ptrace policy asks for consent: Yama,
+/// which otherwise allows only a process's ancestors. A process can name one other process, the last call wins, and all descendants of that
+/// one are included. So the narrowest consent that covers all tasks of a job names their launcher. The consent ends with that process.
+/// Without such a policy or such a process nothing happens.
 pub fn allow_descendants_of(pid: u32) {
     // SAFETY: PR_SET_PTRACER takes an integer, no pointer.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(pid), 0, 0, 0) };
@@ -36,7 +37,7 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, bytes: usize) -> io::R
 /// it for writing.
 ///
 /// # Errors
-/// As for [`read`].
+/// Those of [`read`].
 pub unsafe fn write(pid: i32, remote: u64, local: *const u8, bytes: usize) -> io::Result<()> {
     transfer(bytes, |done| {
         let (mine, theirs) = vectors(local.cast_mut(), remote, bytes, done);
@@ -46,10 +47,10 @@ pub unsafe fn write(pid: i32, remote: u64, local: *const u8, bytes: usize) -> io
     })
 }
 
-/// The eight bytes at `remote` in process `pid`: a trial whether the kernel allows copies at all.
+/// Reads the eight bytes at `remote` in process `pid`, to find out whether the kernel allows copies at all.
 ///
 /// # Errors
-/// As for [`read`].
+/// Those of [`read`].
 pub fn read_word(pid: i32, remote: u64) -> io::Result<u64> {
     let mut word = 0u64;
     // SAFETY: `word` is a live local of eight bytes that nobody else knows of.
@@ -57,7 +58,7 @@ pub fn read_word(pid: i32, remote: u64) -> io::Result<u64> {
     Ok(word)
 }
 
-/// Whether a copy failed because there is no such process any more.
+/// Whether a copy failed because the process no longer exists.
 #[must_use]
 pub fn is_of_an_ended_process(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH)
@@ -74,7 +75,7 @@ fn vectors(local: *mut u8, remote: u64, bytes: usize, done: usize) -> (libc::iov
     (mine, theirs)
 }
 
-/// The kernel moves at most about 2 GiB a call and may stop early: go on until all is done.
+/// The kernel moves at most about 2 GiB in one call and may stop early: repeats until all bytes are copied.
 fn transfer(bytes: usize, mut step: impl FnMut(usize) -> isize) -> io::Result<()> {
     let mut done = 0;
     while done < bytes {

@@ -1,4 +1,4 @@
-//! Processes: handles that never name the wrong one, how they end, what a child does between fork and exec.
+//! Processes: handles that are never reused, exit statuses, and steps of a child between fork and exec.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -26,7 +26,7 @@ struct ExitInfo {
     exit_code: i32,
 }
 
-/// In `ExitInfo::mask`: how the process ended is asked for, or known.
+/// In `ExitInfo::mask`: the exit status is asked for, or known.
 const EXIT_INFO: u64 = 1 << 3;
 /// `PIDFD_GET_INFO`, which is `_IOWR(0xff, 11, struct pidfd_info)`.
 const GET_EXIT_INFO: libc::Ioctl = 0xc000_ff0b | (size_of::<ExitInfo>() as libc::Ioctl) << 16;
@@ -34,14 +34,14 @@ const GET_EXIT_INFO: libc::Ioctl = 0xc000_ff0b | (size_of::<ExitInfo>() as libc:
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, with this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed it.
     Signalled(i32),
 }
 
 impl PidFd {
-    /// The process that has the number `pid` now.
+    /// Opens the process that has the number `pid` now.
     ///
     /// # Errors
     /// `ESRCH` if there is none.
@@ -85,8 +85,8 @@ impl PidFd {
         self.wait(libc::WNOWAIT)
     }
 
-    /// How this process ended that is no child of this one, once its own parent has reaped it (Linux 6.15 and later); `None` before
-    /// that, and where the system does not say.
+    /// How this process ended, which is no child of the caller, once its own parent has reaped it (Linux 6.15 and later). `None` before
+    /// that, and where the system does not tell.
     #[must_use]
     pub fn ended_elsewhere(&self) -> Option<Ended> {
         let mut info = ExitInfo { mask: EXIT_INFO, ..ExitInfo::default() };
@@ -101,7 +101,7 @@ impl PidFd {
         })
     }
 
-    /// Reaps this child if it has ended. Its number is free for another process then.
+    /// Reaps this child if it has ended. After that another process may get its number.
     pub fn reap(&self) {
         // An error means that it is no child of ours any more: nothing is left to reap.
         let _ = self.wait(0);
@@ -141,7 +141,7 @@ pub fn reap(pid: u32) {
     }
 }
 
-/// Makes this process the parent of every descendant whose own parent ends, instead of the system's first process.
+/// Makes this process the parent of every descendant whose own parent ends (subreaper). Otherwise the system's first process would be.
 ///
 /// # Errors
 /// The system's error.
@@ -153,7 +153,7 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// What a child does between fork and exec.
+/// Steps of a child between fork and exec.
 #[derive(Clone, Debug, Default)]
 pub struct BeforeExec {
     /// Files of the parent that the program inherits under the same numbers.
@@ -162,11 +162,11 @@ pub struct BeforeExec {
     pub cpu: Option<usize>,
     /// Whether it is killed when the thread that starts it ends.
     pub dies_with_starter: bool,
-    /// Signals that its starter blocked for itself and the program shall get.
+    /// Signals that its starter has blocked for itself and the program must get.
     pub unblock: Vec<i32>,
 }
 
-/// Lets `command` do `steps` before its program begins.
+/// Runs `steps` in the child of `command` before its program begins.
 pub fn before_exec(command: &mut Command, steps: BeforeExec) {
     let starter = std::process::id();
     let cpus = steps.cpu.map(cpu_set);
@@ -179,7 +179,7 @@ pub fn before_exec(command: &mut Command, steps: BeforeExec) {
                 libc::getppid()
             };
             if u32::try_from(parent) != Ok(starter) {
-                // It ended before we asked to be told.
+                // The parent ended before its death signal was set up.
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
         }
@@ -247,8 +247,8 @@ mod tests {
             return;
         }
         for (script, expected) in [("exit 7", Ended::Exited(7)), ("kill -9 $$", Ended::Signalled(9))] {
-            // Its parent says its number, and lives on. The grandchild goes on when it is told to: it reads from descriptor 3, since
-            // a shell gives a command in the background /dev/null as its standard input, whatever `<&0` says (dash).
+            // The wrapper prints its child's number and runs on. The grandchild goes on when it is told to: it reads from descriptor 3,
+            // because a shell gives a background command /dev/null as standard input, whatever `<&0` says (dash).
             let wrapper = format!("exec 3<&0; sh -c 'read go <&3; {script}' & echo $!; wait $!; read end");
             let mut parent = Command::new("sh")
                 .args(["-c", &wrapper])

@@ -1,31 +1,31 @@
-//! Signals: read from a file instead of handled, and their names.
+//! Signals that are read from a file instead of handled, and names of signals.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::atomics::{AtomicBool, Ordering};
 
-/// The signal that asks a program for what it alone knows.
+/// The signal that asks a program for a report of its state.
 pub const USR2: i32 = libc::SIGUSR2;
 
-/// Signals that wait in a file until they are read.
+/// Pending signals, read from a file.
 #[derive(Debug)]
 pub struct SignalFd {
     fd: OwnedFd,
 }
 
-/// A signal that came.
+/// A signal that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Its number.
     pub signal: i32,
-    /// Whether the system sent it, as a terminal does to all processes in its foreground, and not one process to this one.
+    /// Whether the kernel sent it, as for a terminal's foreground group, and not one process to this one.
     pub from_system: bool,
 }
 
 impl SignalFd {
-    /// Blocks `signals` in this thread, and so in all threads that it starts from now on, and opens a file they are read from.
-    /// Those that this process ignores (as `nohup` makes it ignore SIGHUP) stay ignored.
+    /// Blocks `signals` in this thread and in all threads that it starts from now on, and opens a file from which they are read. Signals
+    /// that this process ignores (as `nohup` does with SIGHUP) stay ignored.
     ///
     /// # Errors
     /// The system's error.
@@ -46,7 +46,7 @@ impl SignalFd {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// The next signal that came; `None` if none did.
+    /// The next pending signal; `None` if there is none.
     #[must_use]
     pub fn next(&self) -> Option<Received> {
         // SAFETY: signalfd_siginfo is plain data, for which all zeroes is a value.
@@ -62,14 +62,14 @@ impl SignalFd {
     }
 }
 
-/// Set by [`flag`] for each signal: no signal has a higher number.
+/// Set by [`flag`] for each signal. No signal number is higher.
 static CAME: [AtomicBool; 65] = [const { AtomicBool::new(false) }; 65];
 
-/// Notes `signal` from now on instead of what it did before: the flag becomes true when it comes. System calls that it
-/// interrupts go on.
+/// Replaces the action of `signal`: from now on the returned flag becomes true when it arrives. System calls that it interrupts are
+/// restarted.
 ///
 /// # Errors
-/// The system's error: a signal that nobody can catch, or that does not exist.
+/// The system's error: the signal cannot be caught, or does not exist.
 pub fn flag(signal: i32) -> io::Result<&'static AtomicBool> {
     extern "C" fn note(signal: i32) {
         if let Some(came) = usize::try_from(signal).ok().and_then(|index| CAME.get(index)) {
@@ -91,7 +91,7 @@ pub fn flag(signal: i32) -> io::Result<&'static AtomicBool> {
     Ok(came)
 }
 
-/// The set of these signals.
+/// The signal set of these signals.
 pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: sigset_t is plain bits; sigemptyset makes it a valid empty set below.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-/// What the unwinder says of one frame; only it knows what lies there.
+/// The unwinder's record of one frame, opaque to callers.
 #[repr(C)]
 struct Frame {
     _private: [u8; 0],
@@ -21,13 +21,13 @@ unsafe extern "C" {
     fn _Unwind_GetIP(frame: *mut Frame) -> usize;
 }
 
-/// Where the addresses go.
+/// Receives the addresses.
 struct Found<'a> {
     addresses: &'a mut [u64],
     len: usize,
 }
 
-/// The innermost return addresses of the calling thread, this function's caller first; how many.
+/// Stores the innermost return addresses of the calling thread, beginning with this function's caller, and returns their number.
 ///
 /// For set-up and diagnosis: it reads unwind tables.
 pub fn return_addresses(addresses: &mut [u64]) -> usize {

@@ -1,5 +1,5 @@
-//! Whether this process was started with its standard output closed, as `program >&-` does. Before `main`, Rust's runtime opens
-//! /dev/null in the place of what is closed, and then nothing tells that all output is lost.
+//! Whether this process was started with its standard output closed, as `program >&-` does. Before `main`, Rust's runtime opens /dev/null
+//! in its place, and after that a program cannot notice that its output is lost.
 
 use crate::atomics::{AtomicBool, Ordering};
 
@@ -15,7 +15,7 @@ static LOOK: extern "C" fn() = look;
 extern "C" fn look() {
     // SAFETY: F_GETFD takes two integers.
     let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
-    // Relaxed: there is one thread yet.
+    // Relaxed: there is only one thread yet.
     WAS_CLOSED.store(is_closed, Ordering::Relaxed);
 }
 

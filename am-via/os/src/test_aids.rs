@@ -1,10 +1,10 @@
-//! For tests: what ends one that hangs, and random numbers that can be drawn again.
+//! For tests: a watchdog, and random numbers from a seed.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `test` in a thread of its own; fails if it has not ended after a time that no working machine needs.
+/// Runs `test` in a thread of its own; fails if the test has not ended after a time that no working machine needs.
 pub fn guarded(test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -17,7 +17,7 @@ pub fn guarded(test: impl FnOnce() + Send + 'static) {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// Random numbers from a seed that the test prints when it fails (splitmix64).
+/// Random numbers (splitmix64) from a seed, which a failing test prints.
 #[derive(Debug)]
 pub struct Random(pub u64);
 
@@ -40,7 +40,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// A number that is often small, or at an edge: what finds more than an even spread.
+    /// A number that is often small or at an edge, which finds more errors than a uniform one.
     pub fn edgy(&mut self) -> u64 {
         match self.below(6) {
             0 => self.below(4),

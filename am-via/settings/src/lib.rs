@@ -1,5 +1,5 @@
 //! Tables of settings. A setting is a field of a struct, with a name, an environment variable, a default, a range and a meaning; a
-//! [`Table`] is a struct with all of its settings. Each layer has a table of its own.
+//! [`Table`] is a struct with all of its settings. Each layer has its own table.
 //!
 //! ```
 //! use am_via_settings::{Table, table};
@@ -26,7 +26,8 @@ use std::ops::RangeInclusive;
 
 pub use value::{Value, choose};
 
-/// Makes a struct a [`Table`], with its [`Older`] names if it has some: for each setting its meaning, name, type, field, environment variable and, for a number, its range.
+/// Makes a struct a [`Table`]: for each setting its meaning, name, type, field, environment variable and, for a number, its range; and
+/// optionally its [`Older`] names.
 #[macro_export]
 macro_rules! table {
     ($table:ty $(, older $older:expr)?; $($meaning:expr, $name:ident: $type:ty = $($field:ident).+, $env:literal $(, $range:expr)?;)+) => {
@@ -65,10 +66,10 @@ pub struct Setting<S: 'static> {
     show: fn(&S) -> String,
 }
 
-/// Stores a text in a setting's field; the number that a range is compared with, or what is wrong with the text.
+/// Stores a text in a setting's field. Returns the number to compare with the range, or what is wrong with the text.
 type Store<S> = fn(&mut S, &str) -> Result<Option<u64>, String>;
 
-/// Stores a text in a field: for [`table!`].
+/// Stores a text in a field; used by [`table!`].
 ///
 /// # Errors
 /// What is wrong with the text.
@@ -78,7 +79,7 @@ pub fn set<V: Value>(field: &mut V, text: &str) -> Result<Option<u64>, String> {
 }
 
 impl<S> Setting<S> {
-    /// A setting of type `V`: for [`table!`].
+    /// A setting of type `V`; used by [`table!`].
     #[must_use]
     pub const fn of<V: Value>(
         name: &'static str,
@@ -92,7 +93,7 @@ impl<S> Setting<S> {
         Self { name, env, meaning, choices, may_be_auto, form, range, store, show }
     }
 
-    /// Its value in `settings`, in a form that is understood again as input.
+    /// Its value in `settings`, in a form that is also accepted as input.
     #[must_use]
     pub fn value(&self, settings: &S) -> String {
         let text = (self.show)(settings);
@@ -102,13 +103,13 @@ impl<S> Setting<S> {
         }
     }
 
-    /// Its value as [`value`](Self::value) has it, but numbers in digits.
+    /// The same as [`value`](Self::value), but with numbers in plain digits.
     #[must_use]
     pub fn plain_value(&self, settings: &S) -> String {
         (self.show)(settings)
     }
 
-    /// The values it takes, for a person.
+    /// The values that it takes, as text.
     #[must_use]
     pub fn form(&self) -> String {
         match &self.range {
@@ -119,7 +120,7 @@ impl<S> Setting<S> {
         }
     }
 
-    /// A number of bytes reads best in binary units, a count in digits.
+    /// A number as text: bytes in binary units, counts in digits.
     fn number(&self, number: u64) -> String {
         if self.name.contains("bytes") { in_binary_units(number) } else { number.to_string() }
     }
@@ -129,14 +130,14 @@ impl<S: Clone + Default> Setting<S> {
     /// Changes it in `settings`.
     ///
     /// # Errors
-    /// A value that it cannot take; nothing is changed then.
+    /// An invalid value; `settings` stay as they were.
     pub fn store(&self, settings: &mut S, text: &str) -> Result<(), SettingError> {
         *settings =
             self.changed(settings, self.env, text, |changed| (self.store)(changed, text.trim()).map(|_| ()))?;
         Ok(())
     }
 
-    /// The settings with this one changed by `change`, if its range allows the new value.
+    /// A copy of `settings` with this one changed by `change`, if the new value is in its range.
     fn changed(
         &self,
         settings: &S,
@@ -149,7 +150,7 @@ impl<S: Clone + Default> Setting<S> {
             .and_then(|()| (self.store)(&mut changed.clone(), &self.plain_value(&changed)));
         let in_range = number.and_then(|number| match (number, &self.range) {
             (Some(number), Some(range)) if !range.contains(&number) => {
-                Err(format!("{number} is outside of {} to {}", range.start(), range.end()))
+                Err(format!("{number} is outside {} to {}", range.start(), range.end()))
             }
             _ => Ok(()),
         });
@@ -164,24 +165,22 @@ impl<S: Clone + Default> Setting<S> {
     }
 }
 
-/// A name that a setting has in another library. It holds where our own name is not set.
+/// A setting's name in another library. It applies if our own name is not set.
 #[derive(Debug)]
 pub struct Older<S: 'static> {
     /// The environment variable.
     pub env: &'static str,
-    /// The setting of ours that it changes, by name.
+    /// The name of our setting that it changes.
     pub own: &'static str,
-    /// What its value becomes.
+    /// What its value means here.
     pub meaning: &'static str,
     /// Stores it.
     pub store: fn(&mut S, &str) -> Result<(), String>,
 }
 
-/// A setting has a value that it cannot take: the fault of the user who set it.
+/// A setting has an invalid value: the fault of the user who set it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{env}=\"{value}\" is no value for this setting: {why}. Set it to {form}, or unset it for the default, {default}"
-)]
+#[error("{env}=\"{value}\" is not valid: {why}. Set it to {form}, or unset it for the default, {default}")]
 pub struct SettingError {
     /// The environment variable.
     pub env: &'static str,
@@ -189,23 +188,23 @@ pub struct SettingError {
     pub value: String,
     /// What is wrong with it.
     pub why: String,
-    /// What would be right.
+    /// What would be valid.
     pub form: String,
-    /// What holds when it is not set.
+    /// The value used if it is not set.
     pub default: String,
 }
 
 /// The settings of one layer.
 pub trait Table: Clone + Default + 'static {
-    /// A line for each setting, in the order in which they are shown.
+    /// The settings, in the order in which they are shown.
     const SETTINGS: &'static [Setting<Self>];
-    /// Names that they have elsewhere; of those that are set for one setting, the first holds.
+    /// Their names in other libraries. If several are set for one setting, the first applies.
     const OLDER: &'static [Older<Self>] = &[];
 
-    /// The defaults, changed by what `variable` says of each environment variable, and of [older names](Self::OLDER).
+    /// The defaults, changed by the environment variables that `variable` returns, including [older names](Self::OLDER).
     ///
     /// # Errors
-    /// A value that a setting cannot take.
+    /// An invalid value.
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let mut settings = Self::default();
         for setting in Self::SETTINGS {
@@ -225,12 +224,12 @@ pub trait Table: Clone + Default + 'static {
     /// The defaults, changed by this process's environment.
     ///
     /// # Errors
-    /// A value that a setting cannot take.
+    /// An invalid value.
     fn from_env() -> Result<Self, SettingError> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// The value of the setting `name`, as text; `None` if there is none of this name.
+    /// The value of the setting `name`, as text; `None` if there is no such setting.
     #[must_use]
     fn value(&self, name: &str) -> Option<String> {
         Self::SETTINGS.iter().find(|setting| setting.name == name).map(|setting| setting.value(self))
@@ -243,7 +242,7 @@ pub trait Table: Clone + Default + 'static {
             || Self::OLDER.iter().any(|older| older.env == variable)
     }
 
-    /// The variable of this table that `variable` most likely is meant to be, if it is one with at most two letters wrong.
+    /// The variable of this table that was probably meant by `variable`: one that differs in at most two letters.
     #[must_use]
     fn nearest(variable: &str) -> Option<&'static str> {
         let distances =
@@ -268,7 +267,7 @@ pub trait Table: Clone + Default + 'static {
         Self::SETTINGS.iter().map(show).collect()
     }
 
-    /// The settings that differ from their defaults, a line each, and how `command` shows the others.
+    /// The settings that differ from their defaults, one line each, and how `command` shows the others.
     #[must_use]
     fn describe_changed(&self, command: &str) -> String {
         let mut text = String::new();
@@ -277,21 +276,20 @@ pub trait Table: Clone + Default + 'static {
             let _ = writeln!(text, "  {name} = {value}  (default {default}; {env})");
         }
         if text.is_empty() {
-            let _ = writeln!(text, "  all {} have their defaults", Self::SETTINGS.len());
+            let _ = writeln!(text, "  all {} settings have their defaults", Self::SETTINGS.len());
         }
         let _ = writeln!(text, "  ({command} --all: every setting; {command} NAME: one)");
         text
     }
 
-    /// All settings, two lines and more each.
+    /// All settings, at least two lines each.
     #[must_use]
     fn describe(&self) -> String {
         self.shown().iter().map(|setting| format!("{setting}\n")).collect()
     }
 }
 
-/// A setting and its value, as text. `Display` writes two lines and more for a person: value, default, variable, form, meaning, names
-/// elsewhere.
+/// A setting and its value, as text. `Display` writes at least two lines: value, default, variable, form, meaning, names elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Its name.
@@ -306,7 +304,7 @@ pub struct Shown {
     pub form: String,
     /// What it means.
     pub meaning: &'static str,
-    /// The variables that set it elsewhere, and what their values mean here.
+    /// Its variables in other libraries, and what their values mean here.
     pub older: Vec<(&'static str, &'static str)>,
 }
 
@@ -317,7 +315,7 @@ impl Shown {
         self.value != self.default
     }
 
-    /// The same for other programs.
+    /// The same as JSON.
     #[must_use]
     pub fn as_json(&self) -> serde_json::Value {
         let Self { name, env, value, default, form, meaning, older } = self;
@@ -328,7 +326,7 @@ impl Shown {
         })
     }
 
-    /// Whether `name` names this setting: by its name, its variable or one of its names elsewhere. Case does not matter.
+    /// Whether `name` is this setting's name, its variable, or one of its names elsewhere. Case does not matter.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let mut elsewhere = self.older.iter().map(|(env, _)| *env);
@@ -346,24 +344,24 @@ impl fmt::Display for Shown {
     }
 }
 
-/// The part of `amrun info` and `mpiexec --info` that is about settings.
+/// Which settings `amrun info` and `mpiexec --info` show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those that differ from their default.
+    /// Those that differ from their defaults.
     Changed,
     /// All of them.
     All,
     /// One, by its name or one of its variables.
     Named(String),
-    /// Everything, for other programs.
+    /// All of them, as JSON.
     Json,
 }
 
 impl Wanted {
-    /// What the words after `info` ask for.
+    /// Parses the words after `info`.
     ///
     /// # Errors
-    /// More than one word, or an option that is none.
+    /// More than one word, or an unknown option.
     pub fn read(words: &[String]) -> Result<Self, String> {
         match words {
             [] => Ok(Self::Changed),
@@ -378,7 +376,7 @@ impl Wanted {
     }
 }
 
-/// The fewest letters to insert, remove or change between two words.
+/// Edit distance: the fewest letters to insert, remove or change between two words.
 fn letters_wrong(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.bytes().enumerate() {
@@ -406,11 +404,10 @@ pub fn in_binary_units(number: u64) -> String {
     format!("{value}{}", UNITS[unit])
 }
 
-/// What every table keeps: names and variables of their own, defaults in their ranges, choices that are understood. For the tests of
-/// the layers that have one.
+/// Checks a table: unique names and variables, defaults within their ranges, choices that parse. For tests of the layers that have a table.
 ///
 /// # Panics
-/// The table does not keep it.
+/// A check fails.
 #[doc(hidden)]
 pub fn check<S: Table>() {
     assert!(!S::SETTINGS.is_empty());
@@ -418,7 +415,7 @@ pub fn check<S: Table>() {
         assert_eq!(setting.env, format!("AM_{}", setting.name.to_ascii_uppercase()));
         assert!(
             S::SETTINGS[..at].iter().all(|other| other.env != setting.env),
-            "{} is there twice",
+            "{} occurs twice",
             setting.env
         );
         let default = setting.value(&S::default());

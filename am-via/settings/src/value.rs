@@ -1,17 +1,17 @@
-//! How the types of settings are read and shown.
+//! How the types of settings are parsed and shown.
 
 use std::fmt;
 
 /// The type of a setting.
 pub trait Value: Sized {
-    /// The values that it takes, for a person.
+    /// The values that it takes, as text.
     const FORM: &'static str;
     /// The words that it may be; none for a number.
     const CHOICES: &'static [&'static str] = &[];
     /// Whether a number may also be `auto`.
     const MAY_BE_AUTO: bool = false;
 
-    /// Reads a value.
+    /// Parses a value.
     ///
     /// # Errors
     /// What is wrong with the text.
@@ -104,7 +104,7 @@ impl Value for usize {
     }
 }
 
-/// `None` is `auto`: the library chooses.
+/// `None` is `auto`: the library chooses the value.
 impl<T: Value> Value for Option<T> {
     const FORM: &'static str = "auto, or a number (64k is 65536)";
     const MAY_BE_AUTO: bool = true;
@@ -122,14 +122,14 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// The choice whose name is `text`: the [`Value::parse`] of an enumeration.
+/// The choice whose name is `text`; [`Value::parse`] of enumerations.
 ///
 /// # Errors
-/// None of them has this name.
+/// There is no such choice.
 pub fn choose<T: Copy + fmt::Display>(text: &str, choices: &[T]) -> Result<T, String> {
     choices
         .iter()
         .copied()
         .find(|choice| choice.to_string().eq_ignore_ascii_case(text))
-        .ok_or_else(|| "it is none of the choices".to_owned())
+        .ok_or_else(|| "it is not one of the choices".to_owned())
 }

@@ -17,8 +17,8 @@ use clap_complete::Shell;
 
 /// Starts a program as the tasks of a job, forwards its output, and cleans up when it ends, however it ends.
 ///
-/// Exit code: that of the first task that failed, 128 and the signal's number for one that a signal ended, 124 when the time was
-/// over, 127 for a program that is not there, 126 for one that cannot be executed, 2 for a wrong call.
+/// Exit code: that of the first task that failed; 128 plus the signal's number if a signal killed that task; 124 after the time limit; 127
+/// if the program does not exist; 126 if it cannot be executed; 2 for wrong options.
 #[derive(Debug, Parser)]
 #[command(
     name = "amrun",
@@ -26,73 +26,73 @@ use clap_complete::Shell;
     override_usage = "amrun -n TASKS [OPTIONS] PROGRAM [ARGS]...\n       amrun -n TASKS [OPTIONS] --example NAME [-- ARGS]...\n       amrun info [--all | --json | SETTING]"
 )]
 struct Options {
-    /// Number of tasks; more than there are processors is fine.
+    /// Number of tasks. It may exceed the number of processors.
     #[arg(short = 'n', long = "tasks", value_name = "TASKS")]
     tasks: Option<u32>,
-    /// Builds this example of the cargo workspace that you are in, in release, and runs it.
+    /// Builds this example of the cargo workspace around the current directory, in release mode, and runs it.
     #[arg(long, value_name = "NAME")]
     example: Option<String>,
-    /// The same with a program (a binary target).
+    /// The same for a program (a binary target).
     #[arg(long, value_name = "NAME", conflicts_with = "example")]
     bin: Option<String>,
-    /// The package that the example or program belongs to, where several have one of this name.
+    /// The package of the example or program, if several have one of this name.
     #[arg(short = 'p', long, value_name = "PACKAGE")]
     package: Option<String>,
-    /// Where tasks run: core puts task i on the i-th processor that may be used, none leaves it to the system.
+    /// Where tasks run: core binds task i to the i-th processor that may be used; none leaves it to the system.
     #[arg(long, value_name = "WHERE", default_value = "none")]
     bind: BindTo,
-    /// Puts [TASK] before each line of output.
+    /// Prefixes each line of output with [TASK].
     #[arg(long)]
     tag_output: bool,
-    /// Ends the job when it is not over after so many seconds.
+    /// Ends the job if it still runs after this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Says on the standard error what the tasks do whenever one has waited for so many seconds and nothing came. Without it: on SIGUSR2
-    /// to amrun, before the time limit ends the job, and once when no task of the job has been reached by anything for 5 seconds.
+    /// Prints on the standard error what the tasks do whenever one has waited this number of seconds and nothing arrived. In any case this
+    /// report is printed on SIGUSR2 to amrun, before the time limit ends the job, and once if nothing has reached any task for 5 seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     hang_report: Option<Duration>,
-    /// How such a report is written: for a person, or as one line of JSON.
+    /// Format of that report: text, or one line of JSON.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     hang_format: Format,
-    /// Says at the end what each task did: calls and their time, messages and bytes by protocol and peer, queues, stalls, sleeps.
+    /// Prints at the end what each task did: calls and their time, messages and bytes by protocol and peer, queues, stalls, sleeps.
     #[arg(long)]
     stats: bool,
-    /// Writes that as one line of JSON.
+    /// Prints these figures as one line of JSON.
     #[arg(long, requires = "stats")]
     json: bool,
-    /// Writes what each task did, and when, to this file: for Perfetto or chrome://tracing, as a tree of calls if the file's name ends
-    /// in .txt, as a picture if it ends in .svg. The last 65536 events of each task are kept.
+    /// Writes what each task did, and when, to this file: for Perfetto or chrome://tracing; as a tree of calls if the file's name ends in
+    /// .txt; as a picture if it ends in .svg. Keeps the last 65536 events of each task.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Sets an environment variable for the tasks; may be given several times.
+    /// Sets an environment variable for the tasks; can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     env: Vec<(OsString, OsString)>,
     /// Starts the tasks in this directory.
     #[arg(long, value_name = "DIR")]
     wdir: Option<PathBuf>,
-    /// Says more about the job on the standard error.
+    /// Prints more about the job on the standard error.
     #[arg(long)]
     verbose: bool,
-    /// The program and its arguments, or the example's arguments; or the word info, to see what this machine offers, its limits,
-    /// and the settings: those that differ from their defaults, --all of them, one by its name, or everything as --json.
+    /// The program and its arguments, or the example's arguments. Or the word info: prints what this machine offers, its limits, and the
+    /// settings: those that differ from their defaults, all (--all), one by its name, or everything as JSON (--json).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Set by who started amrun, or by amrun itself for the second of its processes: the standard output was closed.
+    /// Set by the caller of amrun, or by amrun for its second process: the standard output was closed.
     #[arg(long, hide = true)]
     output_is_closed: bool,
-    /// Set by amrun itself for the second of its processes.
+    /// Set by amrun for its second process.
     #[arg(long, hide = true, value_name = "PID")]
     guarded_by: Option<u32>,
     /// Writes the manual page (man) or the completion for a shell (bash, zsh, fish) to the standard output.
     #[arg(long, hide = true, value_name = "WHAT")]
     write: Option<Written>,
-    /// Set by `amrun info` for the process that tries to read its memory.
+    /// Set by `amrun info` for a child process that tries to read its memory.
     #[arg(long, hide = true, value_name = "QUESTION")]
     answer_probe: Option<String>,
 }
 
 impl Options {
-    /// What cargo is to build, if it is.
+    /// The target that cargo must build, if any.
     fn target(&self) -> Option<CargoTarget> {
         let (kind, name) = match (&self.example, &self.bin) {
             (Some(name), _) => (TargetKind::Example, name),
@@ -124,7 +124,7 @@ enum Format {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
+    let number: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(number) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("it must be more than 0 and finite".to_owned()),
@@ -160,7 +160,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Refuses calls that name no job. Ends the process.
+/// Refuses options that describe no job: prints why and ends the process.
 fn check(options: &Options) {
     let refuse = |kind, what: &str| Options::command().error(kind, what).exit();
     match options.tasks {
@@ -180,7 +180,7 @@ fn check(options: &Options) {
     }
 }
 
-/// The first process: starts itself again as the launcher, and guards it.
+/// The first process: starts itself again as the launcher, and guards that.
 fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
     let is_news = am_via_launch::output_was_closed() && !knows_of_closed_output;
     let closed = is_news.then(|| "--output-is-closed".into());
@@ -193,7 +193,7 @@ fn guard(knows_of_closed_output: bool) -> Result<ExitCode, LaunchError> {
     }
 }
 
-/// The second process: launches the job.
+/// The second process: runs the job.
 fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     am_via_launch::log_as_asked("amrun");
     warn_of_misspelt_settings();
@@ -248,11 +248,11 @@ fn launch(options: &Options, guard: u32) -> Result<ExitCode, LaunchError> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
-/// Writes what the tasks have recorded, where that is wanted.
+/// Writes the statistics and the trace, if asked for.
 fn say_what_they_did(options: &Options, report: &Report) {
     if options.stats {
         let statistics = Statistics::of(&report.recorded);
-        // Numbers and names: nothing in them can fail to be written.
+        // Numbers and names can always be serialized.
         match options.json {
             true => eprintln!("{}", serde_json::to_string(&statistics).unwrap_or_default()),
             false => eprintln!("amrun: what the tasks did:\n{statistics}"),
@@ -312,7 +312,7 @@ fn about_itself(what: Written) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The exit code of a program that was only to print something.
+/// The exit code of a call that only prints something.
 fn said(written: std::io::Result<()>) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! The call that a task waits in and the function that made it, from the return addresses that the task has noted.
 //!
-//! The names are looked up here and not in the task: a task that waits does not load debug information for a report that nobody may want.
+//! The names are looked up here and not in the task: a task that waits does not load debug information for a report that may never be
+//! printed.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 
-/// Where a task waits.
+/// The call in which a task waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
-    /// The call: the outermost function of ours.
+    /// The call: the outermost function of this library.
     pub(super) name: Option<String>,
     /// The program's function that made it, with file and line.
     pub(super) caller: Option<String>,
 }
 
-/// The files that were looked into, kept for the next task: all run the same program.
+/// Symbols of the files read so far, kept for the other tasks, which run the same program.
 #[derive(Default)]
 pub(super) struct Symbols {
     files: HashMap<PathBuf, Option<Loader>>,
@@ -26,20 +27,20 @@ pub(super) struct Symbols {
 /// A function on the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Frame {
-    /// Of a function that was inlined often without its path.
+    /// Its name; for an inlined function often without its path.
     function: String,
-    /// Where its source is.
+    /// Its source file.
     file: Option<String>,
     line: Option<u32>,
 }
 
 impl Symbols {
-    /// The call in which a process waits whose innermost return addresses these are.
+    /// The call in which a process waits, from its innermost return addresses.
     pub(super) fn call(&mut self, pid: u32, addresses: &[u64]) -> Call {
         let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return Call::default() };
         let mut frames = Vec::new();
         for &address in addresses {
-            // The address is that after the call.
+            // A return address is that of the next instruction.
             let at = address.wrapping_sub(1);
             let Some((file, begin)) = mapped_file(&maps, at) else { continue };
             self.add_frames(&file, begin, at, &mut frames);
@@ -47,7 +48,7 @@ impl Symbols {
         call_of(&frames)
     }
 
-    /// Adds the functions at an address, what was inlined first.
+    /// Adds the functions at an address, the innermost inlined one first.
     fn add_frames(&mut self, file: &Path, begin: u64, at: u64, frames: &mut Vec<Frame>) {
         let loader = self.files.entry(file.to_owned()).or_insert_with(|| Loader::new(file).ok());
         let Some(loader) = loader else { return };
@@ -72,7 +73,7 @@ impl Symbols {
     }
 }
 
-/// The file that is mapped at an address, and where its beginning is (or would be) mapped.
+/// The file that is mapped at an address, and the address at which its beginning is (or would be) mapped.
 fn mapped_file(maps: &str, at: u64) -> Option<(PathBuf, u64)> {
     let line = maps.lines().find(|line| range_of(line).is_some_and(|(from, to)| (from..to).contains(&at)))?;
     let path = line.get(line.find('/')?..)?;
@@ -86,20 +87,20 @@ fn range_of(line: &str) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
 }
 
-/// Whether the file is a program that is mapped where it says (`ET_EXEC` of ELF).
+/// Whether the file is a program with fixed addresses (`ET_EXEC` of ELF).
 fn has_fixed_addresses(file: &Path) -> bool {
     use std::io::Read as _;
     let mut head = [0; 18];
     std::fs::File::open(file).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head[16..] == [2, 0]
 }
 
-/// The folders that our crates lie in, and those of crates below them.
+/// The folders of this library's crates and of the crates below them.
 const CRATES: [&str; 3] = ["am-core", "am-via", "mpi-over-am"];
 const CRATES_BELOW: [&str; 11] =
     ["engine", "os", "shm", "job", "vipl", "launch", "conform", "matching", "datatype", "abi", "malloc"];
 
 impl Frame {
-    /// Whether it is of this library: of its C interface, its Fortran interface, or of its crates.
+    /// Whether it belongs to this library: its C or Fortran interface, or its crates.
     fn is_ours(&self) -> bool {
         let of_mpi = ["MPI_", "PMPI_", "mpi_", "pmpi_"];
         let of_crate = ["am_core", "am_via", "mpi_over_am", "mpi_datatype", "mpi_matching"];
@@ -111,7 +112,7 @@ impl Frame {
             || self.file.as_deref().is_some_and(is_our_source)
     }
 
-    /// Whether it stands between ours and the program's without being either: Rust's own library.
+    /// Whether it is part of Rust's standard library, which stands between this library's frames and the program's.
     fn is_between(&self) -> bool {
         let path = self.function.trim_start_matches('<');
         ["core::", "std::", "alloc::", "__rust_try"].iter().any(|prefix| path.starts_with(prefix))
@@ -119,7 +120,7 @@ impl Frame {
     }
 }
 
-/// Whether a file is a source of our crates, in this workspace or as a package with its version.
+/// Whether a file is a source of this library's crates, in this workspace or as a package with a version.
 fn is_our_source(file: &str) -> bool {
     let is_ours = |name: &str| {
         let versioned =
@@ -136,7 +137,7 @@ fn is_our_source(file: &str) -> bool {
     })
 }
 
-/// The outermost function of ours in the innermost run of them, and what called it.
+/// The outermost function of the innermost run of this library's frames, and its caller.
 fn call_of(frames: &[Frame]) -> Call {
     let ours = frames.iter().position(Frame::is_ours);
     let Some(begin) = ours else { return Call::default() };
@@ -156,13 +157,13 @@ fn call_of(frames: &[Frame]) -> Call {
     Call { name: outermost.map(|frame| short(&frame.function)), caller }
 }
 
-/// A function's name as a person says it: without crates, generics and hashes.
+/// A function's short name: without crates, generics and hashes.
 fn short(function: &str) -> String {
     let mut plain = String::new();
     let mut depth = 0_u32;
     for (at, character) in function.char_indices() {
         match character {
-            // The type of a method of a trait stands in brackets too: `<Type as Trait>::method`.
+            // The type in a trait's method is also in brackets: `<Type as Trait>::method`.
             '<' if at == 0 => {}
             '<' => depth += 1,
             '>' => depth = depth.saturating_sub(1),
@@ -179,7 +180,7 @@ fn short(function: &str) -> String {
         .filter(|part| !part.is_empty() && !part.starts_with('{') && !is_hash(part))
         .collect();
     let from = parts.len().saturating_sub(2);
-    // A function that is no method has its module before it, which says nothing.
+    // The module before a function that is not a method is left out.
     match parts.get(from..) {
         Some([module, function]) if !module.starts_with(char::is_uppercase) => (*function).to_owned(),
         Some(names) => names.join("::"),
@@ -187,7 +188,7 @@ fn short(function: &str) -> String {
     }
 }
 
-/// Whether a part of a name is what the compiler adds to tell functions apart.
+/// Whether a part of a name is a hash that the compiler has added.
 fn is_hash(part: &str) -> bool {
     part.len() == 17 && part.starts_with('h') && part[1..].bytes().all(|byte| byte.is_ascii_hexdigit())
 }

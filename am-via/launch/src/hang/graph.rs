@@ -1,17 +1,17 @@
-//! Who waits for whom: which tasks no message can reach any more.
+//! Which task waits for which, and which tasks no message can reach any more.
 //!
-//! A task that waits goes on when one of its operations does. The analysis takes each of them for enough, though the call may need all: so
-//! a task is called stuck only if it is stuck whatever the call is.
+//! A waiting task goes on when one of its operations completes. The call may need all of them, but the analysis assumes that one is enough;
+//! so it calls a task stuck only if it is stuck whatever the call is.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{Doing, Wait};
 
-/// What the tasks of a job are to each other.
+/// The result of the analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Each of these waits for the next one, and the last one for the first: nobody sends.
+    /// Each of these tasks waits for the next one, and the last one for the first: none of them sends.
     Cycle(Vec<u32>),
     /// `waiting` waits for `partner`, which has ended.
     PartnerEnded {
@@ -20,16 +20,16 @@ pub enum Verdict {
         /// The task that it waits for.
         partner: u32,
     },
-    /// All tasks wait, and none has an operation under way: a message from outside of them would have to come first.
+    /// All tasks wait, and none has an operation under way: only a message from outside the job could end this.
     Idle,
-    /// All that wait could be helped by these, which don't wait for a message.
+    /// All waiting tasks may be helped by these, which don't wait for a message.
     Others(Vec<u32>),
-    /// Nobody waits.
+    /// No task waits.
     NobodyWaits,
 }
 
 impl Verdict {
-    /// The verdict on a job whose tasks do this, task 0 first.
+    /// The verdict on a job from what each task does, task 0 first.
     #[must_use]
     pub fn of(tasks: &[Doing]) -> Self {
         let waits = |task: &u32| matches!(doing(tasks, *task), Some(Doing::Waits(_)));
@@ -47,7 +47,7 @@ impl Verdict {
         }
     }
 
-    /// Whether this is the end of all progress.
+    /// Whether the job can make no more progress.
     #[must_use]
     pub const fn is_dead_lock(&self) -> bool {
         matches!(self, Self::Cycle(_) | Self::PartnerEnded { .. })
@@ -78,14 +78,14 @@ fn can_act(tasks: &[Doing], task: u32) -> bool {
     }
 }
 
-/// The tasks whose message, or whose receive, can end the wait.
+/// The tasks whose send or receive can end the wait.
 fn helpers<'a>(wait: &'a Wait, own: u32, all: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
     let any = wait.is_idle() || wait.operations().any(|operation| operation.partner.is_none());
     let others = all.iter().copied().filter(move |&task| any && task != own);
     others.chain(wait.operations().filter_map(|operation| operation.partner))
 }
 
-/// The tasks that wait and that nobody can help, directly or by another one's help.
+/// The waiting tasks that no other task can help, directly or through others.
 fn stuck(tasks: &[Doing], all: &[u32]) -> BTreeSet<u32> {
     let mut acting: BTreeSet<u32> = all.iter().copied().filter(|&task| can_act(tasks, task)).collect();
     loop {
@@ -109,14 +109,14 @@ fn stuck(tasks: &[Doing], all: &[u32]) -> BTreeSet<u32> {
     }
 }
 
-/// Follows the waits from `first` on, to a task that has ended or to one seen before.
+/// Follows the waits from `first` on, until a task that has ended or one that was seen before.
 fn chain(tasks: &[Doing], all: &[u32], stuck: &BTreeSet<u32>, first: u32) -> Verdict {
     let mut seen = vec![first];
     let mut at = first;
     loop {
         let next = operations_of(tasks, at).and_then(|wait| {
             let mut helpers = helpers(wait, at, all);
-            // A partner that waits as well says more than one that has ended.
+            // Prefers a partner that waits as well: it says more than one that has ended.
             let found = helpers.find(|helper| stuck.contains(helper));
             found.or_else(|| wait.operations().find_map(|operation| operation.partner))
         });

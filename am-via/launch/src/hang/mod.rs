@@ -1,7 +1,7 @@
-//! Why a job does not go on: what each task does, since when, and who waits for whom.
+//! Why a job does not go on: what each task does, for how long, and which task waits for which.
 //!
-//! A task notes its wait in the job file once nothing has come for a second (`Job::note_wait`), so that this can be read of a task that is
-//! stopped, too. What a task has written there is a claim.
+//! A task notes its wait in the job file once nothing has arrived for a second (`Job::note_wait`), so that it can be read even if the task
+//! is stopped. The note is a claim.
 
 mod callers;
 mod graph;
@@ -19,7 +19,7 @@ pub use graph::Verdict;
 pub(super) use watch::HangWatch;
 pub use watch::{HangFormat, HangReports};
 
-/// Operations of a task that the text shows.
+/// Maximum number of a task's operations in the text.
 const OPERATIONS_SHOWN_MAX: usize = 8;
 
 /// What a task does.
@@ -28,19 +28,19 @@ const OPERATIONS_SHOWN_MAX: usize = 8;
 pub enum Doing {
     /// It has not joined the job.
     HasNotJoined,
-    /// It waits, and nothing has come for a while.
+    /// It waits, and nothing has arrived for a while.
     Waits(Wait),
-    /// It is stopped (by a signal, a debugger), in this wait if it was in one.
+    /// It is stopped by a signal or a debugger.
     Stopped {
-        /// Where it waited, as it noted before.
+        /// The wait that it noted before it was stopped.
         wait: Option<Wait>,
     },
     /// It does not wait for a message.
     Computes {
-        /// Processor time that it has used since it was started.
+        /// Processor time that it has used since its start.
         processor_time: Duration,
     },
-    /// It sleeps in a call of the system that is not ours: a read, a lock, another library.
+    /// It sleeps in a system call that is not this library's: a read, a lock, another library's wait.
     SleepsElsewhere,
     /// It has ended.
     Ended,
@@ -49,13 +49,13 @@ pub enum Doing {
 /// The wait of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Wait {
-    /// What it waits for; `None` if what it has noted can't be read.
+    /// What it waits for; `None` if its note can't be read.
     pub facts: Option<WaitFacts>,
-    /// How long nothing has come.
+    /// How long nothing has arrived.
     pub quiet: Duration,
-    /// The call that waits: `MPI_Recv`, `Context::wait_counter`; `None` where the program has no symbols.
+    /// The waiting call: `MPI_Recv`, `Context::wait_counter`; `None` if the program has no symbols.
     pub call: Option<String>,
-    /// The function that made the call, with file and line where debug information has them.
+    /// The function that made the call, with file and line if there is debug information.
     pub caller: Option<String>,
 }
 
@@ -64,12 +64,12 @@ impl Wait {
         self.facts.iter().flat_map(|facts| &facts.operations)
     }
 
-    /// No operation is under way: it waits for whatever others begin.
+    /// No operation is under way: the task waits for messages that others begin.
     fn is_idle(&self) -> bool {
         self.facts.as_ref().is_some_and(|facts| facts.operations.is_empty())
     }
 
-    /// Whether something else than a message may end the wait.
+    /// Whether something other than a message may end the wait.
     fn may_end_alone(&self) -> bool {
         self.facts.as_ref().is_none_or(|facts| facts.may_end_alone || facts.operations_left_out > 0)
     }
@@ -80,14 +80,14 @@ impl Wait {
 pub struct HangReport {
     /// What each task does, task 0 first.
     pub tasks: Vec<Doing>,
-    /// What follows from it, in words.
+    /// The verdict, as text.
     pub verdict: String,
     #[serde(skip)]
     of: Verdict,
 }
 
 impl HangReport {
-    /// Looks at the tasks; `with_callers`: also at the files of their programs, for the names of functions.
+    /// Looks at the tasks. `with_callers`: also reads the files of their programs, for the names of functions.
     pub(super) fn of(job: &JobOwner, with_callers: bool) -> Self {
         let mut symbols = callers::Symbols::default();
         let tasks: Vec<Doing> = (0..job.num_tasks())
@@ -97,13 +97,13 @@ impl HangReport {
         Self { verdict: of.to_string(), tasks, of }
     }
 
-    /// What follows.
+    /// The verdict.
     #[must_use]
     pub const fn verdict(&self) -> &Verdict {
         &self.of
     }
 
-    /// How long nothing has come to any task, if all that live wait without an end but a message.
+    /// How long nothing has arrived at any task, if all living tasks wait and only a message can end each wait.
     #[must_use]
     pub fn all_quiet(&self) -> Option<Duration> {
         let mut least = None;
@@ -120,7 +120,7 @@ impl HangReport {
     }
 }
 
-/// What a task does.
+/// Looks at one task.
 fn look_at(job: &JobOwner, task: u32, symbols: Option<&mut callers::Symbols>) -> Doing {
     match job.state(task) {
         TaskState::NotStarted => return Doing::HasNotJoined,
@@ -195,7 +195,7 @@ impl fmt::Display for Wait {
         if let Some(caller) = &self.caller {
             write!(f, ", called by {caller}")?;
         }
-        // In whole seconds, so that tasks that came within one second of each other stand in one line.
+        // In whole seconds, so that tasks that began within one second of each other share a line.
         write!(f, ", for {} s", self.quiet.as_secs())?;
         let Some(facts) = &self.facts else { return f.write_str("; what it waits for can't be read") };
         let mut separator = ": ";

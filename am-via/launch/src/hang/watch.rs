@@ -1,11 +1,11 @@
-//! When a report of what the tasks do is printed, and where.
+//! When a hang report is printed, and where.
 
 use std::time::{Duration, Instant};
 
 use super::HangReport;
 use am_via_job::{JobOwner, TaskState};
 
-/// Nothing has come to any task for so long: then the job is reported once, without being asked.
+/// If nothing has reached any task for this long, a report is printed once without being asked for.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 /// How often the tasks' notes are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -20,19 +20,19 @@ pub enum HangFormat {
     Json,
 }
 
-/// When the launcher says what the tasks of a job do, on its standard error.
+/// When the launcher prints hang reports on its standard error.
 ///
-/// In any case on SIGUSR2, where the launcher has a process of its own; before a time limit ends the job; and once when nothing has come to any task
-/// for five seconds and nothing but a message can end their waits.
+/// In any case it prints one on SIGUSR2, if the launcher has a process of its own; before a time limit ends the job; and once when nothing
+/// has reached any task for five seconds and only a message can end their waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HangReports {
-    /// And whenever a task has waited for so long without anything coming, again after as long.
+    /// Prints a report also whenever a task has waited this long without anything arriving, and again after the same time.
     pub every: Option<Duration>,
-    /// How it is written.
+    /// The format of reports.
     pub format: HangFormat,
 }
 
-/// The launcher's watch over waits.
+/// Watches the waits of a job's tasks.
 #[derive(Debug)]
 pub(crate) struct HangWatch {
     wanted: HangReports,
@@ -46,12 +46,12 @@ impl HangWatch {
         Self { wanted, looked_at: Instant::now(), printed_at: None, has_told: false }
     }
 
-    /// When to look again.
+    /// Time of the next look.
     pub(crate) fn next_look(&self) -> Instant {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Looks at the tasks, if it is time to, and reports what is to be reported.
+    /// Looks at the tasks if it is time, and prints a report if one is due.
     pub(crate) fn look(&mut self, job: &JobOwner) {
         let now = Instant::now();
         if now < self.next_look() {
@@ -75,7 +75,7 @@ impl HangWatch {
         }
     }
 
-    /// Says on the standard error what the tasks do.
+    /// Prints what the tasks do on the standard error.
     pub(crate) fn report(&mut self, job: &JobOwner) {
         self.printed_at = Some(Instant::now());
         self.has_told = true;

@@ -1,6 +1,6 @@
-//! What the tasks of a job have recorded of themselves, for a person: figures ([`Statistics`]) and a trace ([`Trace`]).
+//! Statistics and a trace of a job, from what its tasks have recorded: [`Statistics`] and [`Trace`].
 //!
-//! Both are made when all tasks have ended, of memory that outlives them. What a task has written there is a claim.
+//! Both are made when all tasks have ended, from memory that outlives them. What a task has written there is a claim.
 
 mod picture;
 mod statistics;
@@ -15,11 +15,11 @@ pub use statistics::{Call, Messages, Queue, Statistics, TaskStatistics};
 pub use trace::Trace;
 
 impl Trace {
-    /// Writes the trace to a file: as a tree for a person where its name ends in `.txt`, as a picture of all tasks where it ends in
-    /// `.svg`, and otherwise as JSON.
+    /// Writes the trace to a file: as a tree of calls if its name ends in `.txt`, as a picture of all tasks if it ends in `.svg`, and
+    /// otherwise as JSON.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut out = BufWriter::new(File::create(path)?);
         match path.extension().and_then(|extension| extension.to_str()) {

@@ -11,9 +11,9 @@ const WIDTH: f64 = 960.0;
 const LEFT: f64 = 60.0;
 const ROW: f64 = 46.0;
 const BAR: f64 = 22.0;
-/// Shapes of each kind, at most: the picture stays small enough to look at. The longest are drawn.
+/// Maximum number of shapes of each kind, to keep the picture readable. The longest are drawn.
 const SHAPES_MAX: usize = 400;
-/// Colours of calls, which names are spread over.
+/// Colours of calls, chosen by name.
 const COLOURS: [&str; 6] = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#72b7b2", "#e45756"];
 
 /// Writes the picture.

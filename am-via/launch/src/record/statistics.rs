@@ -15,11 +15,11 @@ pub struct Statistics {
 /// What a task did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskStatistics {
-    /// Time in calls of the library, those inside of others not counted again.
+    /// Time in calls of the library; nested calls are counted once.
     pub seconds_in_calls: f64,
-    /// Sleeps because nothing came.
+    /// Number of sleeps because nothing arrived.
     pub sleeps: u64,
-    /// Their time.
+    /// Their total time.
     pub seconds_asleep: f64,
     /// The calls, the one that took the most time first.
     pub calls: Vec<Call>,
@@ -29,37 +29,37 @@ pub struct TaskStatistics {
     pub received: Vec<Messages>,
     /// Bytes that this task moved by itself, by operation and peer: puts, gets, copies.
     pub moved: Vec<Messages>,
-    /// What happened besides: early arrivals, stalls for want of credits.
+    /// Other events: early arrivals, stalls for want of credits.
     pub events: Vec<Messages>,
     /// How long its queues have been.
     pub queues: Vec<Queue>,
-    /// Counts for which the record had no slot.
+    /// Number of events for which the record had no slot.
     pub not_counted: u64,
 }
 
-/// Calls of one name.
+/// The calls of one name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {
     /// The function.
     pub name: String,
-    /// Calls.
+    /// Number of calls.
     pub count: u64,
-    /// Their time, with that of calls inside.
+    /// Their total time, including nested calls.
     pub seconds: f64,
-    /// The longest of them.
+    /// The longest call.
     pub seconds_longest: f64,
 }
 
 /// Messages, transfers or events of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Messages {
-    /// Their protocol, or what they are.
+    /// Their protocol or kind.
     pub name: String,
     /// The task at the other end.
     pub peer: Option<u32>,
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// Bytes of all together.
+    /// Their bytes in total.
     pub bytes: u64,
 }
 
@@ -68,12 +68,12 @@ pub struct Messages {
 pub struct Queue {
     /// What waits in it.
     pub name: String,
-    /// The most that has waited.
+    /// The largest number that has waited.
     pub longest: u64,
 }
 
 impl Statistics {
-    /// The figures of what these tasks have recorded, task 0 first.
+    /// The figures from the tasks' records, task 0 first.
     #[must_use]
     pub fn of(recorded: &[Recorded]) -> Self {
         Self { tasks: recorded.iter().map(TaskStatistics::of).collect() }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub struct Trace {
     pub(super) tasks: Vec<Vec<Step>>,
     pub(super) messages: Vec<Arrow>,
-    /// Events of each task that are not here, because its memory for them was full.
+    /// Number of each task's events that are missing because its memory was full.
     pub(super) dropped: Vec<u64>,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Begin,
-    /// `is_cut`: the task ended amid the span.
+    /// `is_cut`: the task ended within the span.
     End {
         is_cut: bool,
     },
-    /// A message or a transfer; `arrow`: the place in [`Trace::messages`].
+    /// A message or a transfer; `arrow`: its index in [`Trace::messages`].
     Message {
         kind: EventKind,
         peer: Option<u32>,
@@ -54,7 +54,7 @@ pub(super) struct Arrow {
     pub(super) to: (u32, u32, u64),
 }
 
-/// By what the two ends of a message know each other: origin, target, tag, context, and how many went before.
+/// Identifies the two ends of a message: origin, target, tag, context, and the number of earlier messages.
 type Key = (u32, u32, i32, u32, u32);
 
 fn key_of(task: u32, event: &RecordedEvent) -> Option<Key> {
@@ -68,7 +68,7 @@ fn key_of(task: u32, event: &RecordedEvent) -> Option<Key> {
 }
 
 impl Trace {
-    /// The trace of what these tasks have recorded, task 0 first.
+    /// The trace of these tasks' records, task 0 first.
     #[must_use]
     pub fn of(recorded: &[Recorded]) -> Self {
         let events =
@@ -86,7 +86,7 @@ impl Trace {
                 continue;
             };
             arrows.insert(*key, messages.len());
-            // A message that went at once is recorded when it has gone: perhaps after it was received.
+            // A message that is sent at once is recorded after it has been sent, perhaps after it was received.
             let at = at.min(event.nanoseconds.saturating_sub(1));
             messages.push(Arrow {
                 from: (key.0, thread, at.saturating_sub(begin)),
@@ -103,7 +103,7 @@ impl Trace {
         Self { tasks, messages, dropped: recorded.iter().map(|of| of.events_dropped).collect() }
     }
 
-    /// What is missing, in words; empty if nothing is.
+    /// What is missing, as text; empty if nothing is.
     #[must_use]
     pub fn missing(&self) -> String {
         let lost: Vec<String> = (0..)
@@ -142,13 +142,13 @@ impl Trace {
     }
 }
 
-/// Chrome's unit.
+/// Time in the unit of Chrome's format.
 fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e3
 }
 
 impl Step {
-    /// The step in Chrome's words, and the end of an arrow if it has one.
+    /// The step in Chrome's format, and the end of an arrow if it has one.
     fn values(&self, task: usize, messages: &[Arrow]) -> Vec<Value> {
         let Self { thread, at, name, what } = self;
         let at = microseconds(*at);
@@ -186,7 +186,7 @@ impl Step {
     }
 }
 
-/// The steps of a task: spans that began before the first event that is kept are left out, and those that have not ended end with it.
+/// The steps of a task. Spans that began before the first kept event are left out; spans that have not ended end with the trace.
 fn steps(
     recorded: &Recorded,
     begin: u64,

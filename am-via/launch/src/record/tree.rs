@@ -11,7 +11,7 @@ use super::trace::{Step, Trace, What};
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     for (task, steps) in trace.tasks.iter().enumerate() {
         writeln!(out, "task {task}")?;
-        // The time of a call is in its first line, though it is known at its end.
+        // A call's time stands in its first line, but is known only at its end.
         let took = times(steps);
         let mut depths: HashMap<u32, usize> = HashMap::new();
         for (place, step) in steps.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// How long each span took and whether it was cut off, by the place of its begin.
+/// How long each span took and whether it was cut off, by the index of its begin.
 pub(super) fn times(steps: &[Step]) -> HashMap<usize, (u64, bool)> {
     let mut open: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut times = HashMap::new();

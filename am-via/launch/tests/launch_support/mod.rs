@@ -1,4 +1,4 @@
-//! What the launcher's tests share: a watchdog, roles that the test binary plays as a task, and a look at who is still alive.
+//! What the launcher's tests share: a watchdog, roles that the test binary plays as a task, and a check for living processes.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use am_via_launch::Launch;
 
-/// The variable that tells the test binary which role it plays as a task.
+/// The variable that tells the test binary its role as a task.
 pub(crate) const ROLE: &str = "LAUNCH_TEST_ROLE";
-/// The variable by which the processes of one test are found.
+/// The variable that marks the processes of one test.
 pub(crate) const MARK: &str = "LAUNCH_TEST_MARK";
 
-/// Ends the whole test binary, loudly, if a test hangs.
+/// Ends the whole test binary if a test hangs.
 pub(crate) struct Watchdog(#[expect(dead_code, reason = "dropping it is what counts")] Sender<()>);
 
 impl Watchdog {
@@ -26,7 +26,7 @@ impl Watchdog {
         std::thread::spawn(move || {
             if gone.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("watchdog: {test} hangs");
-                // Politely: `amrun` ends its job, and the sweepers of our own jobs stay to do their work.
+                // With SIGTERM, so that `amrun` ends its job and the sweepers of our own jobs stay to do their work.
                 children(std::process::id()).into_iter().for_each(|child| kill("TERM", child));
                 std::process::abort();
             }
@@ -79,8 +79,8 @@ pub(crate) fn role() -> Option<String> {
 
 /// `amrun` with these arguments, input and output piped, marked.
 pub(crate) fn amrun<A: AsRef<std::ffi::OsStr>>(mark: &str, args: &[A]) -> Command {
-    // What runs the tests may ignore signals, as a shell does for what it starts in the background, and a signal that is
-    // ignored stays so in all that is started: these tests are about signals that are not.
+    // The caller of the tests may ignore signals, as a shell does for background commands, and all children inherit that. These tests need
+    // the default actions.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_amrun")]);
     command.args(args).env(MARK, mark).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -133,14 +133,14 @@ pub(crate) fn children(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Looks again until it is so; a watchdog ends what never becomes so.
+/// Polls until `is_so` returns true; the watchdog ends a test in which it never does.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Sends a signal by its name, as a person would.
+/// Sends a signal by its name.
 pub(crate) fn kill(signal: &str, pid: u32) {
     assert!(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
