@@ -150,54 +150,10 @@ impl<'a> CheckedRange<'a> {
         }
         from.note_read();
         self.note_write();
-        let (source, target) = (from.at.as_ptr().cast_const(), self.at.as_ptr());
-        let whole = if self.at.addr().get().is_multiple_of(LINE_BYTES) {
-            from.len / LINE_BYTES * LINE_BYTES
-        } else {
-            0
-        };
-        for offset in (0..whole).step_by(LINE_BYTES) {
-            // SAFETY: both ranges hold at least `whole` live bytes from their start (`new`, and the check above), of which this is a
-            // line; the target's lines are aligned (just checked: with other ranges `whole` is 0).
-            unsafe { stream_line(source.add(offset), target.add(offset)) };
-        }
-        // SAFETY: the rest of both ranges, `from.len` live bytes each (as above). They may be the same memory, as in `copy_from`.
-        unsafe { std::ptr::copy(source.add(whole), target.add(whole), from.len - whole) };
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        // SAFETY: a fence touches no memory, and every x86-64 processor has it.
-        unsafe {
-            std::arch::x86_64::_mm_sfence();
-        }
+        // SAFETY: both ranges hold at least `from.len` live bytes (`new`, and the check above). They may be the same memory, as in
+        // `copy_from`.
+        unsafe { am_copies::past_caches(from.at.as_ptr(), self.at.as_ptr(), from.len) };
         true
-    }
-}
-
-/// Bytes of a line of the processor's cache.
-const LINE_BYTES: usize = 64;
-
-/// Copies one line past the cache.
-///
-/// # Safety
-/// 64 readable bytes at `from`, and 64 writable ones at `to`, which is a multiple of 64.
-#[inline(always)]
-unsafe fn stream_line(from: *const u8, to: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-        let (from, to): (*const __m128i, *mut __m128i) = (from.cast(), to.cast());
-        // SAFETY: four times 16 of the caller's 64 bytes; the stores are aligned as the caller's line is. Every x86-64 processor has
-        // both instructions.
-        unsafe {
-            let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(from.add(word)));
-            for (word, value) in words.into_iter().enumerate() {
-                _mm_stream_si128(to.add(word), value);
-            }
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's 64 bytes.
-    unsafe {
-        std::ptr::copy(from, to, LINE_BYTES);
     }
 }
 

@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::raw::{RawBuffer, RawBytes, copy_small};
+use am_copies as copies;
+
+use super::raw::{RawBuffer, RawBytes};
 
 /// Bytes that travel inside one completion entry, at most.
 pub const INLINE_BYTES_MAX: usize = 40;
@@ -104,7 +106,7 @@ impl InlineBytes {
         } else {
             // SAFETY: `at + len` is within the words (just checked), which are exclusively borrowed; the source is readable, and is
             // something else (the caller's promise).
-            unsafe { copy_small(from, self.words.as_mut_ptr().cast::<u8>().add(at), len) };
+            unsafe { copies::small(from, self.words.as_mut_ptr().cast::<u8>().add(at), len) };
         }
         self.len = at + len;
         true
@@ -223,7 +225,7 @@ impl<'a> Arrived<'a> {
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.len);
         // SAFETY: source: `len` mapped bytes (constructors). Destination: an exclusive borrow of at least `len` bytes.
-        unsafe { copy_small(self.at.as_ptr(), to.as_mut_ptr(), len) };
+        unsafe { copies::small(self.at.as_ptr(), to.as_mut_ptr(), len) };
         len
     }
 
@@ -233,7 +235,7 @@ impl<'a> Arrived<'a> {
         let len = to.len().min(self.len);
         // SAFETY: source: `len` mapped bytes (constructors). Destination: `len` bytes that nobody else touches
         // (`RawBuffer::new`).
-        unsafe { copy_small(self.at.as_ptr(), to.at().as_ptr(), len) };
+        unsafe { copies::small(self.at.as_ptr(), to.at().as_ptr(), len) };
         len
     }
 

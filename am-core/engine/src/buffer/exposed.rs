@@ -9,7 +9,9 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::raw::{RawBuffer, copy_words, is_long};
+use am_copies as copies;
+
+use super::raw::RawBuffer;
 use super::shared::SharedPart;
 use crate::error::{Error, Result};
 use crate::task::{ContextNumber, Endpoint, TaskId};
@@ -381,8 +383,8 @@ impl Exposed {
                 at = at.add(1);
             }
             let count = words.len();
-            if is_long(count) {
-                copy_words(at.as_ptr(), words.as_mut_ptr().cast(), count);
+            if copies::are_many(count) {
+                copies::words(at.as_ptr(), words.as_mut_ptr().cast(), count);
                 at = at.add(8 * count);
             } else {
                 for word in words {
@@ -414,8 +416,8 @@ impl Exposed {
                 AtomicU8::from_ptr(at.as_ptr()).store(byte, Ordering::Relaxed);
                 at = at.add(1);
             }
-            if is_long(words.len()) {
-                copy_words(words.as_ptr().cast(), at.as_ptr(), words.len());
+            if copies::are_many(words.len()) {
+                copies::words(words.as_ptr().cast(), at.as_ptr(), words.len());
                 at = at.add(8 * words.len());
             } else {
                 for &word in words {

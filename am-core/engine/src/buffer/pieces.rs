@@ -2,7 +2,6 @@
 
 use super::raw::{RawBuffer, RawBytes, Room};
 use crate::error::Result;
-use crate::transfer::{Body, Gatherer};
 use crate::vector::Layout;
 use alloc::vec::Vec;
 
@@ -99,26 +98,6 @@ impl From<RawPieces<RawBuffer>> for RawPieces<RawBytes> {
             }
             RawPieces::Layout(range, layout) => Self::Layout(range.as_bytes(), layout),
         }
-    }
-}
-
-impl Body for RawPieces<RawBytes> {
-    fn len(&self) -> usize {
-        usize::try_from(RawPieces::len(self)).unwrap_or(usize::MAX)
-    }
-
-    fn write(&mut self, room: &mut Room<'_>) {
-        self.gather_from(0, Body::len(self), room);
-    }
-}
-
-impl Gatherer for RawPieces<RawBytes> {
-    fn len(&self) -> u64 {
-        RawPieces::len(self)
-    }
-
-    fn gather(&mut self, offset: u64, len: usize, room: &mut Room<'_>) {
-        self.gather_from(offset, len, room);
     }
 }
 

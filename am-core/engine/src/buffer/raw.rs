@@ -4,7 +4,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::transfer::{AtomicOp, Width};
+use am_copies as copies;
+
+use crate::atomic::{AtomicOp, Width};
 
 /// Memory to send from. Whoever made it has promised that the bytes stay alive and unwritten until the operation that
 /// holds it has ended.
@@ -99,7 +101,7 @@ impl RawBytes {
         assert!(to.len() <= self.len, "{} bytes were asked of a range of {}", to.len(), self.len);
         // SAFETY: the source holds at least `to.len()` bytes (asserted), alive and unwritten (`new`); `to` is an exclusive
         // borrow, so the two do not overlap.
-        unsafe { copy_small(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
+        unsafe { copies::small(self.at.as_ptr(), to.as_mut_ptr(), to.len()) }
     }
 }
 
@@ -187,7 +189,7 @@ impl RawBuffer {
         let len = bytes.len().min(self.len);
         // SAFETY: the destination holds at least `len` bytes that nobody else touches (`new`), the source is a live borrow;
         // an exclusive range and a shared borrow do not overlap.
-        unsafe { copy_small(bytes.as_ptr(), self.at.as_ptr(), len) };
+        unsafe { copies::small(bytes.as_ptr(), self.at.as_ptr(), len) };
         len
     }
 }
@@ -426,9 +428,9 @@ impl<'a> Room<'a> {
         unsafe {
             let to = self.at.as_ptr().add(self.used);
             if self.is_past_caches && len >= PAST_CACHES_BYTES_MIN {
-                copy_past_caches(bytes.at.as_ptr(), to, len);
+                copies::past_caches(bytes.at.as_ptr(), to, len);
             } else {
-                copy_small(bytes.at.as_ptr(), to, len);
+                copies::small(bytes.at.as_ptr(), to, len);
             }
         }
         self.used += len;
@@ -443,134 +445,11 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Whether [`copy_words`] is there, and faster than a loop.
-#[inline(always)]
-pub(super) fn is_long(words: usize) -> bool {
-    cfg!(target_arch = "x86_64") && words >= 32
-}
-
-/// Copies words of 8 bytes one by one, as relaxed atomics do, at the speed of a plain copy. The compiler neither splits nor joins the
-/// accesses, so that other threads may use the side that is aligned.
-///
-/// # Safety
-/// As for [`core::ptr::copy_nonoverlapping`], but that other threads may reach one side by relaxed atomics and by this.
-#[inline]
-pub(super) unsafe fn copy_words(from: *const u8, to: *mut u8, words: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: `words` times 8 bytes are readable there and writable here (the caller's contract); the direction flag is clear, as
-    // in all of Rust's code.
-    unsafe {
-        core::arch::asm!(
-            "rep movsq",
-            inout("rcx") words => _,
-            inout("rsi") from => _,
-            inout("rdi") to => _,
-            options(nostack, preserves_flags)
-        );
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("no copy of {words} words from {from:?} to {to:?} is long here");
-}
-
-/// A copy whose destination is not kept in this processor's caches. A processor that reads it next then gets it from memory, without
-/// asking for each line where it is, and this one does not ask for lines that it overwrites. All of it is stored before what this thread
-/// stores later.
-///
-/// # Safety
-/// `len` bytes at `from` are readable, `len` bytes at `to` are writable, and the two do not overlap.
-#[inline(never)]
-unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's contract). The three parts (up to
-    // the first whole line of the destination, whole lines, the rest) are `len` bytes together. A streaming store needs a destination
-    // aligned to 16: `aligned` steps by 64 from a multiple of 64. SSE2, which all of them need, is part of x86-64. The fence orders
-    // streaming stores before all later stores, as the compiler takes stores of Rust's memory model to be.
-    unsafe {
-        use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-        let before = to.align_offset(64).min(len);
-        core::ptr::copy_nonoverlapping(from, to, before);
-        let mut done = before;
-        while len - done >= 64 {
-            let source = from.add(done).cast::<__m128i>();
-            let aligned = to.add(done).cast::<__m128i>();
-            let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(source.add(word)));
-            _mm_stream_si128(aligned, words[0]);
-            _mm_stream_si128(aligned.add(1), words[1]);
-            _mm_stream_si128(aligned.add(2), words[2]);
-            _mm_stream_si128(aligned.add(3), words[3]);
-            done += 64;
-        }
-        core::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
-        _mm_sfence();
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's contract.
-    unsafe {
-        core::ptr::copy_nonoverlapping(from, to, len);
-    }
-}
-
-/// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.
-///
-/// # Safety
-/// As for [`core::ptr::copy_nonoverlapping`].
-#[inline(always)]
-pub(super) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
-    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`.
-    unsafe {
-        if len >= 8 {
-            if len <= 16 {
-                pair::<u64>(from, to, len);
-            } else if len <= 32 {
-                pair::<u128>(from, to, len);
-            } else {
-                core::ptr::copy_nonoverlapping(from, to, len);
-            }
-        } else if len >= 4 {
-            pair::<u32>(from, to, len);
-        } else if len > 0 {
-            let (first, middle, last) = (*from, *from.add(len / 2), *from.add(len - 1));
-            *to = first;
-            *to.add(len / 2) = middle;
-            *to.add(len - 1) = last;
-        }
-    }
-}
-
-/// The first and the last `size_of::<T>()` bytes of `len`, which together are all of them.
-///
-/// # Safety
-/// As for [`copy_small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
-#[inline(always)]
-unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
-    let last = len - size_of::<T>();
-    // SAFETY: both accesses lie inside `len` bytes (the caller's contract); unaligned reads and writes are used as such.
-    unsafe {
-        let front = from.cast::<T>().read_unaligned();
-        let back = from.add(last).cast::<T>().read_unaligned();
-        to.cast::<T>().write_unaligned(front);
-        to.add(last).cast::<T>().write_unaligned(back);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::vec;
     use alloc::vec::Vec;
-
-    #[test]
-    fn small_copies_copy_every_length() {
-        let source: Vec<u8> = (1..=200).collect();
-        for len in 0..=source.len() {
-            let mut to = vec![0u8; len + 1];
-            // SAFETY: both buffers are live and at least `len` long, and different allocations.
-            unsafe { copy_small(source.as_ptr(), to.as_mut_ptr(), len) };
-            assert_eq!(to[..len], source[..len]);
-            assert_eq!(to[len], 0, "one byte too many at length {len}");
-        }
-    }
 
     #[test]
     fn a_room_past_the_caches_gets_every_length_at_every_alignment() {

@@ -1,0 +1,184 @@
+//! Copies between memory that no borrow covers: user memory that an operation holds, and memory that other tasks have mapped.
+//!
+//! All functions take pointers. What a caller has promised of its memory, it has promised in types of its own; here is only how the bytes are
+//! moved. Each is inlined, or so long that its call costs nothing beside it.
+
+#![no_std]
+#![expect(unsafe_code, reason = "copies between pointers")]
+
+/// Bytes of a line of the processor's cache.
+const LINE_BYTES: usize = 64;
+
+/// Words from which on [`words`] is faster than a loop of relaxed atomics, where there is such a copy at all.
+const WORDS_MIN: usize = 32;
+
+/// A copy whose short cases stay inline: the message path copies a few words, where a call costs more than the copy.
+///
+/// # Safety
+/// As for [`core::ptr::copy_nonoverlapping`].
+#[inline(always)]
+pub unsafe fn small(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: in all branches, `from..from + len` is readable and `to..to + len` writable, not overlapping (the caller's
+    // contract); every access below stays inside: the second of a pair starts at `len - width`, and `len >= width`.
+    unsafe {
+        if len >= 8 {
+            if len <= 16 {
+                pair::<u64>(from, to, len);
+            } else if len <= 32 {
+                pair::<u128>(from, to, len);
+            } else {
+                core::ptr::copy_nonoverlapping(from, to, len);
+            }
+        } else if len >= 4 {
+            pair::<u32>(from, to, len);
+        } else if len > 0 {
+            let (first, middle, last) = (*from, *from.add(len / 2), *from.add(len - 1));
+            *to = first;
+            *to.add(len / 2) = middle;
+            *to.add(len - 1) = last;
+        }
+    }
+}
+
+/// The first and the last `size_of::<T>()` bytes of `len`, which together are all of them.
+///
+/// # Safety
+/// As for [`small`], and `size_of::<T>() <= len <= 2 * size_of::<T>()`.
+#[inline(always)]
+unsafe fn pair<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
+    let last = len - size_of::<T>();
+    // SAFETY: both accesses lie inside `len` bytes (the caller's contract); unaligned reads and writes are used as such.
+    unsafe {
+        let front = from.cast::<T>().read_unaligned();
+        let back = from.add(last).cast::<T>().read_unaligned();
+        to.cast::<T>().write_unaligned(front);
+        to.add(last).cast::<T>().write_unaligned(back);
+    }
+}
+
+/// Whether [`words`] can copy so many words, and is faster than a loop.
+#[inline(always)]
+#[must_use]
+pub fn are_many(words: usize) -> bool {
+    cfg!(target_arch = "x86_64") && words >= WORDS_MIN
+}
+
+/// Copies words of 8 bytes one by one, as relaxed atomics do, at the speed of a plain copy. The compiler neither splits nor joins the
+/// accesses, so that other threads may use the side that is aligned.
+///
+/// # Safety
+/// As for [`core::ptr::copy_nonoverlapping`], but that other threads may reach one side by relaxed atomics and by this.
+///
+/// # Panics
+/// The words are not [many](are_many).
+#[inline]
+pub unsafe fn words(from: *const u8, to: *mut u8, words: usize) {
+    assert!(are_many(words), "{words} words are copied by a loop");
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `words` times 8 bytes are readable there and writable here (the caller's contract); the direction flag is clear, as
+    // in all of Rust's code.
+    unsafe {
+        core::arch::asm!(
+            "rep movsq",
+            inout("rcx") words => _,
+            inout("rsi") from => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, to);
+}
+
+/// A copy whose destination is not kept in this processor's caches, where it has such stores. A processor that reads it next then gets it
+/// from memory, without asking for each line where it is, and this one does not ask for lines that it overwrites. All of it is stored before
+/// what this thread stores later. If the two overlap, the destination holds a mixture of bytes.
+///
+/// # Safety
+/// `len` bytes at `from` are readable, and `len` bytes at `to` are writable.
+#[inline(never)]
+pub unsafe fn past_caches(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `from..from + len` is readable and `to..to + len` writable (the caller's contract); all accesses allow overlap. The three
+    // parts (up to the first whole line of the destination, whole lines, the rest) are `len` bytes together. A streaming store needs a
+    // destination aligned to 16: `aligned` steps by 64 from a multiple of 64. SSE2, which all of them need, is part of x86-64. The fence
+    // orders streaming stores before all later stores, as the compiler takes stores of Rust's memory model to be.
+    unsafe {
+        use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        let before = to.align_offset(LINE_BYTES).min(len);
+        core::ptr::copy(from, to, before);
+        let mut done = before;
+        while len - done >= LINE_BYTES {
+            let source = from.add(done).cast::<__m128i>();
+            let aligned = to.add(done).cast::<__m128i>();
+            let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(source.add(word)));
+            _mm_stream_si128(aligned, words[0]);
+            _mm_stream_si128(aligned.add(1), words[1]);
+            _mm_stream_si128(aligned.add(2), words[2]);
+            _mm_stream_si128(aligned.add(3), words[3]);
+            done += LINE_BYTES;
+        }
+        core::ptr::copy(from.add(done), to.add(done), len - done);
+        _mm_sfence();
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's contract; the copy allows overlap.
+    unsafe {
+        core::ptr::copy(from, to, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that are not zero, and differ from most others nearby.
+    fn source<const N: usize>() -> [u8; N] {
+        core::array::from_fn(|at| at.to_le_bytes()[0] | 1)
+    }
+
+    #[test]
+    fn small_copies_copy_every_length() {
+        let source = source::<200>();
+        for len in 0..=source.len() {
+            let mut to = [0u8; 201];
+            // SAFETY: both arrays are live and at least `len` long.
+            unsafe { small(source.as_ptr(), to.as_mut_ptr(), len) };
+            assert_eq!(to[..len], source[..len]);
+            assert_eq!(to[len], 0, "one byte too many at length {len}");
+        }
+    }
+
+    #[test]
+    fn copies_past_the_caches_copy_every_length_from_and_to_every_alignment() {
+        let source = source::<1300>();
+        for start in 0..65 {
+            for len in [0, 1, 63, 64, 65, 127, 128, 511, 512, 575, 640, 700, 1100] {
+                for from in [0, 1, 8, 33] {
+                    let mut to = [0u8; 1200];
+                    // SAFETY: both arrays are live and long enough: `33 + 1100` and `64 + 1100` bytes.
+                    unsafe { past_caches(source[from..].as_ptr(), to[start..].as_mut_ptr(), len) };
+                    assert_eq!(
+                        to[start..start + len],
+                        source[from..from + len],
+                        "{len} bytes from {start} on"
+                    );
+                    assert!(to[..start].iter().chain(&to[start + len..]).all(|&byte| byte == 0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_copy_as_many_as_asked_for_and_no_more() {
+        let source = source::<1024>();
+        for count in (WORDS_MIN..=64).filter(|&count| are_many(count)) {
+            let mut to = [0u8; 1024];
+            // SAFETY: both arrays are live and hold 128 words.
+            unsafe { words(source.as_ptr(), to.as_mut_ptr(), count) };
+            assert_eq!(to[..8 * count], source[..8 * count]);
+            assert!(to[8 * count..].iter().all(|&byte| byte == 0));
+        }
+        assert!(!are_many(WORDS_MIN - 1));
+    }
+}
