@@ -1,10 +1,10 @@
 //! Makes the exported functions from the prototypes in `include/mpi.h`, and the constants from its constants, so that header and
 //! library cannot differ.
 //!
-//! Each function is exported by two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small
-//! letters) somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made
-//! here, by widening what goes in and narrowing what comes out. What is not implemented reports
-//! `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the error handler of its communicator if it has one.
+//! Each function is exported by two names, `MPI_X` and `PMPI_X`, that call one implementation: the function `mpi_x` (in small letters)
+//! somewhere in `src`. Where only the form with large counts is implemented (`mpi_x_c`), the form with `int` is made here, by widening its
+//! arguments and narrowing its results. A function without an implementation reports `MPI_ERR_UNSUPPORTED_OPERATION` with its name, to the
+//! error handler of its communicator if it has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -70,7 +70,7 @@ fn main() -> Fallible<()> {
     Ok(())
 }
 
-/// The text between the marks of a part of the header.
+/// The text between the marks of one part of the header.
 fn part_of<'a>(header: &'a str, part: &str) -> Fallible<&'a str> {
     let begin = header.split_once(&format!("/* {part} begin */\n"));
     let (_, text) = begin.ok_or_else(|| format!("mpi.h has no {part}"))?;
@@ -78,7 +78,7 @@ fn part_of<'a>(header: &'a str, part: &str) -> Fallible<&'a str> {
     Ok(end.ok_or_else(|| format!("the {part} of mpi.h do not end"))?.0)
 }
 
-/// The header as programs get it: each function also by its name `PMPI_X`, which a profiling layer calls (MPI 5.0 section 15.2).
+/// The header as programs get it: with a second declaration of each function as `PMPI_X`, for profiling layers (MPI 5.0 section 15.2).
 fn with_profiling(header: &str) -> Fallible<String> {
     const MARK: &str =
         "/* The build adds here: the same functions by the names that a profiling layer calls (PMPI_). */\n";
@@ -111,7 +111,7 @@ fn name_with_version(out: &Path) -> Fallible<()> {
     }
 }
 
-/// The prototypes of a part of the header, by name: as many as are expected.
+/// The prototypes in a part of the header, by name; fails if there are not `expected` of them.
 fn prototypes(header: &str, part: &str, expected: usize) -> Fallible<BTreeMap<String, Prototype>> {
     let text = part_of(header, part)?;
     let mut found = BTreeMap::new();
@@ -204,7 +204,7 @@ fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
                 .strip_prefix("pub(crate) unsafe fn mpi_")
                 .and_then(|rest| rest.split('(').next());
             names.extend(name.map(|name| format!("mpi_{name}")));
-            // Those that one macro makes are listed in its call, a line each, by their names.
+            // Functions that one macro makes are listed in its call, one name a line.
             let listed = line.split_whitespace().take_while(|word| {
                 word.starts_with("mpi_")
                     && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -215,7 +215,7 @@ fn implemented(folder: &Path) -> Fallible<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Whether a function does something: by itself, or through its form with large counts.
+/// Whether a function is implemented, by itself or by its form with large counts.
 fn is_there(name: &str, prototypes: &BTreeMap<String, Prototype>, implemented: &BTreeSet<String>) -> bool {
     let large = format!("{name}_c");
     implemented.contains(&name.to_lowercase())
@@ -270,8 +270,8 @@ fn export(
     Ok(())
 }
 
-/// What a function refuses before it does anything: no place for a result, an info object that is none. Arrays and buffers may be
-/// null where nothing is in them, and statuses where nobody looks: those are left to the implementation.
+/// Checks that an export makes before its implementation runs: pointers for results that are null, and invalid info objects. Arrays and
+/// buffers may be null if they are empty, and statuses if they are ignored: the implementation checks those.
 fn checks(name: &str, prototype: &Prototype) -> String {
     let mut text = String::new();
     if ["MPI_T_", "MPI_File_", "MPI_Abi_"].iter().any(|chapter| name.starts_with(chapter)) {
@@ -303,7 +303,7 @@ fn checks(name: &str, prototype: &Prototype) -> String {
     text
 }
 
-/// The kind of object that a function makes with an error handler, which hears of what goes wrong in the making too (MPI 5.0
+/// The kind of object that a function makes with a given error handler, which also handles errors while the object is made (MPI 5.0
 /// sections 7.4.2 and 11.3.1).
 fn made_with(function: &str) -> Option<&'static str> {
     match function {
@@ -313,7 +313,7 @@ fn made_with(function: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a parameter is where the function always leaves something.
+/// Whether the function always stores something through a parameter.
 fn is_result(function: &str, parameter: &Parameter) -> bool {
     let Parameter { name, kind, base, is_array } = parameter;
     let is_optional = matches!(name.as_str(), "argc" | "argv" | "pset_name")
@@ -331,8 +331,8 @@ fn is_result(function: &str, parameter: &Parameter) -> bool {
     is_place && !is_array && !is_optional
 }
 
-/// The call of an implementation with the parameters of `wide`, from those of `given`. Arrays of counts that the two forms
-/// have in different types go as `Ints`, which reads either.
+/// The call of an implementation with the parameters of `wide`, from those of `given`. Arrays of counts whose types differ between the two
+/// forms are passed as `Ints`, which reads both.
 fn call(function: &str, given: &Prototype, wide: &Prototype, other: Option<&Prototype>) -> Fallible<String> {
     let (mut before, mut arguments, mut after) = (String::new(), Vec::new(), String::new());
     for (index, (given, Parameter { kind: wide, .. })) in

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::Fallible;
 
-/// What a constant is in C.
+/// The C type of a constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An `int`.
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Offset,
     /// A handle of this type.
     Handle(String),
-    /// The address of nothing, or a function's: a number that stands for something else.
+    /// A null address or a function's: a number that stands for something else.
     Pointer,
 }
 
@@ -47,7 +47,7 @@ fn number(text: &str) -> Option<i64> {
     }
 }
 
-/// What kind of constant `value` is, with its number; another constant's name is that constant.
+/// The kind and number of a constant with this `value`, which may be the name of an earlier constant.
 fn read(name: &str, value: &str, before: &[Constant]) -> Option<(Kind, i64)> {
     if let Some(number) = number(value) {
         let kind = if name.starts_with("MPI_MAX_") { Kind::Size } else { Kind::Number };

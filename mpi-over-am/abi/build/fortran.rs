@@ -1,8 +1,8 @@
-//! The Fortran routines, from the same prototypes as the C functions: a table says what each type of C is in Fortran.
+//! The Fortran routines, made from the same prototypes as the C functions: a table gives the Fortran form of each C type.
 //!
-//! `MPI_X` of C is `mpi_x_` and `pmpi_x_`. All arguments go by reference, lengths of characters as `usize` behind the others.
-//! A handle is its number, an `INTEGER`; a `LOGICAL` is C's `int` with 0 and 1; a status is the same eight integers. Numbers of
-//! array elements count from 1. The conversions themselves are functions of `src/fortran`.
+//! `MPI_X` of C is `mpi_x_` and `pmpi_x_`. All arguments are passed by reference, lengths of characters as `usize` after the others. A
+//! handle is its number, an `INTEGER`; a `LOGICAL` is C's `int` with 0 and 1; a status is the same eight integers. Indices of array
+//! elements count from 1. The conversions themselves are functions of `src/fortran`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,9 +12,9 @@ use crate::{Fallible, Parameter, Prototype};
 /// An argument of a Fortran routine.
 pub(crate) struct Argument {
     pub(crate) name: String,
-    /// What the library takes it as.
+    /// Its type in the library.
     rust: String,
-    /// What a program declares it as; `{name}` stands for the name.
+    /// Its declaration in a program; `{name}` stands for the name.
     pub(crate) declaration: String,
     /// Whether it may be of any type and rank.
     pub(crate) is_any: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Routine {
     /// The name in C.
     pub(crate) name: String,
     pub(crate) arguments: Vec<Argument>,
-    /// `None` for a subroutine with a code; what a function returns else.
+    /// `None` for a subroutine with an error code; otherwise the result of the function.
     returns: Option<String>,
     signature: String,
     before: String,
@@ -40,24 +40,24 @@ impl Routine {
         self.returns.is_some()
     }
 
-    /// Whether the code comes back in a last argument.
+    /// Whether the error code is returned in a last argument.
     pub(crate) fn has_code(&self) -> bool {
         !self.is_function() && self.name != "MPI_Pcontrol"
     }
 }
 
-/// Arrays that mean nothing at some tasks, or beside `MPI_IN_PLACE`: programs give any number for them then.
+/// Arrays that are ignored at some tasks, or beside `MPI_IN_PLACE`: programs may pass any number for them.
 const OFTEN_IGNORED: [&str; 7] =
     ["sendcounts", "recvcounts", "displs", "sdispls", "rdispls", "sendtypes", "recvtypes"];
 
-/// Truth values, by their names in the prototypes.
+/// Truth values, by their parameter names.
 const LOGICALS: [&str; 8] =
     ["flag", "commute", "reorder", "high", "periods", "remain_dims", "is_set", "weighted"];
 
-/// Lengths of the room for a string, and of the string afterwards.
+/// Parameters that hold the length of a string buffer, and after the call the length of the string.
 const ROOMS: [&str; 2] = ["buflen", "pset_len"];
 
-/// Arguments that C alone has.
+/// Parameters that only C has.
 const ONLY_IN_C: [(&str, &str); 6] = [
     ("MPI_Init", "argc"),
     ("MPI_Init", "argv"),
@@ -70,8 +70,8 @@ const ONLY_IN_C: [(&str, &str); 6] = [
 /// Functions whose attribute values and extra states are plain integers.
 const WITH_SMALL_ATTRIBUTES: [&str; 3] = ["MPI_Attr_put", "MPI_Attr_get", "MPI_Keyval_create"];
 
-/// The routines of all functions that Fortran has: those with large counts, the tool interface and the conversions of handles
-/// belong to C, or to newer modules.
+/// The routines of all functions that Fortran has. Functions with large counts, the tool interface and the conversions of handles exist
+/// only in C or in newer modules.
 pub(crate) fn routines(prototypes: &BTreeMap<String, Prototype>) -> Fallible<Vec<Routine>> {
     let is_in_fortran = |name: &str| {
         !(name.ends_with("_c")
@@ -115,7 +115,7 @@ fn routine(name: &str, prototype: &Prototype) -> Fallible<Routine> {
     Ok(routine)
 }
 
-/// What a parameter is in Fortran: adds the argument, and what happens to it before, in and after the call.
+/// Converts a parameter: adds the argument, and the code for it before, in and after the call.
 fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter) -> Fallible<()> {
     let Parameter { name, kind, base, is_array } = parameter;
     let (mut is_any, mut has_length) = (false, false);
@@ -156,12 +156,12 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             let call = format!("callbacks::keep_value({widened})");
             (format!("*const {address}"), call, format!("{address_kind} :: {{name}}"))
         }
-        // An address that goes out, of whatever type the program has for it.
+        // An address that is returned, in the type that the program declares.
         ("*mut c_void", "baseptr" | "logical_true" | "logical_false") => {
             is_any = true;
             (kind.clone(), name.clone(), "type(*), dimension(*) :: {name}".to_owned())
         }
-        // Fortran has no use for the address of what it has attached.
+        // Fortran does not use the address of a detached buffer.
         ("*mut c_void", "buffer_addr") => {
             is_any = true;
             writeln!(before, "let _ = {name};\nlet mut detached = 0_usize;")?;
@@ -186,7 +186,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             writeln!(after, "convert::count_from_one({name}, *outcount);")?;
             (kind.clone(), name.clone(), "integer :: {name}(*)".to_owned())
         }
-        // C counts the final zero, where it wants to know the length at all.
+        // C counts the final zero, if the caller asks for the length.
         ("*mut c_int", length) if ROOMS.contains(&length) => {
             writeln!(before, "let mut c_{name} = if *{name} > 0 {{ *{name} + 1 }} else {{ 0 }};")?;
             writeln!(after, "*{name} = (c_{name} - 1).max(0);")?;
@@ -216,7 +216,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
             let has_flag = prototype.parameters.iter().any(|other| other.name == "flag");
             let room = prototype.parameters.iter().find(|other| ROOMS.contains(&other.name.as_str()));
             let mut condition = String::from(if has_flag { " && *flag != 0" } else { "" });
-            // Who says that there is no room asks for the length only.
+            // A length of 0 asks for the length only.
             if let Some(room) = room {
                 writeln!(before, "let is_wanted = *{} > 0;", room.name)?;
                 condition.push_str(" && is_wanted");
@@ -263,7 +263,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
                     format!("callbacks::read_conversion({name})")
                 }
                 "MPI_Datarep_conversion_function" => format!("callbacks::write_conversion({name})"),
-                // By reference in C too, and a number is the first half of its handle: the program's function fits as it is.
+                // C passes it by reference, too, and the number is the first half of the handle: the program's function fits as it is.
                 other if other.ends_with("_errhandler_function") || other == "MPI_User_function" => {
                     name.clone()
                 }
@@ -302,7 +302,7 @@ fn argument(routine: &mut Routine, prototype: &Prototype, parameter: &Parameter)
     Ok(())
 }
 
-/// How many handles an array has.
+/// The expression for the number of handles in an array.
 fn count_of(function: &str, array: &str) -> Fallible<&'static str> {
     Ok(match (function, array) {
         ("MPI_Waitsome" | "MPI_Testsome" | "MPI_Request_get_status_some", _) => "*incount",
@@ -315,8 +315,8 @@ fn count_of(function: &str, array: &str) -> Fallible<&'static str> {
     })
 }
 
-/// The exported routines, in Rust. `mpi_x_` calls what the process has as `MPI_X`, so that a tool that stands in front of the
-/// C function sees the calls of Fortran too; `pmpi_x_` calls `PMPI_X`.
+/// The exported routines, in Rust. `mpi_x_` calls the process's `MPI_X`, so that a tool that intercepts the C function also sees Fortran's
+/// calls; `pmpi_x_` calls `PMPI_X`.
 pub(crate) fn exports(routines: &[Routine]) -> Fallible<String> {
     let mut text = String::new();
     for routine in routines {

@@ -1,4 +1,4 @@
-//! What Fortran programs read: the include file `mpif.h` and the source of the module `mpi`, from the header and its prototypes.
+//! The files that Fortran programs include: `mpif.h` and the source of the module `mpi`, made from the header and its prototypes.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use crate::Fallible;
 use crate::constants::{Constant, Kind};
 use crate::fortran::Routine;
 
-/// Names of C that Fortran has otherwise, or not at all.
+/// Prefixes of C names that Fortran has in another form or not at all.
 const NOT_IN_FORTRAN: [&str; 3] = ["MPI_T_", "MPI_F_", "MPI_ABI_"];
 
-/// The common blocks whose addresses mean something else, and what a program sees in them (src/fortran/sentinels.rs).
+/// The common blocks whose addresses are special arguments, and the variables in them (src/fortran/sentinels.rs).
 const SENTINELS: [(&str, &str); 10] = [
     ("MPI_BOTTOM", "INTEGER MPI_BOTTOM"),
     ("MPI_IN_PLACE", "INTEGER MPI_IN_PLACE"),
@@ -23,7 +23,7 @@ const SENTINELS: [(&str, &str); 10] = [
     ("MPI_ARGVS_NULL", "CHARACTER*1 MPI_ARGVS_NULL(1,1)"),
 ];
 
-/// The functions that the library has for programs to hand back to it.
+/// Functions of the library that programs pass back to it.
 const FUNCTIONS: [&str; 13] = [
     "MPI_NULL_COPY_FN",
     "MPI_DUP_FN",
@@ -103,7 +103,7 @@ pub(crate) fn mpif(constants: &[Constant]) -> Fallible<String> {
     }
 }
 
-/// The source of the module `mpi`: the constants, and an interface of each routine, by both of its names.
+/// The source of the module `mpi`: the constants, and an interface for each routine, under both names.
 pub(crate) fn module(routines: &[Routine]) -> Fallible<String> {
     let mut text = String::from(
         "! The module mpi of MPI 5.0: the constants of mpif.h, and the interfaces of the routines.\n\
@@ -151,7 +151,7 @@ fn interface(text: &mut String, name: &str, routine: &Routine) -> Fallible<()> {
     if routine.has_code() {
         writeln!(text, "      integer :: ierror")?;
     }
-    // Any type and rank, in the words of different compilers.
+    // Arguments of any type and rank, in the directives of different compilers.
     for name in choices.iter().map(|choice| &choice.name) {
         for words in
             ["!GCC$ ATTRIBUTES NO_ARG_CHECK ::", "!DIR$ IGNORE_TKR", "!DEC$ ATTRIBUTES NO_ARG_CHECK ::"]

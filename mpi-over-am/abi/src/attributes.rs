@@ -1,4 +1,4 @@
-//! Attributes of communicators, and what all kinds of attributes have in common (MPI 5.0 section 7.7).
+//! Attributes of communicators, and the common part of all kinds of attributes (MPI 5.0 section 7.7).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -18,16 +18,16 @@ use crate::objects::KnownKeyval;
 use crate::state::Mpi;
 use crate::types::{Callback, MPI_Comm};
 
-/// Copy functions of all kinds of objects: they differ only in whose handle comes first.
+/// Copy functions of all kinds of objects, which differ only in the type of the handle.
 type CopyAttribute =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 type DeleteAttribute = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// `MPI_COMM_DUP_FN` and its like.
+/// `MPI_COMM_DUP_FN` and the like.
 const DUPLICATE: Callback = MPI_COMM_DUP_FN;
-/// `MPI_COMM_NULL_COPY_FN` and `MPI_COMM_NULL_DELETE_FN` and their like.
+/// `MPI_COMM_NULL_COPY_FN`, `MPI_COMM_NULL_DELETE_FN` and the like.
 const NOTHING: Callback = MPI_COMM_NULL_COPY_FN;
-/// The program's keyvals begin here, above the predefined ones.
+/// First keyval of the program, above the predefined ones.
 const KEYVALS_FROM: usize = 0x3000_0000;
 
 /// Runs a function of the program that returns a code.
@@ -39,7 +39,7 @@ fn run(call: &'static str, function: impl FnOnce() -> c_int) -> mpi_over_am::Res
 /// Makes a key for attributes of one kind of object.
 ///
 /// # Errors
-/// There is no place for its number.
+/// The pointer for its number is null.
 pub(crate) fn create_keyval(
     mpi: &Mpi,
     kind: ObjectKind,
@@ -96,23 +96,24 @@ pub(crate) fn create_keyval(
 /// The key with this number.
 ///
 /// # Errors
-/// There is none: it was freed and no attribute has it, is one of the library's, or never was. One for another kind of object is found by the object.
+/// There is no such key: it was freed and no attribute has it, it is one of the library's, or it never existed. A key for another kind of
+/// object is found when it is used with an object.
 pub(crate) fn keyval_of(mpi: &Mpi, number: c_int) -> Outcome<Keyval> {
     let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(KEYVALS_FROM));
     let keyvals = mpi.keyvals.borrow();
     index.and_then(|index| keyvals.get(index)?.usable()).ok_or_else(|| {
         let what = match number {
             MPI_KEYVAL_INVALID => "the key is MPI_KEYVAL_INVALID".to_owned(),
-            _ => format!("{number} is no key of attributes that the program can use here"),
+            _ => format!("{number} is not a valid attribute key here"),
         };
         Failure::new(ErrorClass::Keyval, what)
     })
 }
 
-/// Frees a key. Attributes that have it stay, and until the last of them goes, its number is good, also to be freed again.
+/// Frees a key. Its attributes stay. Until the last of them is deleted, the number stays valid, also to be freed again.
 ///
 /// # Errors
-/// There is none, or it is for another kind of object.
+/// There is no such key, or it is for another kind of object.
 pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcome<()> {
     let at = place(at)?;
     // SAFETY: `at` is not null, and the program gave it for this result.
@@ -128,10 +129,10 @@ pub(crate) fn free_keyval(mpi: &Mpi, kind: ObjectKind, at: *mut c_int) -> Outcom
     Ok(())
 }
 
-/// Tells a program the value of an attribute, or that there is none.
+/// Stores the value of an attribute for the program, or that there is none.
 ///
 /// # Errors
-/// There is no place for it.
+/// The pointer for it is null.
 pub(crate) unsafe fn give_attribute(found: Option<usize>, at: *mut c_void, flag: *mut c_int) -> Outcome<()> {
     let (at, flag) = (place(at)?, place(flag)?);
     // SAFETY: neither is null, and the program gave them for these results.
@@ -189,17 +190,17 @@ pub(crate) unsafe fn mpi_comm_get_attr(
     })
 }
 
-/// The values of the predefined attributes, of which programs get the addresses.
+/// The values of the predefined attributes; programs get their addresses.
 static VALUES: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
 
-/// The address of a predefined attribute's value, if it has one; `None` for the number of something else.
+/// The address of a predefined attribute's value, if it has one; `None` if the number is not a predefined key.
 fn predefined(communicator: &Communicator, keyval: c_int) -> Option<Option<usize>> {
     let known = |attribute| {
         communicator.predefined_attribute(attribute).map(|value| c_int::try_from(value).unwrap_or(c_int::MAX))
     };
     let value = match keyval {
         MPI_TAG_UB => Some(TAG_UB),
-        // Everybody can do input and output.
+        // Every task can do input and output.
         MPI_IO => Some(MPI_ANY_SOURCE),
         MPI_HOST => Some(MPI_PROC_NULL),
         MPI_WTIME_IS_GLOBAL => known(PredefinedAttribute::WtimeIsGlobal),

@@ -46,21 +46,21 @@ pub(crate) unsafe fn mpi_t_finalize() -> c_int {
     MPI_SUCCESS
 }
 
-/// A category: a name, what it is about, and its part of the variables.
+/// A category: its name, its description, and its variables.
 struct Category {
     name: &'static str,
     about: &'static str,
     has_control: fn(Variable) -> bool,
     has_performance: fn(class: c_int) -> bool,
     has_events: bool,
-    /// Indices of the categories inside.
+    /// Indices of its subcategories.
     inside: &'static [c_int],
 }
 
 const CATEGORIES: [Category; 6] = [
     Category {
         name: "job",
-        about: "Settings of the whole job, which its launcher reads: memory, device, packets",
+        about: "Settings of the whole job, which the launcher reads: memory, device, packets",
         has_control: Variable::is_of_job,
         has_performance: |_| false,
         has_events: false,
@@ -68,7 +68,7 @@ const CATEGORIES: [Category; 6] = [
     },
     Category {
         name: "mpi",
-        about: "Settings that MPI reads when it starts: how messages go, and what may wait",
+        about: "Settings that MPI reads when it starts: protocols of messages, and limits of queues",
         has_control: |setting| !setting.is_of_job() && !COLLECTIVE_SETTINGS.contains(&setting.name()),
         has_performance: |_| false,
         has_events: false,
@@ -76,7 +76,7 @@ const CATEGORIES: [Category; 6] = [
     },
     Category {
         name: "collectives",
-        about: "From where on which algorithm a collective uses",
+        about: "Thresholds at which collectives change their algorithm",
         has_control: |setting| COLLECTIVE_SETTINGS.contains(&setting.name()),
         has_performance: |_| false,
         has_events: false,
@@ -84,7 +84,7 @@ const CATEGORIES: [Category; 6] = [
     },
     Category {
         name: "queues",
-        about: "What waits in this task now",
+        about: "Lengths of this task's queues now",
         has_control: |_| false,
         has_performance: |class| class == MPI_T_PVAR_CLASS_LEVEL,
         has_events: false,
@@ -92,7 +92,7 @@ const CATEGORIES: [Category; 6] = [
     },
     Category {
         name: "traffic",
-        about: "What this task has done since MPI started",
+        about: "Counts of what this task has done since MPI started",
         has_control: |_| false,
         has_performance: |class| class == MPI_T_PVAR_CLASS_COUNTER,
         has_events: false,

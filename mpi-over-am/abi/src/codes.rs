@@ -1,4 +1,4 @@
-//! Error classes and codes by their numbers: those of the standard, and those that the program has added (MPI 5.0 sections 9.4 and 9.5).
+//! Error classes and codes by number: those of the standard, and those that the program has added (MPI 5.0 sections 9.4 and 9.5).
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::constants::MPI_ERR_LASTCODE;
 
-/// The name and meaning of each class, in the order of their numbers.
+/// Name and meaning of each class, in the order of their numbers.
 pub(crate) const MEANINGS: [&str; 63] = [
     "MPI_SUCCESS: no error",
     "MPI_ERR_BUFFER: the buffer is not valid",
@@ -26,7 +26,7 @@ pub(crate) const MEANINGS: [&str; 63] = [
     "MPI_ERR_TRUNCATE: the message was longer than the receive",
     "MPI_ERR_OTHER: another error",
     "MPI_ERR_INTERN: an error inside the library",
-    "MPI_ERR_PENDING: the request is not over",
+    "MPI_ERR_PENDING: the request is not complete",
     "MPI_ERR_IN_STATUS: the errors are in the statuses",
     "MPI_ERR_ACCESS: no permission",
     "MPI_ERR_AMODE: the access mode is not valid",
@@ -73,10 +73,10 @@ pub(crate) const MEANINGS: [&str; 63] = [
     "MPI_ERR_ABI: the binary interface does not fit",
 ];
 
-/// The first number that programs get: above all that the binary interface keeps for itself.
+/// First number for the program's classes and codes, above all that the binary interface reserves.
 const OWN_FROM: c_int = MPI_ERR_LASTCODE + 1;
 
-/// A class or a code of the program's.
+/// A class or code that the program has added.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     pub(crate) class: c_int,
@@ -84,21 +84,21 @@ pub(crate) struct Own {
     pub(crate) text: String,
 }
 
-/// What the program has added; the largest number ever given stays in use (MPI 5.0 section 9.5).
+/// The classes and codes that the program has added. The largest number ever given stays in use (MPI 5.0 section 9.5).
 #[derive(Debug)]
 pub(crate) struct Added {
     pub(crate) by_number: BTreeMap<c_int, Own>,
     pub(crate) last: c_int,
 }
 
-/// For all threads, and before `MPI_Init` too.
+/// One table for all threads, also usable before `MPI_Init`.
 static ADDED: Mutex<Added> = Mutex::new(Added { by_number: BTreeMap::new(), last: OWN_FROM - 1 });
 
 pub(crate) fn added() -> MutexGuard<'static, Added> {
     ADDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The class of a code; `None` for a number that is none.
+/// The class of a code; `None` for an invalid number.
 pub(crate) fn class_of(code: c_int) -> Option<c_int> {
     if (0..MEANINGS.len() as c_int).contains(&code) {
         return Some(code);
@@ -106,12 +106,12 @@ pub(crate) fn class_of(code: c_int) -> Option<c_int> {
     added().by_number.get(&code).map(|own| own.class)
 }
 
-/// The largest code or class that is in use (`MPI_LASTUSEDCODE`).
+/// The largest code or class in use (`MPI_LASTUSEDCODE`).
 pub(crate) fn last_used() -> c_int {
     added().last
 }
 
-/// What a code means.
+/// The meaning of a code, as text.
 pub(crate) fn meaning(code: c_int) -> String {
     let known = usize::try_from(code).ok().and_then(|code| MEANINGS.get(code));
     known
@@ -120,7 +120,7 @@ pub(crate) fn meaning(code: c_int) -> String {
         .unwrap_or_else(|| format!("error {code}"))
 }
 
-/// What the program says of one of its codes.
+/// The program's text for one of its codes.
 pub(crate) fn text_of(code: c_int) -> Option<String> {
     added().by_number.get(&code).map(|own| own.text.clone())
 }

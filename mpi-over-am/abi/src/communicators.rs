@@ -36,7 +36,7 @@ pub(crate) const NAME_ROOM: usize = MPI_MAX_OBJECT_NAME;
 /// A handle for a new communicator; `MPI_COMM_NULL` if this task has none.
 ///
 /// # Errors
-/// There are a million.
+/// There are a million communicators already.
 pub(crate) fn keep_communicator(
     mpi: &Mpi,
     made: Option<Communicator>,
@@ -52,7 +52,7 @@ fn too_many() -> Failure {
     Failure::new(ErrorClass::NoMemory, "a million communicators exist")
 }
 
-/// Runs a call that makes a communicator of another.
+/// Runs a call that makes a new communicator from another.
 pub(crate) fn make(
     function: &str,
     comm: MPI_Comm,
@@ -169,7 +169,7 @@ pub(crate) unsafe fn mpi_comm_split_type(
             MPI_COMM_TYPE_RESOURCE_GUIDED => Some(SplitType::ResourceGuided),
             MPI_UNDEFINED => None,
             other => {
-                let what = format!("{other} is none of MPI_COMM_TYPE_SHARED and its like");
+                let what = format!("{other} is not a split type (MPI_COMM_TYPE_SHARED and the like)");
                 return Err(Failure::new(ErrorClass::Argument, what));
             }
         };
@@ -177,7 +177,7 @@ pub(crate) unsafe fn mpi_comm_split_type(
     })
 }
 
-/// Frees a communicator: what is under way on it goes on.
+/// Frees a communicator; operations under way on it go on.
 fn free(function: &str, at: *mut MPI_Comm) -> c_int {
     let at = match place(at) {
         Ok(at) => at,
@@ -185,7 +185,7 @@ fn free(function: &str, at: *mut MPI_Comm) -> c_int {
     };
     let comm = unsafe { *at };
     on_communicator(function, comm, |mpi, object| {
-        // A delete function that fails keeps the communicator.
+        // If a delete function fails, the communicator stays.
         object.communicator.clone().close()?;
         mpi.communicators.remove(comm.0);
         unsafe { *at = MPI_COMM_NULL };
@@ -239,7 +239,7 @@ pub(crate) unsafe fn mpi_intercomm_create(
 ) -> c_int {
     make("MPI_Intercomm_create", local, new, |mpi, communicator| {
         let leader = dest_of(local_leader)?;
-        // Only the leader's bridge counts, and its rank there.
+        // Only the leader's bridge and its rank there are significant.
         let (bridge, remote_leader) = if communicator.rank() == leader {
             let bridge = mpi.communicator(peer).ok_or_else(|| no_communicator(peer))?;
             (Some(bridge), dest_of(remote_leader)?)
@@ -255,7 +255,7 @@ pub(crate) unsafe fn mpi_intercomm_merge(comm: MPI_Comm, high: c_int, new: *mut 
     make("MPI_Intercomm_merge", comm, new, |_, communicator| Ok(Some(communicator.merge(high != 0)?)))
 }
 
-/// Nobody was spawned.
+/// This library spawns no tasks, so there is no parent.
 pub(crate) unsafe fn mpi_comm_get_parent(parent: *mut MPI_Comm) -> c_int {
     on_process("MPI_Comm_get_parent", |_| {
         unsafe { *place(parent)? = MPI_COMM_NULL };

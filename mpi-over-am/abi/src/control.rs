@@ -1,4 +1,4 @@
-//! The control variables of the tool information interface, without their values: settings of the job, and settings of MPI.
+//! The control variables of the tool information interface, without their values: settings of the job and of MPI.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ pub(crate) enum Variable {
     Mpi(&'static Setting<Settings>),
 }
 
-/// All of them, in the order of `mpiexec --info`.
+/// All control variables, in the order of `mpiexec --info`.
 pub(crate) static CONTROL_VARIABLES: LazyLock<Vec<Variable>> = LazyLock::new(|| {
     let of_job = JobSettings::SETTINGS.iter().map(Variable::Job);
     of_job.chain(Settings::SETTINGS.iter().map(Variable::Mpi)).collect()

@@ -1,4 +1,4 @@
-//! Address, count and datatype, as C passes them, checked and turned into what mpi-over-am takes.
+//! Converts address, count and datatype from C, with checks, to the types of mpi-over-am.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -11,10 +11,10 @@ use crate::failure::{Failure, Outcome};
 use crate::state::Mpi;
 use crate::types::MPI_Datatype;
 
-/// What elements in one piece are sent as.
+/// The datatype of contiguous elements that are sent as bytes.
 static BYTE: Datatype = Datatype::predefined(Predefined::Byte);
 
-/// A count that C passes.
+/// A count from C.
 ///
 /// # Errors
 /// It is negative.
@@ -24,10 +24,10 @@ pub(crate) fn count_of(count: i64) -> Outcome<u64> {
         .map_err(|_| Failure::new(ErrorClass::Count, format!("the count is {count}, below zero")))
 }
 
-/// The datatype of a handle, fit for communication.
+/// The datatype of a handle, which must be committed.
 ///
 /// # Errors
-/// A handle of none, or of one that is not committed.
+/// The handle is invalid, or the datatype is not committed.
 #[inline(always)]
 pub(crate) fn datatype_of(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Datatype> {
     let datatype = any_datatype_of(mpi, handle)?;
@@ -41,7 +41,7 @@ pub(crate) fn datatype_of(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Datatype> 
 /// The datatype of a handle.
 ///
 /// # Errors
-/// A handle of none.
+/// The handle is invalid.
 #[inline(always)]
 pub(crate) fn any_datatype_of(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Datatype> {
     mpi.datatype(handle).ok_or_else(|| no_datatype(handle))
@@ -51,27 +51,27 @@ pub(crate) fn any_datatype_of(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Dataty
 fn no_datatype(handle: MPI_Datatype) -> Failure {
     let what = match handle {
         MPI_DATATYPE_NULL => "the datatype is MPI_DATATYPE_NULL".to_owned(),
-        MPI_Datatype(other) => format!("0x{other:x} is no datatype: it was freed, or never was one"),
+        MPI_Datatype(other) => format!("0x{other:x} is not a datatype: it was freed, or never was one"),
     };
     Failure::new(ErrorClass::Type, what)
 }
 
-/// The datatype of so many elements, fit for communication: of none, `MPI_DATATYPE_NULL` is as good as any.
+/// The datatype of `count` elements, which must be committed. For no elements `MPI_DATATYPE_NULL` is allowed.
 ///
 /// # Errors
-/// As for [`datatype_of`].
+/// Those of [`datatype_of`].
 #[inline(always)]
 pub(crate) fn datatype_for(mpi: &Mpi, handle: MPI_Datatype, count: i64) -> Outcome<Datatype> {
     if handle == MPI_DATATYPE_NULL && count == 0 { Ok(BYTE.clone()) } else { datatype_of(mpi, handle) }
 }
 
-/// What a send takes.
+/// The data of a send.
 ///
 /// # Errors
-/// A negative count, no datatype, no buffer.
+/// A negative count, an invalid datatype, a null buffer.
 ///
 /// # Safety
-/// The program leaves the buffer as it is until the operation has ended, as the standard demands.
+/// The program does not change the buffer until the operation has completed, as the standard demands.
 #[inline(always)]
 pub(crate) unsafe fn to_send(
     mpi: &Mpi,
@@ -86,13 +86,13 @@ pub(crate) unsafe fn to_send(
     Ok(unsafe { SendData::new(at.cast(), count, &datatype) })
 }
 
-/// What a receive takes.
+/// The buffer of a receive.
 ///
 /// # Errors
-/// As for [`to_send`].
+/// Those of [`to_send`].
 ///
 /// # Safety
-/// The program neither reads nor writes the buffer until the operation has ended.
+/// The program neither reads nor writes the buffer until the operation has completed.
 #[inline(always)]
 pub(crate) unsafe fn to_receive(
     mpi: &Mpi,
@@ -107,13 +107,13 @@ pub(crate) unsafe fn to_receive(
     Ok(unsafe { RecvData::new(at.cast(), count, &datatype) })
 }
 
-/// What a message is sent from: elements of a predefined type that lie side by side are their bytes, which is the shorter way.
+/// The data of a message: contiguous elements of a predefined type are passed as bytes, which is the shorter path.
 ///
 /// # Errors
-/// As for [`to_send`].
+/// Those of [`to_send`].
 ///
 /// # Safety
-/// As for [`to_send`].
+/// Those of [`to_send`].
 #[inline(always)]
 pub(crate) unsafe fn message_to_send(
     mpi: &Mpi,
@@ -129,13 +129,13 @@ pub(crate) unsafe fn message_to_send(
     }
 }
 
-/// As [`message_to_send`], for a receive.
+/// [`message_to_send`] for a receive.
 ///
 /// # Errors
-/// As for [`to_send`].
+/// Those of [`to_send`].
 ///
 /// # Safety
-/// As for [`to_receive`].
+/// Those of [`to_receive`].
 #[inline(always)]
 pub(crate) unsafe fn message_to_receive(
     mpi: &Mpi,
@@ -151,10 +151,10 @@ pub(crate) unsafe fn message_to_receive(
     }
 }
 
-/// The bytes of elements to be sent that are in one piece.
+/// The bytes of contiguous elements to be sent.
 ///
 /// # Safety
-/// As for [`to_send`].
+/// Those of [`to_send`].
 #[inline(always)]
 pub(crate) unsafe fn raw_to_send(
     mpi: &Mpi,
@@ -167,10 +167,10 @@ pub(crate) unsafe fn raw_to_send(
     NonNull::new(at.cast_mut().cast()).map(|at| unsafe { RawBytes::new(at, len) })
 }
 
-/// As [`raw_to_send`], for a receive.
+/// [`raw_to_send`] for a receive.
 ///
 /// # Safety
-/// As for [`to_receive`].
+/// Those of [`to_receive`].
 #[inline(always)]
 pub(crate) unsafe fn raw_to_receive(
     mpi: &Mpi,
@@ -190,10 +190,11 @@ fn too_many(count: u64, step: u64) -> Failure {
     Failure::new(ErrorClass::Count, what)
 }
 
-/// No memory is longer than `isize` says, and no pointer goes further. Null is `MPI_BOTTOM`: good for datatypes with absolute addresses, and for nothing at all.
+/// Checks a buffer: no memory is longer than `isize::MAX`. Null is `MPI_BOTTOM`, which is valid for datatypes with absolute addresses and
+/// for empty data.
 ///
 /// # Errors
-/// More elements than any memory has; null for elements that lie at displacement 0.
+/// More elements than any memory has; null for elements at displacement 0.
 #[inline(always)]
 fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<()> {
     let step = datatype.extent().unsigned_abs().max(datatype.size());
@@ -211,10 +212,10 @@ fn check_buffer(at: *const c_void, count: u64, datatype: &Datatype) -> Outcome<(
     Ok(())
 }
 
-/// A rank that something goes to; one that does not exist is found by the call itself.
+/// The destination rank of a message. The call itself finds out whether the rank exists.
 ///
 /// # Errors
-/// A negative number that means nothing.
+/// A negative number without a meaning.
 #[inline(always)]
 pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
     match u32::try_from(rank) {
@@ -224,22 +225,22 @@ pub(crate) fn dest_of(rank: c_int) -> Outcome<u32> {
     }
 }
 
-/// A rank that something comes from, or any.
+/// The source rank of a message, or any.
 ///
 /// # Errors
-/// A negative number that means nothing.
+/// A negative number without a meaning.
 #[inline(always)]
 pub(crate) fn source_of(rank: c_int) -> Outcome<Source> {
     if rank == MPI_ANY_SOURCE { Ok(Source::Any) } else { dest_of(rank).map(Source::Rank) }
 }
 
-/// A tag to look for, or any. One out of range is found by the call itself.
+/// The tag of a receive, or any. The call itself checks its range.
 #[inline(always)]
 pub(crate) fn tag_of(tag: c_int) -> Tag {
     if tag == MPI_ANY_TAG { Tag::Any } else { Tag::Is(tag) }
 }
 
-/// Whether a type is predefined without having a name: there is one handle for all who ask for it.
+/// Whether a type is predefined without a name: all callers that ask for it get the same handle.
 pub(crate) fn is_unnamed(datatype: &Datatype) -> bool {
     matches!(datatype.combiner(), Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
 }

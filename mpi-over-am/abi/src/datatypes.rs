@@ -24,8 +24,7 @@ use crate::failure::{Failure, Outcome, elements, place};
 use crate::state::Mpi;
 use crate::types::{Ints, MPI_Datatype};
 
-/// One of the two forms of a constructor: counts are `int`, or 64 bits. A type remembers by which it was made, because that is
-/// how it tells its contents.
+/// One of the two forms of a constructor: counts are `int` or 64 bits. A type remembers its form, because its contents are reported in it.
 pub(crate) trait Form {
     type Count: Into<i64>;
     type Counts: Into<Ints>;
@@ -50,7 +49,7 @@ impl Form for Large {
 /// A handle for a datatype.
 ///
 /// # Errors
-/// There are a million.
+/// There are a million datatypes already.
 pub(crate) fn keep_datatype(mpi: &Mpi, datatype: Datatype) -> Outcome<MPI_Datatype> {
     let what = || Failure::new(ErrorClass::NoMemory, "a million datatypes exist");
     Ok(MPI_Datatype(mpi.datatypes.insert(datatype).ok_or_else(what)?))
@@ -73,15 +72,15 @@ fn refused(what: String) -> Failure {
     Failure::new(ErrorClass::Argument, what)
 }
 
-/// A length or a size among the arguments: not a count of elements, whose error has a class of its own.
+/// A length or a size in an argument. Unlike a count of elements, its error class is `MPI_ERR_ARG`.
 fn length_of(length: i64) -> Outcome<u64> {
     u64::try_from(length).map_err(|_| refused(format!("a length is {length}, below zero")))
 }
 
-/// The elements of an array of the program's.
+/// The elements of a program's array.
 ///
 /// # Safety
-/// The array has that many elements.
+/// The array has `count` elements.
 unsafe fn list(of: Ints, count: u64) -> Outcome<Vec<i64>> {
     if count > 0 && of.is_null() {
         return Err(refused(format!("an array of {count} elements is null")));
@@ -89,10 +88,10 @@ unsafe fn list(of: Ints, count: u64) -> Outcome<Vec<i64>> {
     Ok((0..count as usize).map(|index| unsafe { of.at(index) }).collect())
 }
 
-/// As [`list`], for lengths.
+/// [`list`] for lengths.
 ///
 /// # Safety
-/// As for [`list`].
+/// Those of [`list`].
 unsafe fn lengths(of: Ints, count: u64) -> Outcome<Vec<u64>> {
     unsafe { list(of, count) }?.into_iter().map(length_of).collect()
 }
@@ -104,7 +103,7 @@ fn order_of(order: c_int) -> Outcome<Order> {
         .ok_or_else(|| refused(format!("{order} is neither MPI_ORDER_C nor MPI_ORDER_FORTRAN")))
 }
 
-/// How a dimension is distributed, from the standard's constants.
+/// The distribution of a dimension, from the standard's constants.
 fn distribution_of(constant: c_int, argument: c_int) -> Outcome<Distribution> {
     let len = if argument == MPI_DISTRIBUTE_DFLT_DARG { None } else { Some(argument) };
     let len = match len {
@@ -118,11 +117,11 @@ fn distribution_of(constant: c_int, argument: c_int) -> Outcome<Distribution> {
         MPI_DISTRIBUTE_NONE => Ok(Distribution::None),
         MPI_DISTRIBUTE_BLOCK => Ok(Distribution::Block(len)),
         MPI_DISTRIBUTE_CYCLIC => Ok(Distribution::Cyclic(len)),
-        other => Err(refused(format!("{other} is no distribution (MPI_DISTRIBUTE_BLOCK and its like)"))),
+        other => Err(refused(format!("{other} is not a distribution (MPI_DISTRIBUTE_BLOCK and the like)"))),
     }
 }
 
-/// The constructors, each in its two forms: `count` is a number and `counts` an array that differ between the forms.
+/// The constructors, each in its two forms: `count` and `counts` are the number and array types that differ between the forms.
 macro_rules! constructors {
     ($(
         $small:ident $large:ident $name:literal

@@ -176,7 +176,7 @@ pub(crate) unsafe fn mpi_alloc_mem(size: i64, _info: crate::types::MPI_Info, bas
             .map_err(|_| Failure::new(ErrorClass::Argument, format!("the size is {size}, below zero")))?;
         let at = crate::shared_malloc::allocate(size);
         if at.is_null() {
-            return Err(Failure::new(ErrorClass::NoMemory, format!("{size} bytes are not to be had")));
+            return Err(Failure::new(ErrorClass::NoMemory, format!("{size} bytes cannot be allocated")));
         }
         unsafe { *baseptr.cast::<*mut c_void>() = at };
         Ok(())
@@ -206,13 +206,13 @@ pub(crate) unsafe fn mpi_get_address(location: *const c_void, address: *mut i64)
 }
 
 pub(crate) unsafe fn mpi_error_class(code: c_int, class: *mut c_int) -> c_int {
-    // A number that is no code has no class; it is an error of whoever made it.
+    // An invalid code has no class; it is reported as an unknown error.
     unsafe { *class = class_of(code).unwrap_or(MPI_ERR_UNKNOWN) };
     MPI_SUCCESS
 }
 
 pub(crate) unsafe fn mpi_error_string(code: c_int, text: *mut c_char, len: *mut c_int) -> c_int {
-    // Of its own codes a program hears just what it has given them.
+    // For its own codes a program gets exactly the text that it has set.
     let last = last_said(code).filter(|_| text_of(code).is_none());
     let said = last.map_or_else(|| meaning(code), |said| format!("{}; {said}", meaning(code)));
     unsafe { give_string(&said, text, MPI_MAX_ERROR_STRING, len) };

@@ -1,5 +1,5 @@
-//! Error handlers of communicators, windows, sessions and files (MPI 5.0 section 9.3). The handlers themselves belong to the
-//! process: a session may need one before there is anything else of MPI.
+//! Error handlers of communicators, windows, sessions and files (MPI 5.0 section 9.3). The handlers belong to the process, because a
+//! session may need one before MPI is started.
 
 use std::ffi::c_int;
 
@@ -56,10 +56,11 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
         let at = place(handler)?;
         // SAFETY: `at` is not null, and the program gave it for this result.
         let handle = unsafe { *at };
-        // Predefined ones come out of the inquiries as others do, so they may be freed as others are.
+        // Predefined handlers are returned by the inquiries like others, so programs may free them like others.
         if !matches!(handle, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN) {
             if errhandlers().get(handle.0).is_none_or(|object| object.by_program == 0) {
-                let what = format!("0x{:x} is no error handler: it was freed, or never was one", handle.0);
+                let what =
+                    format!("0x{:x} is not an error handler: it was freed, or never was one", handle.0);
                 return Err(Failure::new(ErrorClass::ErrorHandler, what));
             }
             change(handle, |object| object.by_program -= 1);
@@ -71,7 +72,7 @@ pub(crate) unsafe fn mpi_errhandler_free(handler: *mut MPI_Errhandler) -> c_int 
     finish_on_process("MPI_Errhandler_free", free())
 }
 
-/// What the program says when it calls an error handler itself.
+/// The failure of a program that calls an error handler itself.
 fn called(code: c_int) -> Failure {
     Failure::with_code(code, format!("the program has called the error handler with {code}"))
 }
@@ -143,14 +144,14 @@ pub(crate) unsafe fn mpi_session_call_errhandler(session: MPI_Session, code: c_i
 /// The error handler of `MPI_FILE_NULL`.
 static FILES: KeptErrhandler = KeptErrhandler::predefined(MPI_ERRORS_RETURN);
 
-/// What a failure about files does: there are none, so it is about `MPI_FILE_NULL`.
+/// Raises a failure about files on `MPI_FILE_NULL`, since there are no files.
 #[cold]
 fn raise_on_no_file(function: &str, failure: &Failure) -> c_int {
     let handler = FILES.get();
     raise_through(handler, MPI_FILE_NULL.0, || "MPI_FILE_NULL".to_owned(), function, failure)
 }
 
-/// What a function about files returns.
+/// The result of every function about files.
 #[cold]
 pub(crate) fn no_files(function: &str) -> c_int {
     let what = format!("{function}: this library has no files (MPI 5.0 chapter 14)");
@@ -161,7 +162,7 @@ fn on_no_file(function: &str, file: MPI_File, call: impl FnOnce(&KeptErrhandler)
     let outcome = if file == MPI_FILE_NULL {
         call(&FILES)
     } else {
-        Err(Failure::new(ErrorClass::File, format!("0x{:x} is no file: this library has none", file.0)))
+        Err(Failure::new(ErrorClass::File, format!("0x{:x} is not a file: this library has none", file.0)))
     };
     match outcome {
         Ok(()) => MPI_SUCCESS,

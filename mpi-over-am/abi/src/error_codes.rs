@@ -1,4 +1,4 @@
-//! Error classes and codes, those of the program's own too (MPI 5.0 sections 9.4 and 9.5).
+//! Error classes and codes, including the program's own (MPI 5.0 sections 9.4 and 9.5).
 
 use std::ffi::{c_char, c_int};
 
@@ -24,7 +24,7 @@ pub(crate) unsafe fn mpi_add_error_class(class: *mut c_int) -> c_int {
 }
 
 fn unknown(number: c_int, what: &str) -> Failure {
-    Failure::new(ErrorClass::Argument, format!("{number} is no error {what} that the program has added"))
+    Failure::new(ErrorClass::Argument, format!("{number} is not an error {what} that the program has added"))
 }
 
 pub(crate) unsafe fn mpi_add_error_code(class: c_int, code: *mut c_int) -> c_int {

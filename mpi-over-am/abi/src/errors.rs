@@ -1,4 +1,4 @@
-//! The frame of a call: it enters MPI, and its failure goes through the error handler of the object that it is about.
+//! The frame of each call: it enters MPI, and passes a failure to the error handler of the object that the call is about.
 
 use std::ffi::c_int;
 
@@ -21,7 +21,7 @@ pub(crate) fn finish(object: &CommunicatorObject, function: &str, outcome: Outco
     }
 }
 
-/// As [`finish`], for calls about no communicator: the initial error handler, that of the communicator of one, hears of it.
+/// [`finish`] for calls that are about no communicator: the initial error handler, that of `MPI_COMM_SELF`, is called.
 #[inline(always)]
 pub(crate) fn finish_alone(mpi: &Mpi, function: &str, outcome: Outcome<()>) -> c_int {
     finish(&mpi.alone, function, outcome)
@@ -40,7 +40,7 @@ pub(crate) fn on_communicator(
     }
 }
 
-/// As [`on_communicator`], in a call that has entered MPI.
+/// [`on_communicator`] in a call that has entered MPI already.
 #[inline(always)]
 pub(crate) fn on_communicator_in(
     mpi: &Mpi,
@@ -48,7 +48,7 @@ pub(crate) fn on_communicator_in(
     handle: MPI_Comm,
     call: impl FnOnce(&Mpi, &CommunicatorObject) -> Outcome<()>,
 ) -> c_int {
-    // The world is borrowed, not counted: most calls are about it.
+    // The world communicator is borrowed, not counted: most calls use it.
     let kept = if handle == MPI_COMM_WORLD { None } else { mpi.communicator(handle) };
     let object: &CommunicatorObject = match &kept {
         Some(object) => object,
@@ -59,7 +59,7 @@ pub(crate) fn on_communicator_in(
     finish(object, function, outcome)
 }
 
-/// Runs a call about no communicator.
+/// Runs a call that is about no communicator.
 #[inline(always)]
 pub(crate) fn on_process(function: &str, call: impl FnOnce(&Mpi) -> Outcome<()>) -> c_int {
     match enter(function) {
@@ -76,12 +76,12 @@ pub(crate) fn no_communicator(handle: MPI_Comm) -> Failure {
     let what = if handle == MPI_COMM_NULL {
         "the communicator is MPI_COMM_NULL".to_owned()
     } else {
-        format!("0x{:x} is no communicator: it was freed, never was one, or is still being made", handle.0)
+        format!("0x{:x} is not a communicator: it was freed, never was one, or is still being made", handle.0)
     };
     Failure::new(ErrorClass::Communicator, what)
 }
 
-/// What a function that is not there yet returns.
+/// The result of a function that is not implemented.
 #[cold]
 pub(crate) fn unsupported(function: &str) -> c_int {
     on_process(function, |_| Err(not_there()))
@@ -97,7 +97,7 @@ fn not_there() -> Failure {
     Failure::new(ErrorClass::UnsupportedOperation, "this library does not have this function")
 }
 
-/// Reports through the error handler of the process, or the initial one: these calls are allowed before `MPI_Init` too.
+/// Reports through the error handler of the process or the initial one: these calls are also allowed before `MPI_Init`.
 pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
     match outcome {
         Ok(()) => MPI_SUCCESS,
@@ -109,7 +109,7 @@ pub(crate) fn finish_on_process(function: &str, outcome: Outcome<()>) -> c_int {
     }
 }
 
-/// Runs the error handler of a communicator; the code that the call returns, if it does.
+/// Runs the error handler of a communicator. Returns the code for the call to return, if the handler returns.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure: &Failure) -> c_int {
@@ -125,7 +125,7 @@ pub(crate) fn raise(object: Option<&CommunicatorObject>, function: &str, failure
     raise_through(handler, handle, of, function, failure)
 }
 
-/// Runs the error handler that an object which is to be made was given; a handler that is none cannot hear of it.
+/// Runs the error handler that was given for an object to be made. An invalid handler is not called.
 #[cold]
 pub(crate) fn raise_for_made(on: On, handler: MPI_Errhandler, function: &str, failure: Failure) -> c_int {
     if let Err(other) = check_errhandler(on, handler) {
@@ -142,7 +142,7 @@ pub(crate) fn raise_for_made(on: On, handler: MPI_Errhandler, function: &str, fa
 /// Runs a call of the environment.
 ///
 /// # Errors
-/// Its own; MPI is being finalized.
+/// Those of the call; MPI is being finalized.
 pub(crate) fn with_environment<T>(
     mpi: &Mpi,
     call: impl FnOnce(&Environment) -> mpi_over_am::Result<T>,

@@ -1,8 +1,8 @@
 //! Events and their one source (MPI 5.0 section 15.3.8).
 //!
-//! The engine records what is watched ([`mpi_over_am::events`]); the callbacks run when the C call ends in which it happened, outside of
-//! MPI, so that they may call any function: `MPI_T_CB_REQUIRE_NONE`. One thread at a time delivers, in the order of the timestamps. An
-//! event that happens while its callbacks run, in a call of theirs too, is delivered after them.
+//! The engine records watched events ([`mpi_over_am::events`]). Their callbacks run at the end of the C call in which they happened,
+//! outside MPI, so that they may call any function: `MPI_T_CB_REQUIRE_NONE`. One thread at a time delivers events, in the order of their
+//! timestamps. An event that happens while a callback runs is delivered after it.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for; each may be null where the standard says so.
@@ -34,8 +34,8 @@ use crate::types::{
     Callback, MPI_Datatype, MPI_Info, MPI_T_enum, MPI_T_event_instance, MPI_T_event_registration,
 };
 
-/// Levels of safety that a callback can be registered for, the least restrictive first. Each is good enough for a call that requires
-/// nothing, as all are here.
+/// Levels of safety that a callback can be registered for, the least restrictive first. All callbacks here are called at the level that
+/// requires nothing, for which each of these is sufficient.
 const LEVELS: [c_int; 4] = [
     MPI_T_CB_REQUIRE_NONE,
     MPI_T_CB_REQUIRE_MPI_RESTRICTED,
@@ -51,7 +51,7 @@ type EventFunction =
 type FreeFunction = unsafe extern "C-unwind" fn(MPI_T_event_registration, c_int, *mut c_void);
 type DroppedFunction = unsafe extern "C-unwind" fn(i64, MPI_T_event_registration, c_int, c_int, *mut c_void);
 
-/// A function of the program, and what it is given.
+/// A function of the program with its argument.
 #[derive(Clone, Copy, Debug)]
 struct Function {
     at: Callback,
@@ -64,7 +64,7 @@ impl Function {
     }
 }
 
-/// What a tool wants to hear of one kind of events.
+/// A tool's registration for one kind of events.
 #[derive(Debug)]
 struct Registration {
     kind: EventKind,
@@ -72,7 +72,7 @@ struct Registration {
     callbacks: [Option<Function>; LEVELS.len()],
     /// 0: none.
     dropped_handler: Callback,
-    /// Events that were dropped and that the handler has not heard of.
+    /// Number of dropped events that the handler has not been told of.
     dropped: u64,
 }
 
@@ -85,9 +85,9 @@ impl Registration {
 #[derive(Debug)]
 struct Registry {
     registrations: BTreeMap<usize, Registration>,
-    /// The event whose callback runs: its handle, the registration, and itself.
+    /// The event whose callback runs: its handle, its registration, and the event itself.
     current: Option<(usize, usize, Event)>,
-    /// What to call when the callback that runs has returned, because it has freed its own registration.
+    /// The free callback to call after the running callback, which has freed its own registration.
     free_after: Option<Function>,
 }
 
@@ -98,17 +98,17 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The interface has ended: so have its registrations.
+/// Drops all registrations: the interface has ended.
 pub(crate) fn forget_registrations() {
     registry().registrations.clear();
-    // What cannot be told to the engine now, it hears when MPI starts again.
+    // If the engine can't be told now, it learns it when MPI starts again.
     let _ = watch_what_is_registered();
 }
 
-/// Tells the engine which kinds have callbacks.
+/// Tells the engine which kinds of events have callbacks.
 ///
 /// # Errors
-/// MPI is amid a call of this thread, whose callback this is.
+/// This thread is in a call of MPI that runs this callback.
 fn watch_what_is_registered() -> Result<(), c_int> {
     let with_callback: Vec<_> = {
         let registry = registry();
@@ -126,7 +126,7 @@ fn watch_what_is_registered() -> Result<(), c_int> {
     Ok(())
 }
 
-/// Runs the callbacks of what has been recorded, unless another thread does so, or a callback of this one has made the call.
+/// Runs the callbacks of recorded events, unless another thread does so or a callback of this thread has made the call.
 pub(crate) fn deliver() {
     static IS_DELIVERING: AtomicBool = AtomicBool::new(false);
     if IS_DELIVERING.swap(true, Ordering::Acquire) {
@@ -160,7 +160,7 @@ fn deliver_to(number: usize, event: Event) {
     let instance = new_handle();
     let function = {
         let mut registry = registry();
-        // The callback before may have freed it.
+        // The previous callback may have freed it.
         let Some(function) = registry.registrations.get(&number).and_then(Registration::callback) else {
             return;
         };
@@ -215,13 +215,14 @@ fn call_free(registration: MPI_T_event_registration, function: Function) {
     });
 }
 
-/// The name of an event whose numbers an enumeration names, and their names, by the enumeration's place behind those of the settings.
+/// The name of an event whose numbers have an enumeration, and the names of these numbers. Enumerations of events follow those of the
+/// settings.
 pub(crate) fn numbers_of_event(index: usize) -> Option<(&'static str, &'static [&'static str])> {
     let (name, _, numbers) = EventKind::ALL.get(index)?.description();
     Some((name, numbers))
 }
 
-/// A new info object with the hints in use: none are known.
+/// A new info object with the hints in use: none.
 unsafe fn put_hints(info: *mut MPI_Info) -> Result<(), c_int> {
     if !info.is_null() {
         let hints = keep_info(Info::new()).map_err(|failure| failure.code())?;
@@ -313,7 +314,7 @@ pub(crate) unsafe fn mpi_t_event_get_info(
             if !num_elements.is_null() {
                 let room = usize::try_from(*num_elements).unwrap_or(0).min(numbers.len());
                 for at in 0..room {
-                    // Each array may be left out.
+                    // Each array may be null.
                     if !array_of_datatypes.is_null() {
                         array_of_datatypes.add(at).write(MPI_COUNT);
                     }
@@ -402,7 +403,7 @@ pub(crate) unsafe fn mpi_t_event_register_callback(
     })
 }
 
-/// Refuses a level that no callback is registered for.
+/// Refuses a level without a registered callback.
 fn check_callback(registration: &Registration, cb_safety: c_int) -> Result<(), c_int> {
     registration.callbacks[level_of(cb_safety)?].map(|_| ()).ok_or(MPI_T_ERR_INVALID)
 }

@@ -1,4 +1,4 @@
-//! What goes wrong in a call: the error class, what to say, and the arguments and callbacks of which each call has to find out.
+//! Failures of calls: the error class and the text, and checks of arguments and callbacks that all calls share.
 
 use std::ffi::c_int;
 
@@ -88,7 +88,7 @@ pub(crate) fn code_of(class: ErrorClass) -> c_int {
     }
 }
 
-/// What a call found wrong by itself: the class, and what to say. One word, so that the outcome of a call is in a register.
+/// A failure found by a call of the C interface: class and text. One word, so that the outcome of a call fits into a register.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<(c_int, String)>);
 
@@ -120,7 +120,7 @@ impl From<Error> for Failure {
     #[cold]
     #[inline(never)]
     fn from(error: Error) -> Self {
-        // A callback may return a code of its own, which the program wants to see again.
+        // A callback may return a code of its own, which the program must get back.
         let own = match error {
             Error::Callback { code, .. } => class_of(code).map(|_| code),
             _ => None,
@@ -131,7 +131,7 @@ impl From<Error> for Failure {
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// A place for a result that the program gives.
+/// Checks the program's pointer for a result.
 ///
 /// # Errors
 /// It is null.
@@ -145,8 +145,9 @@ fn no_place() -> Failure {
     Failure::new(ErrorClass::Argument, "an address that the call needs is null")
 }
 
-/// Calls a function of the program: no lock is held meanwhile, so that the function may wait for a thread that calls MPI. An exception that leaves one ends the process, and says so: nothing unwinds through the library,
-/// whose state would be half changed, nor through its C functions, which other languages call.
+/// Calls a function of the program. No lock is held meanwhile, so the function may wait for a thread that calls MPI. If an exception leaves
+/// the function, the process ends with a message: nothing may unwind through the library, whose state would be half changed, nor through
+/// its C functions, whose callers may be in other languages.
 pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
     struct Unwound<'a>(&'a str);
 
@@ -166,7 +167,7 @@ pub(crate) fn call_program<T>(what: &str, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// An array of the program's.
+/// A program's array.
 ///
 /// # Errors
 /// A negative length; a null address of a length that is not 0.

@@ -59,18 +59,18 @@ fn run(function: &str, call: impl FnOnce() -> c_int) -> Outcome<()> {
 
 pub(crate) fn functions(mpi: &Mpi, request: MPI_Request) -> Outcome<Generalized> {
     let found = mpi.generalized.borrow().get(&request.0).copied();
-    found.ok_or_else(|| Failure::new(ErrorClass::Request, "the request is no generalized one"))
+    found.ok_or_else(|| Failure::new(ErrorClass::Request, "the request is not a generalized request"))
 }
 
-/// The request is gone, before the free function runs.
+/// Forgets the request, before its free function runs.
 pub(crate) fn forget(mpi: &Mpi, request: MPI_Request) {
     mpi.generalized.borrow_mut().remove(&request.0);
 }
 
-/// A wait has found the operation over: the program says how, and gives up what it has.
+/// Ends a completed operation that a wait has found: the program stores the status and frees its state.
 ///
 /// # Errors
-/// What its functions return.
+/// Those of the program's functions.
 pub(crate) fn ended(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> Outcome<()> {
     let functions = functions(mpi, request)?;
     forget(mpi, request);
@@ -79,27 +79,27 @@ pub(crate) fn ended(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) ->
     told.and(freed)
 }
 
-/// What a wait would tell of an operation that is over.
+/// The status that a wait would return for a completed operation.
 ///
 /// # Errors
-/// What the program's function returns.
+/// That of the program's function.
 pub(crate) fn tell(mpi: &Mpi, request: MPI_Request, status: *mut MPI_Status) -> Outcome<()> {
     functions(mpi, request)?.query(status)
 }
 
-/// Tells the program that its operation is not wanted any more.
+/// Tells the program that its operation is cancelled.
 ///
 /// # Errors
-/// What its function returns.
+/// That of its function.
 pub(crate) fn cancel(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<()> {
     let is_over = mpi.world.communicator.request_status(id)?.is_some();
     functions(mpi, request)?.cancel(is_over)
 }
 
-/// Frees the request: at once if its operation is over, else when it is.
+/// Frees the request: at once if its operation has completed, else when it completes.
 ///
 /// # Errors
-/// What the program's function returns.
+/// That of the program's function.
 pub(crate) fn free(mpi: &Mpi, request: MPI_Request, id: RequestId) -> Outcome<()> {
     let functions = functions(mpi, request)?;
     if mpi.world.communicator.request_status(id)?.is_none() {

@@ -26,7 +26,7 @@ use crate::types::MPI_Group;
 /// The group of a handle.
 ///
 /// # Errors
-/// A handle of none.
+/// The handle is invalid.
 pub(crate) fn group_of(mpi: &Mpi, handle: MPI_Group) -> Outcome<Group> {
     if handle == MPI_GROUP_EMPTY {
         return Ok(Group::EMPTY);
@@ -34,7 +34,7 @@ pub(crate) fn group_of(mpi: &Mpi, handle: MPI_Group) -> Outcome<Group> {
     mpi.groups.get(handle.0).ok_or_else(|| {
         let what = match handle {
             MPI_GROUP_NULL => "the group is MPI_GROUP_NULL".to_owned(),
-            other => format!("0x{:x} is no group: it was freed, or never was one", other.0),
+            other => format!("0x{:x} is not a group: it was freed, or never was one", other.0),
         };
         Failure::new(ErrorClass::Group, what)
     })
@@ -43,7 +43,7 @@ pub(crate) fn group_of(mpi: &Mpi, handle: MPI_Group) -> Outcome<Group> {
 /// A new handle for a group.
 ///
 /// # Errors
-/// There are a million.
+/// There are a million groups already.
 pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
     if group.size() == 0 {
         return Ok(MPI_GROUP_EMPTY);
@@ -52,7 +52,7 @@ pub(crate) fn keep_group(mpi: &Mpi, group: Group) -> Outcome<MPI_Group> {
     handle.map(MPI_Group).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million groups exist"))
 }
 
-/// `MPI_IDENT` and its like.
+/// `MPI_IDENT` and the like.
 pub(crate) fn code_of_comparison(comparison: Comparison) -> c_int {
     match comparison {
         Comparison::Identical => MPI_IDENT,
@@ -62,7 +62,7 @@ pub(crate) fn code_of_comparison(comparison: Comparison) -> c_int {
     }
 }
 
-/// Ranks of a group that a program names, where nobody is not one of them.
+/// Ranks in a group from the program; `MPI_PROC_NULL` is not allowed.
 fn ranks_of(ranks: &[c_int]) -> Outcome<Vec<u32>> {
     let rank_of = |&rank: &c_int| {
         let what = || Failure::new(ErrorClass::Rank, format!("rank {rank} does not exist"));
@@ -120,7 +120,7 @@ pub(crate) unsafe fn mpi_group_compare(group1: MPI_Group, group2: MPI_Group, res
     })
 }
 
-/// Runs a call that makes a group of another.
+/// Runs a call that makes a new group from another.
 fn make(
     function: &str,
     group: MPI_Group,
@@ -205,7 +205,7 @@ pub(crate) unsafe fn mpi_group_free(group: *mut MPI_Group) -> c_int {
         let at = place(group)?;
         let handle = unsafe { *at };
         group_of(mpi, handle)?;
-        // The empty group is the result of many calls, so programs free it as any other.
+        // The empty group is the result of many calls, so programs free it like any other.
         mpi.groups.remove(handle.0);
         unsafe { *at = MPI_GROUP_NULL };
         Ok(())

@@ -1,5 +1,5 @@
-//! Handles: numbers below 2^31 that name a slot and the generation of what is in it, so that one that was freed is seen. A
-//! lookup is one indexed load; there is no hash and no lock.
+//! Handles: numbers below 2^31 that name a slot and the generation of its object, so that a freed handle is recognised. A lookup is one
+//! indexed load, without a hash or a lock.
 //!
 //! ```text
 //! bits  0..20   slot
@@ -21,7 +21,7 @@ const GENERATION_BITS: u32 = 6;
 const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const GENERATIONS: u32 = 1 << GENERATION_BITS;
 
-/// What a handle names.
+/// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ObjectKind {
@@ -80,7 +80,7 @@ impl<T: Clone> Handles<T> {
         Self { kind, table: RefCell::new(Table { slots: Vec::new(), free: Vec::new() }) }
     }
 
-    /// Keeps an object; its handle. `None` when there are a million of them.
+    /// Stores an object and returns its handle. `None` if there are a million of this kind already.
     #[inline]
     pub(crate) fn insert(&self, object: T) -> Option<usize> {
         let mut table = self.table.borrow_mut();
@@ -90,14 +90,14 @@ impl<T: Clone> Handles<T> {
         Some(self.handle_of(number, slot.generation))
     }
 
-    /// A handle for an object that is still to come ([`fill`](Self::fill)). `None` when there are a million of them.
+    /// A handle for a future object ([`fill`](Self::fill)). `None` if there are a million of this kind already.
     pub(crate) fn reserve(&self) -> Option<usize> {
         let mut table = self.table.borrow_mut();
         let number = table.free_slot()?;
         Some(self.handle_of(number, table.slots[number].generation))
     }
 
-    /// Puts an object behind a handle that was reserved for it.
+    /// Stores the object of a reserved handle.
     pub(crate) fn fill(&self, handle: usize, object: T) {
         self.table.borrow_mut().slots[handle & (SLOTS_MAX - 1)].object = Some(object);
     }
@@ -114,7 +114,7 @@ impl<T: Clone> Handles<T> {
         (kind == self.kind as usize).then_some((handle & (SLOTS_MAX - 1), generation))
     }
 
-    /// The object of a handle; `None` for one that is of another kind, was freed, or never was.
+    /// The object of a handle; `None` if the handle is of another kind, was freed, or never existed.
     #[inline]
     pub(crate) fn get(&self, handle: usize) -> Option<T> {
         let (slot, generation) = self.slot_of(handle)?;
@@ -123,7 +123,7 @@ impl<T: Clone> Handles<T> {
         slot.object.clone()
     }
 
-    /// As [`get`](Self::get), without a clone.
+    /// [`get`](Self::get) without a clone.
     ///
     /// # Safety
     /// No object is inserted or removed while the reference lives.
@@ -141,14 +141,14 @@ impl<T: Clone> Handles<T> {
         table.slots.len() == table.free.len()
     }
 
-    /// The handle of an object that is as wanted. It is looked for among all.
+    /// The handle of an object that satisfies `is_wanted`; searches all of them.
     pub(crate) fn find(&self, is_wanted: impl Fn(&T) -> bool) -> Option<usize> {
         let slots = &self.table.borrow().slots;
         let found = slots.iter().position(|slot| slot.object.as_ref().is_some_and(&is_wanted))?;
         Some(self.handle_of(found, slots[found].generation))
     }
 
-    /// Takes an object out; its handle means nothing from now on.
+    /// Removes an object; its handle is invalid from now on.
     #[inline]
     pub(crate) fn remove(&self, handle: usize) -> Option<T> {
         let (number, generation) = self.slot_of(handle)?;

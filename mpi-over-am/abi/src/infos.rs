@@ -1,5 +1,5 @@
-//! Info objects (MPI 5.0 chapter 10). They work before `MPI_Init` and after `MPI_Finalize` too, from any thread, so they are the
-//! process's and not MPI's.
+//! Info objects (MPI 5.0 chapter 10). They work before `MPI_Init` and after `MPI_Finalize` too, from any thread, so they belong to the
+//! process and not to MPI.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for.
@@ -30,7 +30,7 @@ fn infos() -> MutexGuard<'static, Handles<Info>> {
     INFOS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a handle is one of an info object, or of none on purpose.
+/// Whether a handle is that of an info object, or `MPI_INFO_NULL`.
 pub(crate) fn is_info(handle: MPI_Info) -> bool {
     matches!(handle, MPI_INFO_NULL | MPI_INFO_ENV) || infos().get(handle.0).is_some()
 }
@@ -39,12 +39,12 @@ pub(crate) fn no_info(handle: MPI_Info) -> Failure {
     let what = match handle {
         MPI_INFO_NULL => "the info object is MPI_INFO_NULL".to_owned(),
         MPI_INFO_ENV => "MPI_INFO_ENV can only be read".to_owned(),
-        other => format!("0x{:x} is no info object: it was freed, or never was one", other.0),
+        other => format!("0x{:x} is not an info object: it was freed, or never was one", other.0),
     };
     Failure::new(ErrorClass::Info, what)
 }
 
-/// What an info object says that must be one.
+/// The contents of an info object, which must exist.
 fn contents(handle: MPI_Info) -> Outcome<Info> {
     match handle {
         MPI_INFO_ENV => Ok(mpi_over_am::Environment::start_info()),
@@ -55,7 +55,7 @@ fn contents(handle: MPI_Info) -> Outcome<Info> {
 /// The hints of a handle; none for `MPI_INFO_NULL`.
 ///
 /// # Errors
-/// A handle of none.
+/// The handle is invalid.
 pub(crate) fn info_of(handle: MPI_Info) -> Outcome<Info> {
     if handle == MPI_INFO_NULL { Ok(Info::new()) } else { contents(handle) }
 }
@@ -63,7 +63,7 @@ pub(crate) fn info_of(handle: MPI_Info) -> Outcome<Info> {
 /// A new handle for hints.
 ///
 /// # Errors
-/// There are a million.
+/// There are a million info objects already.
 pub(crate) fn keep_info(info: Info) -> Outcome<MPI_Info> {
     let handle = infos().insert(info);
     handle.map(MPI_Info).ok_or_else(|| Failure::new(ErrorClass::NoMemory, "a million info objects exist"))
@@ -104,7 +104,7 @@ pub(crate) unsafe fn mpi_info_create(info: *mut MPI_Info) -> c_int {
 pub(crate) unsafe fn mpi_info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut MPI_Info) -> c_int {
     run("MPI_Info_create_env", || {
         let info = place(info)?;
-        // The program may give its own arguments; else they are those that it was started with.
+        // The program's own arguments if it passes them, else those that it was started with.
         let mut arguments = Vec::new();
         if !argv.is_null() {
             for &argument in unsafe { elements(argv.cast_const(), argc)? } {

@@ -1,5 +1,5 @@
-//! The binary interface itself, its Fortran side, and the machine's resources (MPI 5.0 sections 11.2.3 and 20.3). All of this may
-//! be asked before `MPI_Init` and after `MPI_Finalize`.
+//! The binary interface itself, its Fortran side, and the machine's resources (MPI 5.0 sections 11.2.3 and 20.3). All of these functions
+//! may be called before `MPI_Init` and after `MPI_Finalize`.
 
 use std::ffi::{c_int, c_void};
 
@@ -50,7 +50,7 @@ pub(crate) unsafe fn mpi_abi_get_info(info: *mut MPI_Info) -> c_int {
     give("MPI_Abi_get_info", info, info_from(keys.map(|key| (key.to_owned(), bytes.clone()))))
 }
 
-/// The numbers of Fortran's basic types (include/mpi.h), and what their sizes are called.
+/// The handles of Fortran's basic types (include/mpi.h), and the keys of their sizes.
 const BASIC: [(MPI_Datatype, &str); 4] = [
     (MPI_LOGICAL, "mpi_logical_size"),
     (MPI_INTEGER, "mpi_integer_size"),
@@ -58,7 +58,7 @@ const BASIC: [(MPI_Datatype, &str); 4] = [
     (MPI_DOUBLE_PRECISION, "mpi_double_precision_size"),
 ];
 
-/// Those of its types with a size in their names.
+/// The handles of Fortran's types with a size in their names.
 const SIZED: [(MPI_Datatype, &str); 19] = [
     (MPI_LOGICAL1, "mpi_logical1_supported"),
     (MPI_LOGICAL2, "mpi_logical2_supported"),
@@ -86,7 +86,7 @@ fn size_of_number(number: MPI_Datatype) -> Option<u64> {
     Some(Datatype::predefined(Predefined::ALL[index]).size())
 }
 
-/// What this library takes Fortran's types for: those of the usual compilers of this machine.
+/// The properties of Fortran's types in this library: those of this machine's usual compilers.
 fn fortran_info() -> Outcome<Info> {
     let sizes = BASIC
         .iter()
@@ -100,7 +100,7 @@ pub(crate) unsafe fn mpi_abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
     give("MPI_Abi_get_fortran_info", info, fortran_info())
 }
 
-/// What Fortran's types are is fixed: a program may say it again, and nothing else.
+/// The properties of Fortran's types are fixed: a program may set the same values again, and no others.
 pub(crate) unsafe fn mpi_abi_set_fortran_info(info: MPI_Info) -> c_int {
     let check = || {
         let (said, known) = (info_of(info)?, fortran_info()?);
@@ -115,7 +115,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_info(info: MPI_Info) -> c_int {
     finish_on_process("MPI_Abi_set_fortran_info", check())
 }
 
-/// The bytes of Fortran's `.TRUE.` and `.FALSE.`, in as many as a logical has.
+/// Fortran's `.TRUE.` and `.FALSE.` as bytes, for a logical of this size.
 fn booleans(size: c_int) -> Outcome<(usize, [u8; 16], [u8; 16])> {
     if !matches!(size, 1 | 2 | 4 | 8 | 16) {
         let what = format!("a logical has 1, 2, 4, 8 or 16 bytes, not {size}");
@@ -144,7 +144,7 @@ pub(crate) unsafe fn mpi_abi_get_fortran_booleans(
     finish_on_process("MPI_Abi_get_fortran_booleans", give())
 }
 
-/// As [`mpi_abi_set_fortran_info`]: they are set, and stay as they are.
+/// Like [`mpi_abi_set_fortran_info`]: the values are fixed.
 pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,
@@ -165,7 +165,7 @@ pub(crate) unsafe fn mpi_abi_set_fortran_booleans(
     finish_on_process("MPI_Abi_set_fortran_booleans", check())
 }
 
-/// The resources that this process can be told apart by: all share the machine's memory.
+/// The hardware resources by which processes are restricted: all share the machine's memory.
 pub(crate) unsafe fn mpi_get_hw_resource_info(info: *mut MPI_Info) -> c_int {
     let known = info_from([("mpi_shared_memory".to_owned(), "true".to_owned())]);
     give("MPI_Get_hw_resource_info", info, known)

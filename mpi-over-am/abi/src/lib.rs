@@ -10,9 +10,8 @@
 //! by its name and by its profiling name. One file here implements a chapter of the standard, in terms of mpi-over-am; where
 //! a function has two forms, the one with large counts is implemented.
 //!
-//! Handles are numbers (`handles`), never addresses. Errors of mpi-over-am become error classes and go through the error
-//! handler of the object that the call was about (`errors`). A panic does not leave the library: it ends the process, with
-//! what it said.
+//! Handles are numbers (`handles`), never addresses. Errors of mpi-over-am become error classes and go through the error handler of the
+//! object that the call was about (`errors`). A panic does not leave the library: it ends the process with its message.
 
 #![expect(unsafe_code, reason = "called from C")]
 #![allow(
@@ -108,7 +107,7 @@ mod implementation {
     pub(crate) use crate::windows::*;
 }
 
-/// The header's constants by their names in C, made by the build script. No other file of the library writes their numbers.
+/// The header's constants by their names in C, made by the build script. No other file of the library repeats their numbers.
 mod constants {
     #![allow(dead_code, reason = "the header has more than the library names")]
     use std::ffi::c_int;
@@ -122,7 +121,7 @@ mod constants {
 
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 
-    // What mpi-over-am has in C's numbers, since a program of either language sees it.
+    // Values of mpi-over-am that programs of both languages see must equal C's.
     const _: () = {
         assert!(ANY_TAG == MPI_ANY_TAG);
         assert!(BSEND_OVERHEAD_BYTES <= MPI_BSEND_OVERHEAD as usize);

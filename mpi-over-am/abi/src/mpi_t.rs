@@ -1,5 +1,5 @@
-//! What all of the tool information interface stands on (MPI 5.0 chapter 15): whether it is started, its handles, and how its
-//! functions store results. It works before `MPI_Init` and after `MPI_Finalize`, and no error handler is ever called.
+//! The base of the tool information interface (MPI 5.0 chapter 15): its start and end, its handles, and the storing of results. It works
+//! before `MPI_Init` and after `MPI_Finalize`, and never calls an error handler.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use crate::constants::{
     MPI_T_ERR_NOT_INITIALIZED,
 };
 
-/// Handles of enumerations, of variables and of events start here.
+/// First handle of enumerations, variables and events.
 pub(crate) const HANDLES_FROM: usize = 0x1000;
 
-/// How often the interface was started, less how often it was ended. Relaxed: what is behind it has locks.
+/// Number of starts of the interface minus number of its ends. Relaxed: the state that it guards has locks.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the interface once more.
@@ -20,19 +20,19 @@ pub(crate) fn start() {
     STARTED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Ends the interface once: how many starts are left; `None` if there was none.
+/// Ends the interface once. Returns the number of starts left; `None` if there was none.
 pub(crate) fn end() -> Option<usize> {
     let before = STARTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |started| started.checked_sub(1));
     before.ok().map(|before| before - 1)
 }
 
-/// A number that no handle had before.
+/// A new handle, which was never used before.
 pub(crate) fn new_handle() -> usize {
     static LAST: AtomicUsize = AtomicUsize::new(HANDLES_FROM);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// What a call returns that may fail; it needs the interface to be started.
+/// Runs a call that needs the interface to be started, and returns its code.
 pub(crate) fn in_tool(call: impl FnOnce() -> Result<(), c_int>) -> c_int {
     if STARTED.load(Ordering::Relaxed) == 0 {
         return MPI_T_ERR_NOT_INITIALIZED;
@@ -40,7 +40,7 @@ pub(crate) fn in_tool(call: impl FnOnce() -> Result<(), c_int>) -> c_int {
     call().err().unwrap_or(MPI_SUCCESS)
 }
 
-/// Stores a result where the program wants it.
+/// Stores a result, if the program wants it.
 ///
 /// # Safety
 /// `to` is null or writable.
@@ -51,11 +51,11 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) {
     }
 }
 
-/// Stores a string in a buffer of `*len` bytes, as much of it as there is room for, and what it takes in `*len`, the final zero
-/// included; only the latter if there is no buffer (MPI 5.0 section 15.3.3).
+/// Stores as much of a string as fits into a buffer of `*len` bytes, and in `*len` the length that the whole string needs, with its final
+/// zero. Without a buffer only the length is stored (MPI 5.0 section 15.3.3).
 ///
 /// # Safety
-/// `len` is null or readable and writable; `to` is null or has that room.
+/// `len` is null or readable and writable; `to` is null or has `*len` writable bytes.
 pub(crate) unsafe fn put_string(text: &str, to: *mut c_char, len: *mut c_int) {
     if len.is_null() {
         return;
@@ -79,10 +79,10 @@ pub(crate) fn indexed<T>(table: &[T], index: c_int) -> Result<&T, c_int> {
     usize::try_from(index).ok().and_then(|index| table.get(index)).ok_or(MPI_T_ERR_INVALID_INDEX)
 }
 
-/// The place of a name in a table.
+/// The index of a name in a table.
 ///
 /// # Safety
-/// `name` is null or a string of C's.
+/// `name` is null or a C string.
 pub(crate) unsafe fn index_of<'a>(
     name: *const c_char,
     mut names: impl Iterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! What C's handles name: an object of mpi-over-am, and what the C interface needs besides.
+//! The objects that C's handles name: an object of mpi-over-am, and what the C interface needs in addition.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::engine::{Communicator, PendingCommunicator, Session, Window};
 use crate::raise::KeptErrhandler;
 use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Session, MPI_Win};
 
-/// A communicator, and what C's handle of it needs besides.
+/// A communicator and the state of its C handle.
 #[derive(Debug)]
 pub(crate) struct CommunicatorObject {
     pub(crate) communicator: Communicator,
@@ -26,20 +26,20 @@ pub(crate) struct MessageObject {
     pub(crate) of: MPI_Comm,
 }
 
-/// A duplicate that is being made, and the error handler that it will have.
+/// A duplicate that is being made, and its future error handler.
 #[derive(Debug)]
 pub(crate) struct PendingObject {
     pub(crate) pending: PendingCommunicator,
     pub(crate) errhandler: KeptErrhandler,
 }
 
-/// A window, and what C's handle of it needs besides: attributes have addresses.
+/// A window and the state of its C handle: some attributes are addresses.
 #[derive(Debug)]
 pub(crate) struct WindowObject {
     pub(crate) window: Window,
     pub(crate) errhandler: KeptErrhandler,
     pub(crate) handle: Cell<MPI_Win>,
-    /// The address that `MPI_WIN_BASE` is.
+    /// The value of `MPI_WIN_BASE`.
     pub(crate) base: usize,
     pub(crate) size: i64,
     pub(crate) unit: c_int,
@@ -47,7 +47,7 @@ pub(crate) struct WindowObject {
     pub(crate) model: c_int,
 }
 
-/// A session, and what C's handle of it needs besides.
+/// A session and the state of its C handle.
 #[derive(Debug)]
 pub(crate) struct SessionObject {
     pub(crate) session: Session,
@@ -55,12 +55,12 @@ pub(crate) struct SessionObject {
     pub(crate) handle: Cell<MPI_Session>,
 }
 
-/// What programs hang onto datatypes, by handle: a datatype does not know it, and most have none.
+/// Names and attributes of datatypes, by handle: a datatype does not store them, and most have none.
 #[derive(Debug, Default)]
 pub(crate) struct TypeObjects {
-    /// By the handles of those that were asked for.
+    /// By the handles of the datatypes whose properties were used.
     pub(crate) properties: RefCell<BTreeMap<usize, Rc<Properties<ByCall>>>>,
-    /// Types that are predefined without a name.
+    /// Predefined types without a name.
     pub(crate) unnamed: RefCell<Vec<MPI_Datatype>>,
 }
 
@@ -71,16 +71,15 @@ pub(crate) struct Generalized {
     pub(crate) free: Callback,
     pub(crate) cancel: Callback,
     pub(crate) extra_state: usize,
-    /// The program has freed the request before its operation was over.
+    /// The program has freed the request before its operation completed.
     pub(crate) is_freed: bool,
 }
 
-/// A key that the program has made. Attributes outlive the freeing of their key, and programs delete them by a number that they have
-/// kept (MPI 5.0 section 7.7.2).
+/// A key that the program has made. Attributes outlive their key, and programs may delete them by its old number (MPI 5.0 section 7.7.2).
 #[derive(Debug)]
 pub(crate) enum KnownKeyval {
     InUse(Keyval),
-    /// Usable as long as an attribute has it.
+    /// Freed, but usable while an attribute has it.
     Freed(WeakKeyval),
 }
 

@@ -30,7 +30,7 @@ use crate::state::{Mpi, enter};
 use crate::types::{MPI_Datatype, MPI_Group, MPI_Op, MPI_Request, MPI_Win};
 use crate::windows::{on_window, on_window_in};
 
-/// A request that is over: what a transfer of nothing to nobody has.
+/// A completed request, for transfers to `MPI_PROC_NULL`.
 fn over(mpi: &Mpi) -> Outcome<RequestId> {
     let nothing = unsafe { to_send(mpi, std::ptr::null(), 0, MPI_BYTE) }?;
     Ok(mpi.world.communicator.isend_data(mpi_over_am::Mode::Standard, &nothing, PROC_NULL, 0)?)
@@ -41,10 +41,10 @@ unsafe fn give(mpi: &Mpi, id: RequestId, request: *mut MPI_Request) -> Outcome<(
     Ok(())
 }
 
-/// An element of `len` bytes, as the lowest ones of a word; `None` if it is none.
+/// An element of `len` bytes, as the low bytes of a word; `None` if it is not a word.
 ///
 /// # Safety
-/// `len` bytes at `at`, unless that is null, are readable, as the program has promised.
+/// `len` bytes at `at` are readable, as the program has promised, unless `at` is null.
 #[inline(always)]
 unsafe fn word_at(at: *const c_void, len: u64) -> Option<u64> {
     if at.is_null() {
@@ -73,10 +73,11 @@ unsafe fn store_word(word: u64, at: *mut c_void, len: u64) {
     }
 }
 
-/// Updates an element that is a word of mapped memory; the word before. `None`: nothing was done, and the call goes another way.
+/// Updates an element that is a word of mapped memory, and returns the word before. `None`: nothing was done, and the call takes the
+/// general path.
 ///
 /// # Safety
-/// The element at `value` is readable, as the program has promised; with `MPI_NO_OP` it means nothing.
+/// The element at `value` is readable, as the program has promised; with `MPI_NO_OP` it is not used.
 #[inline(always)]
 unsafe fn update_now(
     mpi: &Mpi,
@@ -88,11 +89,11 @@ unsafe fn update_now(
     // SAFETY: an update makes and frees no window.
     let window = unsafe { mpi.window_for_a_moment(win) }?;
     let value = if op == MPI_NO_OP { 0 } else { unsafe { word_at(value, kind.size()) }? };
-    // A rank below 0 is none.
+    // A negative rank is no rank of the window.
     window.try_update(value, (at.0.cast_unsigned(), at.1), kind, predefined(op)?)
 }
 
-/// Enters MPI for the length of a call, or returns what the call returns without it.
+/// Enters MPI for the duration of a call, or returns from the call if that fails.
 macro_rules! enter {
     ($function:expr) => {
         match enter($function) {
@@ -248,7 +249,7 @@ unsafe fn get_accumulate(
     win: MPI_Win,
 ) -> c_int {
     on_window_in(mpi, function, win, |mpi, object| {
-        // With MPI_NO_OP nothing about the origin means anything.
+        // With MPI_NO_OP the origin arguments are ignored.
         let origin = if op == MPI_NO_OP {
             None
         } else {
@@ -369,7 +370,7 @@ pub(crate) unsafe fn mpi_rget_accumulate_c(
     request: *mut MPI_Request,
 ) -> c_int {
     on_window("MPI_Rget_accumulate", win, |mpi, object| {
-        // With MPI_NO_OP nothing about the origin means anything.
+        // With MPI_NO_OP the origin arguments are ignored.
         let origin = if op == MPI_NO_OP {
             None
         } else {
@@ -491,10 +492,10 @@ pub(crate) unsafe fn mpi_win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
     })
 }
 
-/// What an assertion of the program promises.
+/// The assertion of a program's number.
 ///
 /// # Errors
-/// A number that is none.
+/// An invalid number.
 fn assertion_of(assert: c_int) -> Outcome<Assertion> {
     let known = [
         (MPI_MODE_NOCHECK, Assertion::NO_CHECK),
@@ -505,14 +506,14 @@ fn assertion_of(assert: c_int) -> Outcome<Assertion> {
     ];
     let all = known.iter().fold(0, |all, &(bit, _)| all | bit);
     if assert & !all != 0 {
-        let what = format!("{assert} is no assertion: MPI_MODE_NOCHECK and its like, joined by |");
+        let what = format!("{assert} is not an assertion: MPI_MODE_NOCHECK and the like, joined by |");
         return Err(Failure::new(ErrorClass::Assertion, what));
     }
     let promised = known.into_iter().filter(|&(bit, _)| assert & bit != 0);
     Ok(promised.fold(Assertion::NONE, |all, (_, promise)| all | promise))
 }
 
-/// A rank of a window; `None` for `MPI_PROC_NULL`, to which there is nothing to do.
+/// A rank of a window; `None` for `MPI_PROC_NULL`, for which nothing is done.
 fn rank_of(rank: c_int) -> Outcome<Option<u32>> {
     Ok(Some(dest_of(rank)?).filter(|&rank| rank != PROC_NULL))
 }

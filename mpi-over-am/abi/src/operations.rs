@@ -42,13 +42,13 @@ pub(crate) fn predefined(handle: MPI_Op) -> Option<PredefinedOp> {
 /// The operation of a handle.
 ///
 /// # Errors
-/// A handle of none.
+/// The handle is invalid.
 pub(crate) fn op_of(mpi: &Mpi, handle: MPI_Op) -> Outcome<Op> {
     let found = predefined(handle).map(Op::predefined).or_else(|| mpi.operations.get(handle.0));
     found.ok_or_else(|| {
         let what = match handle {
             MPI_OP_NULL => "the operation is MPI_OP_NULL".to_owned(),
-            MPI_Op(other) => format!("0x{other:x} is no operation: it was freed, or never was one"),
+            MPI_Op(other) => format!("0x{other:x} is not an operation: it was freed, or never was one"),
         };
         Failure::new(ErrorClass::Operation, what)
     })
@@ -57,7 +57,7 @@ pub(crate) fn op_of(mpi: &Mpi, handle: MPI_Op) -> Outcome<Op> {
 type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
 type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut i64, *mut MPI_Datatype);
 
-/// The handle of a datatype that a function of the program's is given: its own if it has one, else a new one for the call.
+/// Runs a call with the datatype handle for a program's function: the type's own, or a new one for the call.
 fn with_handle(datatype: &Datatype, call: impl FnOnce(MPI_Datatype)) {
     let Ok(mpi) = enter("an operation of the program") else { return };
     match mpi.handle_of(datatype) {
@@ -82,7 +82,7 @@ fn create(function: &str, op: Op, at: *mut MPI_Op) -> c_int {
     })
 }
 
-/// Refuses a function that is none.
+/// Refuses a null function.
 fn check_function(call: &str, function: Callback) -> Result<(), c_int> {
     if function != 0 {
         return Ok(());

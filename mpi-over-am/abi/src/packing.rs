@@ -1,4 +1,4 @@
-//! Packing (MPI 5.0 section 5.2): elements into a buffer of bytes and back, as the machine has them or in external32.
+//! Packing (MPI 5.0 section 5.2): elements into a buffer of bytes and back, in the machine's form or in external32.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -31,12 +31,12 @@ struct Rest {
 
 impl Rest {
     /// # Errors
-    /// No buffer, a negative size, a position outside.
+    /// A null buffer, a negative size, a position outside the buffer.
     fn new(buffer: *const c_void, size: i64, position: *mut i64) -> Outcome<Self> {
         let (whole, position) = (count_of(size)?, place(position)?);
         let before = unsafe { *position };
         let len = u64::try_from(before).ok().and_then(|before| whole.checked_sub(before));
-        let what = || refused(format!("the position {before} is outside of the buffer of {size} bytes"));
+        let what = || refused(format!("the position {before} is outside the buffer of {size} bytes"));
         let len = len.ok_or_else(what)? as usize;
         if buffer.is_null() && len > 0 {
             return Err(Failure::new(ErrorClass::Buffer, "the buffer of packed bytes is null"));
@@ -44,10 +44,10 @@ impl Rest {
         Ok(Self { at: buffer.cast_mut().cast::<u8>().wrapping_offset(before as isize), len, position })
     }
 
-    /// The next bytes, to be filled.
+    /// The next bytes, for writing.
     ///
     /// # Errors
-    /// There are not as many.
+    /// The buffer is too short.
     unsafe fn take_mut<'a>(&self, len: u64) -> Outcome<&'a mut [u8]> {
         self.check(len)?;
         if len == 0 {
@@ -57,10 +57,10 @@ impl Rest {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.at, len as usize) })
     }
 
-    /// The next bytes, to be read.
+    /// The next bytes, for reading.
     ///
     /// # Errors
-    /// There are not as many.
+    /// The buffer is too short.
     unsafe fn take<'a>(&self, len: u64) -> Outcome<&'a [u8]> {
         self.check(len)?;
         if len == 0 {
@@ -134,14 +134,14 @@ pub(crate) unsafe fn mpi_pack_size_c(
     })
 }
 
-/// There is one representation.
+/// external32 is the only representation.
 unsafe fn check_representation(name: *const c_char) -> Outcome<()> {
     // SAFETY: not null, and a string of the program's.
     let name = unsafe { CStr::from_ptr(place(name.cast_mut())?) };
     if name == c"external32" {
         return Ok(());
     }
-    let what = format!("there is no representation {name:?}; there is \"external32\"");
+    let what = format!("unknown representation {name:?}: only \"external32\" exists");
     Err(Failure::new(ErrorClass::UnsupportedDatarep, what))
 }
 

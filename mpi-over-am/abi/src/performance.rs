@@ -1,5 +1,5 @@
-//! Performance variables of the tool information interface (MPI 5.0 section 15.3.7): what a task has done so far, and how long its
-//! queues are. Counters run while a handle is started, from 0 or from what was written; levels are always what they are.
+//! Performance variables of the tool information interface (MPI 5.0 section 15.3.7): counts of what a task has done, and lengths of its
+//! queues. Counters run while a handle is started, from 0 or from the value written; levels always have their current value.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for; each may be null where the standard says so.
@@ -31,7 +31,7 @@ pub(crate) struct Variable {
     name: &'static str,
     about: &'static str,
     pub(crate) class: c_int,
-    /// How many values it has: one, or one for each task of the job.
+    /// Whether it has one value for each task of the job, and not just one.
     per_task: bool,
     values: fn(&Counts) -> Vec<u64>,
 }
@@ -51,29 +51,29 @@ macro_rules! variables {
 pub(crate) static VARIABLES: [Variable; 11] = variables! {
     MPI_T_PVAR_CLASS_LEVEL false posted_receives |counts| vec![counts.posted_receives], "Receives that wait for their message";
     MPI_T_PVAR_CLASS_LEVEL false early_messages |counts| vec![counts.early_messages], "Messages that wait for their receive";
-    MPI_T_PVAR_CLASS_LEVEL false operations_under_way |counts| vec![counts.operations_under_way], "Non-blocking operations that are not over";
+    MPI_T_PVAR_CLASS_LEVEL false operations_under_way |counts| vec![counts.operations_under_way], "Non-blocking operations that have not completed";
     MPI_T_PVAR_CLASS_COUNTER true packets_sent |counts| counts.packets_sent.clone(), "Packets sent to each task of the job";
-    MPI_T_PVAR_CLASS_COUNTER true packets_received |counts| counts.packets_received.clone(), "Packets that came from each task of the job, and were handled";
-    MPI_T_PVAR_CLASS_COUNTER false long_messages_received |counts| vec![counts.long_messages_received], "Messages that needed more than one packet, or a place first, and are whole";
-    MPI_T_PVAR_CLASS_COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes that those have brought";
-    MPI_T_PVAR_CLASS_COUNTER false operations_ended |counts| vec![counts.operations_ended], "Operations that took longer than their call and have ended";
-    MPI_T_PVAR_CLASS_COUNTER false retries |counts| vec![counts.retries], "Times that something found no room, and was put off";
+    MPI_T_PVAR_CLASS_COUNTER true packets_received |counts| counts.packets_received.clone(), "Packets from each task of the job that were handled";
+    MPI_T_PVAR_CLASS_COUNTER false long_messages_received |counts| vec![counts.long_messages_received], "Completed messages that were announced or took more than one packet";
+    MPI_T_PVAR_CLASS_COUNTER false long_bytes_received |counts| vec![counts.long_bytes_received], "Bytes of those messages";
+    MPI_T_PVAR_CLASS_COUNTER false operations_ended |counts| vec![counts.operations_ended], "Operations that ended after their call had returned";
+    MPI_T_PVAR_CLASS_COUNTER false retries |counts| vec![counts.retries], "Number of times that an operation was deferred for want of credits or memory";
     MPI_T_PVAR_CLASS_COUNTER false pieces_sent |counts| vec![counts.pieces_sent], "Pieces of data sent as packets";
-    MPI_T_PVAR_CLASS_COUNTER false pieces_received |counts| vec![counts.pieces_received], "Pieces of data that came as packets";
+    MPI_T_PVAR_CLASS_COUNTER false pieces_received |counts| vec![counts.pieces_received], "Pieces of data received as packets";
 };
 
 /// The counts when MPI ended.
 static LAST: Mutex<Option<Counts>> = Mutex::new(None);
 
-/// Keeps the counts for a tool that asks after the end.
+/// Keeps the last counts, for a tool that reads them after the end of MPI.
 pub(crate) fn keep(environment: &Environment) {
     if let Ok(counts) = environment.counts() {
         *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
     }
 }
 
-/// The counts now: all zero before MPI has started, as they were at its end after that. Not to be asked for while the [`sessions`] are
-/// held: a callback of the program's, which has MPI's lock, may wait for them.
+/// The counts now: zero before MPI has started, the last ones after it has ended. The caller must not hold the [`sessions`]: a callback of
+/// the program, which holds MPI's lock, may wait for them.
 fn counts() -> Result<Counts, c_int> {
     if let (true, false) = state::stage() {
         let mpi = state::enter("MPI_T_pvar_read")?;
@@ -94,7 +94,7 @@ fn sessions() -> MutexGuard<'static, BTreeMap<usize, Session>> {
     SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The interface has ended: so have its sessions.
+/// Drops all sessions: the interface has ended.
 pub(crate) fn forget_sessions() {
     sessions().clear();
 }
@@ -103,11 +103,11 @@ pub(crate) fn forget_sessions() {
 #[derive(Clone, Debug)]
 struct Handle {
     variable: usize,
-    /// How many values are read.
+    /// Number of values that are read.
     count: usize,
-    /// What was counted while it was started before, or written.
+    /// What was counted while it was started earlier, or the value written.
     kept: Vec<u64>,
-    /// Since when it is started: what the counts were then.
+    /// The counts when it was started; `None` while it is stopped.
     since: Option<Vec<u64>>,
 }
 
@@ -116,7 +116,7 @@ impl Handle {
         &VARIABLES[self.variable]
     }
 
-    /// What the variable is by these counts.
+    /// The variable's values in these counts.
     fn raw(&self, now: &Counts) -> Vec<u64> {
         let mut values = (self.variable().values)(now);
         values.resize(self.count, 0);
@@ -211,7 +211,7 @@ pub(crate) unsafe fn mpi_t_pvar_get_index(
     pvar_index: *mut c_int,
 ) -> c_int {
     in_tool(|| {
-        // No two have the same name.
+        // Names are unique.
         let of_class = VARIABLES.iter().map(|one| if one.class == var_class { one.name } else { "" });
         let index = unsafe { index_of(name, of_class) }?;
         unsafe { put(pvar_index, index) };
@@ -255,7 +255,7 @@ pub(crate) unsafe fn mpi_t_pvar_handle_alloc(
         if handle.is_null() {
             return Err(MPI_T_ERR_INVALID);
         }
-        // How many tasks there are is known from MPI_Init on.
+        // The number of tasks is known from MPI_Init on.
         let values = if variable.per_task { (variable.values)(now).len() } else { 1 };
         if values == 0 {
             return Err(MPI_T_ERR_NOT_ACCESSIBLE);
@@ -287,7 +287,7 @@ pub(crate) unsafe fn mpi_t_pvar_handle_free(
     })
 }
 
-/// Runs a call that needs the counts as they are now.
+/// Runs a call that needs the current counts.
 fn with_counts(call: impl FnOnce(&mut BTreeMap<usize, Session>, &Counts) -> Result<(), c_int>) -> c_int {
     in_tool(|| {
         let now = counts()?;
@@ -306,7 +306,7 @@ fn with_handle(
     })
 }
 
-/// Calls for a handle, or for all of a session; of all, those that `call` refuses are left out.
+/// Runs a call for one handle, or for all of a session; handles that `call` refuses are then skipped.
 fn with_handles(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
@@ -318,7 +318,7 @@ fn with_handles(
     with_counts(|sessions, now| {
         let session = sessions.get_mut(&session.0).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         for handle in session.values_mut() {
-            // Those that cannot be started, stopped or written stay as they are (MPI 5.0 section 15.3.7).
+            // Handles that cannot be started, stopped or written are left as they are (MPI 5.0 section 15.3.7).
             let _ = call(handle, now);
         }
         Ok(())

@@ -29,7 +29,7 @@ use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Message, MPI_Request, M
 /// Stores the handle of a message's request.
 ///
 /// # Safety
-/// `at` is the program's place for it.
+/// `at` is the program's pointer for it.
 #[inline(always)]
 unsafe fn give(id: RequestId, at: *mut MPI_Request) -> Outcome<()> {
     unsafe { *at = handle_of(id) };
@@ -45,7 +45,7 @@ unsafe fn give_kept(object: &CommunicatorObject, id: RequestId, at: *mut MPI_Req
     Ok(())
 }
 
-/// The bytes of a blocking send that are in one piece, as a slice: the shortest way.
+/// The contiguous bytes of a blocking send, as a slice: the shortest path.
 #[inline(always)]
 unsafe fn bytes_to_send<'a>(
     mpi: &Mpi,
@@ -59,10 +59,11 @@ unsafe fn bytes_to_send<'a>(
     Some(unsafe { std::slice::from_raw_parts(at.cast(), len) })
 }
 
-/// What a program sends or receives: where, how many, of which type.
+/// The data of a send or receive: address, count, datatype.
 type Elements<P> = (P, i64, MPI_Datatype);
 
-/// Sends a message in standard mode if it goes now, as one packet; whether it did. Of a communicator that is still being made `send` knows.
+/// Sends a message in standard mode if it can be sent at once as one packet; returns whether it was. `send` handles communicators that are
+/// still being made.
 #[inline(always)]
 unsafe fn send_now(
     mpi: &Mpi,
@@ -74,11 +75,11 @@ unsafe fn send_now(
     let Some(communicator) = (unsafe { mpi.communicator_for_a_moment(comm) }) else { return false };
     // SAFETY: the program lends the buffer for the length of the call.
     let Some(bytes) = (unsafe { bytes_to_send(mpi, at, count, datatype) }) else { return false };
-    // A rank below 0 is none.
+    // A negative rank is no rank of the communicator.
     communicator.try_send(bytes, dest.cast_unsigned(), tag)
 }
 
-/// Any blocking send. Apart, so that one that goes now has the registers for itself.
+/// Any blocking send. A separate function, so that a send that completes at once has all registers for itself.
 #[inline(never)]
 unsafe fn send(
     mpi: &Mpi,
@@ -98,7 +99,7 @@ unsafe fn send(
     })
 }
 
-/// Starts any send; its request goes to `request`.
+/// Starts any send and stores its request in `request`.
 #[inline(never)]
 unsafe fn start_send(
     mpi: &Mpi,
@@ -216,7 +217,7 @@ pub(crate) unsafe fn mpi_recv_c(
     }
 }
 
-/// Where a message comes from, and its tag; `None` for a rank that means nothing.
+/// Source and tag of a receive; `None` for a negative rank without a meaning.
 #[inline(always)]
 fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
     if source >= 0 && tag >= 0 {
@@ -225,7 +226,7 @@ fn from_of(source: c_int, tag: c_int) -> Option<(Source, Tag)> {
     Some((source_of(source).ok()?, tag_of(tag)))
 }
 
-/// Receives bytes, where the threads of the task take no turns. `None` in any other case.
+/// Receives bytes, if the task's threads take no turns; `None` in any other case.
 #[inline(always)]
 unsafe fn receive_now(
     mpi: &Mpi,
@@ -240,7 +241,7 @@ unsafe fn receive_now(
     communicator.try_recv_bytes(buffer, source, tag)
 }
 
-/// Any blocking receive, or the failure of one.
+/// Any blocking receive.
 #[inline(never)]
 unsafe fn receive(
     mpi: &Mpi,
@@ -287,7 +288,7 @@ pub(crate) unsafe fn mpi_irecv_c(
     }
 }
 
-/// Starts a receive of bytes. `None` where [`start_receive`] takes another way, or finds an error.
+/// Starts a receive of bytes. `None` if [`start_receive`] must handle it or report an error.
 #[inline(always)]
 unsafe fn start_receive_now(
     mpi: &Mpi,
@@ -519,7 +520,7 @@ unsafe fn take_message(mpi: &Mpi, message: *mut MPI_Message) -> Outcome<Option<M
         handle => Some(mpi.messages.remove(handle.0).ok_or_else(|| {
             Failure::new(
                 ErrorClass::Request,
-                format!("0x{:x} is no message: it was received, or never was one", handle.0),
+                format!("0x{:x} is not a message: it was received, or never was one", handle.0),
             )
         })?),
     };
@@ -537,14 +538,14 @@ pub(crate) unsafe fn mpi_mrecv_c(
     on_requests("MPI_Mrecv", |mpi, of| {
         let id = unsafe { start_mrecv(mpi, buf, count, datatype, message, of) }?;
         let communicator = &mpi.world.communicator;
-        // Nothing uses the buffer when this returns, also with an error.
+        // The buffer is unused when this returns, also after an error.
         let received = communicator.wait(id).inspect_err(|_| communicator.abandon(id))?;
         unsafe { store(status, &received) };
         Ok(())
     })
 }
 
-/// Begins to receive a matched message; `of` becomes the communicator it came on.
+/// Starts the receive of a matched message; `of` becomes its communicator.
 unsafe fn start_mrecv(
     mpi: &Mpi,
     buf: *mut c_void,

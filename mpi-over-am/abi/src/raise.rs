@@ -1,5 +1,5 @@
-//! Error handlers, which belong to the process, and how a failure runs one (MPI 5.0 section 9.3): a session may need one before there is
-//! anything else of MPI.
+//! Error handlers, and how a failure calls one (MPI 5.0 section 9.3). They belong to the process, because a session may need one before MPI
+//! is started.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -19,7 +19,7 @@ use crate::types::{Callback, MPI_Errhandler};
 /// An error handler of the program: `void f(Handle *, int *, ...)`.
 type ErrorFunction = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
 
-/// What an error handler may be set on.
+/// The kinds of objects that have error handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Communicator,
@@ -33,9 +33,9 @@ pub(crate) enum On {
 pub(crate) struct ErrhandlerObject {
     pub(crate) function: Callback,
     pub(crate) on: On,
-    /// How many handles the program has that it must free; none: it cannot use the handler any more.
+    /// Number of handles that the program has and must free; 0: it cannot use the handler any more.
     pub(crate) by_program: u32,
-    /// How many objects have it.
+    /// Number of objects that have it.
     pub(crate) by_objects: u32,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn errhandlers() -> MutexGuard<'static, Handles<ErrhandlerObject>> {
     ERRHANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Changes what is known of an error handler of the program; it goes when nobody has it any more.
+/// Changes the counts of the program's error handler, and removes it when nothing uses it any more.
 pub(crate) fn change(handle: MPI_Errhandler, change: impl FnOnce(&mut ErrhandlerObject)) {
     let all = errhandlers();
     if let Some(mut object) = all.get(handle.0) {
@@ -58,12 +58,12 @@ pub(crate) fn change(handle: MPI_Errhandler, change: impl FnOnce(&mut Errhandler
     }
 }
 
-/// The error handler of an object, which stays as long as the object has it.
+/// The error handler of an object, which keeps it alive.
 #[derive(Debug)]
 pub(crate) struct KeptErrhandler(AtomicUsize);
 
 impl KeptErrhandler {
-    /// That of an object that is there from the beginning: a predefined one.
+    /// The error handler of an object that exists from the start: a predefined one.
     pub(crate) const fn predefined(handle: MPI_Errhandler) -> Self {
         Self(AtomicUsize::new(handle.0))
     }
@@ -74,14 +74,14 @@ impl KeptErrhandler {
     }
 
     pub(crate) fn get(&self) -> MPI_Errhandler {
-        // Relaxed: the number is all there is; what it names lies behind a lock.
+        // Relaxed: the number publishes nothing; the handler that it names is behind a lock.
         MPI_Errhandler(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets another one.
+    /// Sets another handler.
     ///
     /// # Errors
-    /// It is none, or one for other objects.
+    /// The handle is invalid, or of a handler for other objects.
     pub(crate) fn set(&self, on: On, handle: MPI_Errhandler) -> Outcome<()> {
         check_errhandler(on, handle)?;
         change(handle, |object| object.by_objects += 1);
@@ -90,10 +90,10 @@ impl KeptErrhandler {
         Ok(())
     }
 
-    /// Gives the program a handle, which it has to free.
+    /// Gives the program a handle, which it must free.
     ///
     /// # Errors
-    /// There is no place for it.
+    /// The pointer for it is null.
     pub(crate) fn give(&self, at: *mut MPI_Errhandler) -> Outcome<()> {
         let at = place(at)?;
         change(self.get(), |object| object.by_program += 1);
@@ -109,10 +109,10 @@ impl Drop for KeptErrhandler {
     }
 }
 
-/// Refuses what is no error handler for such an object.
+/// Checks an error handler for this kind of object.
 ///
 /// # Errors
-/// As said.
+/// The handle is invalid, or of a handler for other objects.
 pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
     let what = match handle {
         MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => return Ok(()),
@@ -122,17 +122,17 @@ pub(crate) fn check_errhandler(on: On, handle: MPI_Errhandler) -> Outcome<()> {
             Some(object) => {
                 format!("the error handler 0x{other:x} was made for another kind of object: {:?}", object.on)
             }
-            None => format!("0x{other:x} is no error handler: it was freed, or never was one"),
+            None => format!("0x{other:x} is not an error handler: it was freed, or never was one"),
         },
     };
     Err(Failure::new(ErrorClass::ErrorHandler, what))
 }
 
-/// The variable by which the launcher says what the error handler of errors is that no object of the program's has one for, and of
-/// the first communicators (MPI 5.0 section 11.6, `mpiexec -initial-errhandler`).
+/// The variable by which the launcher sets the initial error handler: that of the first communicators, and of errors that are about no
+/// object with a handler (MPI 5.0 section 11.6, `mpiexec -initial-errhandler`).
 pub(crate) const INITIAL: &str = "MPI_INITIAL_ERRHANDLER";
 
-/// The words that it may be, and their handlers.
+/// Its values, and their handlers.
 pub(crate) const INITIAL_WORDS: [(&str, MPI_Errhandler); 3] = [
     ("mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL),
     ("mpi_errors_abort", MPI_ERRORS_ABORT),
@@ -146,7 +146,7 @@ pub(crate) fn initial() -> MPI_Errhandler {
     known.map_or(MPI_ERRORS_ARE_FATAL, |(_, handler)| handler)
 }
 
-/// Runs the initial error handler, where MPI is not running; the code that the call returns, if it does.
+/// Runs the initial error handler while MPI is not running. Returns the code for the call to return, if the handler returns.
 #[cold]
 pub(crate) fn raise_initial(function: &str, failure: &Failure) -> c_int {
     raise_through(
@@ -158,19 +158,19 @@ pub(crate) fn raise_initial(function: &str, failure: &Failure) -> c_int {
     )
 }
 
-/// A call before `MPI_Init` or after `MPI_Finalize`: the initial error handler hears of it.
+/// Reports a call before `MPI_Init` or after `MPI_Finalize` to the initial error handler.
 #[cold]
 pub(crate) fn raise_outside(function: &str, after: bool) -> c_int {
     let what = if after { "it was called after MPI_Finalize" } else { "it was called before MPI_Init" };
     raise_initial(function, &Failure::new(ErrorClass::Other, what))
 }
 
-/// What the launcher tells a task, also where MPI is not running. A program started without one is alone.
+/// The rank from the launcher, which is known also while MPI is not running; 0 for a program started without one.
 pub(crate) fn rank_in_job() -> u32 {
     std::env::var("AM_TASK").ok().and_then(|task| task.parse().ok()).unwrap_or(0)
 }
 
-/// Runs an error handler about the object that `handle` names; the code that the call returns, if it does.
+/// Runs an error handler for the object that `handle` names. Returns the code for the call to return, if the handler returns.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise_through(
@@ -201,10 +201,10 @@ pub(crate) fn raise_through(
     *code
 }
 
-/// What ends the job while MPI runs: it tells the others at once. Returns if MPI does not run.
+/// Ends the job while MPI runs, telling the others at once; returns if MPI does not run.
 static END: OnceLock<fn(&str, c_int)> = OnceLock::new();
 
-/// Sets what ends the job while MPI runs; the first stays.
+/// Sets the function that ends the job while MPI runs; the first one stays.
 pub(crate) fn set_end(end: fn(&str, c_int)) {
     END.get_or_init(|| end);
 }
@@ -219,11 +219,11 @@ fn end_job(said: &str, code: c_int) -> ! {
 }
 
 thread_local! {
-    /// The last error of this thread that a call has returned, for `MPI_Error_string` to say more than the class.
+    /// This thread's last error that a call has returned: `MPI_Error_string` adds its text to that of the class.
     static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
 }
 
-/// What the last call with this code has said.
+/// The text of the last error with this code.
 pub(crate) fn last_said(code: c_int) -> Option<String> {
     LAST.with_borrow(|last| last.clone()).filter(|(last, _)| *last == code).map(|(_, said)| said)
 }

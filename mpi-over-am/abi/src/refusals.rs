@@ -1,4 +1,4 @@
-//! What the exports of the library refuse before a call begins: no place for a result, an info object that is none.
+//! Errors of checks that the exports make before a call begins: null pointers for results, invalid info objects.
 
 use std::ffi::c_int;
 
@@ -11,12 +11,12 @@ use crate::sessions::on_session;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Info, MPI_Session, MPI_Win};
 use crate::windows::on_window;
 
-/// What a call is about: whose error handler hears of it.
+/// The object of a call, whose error handler is called.
 pub(crate) enum Of {
     MPI_Comm(MPI_Comm),
     MPI_Win(MPI_Win),
     MPI_Session(MPI_Session),
-    /// An object that is to be made, with this error handler; no other one is asked if it is good.
+    /// An object to be made, with this error handler. If that one is valid, no other one is called.
     Made(On, MPI_Errhandler),
     Process,
 }
@@ -32,14 +32,14 @@ fn refuse(function: &str, of: &Of, failure: Failure) -> c_int {
     }
 }
 
-/// What a call returns that was given no place for a result.
+/// The result of a call whose pointer for a result is null.
 #[cold]
 pub(crate) fn no_place_for(function: &str, argument: &str, of: Of) -> c_int {
     let what = format!("the address {argument}, where a result goes, is null");
     refuse(function, &of, Failure::new(ErrorClass::Argument, what))
 }
 
-/// What a call returns that was given an info object that is none.
+/// The result of a call with an invalid info object.
 #[cold]
 pub(crate) fn no_info(function: &str, info: MPI_Info, of: Of) -> c_int {
     refuse(function, &of, crate::infos::no_info(info))

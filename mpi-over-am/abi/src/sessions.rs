@@ -1,9 +1,9 @@
 //! Sessions (MPI 5.0 section 11.3).
 //!
-//! A session may be the first thing of MPI that a program has, or the last one: MPI is started for it where it does not run,
-//! goes on after `MPI_Finalize` where there is a session, and ends with the process. Any number of sessions may come and go before.
-//! Tasks of which some had a session when they called `MPI_Finalize`, and others had none, do not meet in later sessions: the
-//! latter have started MPI again, on another context.
+//! A session may be the first MPI object of a program, or the last one. If MPI does not run, the session starts it; if a session exists at
+//! `MPI_Finalize`, MPI runs on and ends with the process. Any number of sessions may begin and end before. If some tasks had a session when
+//! they called `MPI_Finalize` and others had none, they cannot communicate in later sessions: the latter start MPI again, on another
+//! context.
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -36,11 +36,11 @@ use crate::text::{give_string, string_at};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use crate::variables::start_mpi;
 
-/// MPI runs for sessions alone: `MPI_Init` has not been called.
+/// MPI runs for sessions only: `MPI_Init` has not been called.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Held by a thread that starts MPI, or finds it started: the first calls of `MPI_Init` and `MPI_Session_init` may come from
-/// several threads at once.
+/// Locked while a thread starts MPI or finds it started: the first calls of `MPI_Init` and `MPI_Session_init` may come from several threads
+/// at once.
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// Keeps other threads from starting MPI.
@@ -48,32 +48,32 @@ pub(crate) fn starting() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether MPI runs for sessions alone.
+/// Whether MPI runs for sessions only.
 pub(crate) fn alone() -> bool {
     ALONE.load(Ordering::Relaxed)
 }
 
-/// `MPI_Init` comes after a session: MPI runs already, and is the program's from now on.
+/// `MPI_Init` after a session: MPI runs already, and is the program's from now on. Returns whether it did run.
 pub(crate) fn adopt() -> bool {
     ALONE.swap(false, Ordering::Relaxed)
 }
 
-/// From now on MPI runs for sessions alone, and ends with the process.
+/// From now on MPI runs for sessions only, and ends with the process.
 pub(crate) fn go_on_alone() {
     ALONE.store(true, Ordering::Relaxed);
     // SAFETY: the function is of this library, which stays loaded to the end of the process.
     unsafe { libc::atexit(at_exit) };
 }
 
-/// Ends MPI with the process, where it runs for sessions alone.
+/// Ends MPI with the process, if it runs for sessions only.
 extern "C" fn at_exit() {
     if alone()
         && let Some(mpi) = state::end()
     {
         let environment = mpi.environment.borrow_mut().take();
-        // After MPI_Finalize other tasks need not have MPI any more, and cannot be waited for.
+        // After MPI_Finalize other tasks may have ended MPI and cannot be waited for.
         let end = if state::is_finalized() { Environment::leave } else { Environment::finalize };
-        // Nobody is left to hear of an error.
+        // An error can't be reported any more.
         let _ = environment.map(end);
     }
 }
@@ -82,7 +82,7 @@ fn session_of(mpi: &Mpi, handle: MPI_Session) -> Outcome<Rc<SessionObject>> {
     mpi.sessions.get(handle.0).ok_or_else(|| {
         let what = match handle {
             MPI_SESSION_NULL => "the session is MPI_SESSION_NULL".to_owned(),
-            other => format!("0x{:x} is no session: it has ended, or never was one", other.0),
+            other => format!("0x{:x} is not a session: it has ended, or never was one", other.0),
         };
         Failure::new(ErrorClass::Session, what)
     })
@@ -110,7 +110,7 @@ pub(crate) fn on_session(
     }
 }
 
-/// Refuses a level of threads that is none. Each one gets `MPI_THREAD_MULTIPLE`, which includes it.
+/// Refuses an unknown thread level. All others get `MPI_THREAD_MULTIPLE`, which includes them.
 fn check_level(info: &mpi_over_am::Info) -> Outcome<()> {
     const LEVELS: [&str; 4] =
         ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
@@ -218,7 +218,7 @@ pub(crate) unsafe fn mpi_session_get_nth_pset(
         let set = usize::try_from(n).ok().and_then(|n| sets.get(n)).ok_or_else(|| {
             Failure::new(ErrorClass::Argument, format!("there is no set {n}: there are {}", sets.len()))
         })?;
-        // In goes the room; out comes what is needed, with the final zero.
+        // On entry the size of the buffer; on return the size needed, with the final zero.
         let room = unsafe { *len };
         if room > 0 {
             unsafe { give_string(set, place(name)?, room as usize, std::ptr::null_mut()) };
@@ -252,7 +252,7 @@ pub(crate) unsafe fn mpi_group_from_session_pset(
     })
 }
 
-/// What a program says when it makes a communicator of groups.
+/// The arguments of a call that makes a communicator from groups.
 struct FromGroups {
     tag: *const c_char,
     info: MPI_Info,
@@ -261,8 +261,7 @@ struct FromGroups {
 }
 
 impl FromGroups {
-    /// Runs `make` with a session of its own: these calls name none. A failure goes to the error handler that the communicator
-    /// would get.
+    /// Runs `make` with a session of its own, since these calls name none. The communicator's future error handler gets a failure.
     fn run(
         &self,
         function: &str,
@@ -300,13 +299,13 @@ pub(crate) unsafe fn mpi_comm_create_from_group(
     })
 }
 
-/// The group of one of a group's ranks.
+/// The group of one rank of a group.
 fn one_of(group: &Group, rank: c_int) -> Outcome<Group> {
     Ok(group.incl(&[crate::data::dest_of(rank)?])?)
 }
 
-/// Only the local leader knows the remote group: each side becomes a communicator first, then the two leaders one, where they
-/// meet.
+/// Only the local leader knows the remote group: first each side makes a communicator, then the two leaders make one, over which they
+/// connect the two.
 pub(crate) unsafe fn mpi_intercomm_create_from_groups(
     local: MPI_Group,
     local_leader: c_int,
@@ -337,7 +336,7 @@ pub(crate) unsafe fn mpi_intercomm_create_from_groups(
         };
         let (bridge, there) = match &other {
             Some(other) => {
-                // Both leaders name the two in the same order.
+                // Both leaders list the two in the same order.
                 let all = mpi.world.communicator.group();
                 let number = |group: &Group| group.translate_ranks(&[0], &all);
                 let both = if number(&leader)? < number(other)? {

@@ -1,6 +1,5 @@
-//! Job memory for the program's own blocks: those of `MPI_Alloc_mem`, and under `mpiexec --shared-malloc` all large ones that `malloc`
-//! hands out. The latter is done by `libmpi_malloc.so` (the package `malloc` beside this one), which is preloaded then; here it gets
-//! its memory.
+//! Job memory for the program's own blocks: those of `MPI_Alloc_mem`, and with `mpiexec --shared-malloc` all large ones of `malloc`. The
+//! latter come from `libmpi_malloc.so` (the package `malloc` beside this one), which is then preloaded and gets its memory here.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -11,7 +10,7 @@ use mpi_over_am::JobAllocator;
 
 static BLOCKS: JobAllocator = JobAllocator::new();
 
-/// Blocks of job memory that `MPI_Alloc_mem` has handed out: where, and how long.
+/// Blocks of job memory from `MPI_Alloc_mem`: address and length.
 static ALLOCATED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 type Take = extern "C" fn(len: usize, is_zero: &mut bool) -> *mut u8;
@@ -20,19 +19,19 @@ type GiveBack = extern "C" fn(at: *mut u8, len: usize);
 type Serve =
     unsafe extern "C" fn(from: usize, bytes: usize, take: Option<Take>, give_back: GiveBack) -> c_int;
 
-/// MPI has started: a preloaded `malloc` gets job memory from now on.
+/// MPI has started: a preloaded `malloc` uses job memory from now on.
 pub(crate) fn begin() {
     serve(Some(take));
 }
 
-/// MPI ends: new blocks are the system's again. Those that are there stay as they are.
+/// MPI ends: new blocks come from the system again. Existing blocks stay.
 pub(crate) fn end() {
     serve(None);
 }
 
 fn serve(take: Option<Take>) {
     let Some(serve) = preloaded() else { return };
-    // Not asked for without need: from the first use on a fork copies what is in use.
+    // Called only if needed: after its first use, a fork copies the memory in use.
     let Some(addresses) = BLOCKS.addresses() else { return };
     stay_loaded();
     // SAFETY: the memory stays mapped (`JobAllocator::addresses`), and this library with its functions loaded.
@@ -46,7 +45,7 @@ fn preloaded() -> Option<Serve> {
     (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Serve>(found) })
 }
 
-/// Keeps this library loaded even if whoever loaded it closes it: blocks may come back later.
+/// Keeps this library loaded even if its user closes it: blocks may be freed later.
 fn stay_loaded() {
     let mut found = libc::Dl_info {
         dli_fname: ptr::null(),
@@ -71,13 +70,14 @@ extern "C" fn take(len: usize, is_zero: &mut bool) -> *mut u8 {
     })
 }
 
-/// Takes back a block of [`take`].
+/// Frees a block of [`take`].
 extern "C" fn give_back(at: *mut u8, len: usize) {
     // SAFETY: the library that took it gives it back, once.
     let _known = unsafe { BLOCKS.give_back_block(at, len) };
 }
 
-/// Memory for `MPI_Alloc_mem`, good for any type: job memory, if there is some, where windows on it need nothing of their target. Null if there is no memory at all.
+/// Memory for `MPI_Alloc_mem`, aligned for any type: job memory if available, because windows on it need no progress of their target. Null
+/// if there is no memory.
 pub(crate) fn allocate(size: usize) -> *mut c_void {
     let Some(block) = BLOCKS.take_block(size) else {
         // SAFETY: it takes any size; 64 is a power of two.
@@ -88,7 +88,7 @@ pub(crate) fn allocate(size: usize) -> *mut c_void {
     at.cast()
 }
 
-/// Frees memory of [`allocate`]; null is nothing.
+/// Frees memory of [`allocate`]; null is ignored.
 pub(crate) fn free(at: *mut c_void) {
     let len = ALLOCATED.lock().unwrap_or_else(PoisonError::into_inner).remove(&at.addr());
     match len {

@@ -1,7 +1,7 @@
-//! The one MPI of this process, and who may use it when.
+//! The one MPI of this process, and the rules of its use.
 //!
-//! Below `MPI_THREAD_MULTIPLE` the program sees to it that one thread at a time calls, and nothing is locked. At that level each call
-//! takes the lock of [`mpi_over_am::ByCall`], which every wait of the engine gives up for the threads that want it.
+//! Below `MPI_THREAD_MULTIPLE` the program ensures that one thread at a time calls, and nothing is locked. At that level each call takes
+//! the lock of [`mpi_over_am::ByCall`], which every wait of the engine releases for other threads.
 
 use std::cell::{RefCell, UnsafeCell};
 use std::collections::BTreeMap;
@@ -42,10 +42,10 @@ pub(crate) struct Mpi {
     pub(crate) world: Rc<CommunicatorObject>,
     pub(crate) alone: Rc<CommunicatorObject>,
     pub(crate) communicators: Handles<Rc<CommunicatorObject>>,
-    /// Duplicates that are being made, by the handles that were reserved for them.
+    /// Duplicates that are being made, by their reserved handles.
     pub(crate) pending_communicators: RefCell<BTreeMap<usize, PendingObject>>,
     pub(crate) predefined: Vec<Option<Datatype>>,
-    /// Bytes of the predefined datatypes whose elements lie side by side; 0 for the others.
+    /// Element sizes in bytes of the contiguous predefined datatypes; 0 for the others.
     dense_bytes: [u8; 512],
     pub(crate) datatypes: Handles<Datatype>,
     pub(crate) types: TypeObjects,
@@ -57,7 +57,7 @@ pub(crate) struct Mpi {
     pub(crate) sessions: Handles<Rc<SessionObject>>,
     /// The keys of attributes, by number.
     pub(crate) keyvals: RefCell<Vec<KnownKeyval>>,
-    /// Memory that the program lent for buffered sends: where it begins, and its bytes.
+    /// Memory lent by the program for buffered sends: address and length.
     pub(crate) lent: RefCell<BTreeMap<BufferOwner, (usize, i64)>>,
     pub(crate) level: c_int,
 }
@@ -113,7 +113,7 @@ impl Mpi {
         }
     }
 
-    /// The communicator with a context id; that of the task alone, if there is none any more.
+    /// The communicator with a context id; `MPI_COMM_SELF` if it no longer exists.
     pub(crate) fn communicator_with(&self, context_id: Option<u32>) -> Rc<CommunicatorObject> {
         let Some(context_id) = context_id else { return Rc::clone(&self.alone) };
         let has_it = |object: &Rc<CommunicatorObject>| object.communicator.has_context_id(context_id);
@@ -124,19 +124,19 @@ impl Mpi {
         found.unwrap_or_else(|| Rc::clone(&self.alone))
     }
 
-    /// Bytes of so many elements of a predefined datatype that lie side by side; `None` for all else, and for counts that are
-    /// wrong: negative, or of more bytes than any memory has.
+    /// Length in bytes of `count` elements of a contiguous predefined datatype. `None` for other datatypes and for invalid counts:
+    /// negative, or more bytes than any memory has.
     #[inline(always)]
     pub(crate) fn dense_len(&self, handle: MPI_Datatype, count: i64) -> Option<usize> {
         let size = *self.dense_bytes.get(handle.0.wrapping_sub(MPI_DATATYPE_NULL.0))?;
         if size == 0 {
             return None;
         }
-        // As a signed number it is at most what any memory has.
+        // As a signed number it is not larger than any memory.
         usize::try_from(count.checked_mul(size.into())?).ok()
     }
 
-    /// The communicator of a handle, for a moment; `None` for one that is still being made, too.
+    /// The communicator of a handle, borrowed for a moment; also `None` for one that is still being made.
     ///
     /// # Safety
     /// No communicator is made or freed while the reference lives.
@@ -149,7 +149,7 @@ impl Mpi {
         unsafe { self.communicators.peek(handle.0) }.map(|object| &object.communicator)
     }
 
-    /// The window of a handle, for a moment.
+    /// The window of a handle, borrowed for a moment.
     ///
     /// # Safety
     /// No window is made or freed while the reference lives.
@@ -159,7 +159,7 @@ impl Mpi {
         unsafe { self.windows.peek(handle.0) }.map(|object| &object.window)
     }
 
-    /// What an element of a predefined datatype is.
+    /// The predefined type of a handle.
     #[inline(always)]
     pub(crate) fn predefined_kind(&self, handle: MPI_Datatype) -> Option<Predefined> {
         self.predefined.get(handle.0.wrapping_sub(MPI_DATATYPE_NULL.0))?.as_ref()?.as_predefined()
@@ -180,7 +180,7 @@ impl Mpi {
 }
 
 impl Mpi {
-    /// Puts a communicator behind a handle that was reserved for it.
+    /// Stores a communicator under its reserved handle.
     pub(crate) fn fill(
         &self,
         handle: usize,
@@ -194,8 +194,8 @@ impl Mpi {
         object
     }
 
-    /// The communicator of a handle that `MPI_Comm_idup` has given, once its request is over: nobody needs it before, so nothing has
-    /// to run when the request ends.
+    /// Turns the handle from `MPI_Comm_idup` into a communicator, once its request has completed. This is done at its first use, so that
+    /// nothing has to run when the request completes.
     #[cold]
     fn begin_pending(&self, handle: MPI_Comm) -> Option<Rc<CommunicatorObject>> {
         let mut all = self.pending_communicators.try_borrow_mut().ok()?;
@@ -208,7 +208,8 @@ impl Mpi {
         Some(self.fill(handle.0, communicator, errhandler.get()))
     }
 
-    /// The error handler of a duplicate that is being made; `None` for any other communicator. Programs may set it at once.
+    /// Runs a call with the error handler of a duplicate that is being made, which programs may set at once; `None` for any other
+    /// communicator.
     pub(crate) fn with_pending<T>(
         &self,
         handle: MPI_Comm,
@@ -223,7 +224,7 @@ impl Mpi {
 }
 
 impl Mpi {
-    /// A handle of a datatype. Only predefined ones know theirs; those of others are looked for.
+    /// The handle of a datatype. Predefined ones know theirs; for others it is searched.
     pub(crate) fn handle_of(&self, datatype: &Datatype) -> Option<MPI_Datatype> {
         let Some(kind) = datatype.as_predefined() else {
             return self.datatypes.find(|known| known == datatype).map(MPI_Datatype);
@@ -307,16 +308,16 @@ pub(crate) const NUMBERS: [MPI_Datatype; 70] = [
     MPI_COMPLEX32,
 ];
 
-/// How far this process has come.
+/// The stages of this process.
 const BEFORE: u32 = 0;
 const RUNNING: u32 = 1;
 const AFTER: u32 = 2;
 
 struct Process {
     stage: AtomicU32,
-    /// How often MPI has been started: once by the program or for its first session, and once more for sessions after that.
+    /// Number of times that MPI was started: once by the program or its first session, and once more for later sessions.
     starts: AtomicU32,
-    /// `MPI_Finalize` has been called. MPI may run on, or again, for sessions.
+    /// `MPI_Finalize` has been called. MPI may still run, or run again, for sessions.
     is_finalized: AtomicBool,
     mpi: UnsafeCell<Option<Mpi>>,
     main_thread: AtomicUsize,
@@ -335,13 +336,13 @@ static PROCESS: Process = Process {
     main_thread: AtomicUsize::new(0),
 };
 
-/// A number of the calling thread: the address of something that each thread has its own of.
+/// A number for the calling thread: the address of a thread-local variable.
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// The right to use MPI, for one call.
+/// The right to use MPI during one call.
 pub(crate) struct Entered {
     mpi: &'static Mpi,
     _call: Call,
@@ -356,7 +357,7 @@ impl std::ops::Deref for Entered {
     }
 }
 
-/// Enters MPI for the length of a call of `function`. `Err` holds what the call returns: MPI was not started, or has ended.
+/// Enters MPI for a call of `function`. `Err` holds the code for the call to return: MPI was not started, or has ended.
 #[inline(always)]
 pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     let call = Call::enter(function);
@@ -367,9 +368,9 @@ pub(crate) fn enter(function: &str) -> Result<Entered, c_int> {
     }
 }
 
-/// The number of the context for the next start of MPI.
+/// The context number for the next start of MPI.
 pub(crate) fn next_context() -> u32 {
-    // Relaxed: the number alone is asked for.
+    // Relaxed: only the number matters.
     PROCESS.starts.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -379,7 +380,7 @@ pub(crate) fn stage() -> (bool, bool) {
     (stage != BEFORE, stage == AFTER)
 }
 
-/// Whether MPI is there for calls: between its start and its end, be it for sessions alone.
+/// Whether calls are allowed: MPI has been started and not ended, perhaps for sessions only.
 pub(crate) fn is_running() -> bool {
     PROCESS.stage.load(Ordering::Acquire) == RUNNING
 }
@@ -389,17 +390,17 @@ pub(crate) fn is_finalized() -> bool {
     PROCESS.is_finalized.load(Ordering::Relaxed)
 }
 
-/// `MPI_Finalize` is called.
+/// Records that `MPI_Finalize` is called.
 pub(crate) fn set_finalized() {
     PROCESS.is_finalized.store(true, Ordering::Relaxed);
 }
 
-/// Whether the calling thread is the one that has started MPI.
+/// Whether the calling thread has started MPI.
 pub(crate) fn is_main_thread() -> bool {
     PROCESS.main_thread.load(Ordering::Relaxed) == this_thread()
 }
 
-/// Puts MPI in its place, by the thread that starts it.
+/// Stores the running MPI. Called by the thread that starts it.
 pub(crate) fn begin(mpi: Mpi) {
     PROCESS.main_thread.store(this_thread(), Ordering::Relaxed);
     set_end(end_job);
@@ -411,7 +412,7 @@ pub(crate) fn begin(mpi: Mpi) {
     }
 }
 
-/// Ends the job for an error, if MPI runs: the others are told before this process takes its time to end.
+/// Ends the job for an error, if MPI runs: tells the others before this process ends.
 fn end_job(said: &str, code: c_int) {
     if is_running()
         && let Ok(mpi) = enter("the error handler")
@@ -420,7 +421,7 @@ fn end_job(said: &str, code: c_int) {
     }
 }
 
-/// Takes MPI out of its place: `None` if it is not running.
+/// Removes the running MPI; `None` if it is not running.
 pub(crate) fn end() -> Option<Mpi> {
     crate::shared_malloc::end();
     PROCESS.stage.store(AFTER, Ordering::Release);

@@ -1,4 +1,4 @@
-//! `MPI_Status`: what a receive says of its message (MPI 5.0 sections 3.2.5, 3.7.3, 3.8.4 and 13.3).
+//! `MPI_Status`: the result of a receive (MPI 5.0 sections 3.2.5, 3.7.3, 3.8.4 and 13.3).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
 //! standard says they are for, buffers are left alone until their operation has ended, and one thread at a time is inside
@@ -19,10 +19,10 @@ use crate::errors::on_process;
 use crate::failure::{Failure, place};
 use crate::types::{MPI_Datatype, MPI_Status};
 
-/// Where in the internal part it says that the operation was cancelled.
+/// Index in the internal part of the flag for cancelled operations.
 const CANCELLED: usize = 2;
 
-/// A rank in C's numbers.
+/// A rank as C's number.
 pub(crate) fn rank_in_c(rank: u32) -> c_int {
     match rank {
         ANY_SOURCE => MPI_ANY_SOURCE,
@@ -31,10 +31,10 @@ pub(crate) fn rank_in_c(rank: u32) -> c_int {
     }
 }
 
-/// Stores a status, if the program wants it. The error field stays as it is: only calls that return several set it.
+/// Stores a status, if the program wants it. The error field is not changed: only calls that return several statuses set it.
 ///
 /// # Safety
-/// `at` is null (`MPI_STATUS_IGNORE`) or a status of the program's.
+/// `at` is null (`MPI_STATUS_IGNORE`) or a program's status.
 #[inline(always)]
 pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
     if !at.is_null() {
@@ -47,11 +47,10 @@ pub(crate) unsafe fn store(at: *mut MPI_Status, status: &Status) {
     }
 }
 
-/// Stores the status of a wait for nothing: the empty one, which says of the error too that there was none (MPI 5.0 section
-/// 3.7.3).
+/// Stores the empty status, for a wait on an inactive request; its error field is set, too (MPI 5.0 section 3.7.3).
 ///
 /// # Safety
-/// As for [`store`].
+/// Those of [`store`].
 #[inline(always)]
 pub(crate) unsafe fn store_empty(at: *mut MPI_Status) {
     unsafe {
@@ -62,10 +61,10 @@ pub(crate) unsafe fn store_empty(at: *mut MPI_Status) {
     }
 }
 
-/// As [`store`], for an operation that was cancelled.
+/// [`store`] for a cancelled operation.
 ///
 /// # Safety
-/// As for [`store`].
+/// Those of [`store`].
 pub(crate) unsafe fn store_cancelled(at: *mut MPI_Status) {
     unsafe {
         store(at, &Status::default());
@@ -135,7 +134,7 @@ pub(crate) unsafe fn mpi_status_set_elements_c(
         let datatype = any_datatype_of(mpi, datatype)?;
         let bytes = crate::data::count_of(count).map(|count| datatype.bytes_of_elements(count))?;
         let what =
-            || Failure::new(ErrorClass::Count, format!("{count} elements are more than a status can say"));
+            || Failure::new(ErrorClass::Count, format!("{count} elements are more than a status can hold"));
         unsafe { set_len(place(status)?, bytes.ok_or_else(what)?) };
         Ok(())
     })

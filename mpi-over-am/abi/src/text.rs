@@ -4,10 +4,10 @@ use std::ffi::{CStr, c_char, c_int};
 
 use crate::failure::{Outcome, place};
 
-/// Stores a string of the library's in a buffer that has room for `max` bytes, the final zero included.
+/// Stores a string in a program's buffer of `max` bytes, with its final zero.
 ///
 /// # Safety
-/// `to` has that room; `len` is null or the program's.
+/// `to` has `max` writable bytes; `len` is null or writable.
 pub(crate) unsafe fn give_string(text: &str, to: *mut c_char, max: usize, len: *mut c_int) {
     let bytes = &text.as_bytes()[..text.floor_char_boundary_at(max - 1)];
     // SAFETY: the caller's promise; `bytes` leaves the last one of `max` for the zero.
@@ -20,7 +20,7 @@ pub(crate) unsafe fn give_string(text: &str, to: *mut c_char, max: usize, len: *
     }
 }
 
-/// Cutting text between characters.
+/// Cuts text at a character boundary.
 trait FloorBoundary {
     fn floor_char_boundary_at(&self, max: usize) -> usize;
 }
@@ -31,13 +31,13 @@ impl FloorBoundary for str {
     }
 }
 
-/// A string of the program's. What is not UTF-8 is replaced.
+/// A program's string. Bytes that are not UTF-8 are replaced.
 ///
 /// # Errors
 /// It is null.
 ///
 /// # Safety
-/// `at` is null, or a string that stays as it is while this runs.
+/// `at` is null, or a string that does not change meanwhile.
 pub(crate) unsafe fn string_at(at: *const c_char) -> Outcome<String> {
     let at = place(at.cast_mut())?;
     // SAFETY: not null; the caller's promise.

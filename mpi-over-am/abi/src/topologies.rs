@@ -40,7 +40,7 @@ fn truths(numbers: &[c_int]) -> Vec<bool> {
     numbers.iter().map(|&number| number != 0).collect()
 }
 
-/// Stores as many numbers as there is room for.
+/// Stores as many numbers as the array holds.
 unsafe fn give(numbers: impl ExactSizeIterator<Item = u32>, room: c_int, at: *mut c_int) -> Outcome<()> {
     let room = natural(room, ErrorClass::Argument, "the length of an array")? as usize;
     if room.min(numbers.len()) > 0 {
@@ -109,7 +109,7 @@ fn check_room(room: c_int, dimensions: usize) -> Outcome<()> {
     if natural(room, ErrorClass::Argument, "the length of an array")? as usize >= dimensions {
         return Ok(());
     }
-    let what = format!("there is room for {room} dimensions, and the grid has {dimensions}");
+    let what = format!("the array has {room} elements, and the grid has {dimensions} dimensions");
     Err(Failure::new(ErrorClass::Argument, what))
 }
 
@@ -265,7 +265,7 @@ pub(crate) unsafe fn mpi_graph_neighbors(
     })
 }
 
-/// The weights of so many edges.
+/// The weights of `edges` edges.
 unsafe fn weights_of(at: *const c_int, edges: usize) -> Outcome<Weights> {
     if at.addr() == MPI_UNWEIGHTED {
         return Ok(Weights::Unweighted);
@@ -349,7 +349,7 @@ pub(crate) unsafe fn mpi_dist_graph_neighbors_count(
     })
 }
 
-/// Stores weights, where there are some and the program wants them.
+/// Stores weights, if there are some and the program wants them.
 unsafe fn give_weights(weights: &Weights, room: c_int, at: *mut c_int) -> Outcome<()> {
     match weights {
         Weights::Each(weights) if at.addr() != MPI_UNWEIGHTED && at.addr() != MPI_WEIGHTS_EMPTY => unsafe {

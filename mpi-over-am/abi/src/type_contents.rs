@@ -1,4 +1,4 @@
-//! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are found by what they can hold (sections 6.9.4,
+//! How a datatype was made (MPI 5.0 section 5.1.13), and the datatypes that are selected by what they can hold (sections 6.9.4,
 //! 19.1.5 and 19.1.6).
 //!
 //! SAFETY: every function here is called by C, under the contract that the standard gives it: pointers are good for what the
@@ -51,7 +51,7 @@ fn number_of(combiner: Combiner) -> c_int {
     }
 }
 
-/// What a type tells of its making.
+/// The contents of a type, as they are reported.
 struct Told<'a> {
     combiner: Combiner,
     integers: Vec<i64>,
@@ -79,12 +79,12 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether a type was made with large counts, and its maker has any.
+/// Whether a type was made with large counts, and its constructor has counts.
 fn tells_large(contents: &Contents) -> bool {
     contents.is_large && !contents.large().counts.is_empty()
 }
 
-/// The calls without large counts cannot tell of them.
+/// Refuses a type whose large counts the calls without them cannot report.
 fn no_large(told: &Told<'_>) -> Outcome<()> {
     if told.counts.is_empty() {
         return Ok(());
@@ -137,7 +137,7 @@ pub(crate) unsafe fn mpi_type_get_envelope_c(
     })
 }
 
-/// Stores a list in an array of the program's.
+/// Stores a list in a program's array.
 ///
 /// # Errors
 /// The array is too short, or null.
@@ -151,7 +151,7 @@ unsafe fn give<T, V: Copy>(
     mut element: impl FnMut(V) -> Outcome<T>,
 ) -> Outcome<()> {
     if (list.len() as i64) > max {
-        let what = format!("{} elements are to be told, and there is room for {max}", list.len());
+        let what = format!("{} elements are to be stored, and the array has {max}", list.len());
         return Err(Failure::new(ErrorClass::Argument, what));
     }
     for (index, &value) in list.iter().enumerate() {
@@ -160,12 +160,12 @@ unsafe fn give<T, V: Copy>(
     Ok(())
 }
 
-/// An argument that the program gave as an int: what it gave as a count is told as one, or not at all ([`no_large`]).
+/// An argument that the program gave as an int. Arguments given as a count are reported as counts, or not at all ([`no_large`]).
 fn integer(value: i64) -> Outcome<c_int> {
     Ok(c_int::try_from(value).expect("it was given as an int"))
 }
 
-/// The handle of a type in another's contents: the known one of a predefined type, a new one of any other.
+/// The handle of a type in another's contents: the constant of a predefined type, a new one of any other.
 fn handle_to_tell(mpi: &Mpi, datatype: &Datatype) -> Outcome<MPI_Datatype> {
     if is_unnamed(datatype) {
         return unnamed(mpi, || datatype.clone());
@@ -245,7 +245,11 @@ pub(crate) unsafe fn mpi_type_match_size(
             MPI_TYPECLASS_INTEGER => TypeClass::Integer,
             MPI_TYPECLASS_REAL => TypeClass::Real,
             MPI_TYPECLASS_COMPLEX => TypeClass::Complex,
-            other => return Err(refused(format!("{other} is no class of types (MPI_TYPECLASS_REAL)"))),
+            other => {
+                return Err(refused(format!(
+                    "{other} is not a class of types (MPI_TYPECLASS_REAL and the like)"
+                )));
+            }
         };
         let bytes = u64::try_from(size).unwrap_or(0);
         let found = Predefined::of_size(class, bytes).map(Datatype::predefined);
@@ -269,7 +273,7 @@ pub(crate) unsafe fn mpi_type_get_value_index(
             .into_iter()
             .find(|pair| pair.parts().is_some_and(|(value, index)| (Some(value), Some(index)) == wanted));
         let handle = pair.and_then(|pair| mpi.handle_of(&Datatype::predefined(pair)));
-        // There is no such pair: the standard lets the call say so.
+        // There is no such pair: the standard allows MPI_DATATYPE_NULL.
         unsafe { *place(pair_type)? = handle.unwrap_or(MPI_DATATYPE_NULL) };
         Ok(())
     })
@@ -330,7 +334,7 @@ pub(crate) unsafe fn mpi_type_create_f90_complex(
 pub(crate) unsafe fn mpi_type_create_f90_integer(range: c_int, new: *mut MPI_Datatype) -> c_int {
     give_unnamed("MPI_Type_create_f90_integer", new, || {
         let range = digits_of(range)?;
-        let what = || Failure::new(ErrorClass::Argument, "no range is asked for");
+        let what = || Failure::new(ErrorClass::Argument, "no range is given");
         Ok(Datatype::f90_integer(range.ok_or_else(what)?)?)
     })
 }

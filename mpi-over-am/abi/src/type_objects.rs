@@ -16,10 +16,10 @@ use crate::state::Mpi;
 use crate::text::{give_string, string_at};
 use crate::types::{Callback, MPI_Datatype};
 
-/// A name has room for its final zero in `MPI_MAX_OBJECT_NAME` bytes.
+/// Maximum length of a name in bytes, with its final zero.
 const NAME_BYTES: usize = MPI_MAX_OBJECT_NAME;
 
-/// The properties of a datatype, which begin when they are asked for.
+/// The properties of a datatype, made at their first use.
 fn properties_of(mpi: &Mpi, handle: MPI_Datatype, datatype: &Datatype) -> Rc<Properties<ByCall>> {
     let mut all = mpi.types.properties.borrow_mut();
     let properties = all.entry(handle.0).or_insert_with(|| {
@@ -43,10 +43,10 @@ fn on_type(
     })
 }
 
-/// Gives a new datatype the attributes of the one that it is a duplicate of, as the copy functions of the program say.
+/// Copies the attributes of a datatype to its new duplicate, by the program's copy functions.
 ///
 /// # Errors
-/// A function's own.
+/// That of a copy function.
 pub(crate) fn duplicated(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Properties<ByCall>> {
     let properties = Properties::new(ObjectKind::Datatype, Info::new(), ErrorHandler::Return);
     let known = mpi.types.properties.borrow().get(&handle.0).cloned();
@@ -56,16 +56,16 @@ pub(crate) fn duplicated(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<Properties<
     })
 }
 
-/// The datatype of this handle begins with these properties.
+/// Stores the properties of a new datatype's handle.
 pub(crate) fn begin_with(mpi: &Mpi, handle: MPI_Datatype, properties: Properties<ByCall>) {
     properties.set_handle(handle.0 as u64);
     mpi.types.properties.borrow_mut().insert(handle.0, Rc::new(properties));
 }
 
-/// Forgets a datatype that is to be freed, after the delete functions of its attributes have run.
+/// Removes the properties of a datatype that is freed, after the delete functions of its attributes have run.
 ///
 /// # Errors
-/// A function's own: what it was about stays, and so does the datatype.
+/// That of a delete function: its attribute stays, and so does the datatype.
 pub(crate) fn forget(mpi: &Mpi, handle: MPI_Datatype) -> Outcome<()> {
     let known = mpi.types.properties.borrow().get(&handle.0).cloned();
     if let Some(known) = known {

@@ -31,11 +31,11 @@ pub(crate) struct MPI_Status {
     pub(crate) tag: c_int,
     /// An error class, where a call returns several statuses.
     pub(crate) error: c_int,
-    /// Bytes received, as two halves; whether it was cancelled; the rest unused.
+    /// Number of bytes received, in two halves; whether the operation was cancelled; the rest is unused.
     pub(crate) internal: [c_int; 5],
 }
 
-/// An array of integers of the program's: of `int`, or of 64 bits.
+/// A program's array of integers: of `int`, or of 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ints {
     Int(*const c_int),
@@ -77,16 +77,16 @@ impl Ints {
     }
 }
 
-/// What stands at `at` before a call of the large form, for parameters that go in and out.
+/// Reads the value at `at` before a call of the large form, for parameters that are read and written.
 ///
 /// # Safety
-/// `at` is null or readable, though not necessarily initialised to anything that means something.
+/// `at` is null or readable, though perhaps not initialised to a meaningful value.
 pub(crate) unsafe fn widened(at: *mut c_int) -> i64 {
     // SAFETY: not null; the caller's promise.
     if at.is_null() { 0 } else { i64::from(unsafe { *at }) }
 }
 
-/// Stores what the large form has returned; `MPI_UNDEFINED` if an `int` cannot say it.
+/// Stores the result of the large form; `MPI_UNDEFINED` if it does not fit into an `int`.
 ///
 /// # Safety
 /// `at` is null or writable.

@@ -31,16 +31,16 @@ use crate::mpi_t::{HANDLES_FROM, in_tool, index_of, indexed, new_handle, put, pu
 use crate::state::{self, Mpi};
 use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
 
-/// What the calls about control variables share.
+/// The common state of the calls about control variables.
 #[derive(Debug)]
 struct Controls {
-    /// The variables that handles are of.
+    /// The variables of the handles.
     handles: BTreeMap<usize, usize>,
-    /// Values that were written before MPI started, by the name of the setting.
+    /// Values written before MPI started, by the name of the setting.
     written: BTreeMap<&'static str, String>,
 }
 
-/// Its value now: the job's, or what was written.
+/// Its current value: the job's, or the one written.
 fn value(variable: Variable, controls: &Controls) -> Result<String, c_int> {
     let variables = mpi_over_am::Environment::variables().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
     let lookup = |name: &str| variables.get(name);
@@ -54,7 +54,7 @@ fn value(variable: Variable, controls: &Controls) -> Result<String, c_int> {
     .map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)
 }
 
-/// Changes settings of MPI to what was written.
+/// Applies written values to the settings of MPI.
 fn write_to(settings: &mut Settings, written: &BTreeMap<&'static str, String>) {
     for setting in Settings::SETTINGS {
         if let Some(text) = written.get(setting.name) {
@@ -71,15 +71,15 @@ fn controls() -> MutexGuard<'static, Controls> {
     CONTROLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The interface has ended: so have its handles.
+/// Drops all handles: the interface has ended.
 pub(crate) fn forget_handles() {
     controls().handles.clear();
 }
 
-/// Joins the job with what was written.
+/// Joins the job with the written values.
 ///
 /// # Errors
-/// What [`Environment::init_on`] reports.
+/// Those of [`Environment::init_on`].
 pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<Mpi> {
     let written = controls().written.clone();
     ByCall::set_locking(level == MPI_THREAD_MULTIPLE);
@@ -88,12 +88,12 @@ pub(crate) fn start_mpi(level: c_int) -> mpi_over_am::Result<Mpi> {
     Ok(Mpi::new(environment, level))
 }
 
-/// The enumeration of a setting that is a word.
+/// The enumeration of a setting whose values are words.
 fn enum_of(setting: Variable, index: c_int) -> MPI_T_enum {
     if setting.choices().is_empty() { MPI_T_ENUM_NULL } else { MPI_T_enum(HANDLES_FROM + index as usize) }
 }
 
-/// The name and the items of an enumeration: of a setting, or of the numbers of an event.
+/// The name and the items of an enumeration: of a setting, or of an event's numbers.
 fn enumeration(handle: MPI_T_enum) -> Result<(&'static str, &'static [&'static str]), c_int> {
     let index = handle.0.checked_sub(HANDLES_FROM).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
     let setting = CONTROL_VARIABLES.get(index).filter(|setting| !setting.choices().is_empty());
@@ -142,7 +142,7 @@ pub(crate) unsafe fn mpi_t_cvar_get_num(num_cvar: *mut c_int) -> c_int {
     })
 }
 
-/// Whom a setting is for, and who has to set it alike.
+/// The scope of a setting, and which tasks must set it alike.
 fn rank_of(setting: Variable) -> (c_int, c_int) {
     match setting.name() {
         "debug" | "dump_queues" => (MPI_T_VERBOSITY_USER_BASIC, MPI_T_SCOPE_LOCAL),
@@ -234,7 +234,7 @@ pub(crate) unsafe fn mpi_t_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void
         }
         let text = value(setting, &controls)?;
         if setting.choices().is_empty() {
-            // All that is no number is `auto`.
+            // A value that is not a number is `auto`.
             let number = text.parse::<u64>().map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX));
             unsafe { buf.cast::<i64>().write_unaligned(number) };
         } else {

@@ -1,4 +1,4 @@
-//! Types for parts of arrays: subarrays, and the part that a task has of a distributed array (MPI 5.0 sections 5.1.3, 5.1.4).
+//! Types for parts of arrays: subarrays, and one task's part of a distributed array (MPI 5.0 sections 5.1.3, 5.1.4).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The constant of the C interface, as a type's contents hold it.
+    /// The constant of the C interface, as stored in a type's contents.
     #[must_use]
     pub const fn constant(self) -> i64 {
         match self {
@@ -29,22 +29,22 @@ impl Order {
     }
 }
 
-/// How one dimension of an array is dealt out to tasks.
+/// How one dimension of an array is distributed over tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
-    /// One block for each task (`MPI_DISTRIBUTE_BLOCK`), of this length or as long as is needed.
+    /// One block for each task (`MPI_DISTRIBUTE_BLOCK`), of this length or of the shortest length that holds the array.
     Block(Option<u64>),
-    /// Blocks of this length, or of one element, in turn (`MPI_DISTRIBUTE_CYCLIC`).
+    /// Blocks of this length, or of one element, dealt out in turn (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
     /// Not at all (`MPI_DISTRIBUTE_NONE`).
     None,
 }
 
 impl Distribution {
-    /// What stands for no argument in the contents of a type (`MPI_DISTRIBUTE_DFLT_DARG`).
+    /// The value in a type's contents that stands for no argument (`MPI_DISTRIBUTE_DFLT_DARG`).
     pub const DEFAULT_ARGUMENT: i64 = 19;
 
-    /// The constant of the C interface, as a type's contents hold it.
+    /// The constant of the C interface, as stored in a type's contents.
     #[must_use]
     pub const fn constant(self) -> i64 {
         match self {
@@ -63,7 +63,7 @@ impl Distribution {
     }
 }
 
-/// What a type takes of one dimension: `count` runs of `len` indexes, `stride` apart, and one of `rest` behind them.
+/// The indexes of one dimension that a type selects: `count` runs of `len`, `stride` apart, and a last one of `rest`.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     whole: u64,
@@ -75,11 +75,10 @@ struct Taken {
 }
 
 impl Datatype {
-    /// A part of an array (`MPI_Type_create_subarray`): of each dimension `subsizes` indexes from `starts` on. Its extent is the
-    /// array's.
+    /// A part of an array (`MPI_Type_create_subarray`): `subsizes` indexes of each dimension, from `starts` on. Its extent is the array's.
     ///
     /// # Errors
-    /// [`Error::Array`]: a part that is empty or lies outside, no dimension; lists of different lengths; more than 2^63 bytes.
+    /// [`Error::Array`]: the part is empty or lies outside, or there is no dimension; lists of different lengths; more than 2^63 bytes.
     pub fn subarray(
         sizes: &[u64],
         subsizes: &[u64],
@@ -94,7 +93,7 @@ impl Datatype {
             if !fits {
                 return Err(Error::Array {
                     dimension,
-                    what: "the part is empty, or ends behind the array",
+                    what: "the part is empty, or ends beyond the array",
                     values: [start, len, whole],
                 });
             }
@@ -108,13 +107,13 @@ impl Datatype {
         Self::array(&taken, order, old, contents)
     }
 
-    /// The part of a distributed array that task `rank` of `size` has (`MPI_Type_create_darray`). `lengths` is the array,
-    /// `grid` how many tasks share each dimension; tasks are numbered through the grid with the last dimension fastest, whatever
-    /// the array's order.
+    /// The part of a distributed array that belongs to task `rank` of `size` (`MPI_Type_create_darray`). `lengths` is the array's size,
+    /// `grid` the number of tasks in each dimension. Tasks are numbered through the grid with the last dimension fastest, whatever the
+    /// array's order.
     ///
     /// # Errors
-    /// [`Error::Array`]: a grid of another size, a rank outside of it, blocks too short for the array; lists of different
-    /// lengths; more than 2^63 bytes.
+    /// [`Error::Array`]: a grid of another size, a rank outside it, blocks too short for the array; lists of different lengths; more than
+    /// 2^63 bytes.
     pub fn darray(
         (size, rank): (u64, u64),
         lengths: &[u64],
@@ -126,7 +125,7 @@ impl Datatype {
         check_dimensions("darray", lengths.len(), &[distributions.len(), grid.len()])?;
         let tasks = grid.iter().try_fold(1u64, |product, &tasks| product.checked_mul(tasks));
         if tasks != Some(size) || rank >= size {
-            let what = "the grid does not have as many tasks as are named, or not this rank";
+            let what = "the grid does not have this number of tasks, or not this rank";
             return Err(Error::Array { dimension: 0, what, values: [rank, size, tasks.unwrap_or(u64::MAX)] });
         }
         let mut taken = Vec::with_capacity(lengths.len());
@@ -151,7 +150,7 @@ impl Datatype {
         Self::array(&taken, order, old, contents)
     }
 
-    /// From the fastest dimension outwards: each takes its runs of what the ones before it have made.
+    /// From the fastest dimension outwards, each takes its runs of what the previous ones have made.
     fn array(taken: &[Taken], order: Order, old: &Self, contents: Contents) -> Result<Self> {
         let mut layout = Layout::clone(old.element());
         let (mut unit, mut elements) = (old.extent(), 1u64);
@@ -184,7 +183,7 @@ impl Datatype {
     }
 }
 
-/// What the task at `coordinate` of `tasks` has of a dimension.
+/// The indexes of a dimension that belong to the task at `coordinate` of `tasks`.
 fn share(
     dimension: usize,
     whole: u64,
@@ -209,10 +208,10 @@ fn share(
         Distribution::Cyclic(len) => {
             let len = len.unwrap_or(1);
             let Some(stride) = len.checked_mul(tasks).filter(|&stride| stride > 0) else {
-                return refused("blocks of this length make no round", len);
+                return refused("a round of blocks of this length is empty or too long", len);
             };
             let start = (len * coordinate).min(whole);
-            // Rounds in which the block is whole, and what is left for a last one.
+            // Rounds with a whole block, and what is left for a last one.
             let count = (whole - start) / stride + u64::from((whole - start) % stride >= len);
             let behind = start + count * stride;
             let rest = whole.saturating_sub(behind).min(len);

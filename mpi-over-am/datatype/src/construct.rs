@@ -1,4 +1,4 @@
-//! The type constructors but those of arrays (MPI 5.0 sections 5.1.2, 5.1.7 and 5.1.11).
+//! The type constructors except those of arrays (MPI 5.0 sections 5.1.2, 5.1.7 and 5.1.11).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use super::signature::Signature;
 use super::{Basic, Bounds, Datatype, Derived, Repr};
 use crate::error::{Error, Result};
 
-/// Some elements of a type at a displacement: what types are made of.
+/// Elements of a type at a displacement, of which types are built.
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     at: i64,
@@ -21,13 +21,13 @@ impl Datatype {
     /// `count` elements, one after the other (`MPI_Type_contiguous`).
     ///
     /// # Errors
-    /// [`Error::TooLarge`]: an extent or a size beyond 2^63 bytes. So for all constructors.
+    /// [`Error::TooLarge`]: an extent or a size beyond 2^63 bytes. All constructors have this error.
     pub fn contiguous(count: u64, old: &Self) -> Result<Self> {
         let contents = Contents::new(Combiner::Contiguous).integers([count]).types([old]);
         Self::regular((1, 0), (count, old), contents)
     }
 
-    /// `count` blocks of `block_len` elements; a block begins `stride` elements behind the one before (`MPI_Type_vector`).
+    /// `count` blocks of `block_len` elements; each block begins `stride` elements after the previous one (`MPI_Type_vector`).
     ///
     /// # Errors
     /// As for [`contiguous`](Self::contiguous).
@@ -137,7 +137,7 @@ impl Datatype {
         ))
     }
 
-    /// A type of its own that is like `old`, committed if that is (`MPI_Type_dup`).
+    /// A new type equal to `old`, committed if `old` is (`MPI_Type_dup`).
     #[must_use]
     pub fn dup(old: &Self) -> Self {
         let contents = Contents::new(Combiner::Dup).types([old]);
@@ -214,7 +214,7 @@ impl Datatype {
 }
 
 impl Basic {
-    /// These, and the types of another part.
+    /// These types and those of another part.
     fn with(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, other) => other,
@@ -226,11 +226,11 @@ impl Basic {
 }
 
 impl Bounds {
-    /// Of nothing.
+    /// An empty type.
     pub(crate) const EMPTY: Self =
         Self { lower: 0, upper: 0, true_lower: 0, true_upper: 0, is_set: false, alignment: 1 };
 
-    /// Of `count` times the same, `stride` bytes apart.
+    /// `count` copies, `stride` bytes apart.
     pub(crate) fn repeated(self, count: u64, stride: i64) -> Result<Self> {
         let Some(last) = count.checked_sub(1) else { return Ok(Self::EMPTY) };
         let last = i64::try_from(last).ok().and_then(|last| last.checked_mul(stride)).ok_or(TOO_LARGE)?;
@@ -261,7 +261,7 @@ impl Bounds {
     }
 }
 
-/// The bounds of several parts together.
+/// The common bounds of several parts.
 #[derive(Default)]
 struct Union {
     set: Option<(i64, i64)>,
@@ -294,7 +294,7 @@ impl Union {
     }
 }
 
-/// Bytes of a message, at most: displacements are signed.
+/// Maximum length of a message in bytes: displacements are signed.
 const BYTES_MAX: u64 = i64::MAX as u64;
 
 pub(crate) const TOO_LARGE: Error = Error::TooLarge { call: "a datatype" };

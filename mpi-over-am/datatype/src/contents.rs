@@ -51,18 +51,18 @@ pub struct Contents {
     pub integers: Vec<i64>,
     /// Displacements, bounds and strides in bytes.
     pub addresses: Vec<i64>,
-    /// The types it is made of.
+    /// The types that it is made of.
     pub datatypes: Vec<Datatype>,
-    /// The call had large counts ([`Datatype::made_large`]): [`large`](Self::large) says how they are told.
+    /// The call had large counts ([`Datatype::made_large`]); [`large`](Self::large) has the arguments in that form.
     pub is_large: bool,
 }
 
-/// The same arguments as MPI's calls with `_c` have them (`MPI_Type_get_contents_c`).
+/// The same arguments, in the form of MPI's calls with `_c` (`MPI_Type_get_contents_c`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeContents {
-    /// What stays an integer: numbers of dimensions and constants.
+    /// Arguments that stay integers: numbers of dimensions, and constants.
     pub integers: Vec<i64>,
-    /// All else.
+    /// All other arguments.
     pub counts: Vec<i64>,
 }
 
@@ -71,7 +71,7 @@ impl Contents {
         Self { combiner, integers: Vec::new(), addresses: Vec::new(), datatypes: Vec::new(), is_large: false }
     }
 
-    /// Counts; they were checked, or fail the construction, beyond 2^63.
+    /// Counts as integers. Counts beyond 2^63 were refused before, or fail the construction.
     pub(crate) fn integers(self, counts: impl IntoIterator<Item = u64>) -> Self {
         self.signed_integers(counts.into_iter().map(u64::cast_signed))
     }
@@ -95,7 +95,7 @@ impl Contents {
         self
     }
 
-    /// The same for a type that was made with large counts.
+    /// The arguments of a type that was made with large counts.
     #[must_use]
     pub fn large(&self) -> LargeContents {
         match self.combiner {
@@ -120,8 +120,8 @@ impl Contents {
 }
 
 impl Datatype {
-    /// The same type, which says from now on that it was made by a call with large counts (`MPI_Type_vector_c` and its like). A
-    /// type of which there are clones already, and a predefined one, stay as they are.
+    /// The same type, marked as made by a call with large counts (`MPI_Type_vector_c` and the like). A predefined type, and one that has
+    /// clones, stay as they are.
     #[must_use]
     pub fn made_large(mut self) -> Self {
         if let Repr::Derived(derived) = &mut self.0

@@ -11,7 +11,7 @@ use super::{Datatype, construct};
 use crate::error::{Error, Result};
 
 impl Datatype {
-    /// Bytes that `count` elements have in external32 (`MPI_Pack_external_size`).
+    /// Size in bytes of `count` elements in external32 (`MPI_Pack_external_size`).
     ///
     /// # Errors
     /// More than 2^63 bytes.
@@ -22,7 +22,7 @@ impl Datatype {
     /// The packed bytes of whole elements in external32, appended to `to`.
     ///
     /// # Errors
-    /// [`Error::Conversion`]: a number that its external form has no room for. `to` holds what came before it.
+    /// [`Error::Conversion`]: a number does not fit into its external form. `to` then holds the numbers before it.
     pub fn to_external32(&self, packed: &[u8], to: &mut Vec<u8>) -> Result<()> {
         let mut rest = packed;
         self.each_element(packed.len() as u64, self.size(), |basic| {
@@ -32,10 +32,10 @@ impl Datatype {
         })
     }
 
-    /// The packed bytes of whole elements that `external` holds in external32, appended to `to`.
+    /// Converts the packed bytes of whole elements from external32 and appends them to `to`.
     ///
     /// # Errors
-    /// [`Error::Conversion`]: a number that this machine's type has no room for.
+    /// [`Error::Conversion`]: a number does not fit into this machine's type.
     pub fn from_external32(&self, external: &[u8], to: &mut Vec<u8>) -> Result<()> {
         let mut rest = external;
         self.each_element(external.len() as u64, self.signature().external32_bytes(), |basic| {
@@ -45,7 +45,7 @@ impl Datatype {
         })
     }
 
-    /// Calls `each` for the basic types of as many whole elements of `size` bytes as there are in `len` bytes.
+    /// Calls `each` for the basic types of all whole elements of `size` bytes that `len` bytes hold.
     fn each_element(
         &self,
         len: u64,
@@ -127,11 +127,11 @@ fn float_in(is_extended: bool, external: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// Bits of binary128's fraction behind those of an extended number, whose leading one is written out.
+/// Number of bits of binary128's fraction beyond those of an extended number, whose leading one is stored.
 const SHIFT: u32 = 112 - 63;
 const EXPONENT_MAX: u128 = 0x7fff;
 
-/// Both have 15 bits of exponent with the same bias, so every extended number has an equal in binary128.
+/// Both formats have 15 bits of exponent with the same bias, so binary128 represents every extended number exactly.
 fn quad_of_extended(bits: u128) -> u128 {
     let mantissa = bits & u128::from(u64::MAX);
     let (sign, exponent) = (bits >> 79 & 1, bits >> 64 & EXPONENT_MAX);
@@ -141,7 +141,7 @@ fn quad_of_extended(bits: u128) -> u128 {
     sign << 127 | exponent << 112 | fraction
 }
 
-/// Rounded to the nearest extended number, to the even one of two.
+/// Rounds to the nearest extended number, ties to even.
 fn extended_of_quad(bits: u128) -> u128 {
     let (sign, exponent) = (bits >> 127, bits >> 112 & EXPONENT_MAX);
     let fraction = bits & ((1 << 112) - 1);
@@ -149,7 +149,7 @@ fn extended_of_quad(bits: u128) -> u128 {
     let mut mantissa = leading | fraction >> SHIFT;
     let mut exponent = exponent;
     if exponent == EXPONENT_MAX {
-        // A number that is none stays one when its bits are cut.
+        // A NaN stays a NaN when its bits are cut.
         mantissa |= u128::from(fraction != 0) << 62;
     } else {
         let (rest, half) = (fraction & ((1 << SHIFT) - 1), 1 << (SHIFT - 1));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn long_doubles_become_binary128_and_back() {
-        // One: the exponent is the bias, the fraction nothing.
+        // The number one: the exponent is the bias, the fraction zero.
         let one = 0x3fff_u128 << 64 | 1 << 63;
         assert_eq!(quad_of_extended(one), 0x3fff_u128 << 112);
         let smallest_normal = 1_u128 << 64 | 1 << 63;

@@ -1,5 +1,5 @@
-//! Types by what they can hold: Fortran's `selected_real_kind` and `selected_int_kind` (MPI 5.0 section 19.1.5), and the size of
-//! a type class (`MPI_Type_match_size`).
+//! Types selected by what they can hold: Fortran's `selected_real_kind` and `selected_int_kind` (MPI 5.0 section 19.1.5), and by the size
+//! of a type class (`MPI_Type_match_size`).
 
 use super::contents::{Combiner, Contents};
 use super::{Datatype, Predefined};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const REALS: [(u32, u32, Predefined, Predefined); 4] = [
     (6, 37, Predefined::Real4, Predefined::Complex8),
     (15, 307, Predefined::Real8, Predefined::Complex16),
-    // What a compiler for x86-64 takes for 16 to 18 digits; elsewhere it is the same as the last one.
+    // The choice of compilers for x86-64 for 16 to 18 digits; on other machines it equals the last one.
     (18, 4931, Predefined::LongDouble, Predefined::LongDoubleComplex),
     (33, 4931, Predefined::Real16, Predefined::Complex32),
 ];
@@ -35,7 +35,7 @@ pub enum TypeClass {
 }
 
 impl Predefined {
-    /// The type of a class that has so many bytes (`MPI_Type_match_size`); `None` if there is none.
+    /// The type of a class with this size in bytes (`MPI_Type_match_size`); `None` if there is none.
     #[must_use]
     pub fn of_size(class: TypeClass, size: u64) -> Option<Self> {
         let candidates: &[Self] = match class {
@@ -50,17 +50,17 @@ impl Predefined {
 }
 
 impl Datatype {
-    /// A real number of so many decimal digits and this range of decimal exponents; `None` for any
+    /// A real number with at least this many decimal digits and this range of decimal exponents; `None` for any
     /// (`MPI_Type_create_f90_real`).
     ///
     /// # Errors
-    /// There is no such type, or neither is said.
+    /// There is no such type, or both are `None`.
     pub fn f90_real(precision: Option<u32>, range: Option<u32>) -> Result<Self> {
         let (real, _) = real("f90_real", precision, range)?;
         Ok(Self::selected(Combiner::F90Real, &[precision, range], real))
     }
 
-    /// As [`f90_real`](Self::f90_real), a complex number (`MPI_Type_create_f90_complex`).
+    /// Like [`f90_real`](Self::f90_real), for a complex number (`MPI_Type_create_f90_complex`).
     ///
     /// # Errors
     /// As for [`f90_real`](Self::f90_real).
@@ -69,7 +69,7 @@ impl Datatype {
         Ok(Self::selected(Combiner::F90Complex, &[precision, range], complex))
     }
 
-    /// An integer of so many decimal digits (`MPI_Type_create_f90_integer`).
+    /// An integer with at least this many decimal digits (`MPI_Type_create_f90_integer`).
     ///
     /// # Errors
     /// There is no such type.
@@ -79,9 +79,9 @@ impl Datatype {
         Ok(Self::selected(Combiner::F90Integer, &[Some(range)], predefined))
     }
 
-    /// An unnamed type that is predefined: it is committed from the start.
+    /// An unnamed predefined type: it is committed from the start.
     fn selected(combiner: Combiner, wanted: &[Option<u32>], predefined: Predefined) -> Self {
-        // What was not said is MPI_UNDEFINED.
+        // MPI_UNDEFINED stands for an argument that was not given.
         let integers = wanted.iter().map(|wanted| wanted.map_or(UNDEFINED, i64::from));
         let old = Self::predefined(predefined);
         let contents = Contents::new(combiner).signed_integers(integers);
@@ -92,12 +92,12 @@ impl Datatype {
     }
 }
 
-/// What stands for a number that the program has not said, in the contents of a type (`MPI_UNDEFINED`).
+/// The value in a type's contents for an argument that was not given (`MPI_UNDEFINED`).
 pub const UNDEFINED: i64 = -32766;
 
 fn real(call: &'static str, precision: Option<u32>, range: Option<u32>) -> Result<(Predefined, Predefined)> {
     if precision.is_none() && range.is_none() {
-        let what = "neither a precision nor a range is asked for";
+        let what = "neither a precision nor a range is given";
         return Err(Error::Fortran { call, what, value: UNDEFINED });
     }
     let fits = |wanted: Option<u32>, has: u32| wanted.is_none_or(|wanted| wanted <= has);
@@ -108,7 +108,7 @@ fn real(call: &'static str, precision: Option<u32>, range: Option<u32>) -> Resul
 }
 
 fn none(call: &'static str, wanted: Option<u32>) -> Error {
-    let what = "no type has so many digits, or such a range";
+    let what = "no type has this precision and range";
     Error::Fortran { call, what, value: wanted.map_or(UNDEFINED, i64::from) }
 }
 

@@ -1,18 +1,18 @@
-//! Where the bytes of a datatype lie: a tree of loops, in which any part of the packed data can be found at once.
+//! Where the bytes of a datatype lie: a tree of loops, in which any part of the packed data can be found directly.
 //!
-//! A layout says which pieces of memory, in which order, make the packed bytes `0..size`. It is made when a type is
-//! constructed, with neighbours merged, and never changes. [`Layout::visit`] walks over any range of the packed bytes: it finds the
-//! beginning by divisions and binary searches, so that a message that is sent in packets needs no state between them, and packets
-//! may come in any order. The loops over equal blocks are handed out whole, so that copying them costs a few instructions a block.
+//! A layout lists the pieces of memory that make up the packed bytes `0..size`, in order. It is made when a type is constructed, with
+//! neighbours merged, and never changes. [`Layout::visit`] walks over any range of the packed bytes: it finds the beginning by divisions
+//! and binary searches, so a message that is sent in packets needs no state between them, and packets may arrive in any order. Loops over
+//! equal blocks are passed on as a whole, so that copying costs a few instructions a block.
 
 use std::sync::Arc;
 
 /// Pieces of memory in the order of the packed bytes. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Added to every displacement below.
+    /// Added to every displacement in `shape`.
     at: i64,
-    /// Packed bytes.
+    /// Size in packed bytes.
     size: u64,
     shape: Shape,
 }
@@ -23,20 +23,20 @@ enum Shape {
     Block,
     /// `size / len` blocks of `len` bytes.
     Strided { len: u64, stride: i64 },
-    /// The same layout again and again.
+    /// Repetitions of one layout.
     Loop { child: Arc<Layout>, stride: i64 },
-    /// Blocks of any length anywhere.
+    /// Blocks of any length at any displacement.
     Blocks(Arc<[Block]>),
     /// Layouts, one after the other.
     Parts(Arc<[Part]>),
 }
 
-/// A piece of memory, and the packed bytes before it.
+/// A piece of memory, and the number of packed bytes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     /// Displacement.
     pub at: i64,
-    /// Bytes, at least one.
+    /// Length in bytes, at least 1.
     pub len: u64,
     before: u64,
 }
@@ -47,7 +47,7 @@ struct Part {
     before: u64,
 }
 
-/// What is done with the pieces.
+/// Receives the pieces of a layout.
 pub trait Visit {
     /// A piece of `len` bytes at displacement `at`.
     fn block(&mut self, at: i64, len: u64);
@@ -72,7 +72,7 @@ pub trait Visit {
 }
 
 impl Layout {
-    /// Nothing.
+    /// The empty layout.
     pub const EMPTY: Self = Self { at: 0, size: 0, shape: Shape::Block };
 
     /// `size` bytes at `at`.
@@ -81,7 +81,7 @@ impl Layout {
         Self { at, size, shape: Shape::Block }
     }
 
-    /// Packed bytes.
+    /// Size in packed bytes.
     #[inline(always)]
     pub fn size(&self) -> u64 {
         self.size
@@ -93,12 +93,12 @@ impl Layout {
         matches!(self.shape, Shape::Block).then_some(self.at)
     }
 
-    /// The same, `by` bytes further on.
+    /// The same layout, moved by `by` bytes.
     pub fn shifted(&self, by: i64) -> Self {
         Self { at: self.at.wrapping_add(by), ..self.clone() }
     }
 
-    /// `count` times, `stride` bytes apart. Allocates nothing. The product of size and count does not overflow.
+    /// `count` copies, `stride` bytes apart. Allocates nothing. The product of size and count must not overflow.
     pub fn repeat(this: &Arc<Self>, count: u64, stride: i64) -> Self {
         let (at, size) = (this.at, this.size * count);
         if size == 0 {
@@ -124,7 +124,7 @@ impl Layout {
         Self { at, size, shape }
     }
 
-    /// One after the other. The sum of the sizes does not overflow.
+    /// Layouts one after the other. The sum of the sizes must not overflow.
     pub fn sequence(layouts: impl IntoIterator<Item = Self>) -> Self {
         let mut parts: Vec<Part> = Vec::new();
         let mut size = 0;
@@ -158,7 +158,7 @@ impl Layout {
         Self { at: 0, size, shape: Shape::Blocks(parts.into_iter().map(block).collect()) }
     }
 
-    /// The displacements of the first and behind the last byte; `None` if there is none.
+    /// The displacements of the first byte and of the end; `None` for an empty layout.
     pub fn span(&self) -> Option<(i64, i64)> {
         if self.size == 0 {
             return None;
@@ -184,7 +184,7 @@ impl Layout {
         blocks && self.at.checked_add_unsigned(self.size) == Some(next.at)
     }
 
-    /// Hands the pieces of the packed bytes `from..to` to `visitor`, in order. `from <= to <= size`.
+    /// Passes the pieces of the packed bytes `from..to` to `visitor`, in order. `from <= to <= size`.
     pub fn visit(&self, from: u64, to: u64, visitor: &mut impl Visit) {
         if from < to {
             self.visit_at(0, from, to, visitor);
@@ -228,7 +228,7 @@ impl Layout {
     }
 }
 
-/// Blocks of one length: what is cut off at either end, and a plain loop between.
+/// Blocks of one length: partial blocks at either end, and a plain loop between.
 fn visit_strided(base: i64, (len, stride): (u64, i64), from: u64, to: u64, visitor: &mut impl Visit) {
     let (mut first, cut) = (from / len, from % len);
     let last = to / len;
@@ -246,7 +246,7 @@ fn visit_strided(base: i64, (len, stride): (u64, i64), from: u64, to: u64, visit
     }
 }
 
-/// Blocks of any length: what is cut off at either end, and whole ones between.
+/// Blocks of any length: partial blocks at either end, whole ones between.
 fn visit_blocks(blocks: &[Block], base: i64, from: u64, to: u64, visitor: &mut impl Visit) {
     let mut first = blocks.partition_point(|block| block.before <= from) - 1;
     let end = blocks.partition_point(|block| block.before + block.len <= to);
@@ -278,7 +278,7 @@ fn continues(stride: i64, size: u64) -> bool {
     u64::try_from(stride) == Ok(size)
 }
 
-/// Whether a repetition at `stride` goes on with the inner loop of `count` rounds.
+/// Whether a repetition with `stride` continues the inner loop of `count` rounds.
 fn goes_on(stride: i64, inner: i64, count: u64) -> bool {
     i64::try_from(count).ok().and_then(|count| inner.checked_mul(count)) == Some(stride)
 }

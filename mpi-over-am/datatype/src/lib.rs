@@ -1,8 +1,7 @@
 //! Datatypes: what lies where in the memory of a message (MPI 5.0 chapter 5).
 //!
-//! A [`Datatype`] is a list of basic types with their displacements, and an extent: the distance from one element to the next.
-//! Data that are not in one piece go from where they lie straight into the NIC's buffers, and from there to where they belong,
-//! without a packing buffer between.
+//! A [`Datatype`] is a list of basic types with their displacements, and an extent: the distance from one element to the next. Data that
+//! are not contiguous are copied directly into the NIC's buffers, and from there to their destination, without a packing buffer between.
 //!
 //! ```
 //! use mpi_datatype::{Datatype, Predefined};
@@ -58,7 +57,7 @@ enum Repr {
     Derived(Arc<Derived>),
 }
 
-/// What is known of a type that was constructed.
+/// The parts of a constructed type.
 struct Derived {
     layout: Arc<Layout>,
     signature: Arc<Signature>,
@@ -73,12 +72,12 @@ struct Derived {
 struct Bounds {
     lower: i64,
     upper: i64,
-    /// Of the data alone.
+    /// Bounds of the data alone.
     true_lower: i64,
     true_upper: i64,
     /// The bounds were set by `resized` (MPI 5.0 section 5.1.6): only set bounds count in types made of this one.
     is_set: bool,
-    /// Of the most aligned basic type.
+    /// Alignment of the most aligned basic type.
     alignment: i64,
 }
 
@@ -91,14 +90,14 @@ enum Basic {
 }
 
 impl Datatype {
-    /// A named type.
+    /// A predefined type.
     #[inline(always)]
     #[must_use]
     pub const fn predefined(predefined: Predefined) -> Self {
         Self(Repr::Predefined(predefined))
     }
 
-    /// The name, if it is a named type.
+    /// The predefined type; `None` for a constructed one.
     #[inline(always)]
     #[must_use]
     pub fn as_predefined(&self) -> Option<Predefined> {
@@ -147,7 +146,7 @@ impl Datatype {
         bounds.true_upper.wrapping_sub(bounds.true_lower)
     }
 
-    /// Whether one element is one block, and any number of elements too: its size is its extent.
+    /// Whether any number of elements is one block of memory: the size is the extent.
     #[inline(always)]
     #[must_use]
     pub fn is_dense(&self) -> bool {
@@ -161,7 +160,7 @@ impl Datatype {
         }
     }
 
-    /// The only predefined type in it; `None` if there are several, or none. A pair is one type.
+    /// The only predefined type in it; `None` if there are several or none. A pair is one type.
     #[inline]
     #[must_use]
     pub fn basic(&self) -> Option<Predefined> {
@@ -174,15 +173,15 @@ impl Datatype {
         }
     }
 
-    /// Makes the type ready for communication (`MPI_Type_commit`). The Rust calls do not ask for it; the C interface does.
+    /// Makes the type ready for communication (`MPI_Type_commit`). The C interface requires this; the Rust calls do not.
     pub fn commit(&self) {
         if let Repr::Derived(derived) = &self.0 {
-            // Ordering: the flag publishes nothing; whoever shares the type with another thread orders that by itself.
+            // Relaxed: the flag publishes nothing. A program that shares the type with another thread orders that itself.
             derived.committed.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether it was committed. Named types are.
+    /// Whether it was committed. Predefined types are.
     #[inline(always)]
     #[must_use]
     pub fn is_committed(&self) -> bool {
@@ -198,8 +197,8 @@ impl Datatype {
         self.signature().elements()
     }
 
-    /// How many basic elements the first `len` bytes of a message of this type hold (`MPI_Get_elements`); `None` if the last one
-    /// is cut (`MPI_UNDEFINED`).
+    /// Number of basic elements in the first `len` bytes of a message of this type (`MPI_Get_elements`); `None` if the last one is cut
+    /// (`MPI_UNDEFINED`).
     #[must_use]
     pub fn elements_in(&self, len: u64) -> Option<u64> {
         let size = self.size();
@@ -210,8 +209,8 @@ impl Datatype {
         (left == 0).then(|| len / size * self.elements() + elements)
     }
 
-    /// Bytes that `elements` basic elements of a message of this type take (`MPI_Status_set_elements`); `None` if the type has
-    /// none, or they are too many.
+    /// Length in bytes of the first `elements` basic elements of a message of this type (`MPI_Status_set_elements`); `None` if the type has
+    /// no elements, or for too many.
     #[must_use]
     pub fn bytes_of_elements(&self, elements: u64) -> Option<u64> {
         let signature = self.signature();
@@ -222,7 +221,7 @@ impl Datatype {
         whole.checked_add(signature.bytes_of(elements % signature.elements()))
     }
 
-    /// The displacements of the first byte of `count` elements, and behind their last one.
+    /// The displacements of the first byte of `count` elements and of their end.
     ///
     /// # Errors
     /// More than 2^63 bytes.
@@ -231,7 +230,7 @@ impl Datatype {
         Ok((bounds.true_lower, bounds.true_upper))
     }
 
-    /// Bytes that `count` elements have when packed (`MPI_Pack_size`).
+    /// Size in bytes of `count` packed elements (`MPI_Pack_size`).
     ///
     /// # Errors
     /// More than 2^63 bytes.
@@ -239,7 +238,7 @@ impl Datatype {
         construct::bytes_in_all(self.size(), count)
     }
 
-    /// The layout of `count` elements. The product of count and size does not overflow.
+    /// The layout of `count` elements. The product of count and size must not overflow.
     pub fn layout(&self, count: u64) -> Layout {
         Layout::repeat(self.element(), count, self.extent())
     }
@@ -307,7 +306,7 @@ impl fmt::Debug for Datatype {
     }
 }
 
-/// What a predefined type looks like.
+/// The parts of a predefined type.
 struct Named {
     layout: Arc<Layout>,
     signature: Arc<Signature>,

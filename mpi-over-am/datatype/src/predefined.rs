@@ -146,7 +146,7 @@ pub enum Predefined {
     Complex32,
 }
 
-/// What the bits of a predefined type mean: which reductions it knows, and how external32 writes it.
+/// The kind of a predefined type: it decides which reductions are defined, and the form in external32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A signed integer, two's complement.
@@ -161,7 +161,7 @@ pub enum Kind {
     Logical,
     /// A character.
     Character,
-    /// A byte without a meaning.
+    /// A byte without interpretation.
     Bytes,
     /// A value and an index (MINLOC, MAXLOC).
     Pair,
@@ -183,7 +183,7 @@ const fn facts(name: &'static str, sizes: [u8; 4], kind: Kind) -> Facts {
     Facts { name, size, extent, alignment, kind, external32 }
 }
 
-/// In the order of the enum: size, extent, alignment, bytes in external32 (MPI 5.0 section 14.5.2).
+/// In the order of the enum: size, extent, alignment, size in external32 (MPI 5.0 section 14.5.2).
 const FACTS: [Facts; 70] = [
     facts("MPI_AINT", [8, 8, 8, 8], Kind::Signed),
     facts("MPI_COUNT", [8, 8, 8, 8], Kind::Signed),
@@ -363,13 +363,13 @@ impl Predefined {
         self.facts().alignment as u64
     }
 
-    /// What its bits mean.
+    /// Its kind.
     #[must_use]
     pub const fn kind(self) -> Kind {
         self.facts().kind
     }
 
-    /// Bytes of one element in the representation external32.
+    /// Size in bytes of one element in external32.
     #[must_use]
     pub const fn external32_size(self) -> u64 {
         self.facts().external32 as u64

@@ -1,4 +1,4 @@
-//! Which basic types the packed bytes of a datatype consist of: its type signature (MPI 5.0 section 5.1), as a tree of loops.
+//! The type signature of a datatype (MPI 5.0 section 5.1): the basic types of its packed bytes, as a tree of loops.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use super::predefined::Predefined;
 /// Basic types, in order. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
-    /// Basic elements; a pair is two.
+    /// Number of basic elements; a pair is two.
     elements: u64,
-    /// Packed bytes.
+    /// Number of packed bytes.
     bytes: u64,
     shape: Shape,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Signature {
 enum Shape {
     /// Elements of one type.
     Run(Predefined),
-    /// The same again and again.
+    /// Repetitions of one signature.
     Loop(Arc<Signature>),
     /// One after the other.
     Sequence(Arc<[Signature]>),
@@ -40,12 +40,12 @@ impl Signature {
         }
     }
 
-    /// Basic elements.
+    /// Number of basic elements.
     pub(crate) fn elements(&self) -> u64 {
         self.elements
     }
 
-    /// `count` times. The product of count and size does not overflow.
+    /// `count` copies. The product of count and size must not overflow.
     pub(crate) fn repeat(this: &Arc<Self>, count: u64) -> Self {
         let (elements, bytes) = (this.elements * count, this.bytes * count);
         if bytes == 0 {
@@ -60,7 +60,7 @@ impl Signature {
         Self { elements, bytes, shape }
     }
 
-    /// One after the other. The sum of the sizes does not overflow.
+    /// Signatures one after the other. The sum of the sizes must not overflow.
     pub(crate) fn sequence(signatures: impl IntoIterator<Item = Self>) -> Self {
         let mut parts: Vec<Self> = Vec::new();
         for signature in signatures {
@@ -86,7 +86,7 @@ impl Signature {
         }
     }
 
-    /// How many whole basic elements begin the first `bytes` packed bytes, and how many bytes are left over then.
+    /// Number of whole basic elements in the first `bytes` packed bytes, and the number of bytes left over.
     pub(crate) fn elements_in(&self, bytes: u64) -> (u64, u64) {
         if bytes >= self.bytes {
             return (self.elements, bytes - self.bytes);
@@ -112,7 +112,7 @@ impl Signature {
         }
     }
 
-    /// How many packed bytes the first `elements` basic elements take, at most all.
+    /// Number of packed bytes of the first `elements` basic elements, at most all of them.
     pub(crate) fn bytes_of(&self, elements: u64) -> u64 {
         if elements >= self.elements {
             return self.bytes;
@@ -144,10 +144,10 @@ impl Signature {
         }
     }
 
-    /// Hands the runs of equal basic elements to `run`, in order, until it fails.
+    /// Passes the runs of equal basic elements to `run`, in order, until it fails.
     ///
     /// # Errors
-    /// What `run` returns.
+    /// The error of `run`.
     pub(crate) fn try_each_run<E>(
         &self,
         run: &mut impl FnMut(Predefined, u64) -> Result<(), E>,

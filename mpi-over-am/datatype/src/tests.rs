@@ -1,4 +1,4 @@
-//! Random datatypes against an oracle: a plain list of basic types and displacements, made as the standard's definitions say.
+//! Random datatypes against an oracle: a plain list of basic types and displacements, built from the standard's definitions.
 
 use am_core::testing::Random;
 
@@ -69,7 +69,7 @@ fn count(random: &mut Random) -> u64 {
     random.below(4) as u64
 }
 
-/// A random type, and what it is.
+/// A random type, and its oracle.
 fn random_type(random: &mut Random, depth: u32) -> (Datatype, Oracle) {
     if depth == 0 || random.one_in(5) {
         let predefined = Predefined::ALL[random.below(Predefined::ALL.len())];
@@ -157,7 +157,7 @@ fn random_array(random: &mut Random, old: &Datatype, oracle: &Oracle) -> (Dataty
     (made, array_oracle(&sizes, &taken, order, oracle))
 }
 
-/// The elements of an array whose indexes are taken, in the array's order.
+/// The selected elements of an array, in the array's order.
 fn array_oracle(sizes: &[u64], taken: &[Vec<u64>], order: Order, oracle: &Oracle) -> Oracle {
     let by_speed: Vec<usize> = match order {
         Order::C => (0..sizes.len()).rev().collect(),
@@ -323,7 +323,7 @@ fn a_regular_type_of_any_size_is_a_small_tree() {
     let column = Datatype::vector(1 << 20, 1, 1 << 20, &double).unwrap();
     let all = Datatype::contiguous(1 << 10, &Datatype::resized(&column, 0, 8).unwrap()).unwrap();
     assert_eq!(all.size(), 8 << 30);
-    // The second half of the packed bytes, found at once.
+    // The second half of the packed bytes, visited without the first.
     let mut last = Bytes::default();
     all.layout(1).visit(all.size() - 4, all.size(), &mut last);
     let at = ((1i64 << 20) - 1) * (8 << 20) + 1023 * 8;

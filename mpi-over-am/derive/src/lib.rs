@@ -1,5 +1,5 @@
-//! `#[derive(Equivalence)]`, which `mpi_over_am` exports beside the trait of that name. What it makes is safe code: references to the
-//! fields, one after the other. So nothing here has to be believed; what is refused is refused to say why in words.
+//! `#[derive(Equivalence)]`, which `mpi_over_am` exports beside the trait of that name. It generates safe code: references to the fields,
+//! one after the other. So soundness does not depend on this crate; it refuses unsuitable types only to give a clear message.
 //!
 //! ```
 //! use mpi_over_am::{Environment, Equivalence, Result};
@@ -45,7 +45,7 @@ pub fn equivalence(input: TokenStream) -> TokenStream {
 /// The implementation of the trait for a struct.
 ///
 /// # Errors
-/// What cannot be an element, at its place, with what to do about it. All that is wrong with the fields is told at once.
+/// Each field or type that cannot be sent, with its location and what to do about it. All errors of the fields are reported together.
 fn implement(input: &DeriveInput) -> Result<Tokens> {
     let name = &input.ident;
     let fields = match &input.data {
@@ -101,21 +101,21 @@ fn implement(input: &DeriveInput) -> Result<Tokens> {
 const ENUM: &str = "an enum cannot derive `Equivalence`: what it has depends on its value. Send a number for it, or implement the trait \
                     by hand, which is safe";
 const UNION: &str =
-    "a union cannot derive `Equivalence`: nobody knows which of its fields is there. Send a struct";
+    "a union cannot derive `Equivalence`: it is not known which of its fields is valid. Send a struct";
 const PACKED: &str = "a packed struct cannot derive `Equivalence`: its fields may lie where no reference may point. Leave out `packed`: \
                       padding is not sent anyway";
 const REFERENCE: &str = "references and pointers cannot be sent: an address says nothing to another task. Send what is there, or leave the \
                          field at home with `#[equivalence(skip)]`";
-const UNKNOWN: &str = "the only word here is `skip`: the field is neither sent nor received";
+const UNKNOWN: &str = "the only option is `skip`: the field is neither sent nor received";
 
-/// Refuses a layout whose fields references cannot name. Any other will do: fields go in the order of their declaration.
+/// Refuses packed layouts, whose fields cannot be referenced. All others are accepted: fields are sent in the order of their declaration.
 fn check_layout(input: &DeriveInput) -> Result<()> {
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("packed") {
                 return Err(Error::new_spanned(&meta.path, PACKED));
             }
-            // The number of `align(16)`.
+            // Skips the number in `align(16)`.
             if meta.input.peek(syn::token::Paren) {
                 meta.input.parse::<proc_macro2::TokenTree>()?;
             }
@@ -125,7 +125,7 @@ fn check_layout(input: &DeriveInput) -> Result<()> {
     Ok(())
 }
 
-/// Where the type of a field stands, if the field is sent.
+/// The span of a field's type, if the field is sent.
 fn sent_type(field: &Field) -> Result<Option<Span>> {
     let mut is_sent = true;
     for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("equivalence")) {
@@ -143,7 +143,7 @@ fn is_skip(attribute: &Attribute) -> Result<bool> {
     if word.is_ident("skip") { Ok(true) } else { Err(Error::new_spanned(word, UNKNOWN)) }
 }
 
-/// Refuses addresses, also inside of arrays. All else is the trait's to say.
+/// Refuses pointers, also inside arrays. The trait decides about all other types.
 fn check_type(kind: &Type) -> Result<()> {
     match kind {
         Type::Reference(_) | Type::Ptr(_) | Type::FnPtr(_) => Err(Error::new_spanned(kind, REFERENCE)),
@@ -154,7 +154,7 @@ fn check_type(kind: &Type) -> Result<()> {
     }
 }
 
-/// How a field is called.
+/// The name of a field.
 fn member(index: usize, field: &Field) -> Tokens {
     match &field.ident {
         Some(name) => quote!(#name),

@@ -1,4 +1,4 @@
-//! The early-arrival queue: messages that came before anybody asked for them (often called the unexpected queue).
+//! The early-arrival queue: messages that arrived before a receive for them was posted (often called the unexpected queue).
 
 use std::num::NonZeroU64;
 
@@ -8,23 +8,23 @@ use super::index::Index;
 use super::short_list::{Entry, ShortList};
 use super::slab::{NIL, Slab};
 
-/// A message hangs in several tables at once: one lane for each, behind the lane of the order.
+/// A message is linked into several tables at once: one lane for each, after the lane of the order.
 const LANES: usize = 1 + Shape::ALL.len();
 
 const fn lane_of(shape: Shape) -> usize {
     1 + shape as usize
 }
 
-/// Names an early arrival until it is taken out. Good for the queue that gave it only; a handle whose message is gone
-/// is recognised as such for ever.
+/// Names an early arrival until it is taken out. Valid only for the queue that returned it; a handle whose message is gone stays invalid
+/// for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EarlyHandle {
     number: NonZeroU64,
-    /// Where the message lay when the handle was made: `NIL` in the short list.
+    /// The slot of the message when the handle was made; `NIL` for the short list.
     slot: u32,
 }
 
-/// Messages in the order in which they arrived. `M` is what the caller keeps of a message.
+/// Messages in the order of their arrival. `M` is what the caller stores for a message.
 ///
 /// ```
 /// use mpi_matching::{ContextId, EarlyArrivalQueue, Envelope, Pattern};
@@ -42,14 +42,14 @@ pub struct EarlyHandle {
 #[derive(Clone, Debug)]
 pub struct EarlyArrivalQueue<M> {
     next_number: NonZeroU64,
-    /// Beyond this many messages in the short queue, the two oldest of them go into the long one.
+    /// If the short queue exceeds this length, its two oldest messages move to the long one.
     short_max: usize,
     short: ShortList<Envelope, M>,
-    /// The payload is there in every slot in use.
+    /// The payload is present in every slot in use.
     long: Slab<Envelope, Option<M>, LANES>,
-    /// A pattern that no message of the long queue satisfies: who polls for it does not search again.
+    /// A pattern that no message of the long queue satisfies, so that a polling caller does not search again.
     missed: Option<Pattern>,
-    /// One a [`Shape`]. Every message of the long queue hangs in each of them, so that no wildcard has to build one.
+    /// One for each [`Shape`]. Every message of the long queue is in each of them, so a wildcard does not need to build one.
     tables: [Index; 4],
 }
 
@@ -78,7 +78,7 @@ impl<M> EarlyArrivalQueue<M> {
         queue
     }
 
-    /// Messages that wait.
+    /// Number of waiting messages.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -92,7 +92,7 @@ impl<M> EarlyArrivalQueue<M> {
         self.len() == 0
     }
 
-    /// Adds a message behind all others. The caller has looked among the posted receives before.
+    /// Adds a message at the end. The caller has searched the posted receives before.
     #[inline]
     pub fn push(&mut self, envelope: Envelope, message: M) -> EarlyHandle {
         let number = self.next_number;
@@ -121,10 +121,10 @@ impl<M> EarlyArrivalQueue<M> {
         }
     }
 
-    /// Looks at the earliest message that satisfies the pattern (a probe, MPI 4.1 section 3.8.1). A receive with the same
-    /// pattern right after it takes the same message.
+    /// The earliest message that satisfies the pattern (a probe, MPI 4.1 section 3.8.1). A receive with the same pattern right after it
+    /// takes the same message.
     ///
-    /// Takes the queue by `&mut` because it remembers a pattern that it has looked for in vain.
+    /// Takes the queue by `&mut` because it remembers a pattern that no message satisfies.
     #[inline]
     pub fn peek_match(&mut self, pattern: &Pattern) -> Option<(&Envelope, &M)> {
         if self.is_empty() {
@@ -151,13 +151,13 @@ impl<M> EarlyArrivalQueue<M> {
         self.short.remove(position).map(|entry| (entry.key, entry.payload))
     }
 
-    /// Takes out the earliest message that is wanted; `None` if there is none. Looks at each message.
+    /// Takes out the earliest message for which `is_wanted` returns true; `None` if there is none. Looks at each message.
     pub fn remove_if(&mut self, is_wanted: impl Fn(&M) -> bool) -> Option<(Envelope, M)> {
         let found = self.iter().find(|(_, _, message)| is_wanted(message)).map(|(handle, ..)| handle);
         found.and_then(|handle| self.remove(handle))
     }
 
-    /// The messages that wait, in the order in which they arrived.
+    /// The waiting messages, in the order of their arrival.
     pub fn iter(&self) -> impl Iterator<Item = (EarlyHandle, &Envelope, &M)> {
         let short = self.short.iter().map(|entry| {
             let handle = EarlyHandle { number: entry.number, slot: NIL };
@@ -175,14 +175,14 @@ impl<M> EarlyArrivalQueue<M> {
         self.long.len() == 0
     }
 
-    /// As [`Self::take_match`], in the long queue.
+    /// [`Self::take_match`] in the long queue.
     #[inline(never)]
     fn take_long(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         let slot = self.find_long(pattern);
         (slot != NIL).then(|| self.remove_long(slot))
     }
 
-    /// As [`Self::take_match`], in the short queue.
+    /// [`Self::take_match`] in the short queue, after the first message.
     #[inline(never)]
     fn take_behind_first(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         let position = self.short.position(|entry| pattern.matches(&entry.key))?;
@@ -208,8 +208,8 @@ impl<M> EarlyArrivalQueue<M> {
         self.tables[pattern.shape() as usize].first_of(&pattern.key())
     }
 
-    /// Moves the two oldest messages of the short queue into the long one, whose messages are older still. From now on the short queue
-    /// keeps only the newest, which is compared in each search: a message that is taken next enters no table.
+    /// Moves the two oldest messages of the short queue into the long one, whose messages are all older. From then on the short queue keeps
+    /// only the newest message, which each search compares: a message that is taken next enters no table.
     #[inline(never)]
     fn index_two(&mut self) {
         self.short_max = 1;

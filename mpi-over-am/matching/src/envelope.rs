@@ -1,8 +1,8 @@
-//! What a message carries to be matched, and what a receive asks for.
+//! Envelopes of messages, and the patterns of receives that they are matched against.
 
 use std::fmt;
 
-/// Names one communicator's half of the message space (MPI 4.1 section 6.1: context). Not am-core's context.
+/// One communicator's half of the message space (MPI 4.1 section 6.1: context). Not am-core's context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct ContextId(pub u32);
@@ -13,11 +13,11 @@ impl fmt::Display for ContextId {
     }
 }
 
-/// What a message says about itself (MPI 4.1 section 3.2.3), without the destination, which is us.
+/// The envelope of a message (MPI 4.1 section 3.2.3), without the destination, which is this task.
 ///
-/// Context id and source share one word: a comparison right after the word was stored then reads what one store wrote,
-/// which the processor hands over at once. Read as pairs of halves it waits a dozen cycles for the store to reach the
-/// cache, more than all the rest of a match.
+/// Context id and source share one word, so that a comparison right after the store reads exactly what one store wrote, which the processor
+/// forwards. If they were read as one word after two stores, the load would wait a dozen cycles until the stores reach the cache, longer
+/// than the rest of a match takes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Envelope {
     /// The context id in the high half, the source in the low one.
@@ -26,8 +26,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// An envelope from rank `source` of the communicator. Any tag is allowed here: negative ones are free for the
-    /// library's own traffic.
+    /// An envelope from rank `source` of the communicator. Any tag is allowed: the library uses negative ones for its own traffic.
     #[inline]
     #[must_use]
     pub const fn new(context_id: ContextId, source: u32, tag: i32) -> Self {
@@ -87,10 +86,10 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All shapes; each stands at the place that its number says.
+    /// All shapes; each at the index of its number.
     pub(super) const ALL: [Self; 4] = [Self::Exact, Self::AnySource, Self::AnyTag, Self::AnySourceAnyTag];
 
-    /// The key under which `envelope` is found by patterns of this shape: wildcard fields are zero.
+    /// The key under which patterns of this shape find `envelope`: wildcard fields are zero.
     #[inline]
     pub(super) const fn key_of(self, envelope: &Envelope) -> Envelope {
         let sender = match self {
@@ -105,16 +104,15 @@ impl Shape {
     }
 }
 
-/// What a receive or a probe asks for: a context id, and a source and a tag that may each be a wildcard.
+/// What a receive or a probe matches: a context id, and a source and a tag that may each be a wildcard.
 ///
-/// The numbers that stand for the wildcards at MPI's surface (`MPI_ANY_SOURCE`, `MPI_ANY_TAG`) are unknown here; they are
-/// `None`.
+/// The numbers of MPI's wildcards (`MPI_ANY_SOURCE`, `MPI_ANY_TAG`) do not occur here; a wildcard is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// Wildcard fields are zero, so this is also the key of the pattern in the table of its shape.
     sender: u64,
     tag: i32,
-    /// Its bits, [`ANY_SOURCE`] and [`ANY_TAG`], cut off what is not compared.
+    /// Its bits, [`ANY_SOURCE`] and [`ANY_TAG`], mask the fields that are not compared.
     shape: Shape,
 }
 
@@ -151,7 +149,7 @@ impl Pattern {
         Self { sender: sender(context_id, source), tag, shape: Shape::Exact }
     }
 
-    /// A receive of this message and its like.
+    /// A receive without wildcards for messages like this one.
     #[inline]
     #[must_use]
     pub const fn of(envelope: &Envelope) -> Self {

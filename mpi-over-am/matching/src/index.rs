@@ -1,13 +1,13 @@
 //! A hash table from a key to the first-in first-out list of the entries with that key.
 //!
-//! Open addressing with linear probing, at most half full. A key whose list becomes empty leaves the table at once, and the
-//! keys behind it move up: there are no tombstones, so the table does not age under a stream of ever new tags. The
-//! table never shrinks; a queue that once was long may be so again.
+//! Open addressing with linear probing, at most half full. A key whose list becomes empty is removed at once, and the keys after it move
+//! up. There are no tombstones, so the table does not degrade when tags keep changing. The table never shrinks: a queue that was long once
+//! may become long again.
 
 use super::envelope::{ContextId, Envelope};
 use super::slab::{List, NIL, Slab};
 
-/// Buckets of the first allocation: enough for the first queue that is too long for a scan.
+/// Number of buckets of the first allocation: enough for the shortest queue that uses tables.
 const BUCKETS_MIN: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,14 +25,14 @@ impl Bucket {
     }
 }
 
-/// Where a key lies; true until the table is changed.
+/// The bucket of a key; valid until the table changes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(usize);
+pub(super) struct BucketNumber(usize);
 
-/// One table. The lists run through the lane of an [`Slab`] that the caller names, always the same for one table.
+/// One table. Its lists run through one lane of a [`Slab`], always the same one, which the caller names.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    /// A power of two of them, or none.
+    /// The buckets: a power of two, or none.
     buckets: Vec<Bucket>,
     keys: usize,
 }
@@ -42,7 +42,7 @@ impl Index {
         Self { buckets: Vec::new(), keys: 0 }
     }
 
-    /// A table that takes this many keys without an allocation.
+    /// A table that holds this many keys without another allocation.
     pub(super) fn with_capacity(keys: usize) -> Self {
         let buckets = keys.saturating_mul(2).next_power_of_two().max(BUCKETS_MIN);
         Self { buckets: vec![Bucket::VACANT; buckets], keys: 0 }
@@ -53,14 +53,14 @@ impl Index {
         self.keys == 0
     }
 
-    /// Where the key lies, if it has entries.
+    /// The bucket of the key, if the key has entries.
     #[inline]
-    pub(super) fn find(&self, key: &Envelope) -> Option<Place> {
+    pub(super) fn find(&self, key: &Envelope) -> Option<BucketNumber> {
         if self.is_empty() {
             return None;
         }
-        let place = self.probe(key);
-        (!self.buckets[place].is_vacant()).then_some(Place(place))
+        let at = self.probe(key);
+        (!self.buckets[at].is_vacant()).then_some(BucketNumber(at))
     }
 
     /// The earliest slot under a key; [`NIL`] if it has no entry.
@@ -72,17 +72,17 @@ impl Index {
 
     /// The list under a key.
     #[inline]
-    pub(super) fn list_mut(&mut self, place: Place) -> &mut List {
-        &mut self.buckets[place.0].list
+    pub(super) fn list_mut(&mut self, at: BucketNumber) -> &mut List {
+        &mut self.buckets[at.0].list
     }
 
-    /// The list under a key that is to have an entry, which the caller adds.
+    /// The list of a key to which the caller adds an entry.
     pub(super) fn list_for(&mut self, key: &Envelope) -> &mut List {
         if self.keys * 2 >= self.buckets.len() {
             self.grow();
         }
-        let place = self.probe(key);
-        let bucket = &mut self.buckets[place];
+        let at = self.probe(key);
+        let bucket = &mut self.buckets[at];
         if bucket.is_vacant() {
             bucket.key = *key;
             self.keys += 1;
@@ -90,16 +90,16 @@ impl Index {
         &mut bucket.list
     }
 
-    /// Drops a key whose list has become empty.
+    /// Removes a key whose list has become empty.
     #[inline]
-    pub(super) fn vacate_if_empty(&mut self, place: Place) {
-        if self.buckets[place.0].is_vacant() {
-            self.close_gap(place.0);
+    pub(super) fn vacate_if_empty(&mut self, at: BucketNumber) {
+        if self.buckets[at.0].is_vacant() {
+            self.close_gap(at.0);
             self.keys -= 1;
         }
     }
 
-    /// Hangs an entry under its key, behind the others there.
+    /// Links an entry under its key, after the others there.
     pub(super) fn link<K: Copy, P, const LANES: usize>(
         &mut self,
         key: &Envelope,
@@ -110,7 +110,7 @@ impl Index {
         slab.link_last(lane, self.list_for(key), slot);
     }
 
-    /// Takes an entry that hangs under `key` out of the table.
+    /// Unlinks an entry of `key`.
     pub(super) fn unlink<K: Copy, P, const LANES: usize>(
         &mut self,
         key: &Envelope,
@@ -121,57 +121,57 @@ impl Index {
         if slab.unlink_between(lane, slot) {
             return;
         }
-        let place = self.find(key).expect("the key of a linked entry is in its table");
-        self.unlink_at(place, slab, lane, slot);
+        let at = self.find(key).expect("the key of a linked entry is in its table");
+        self.unlink_at(at, slab, lane, slot);
     }
 
-    /// As [`Self::unlink`], where the key's place is known.
+    /// [`Self::unlink`] for a key whose bucket is known.
     #[inline]
     pub(super) fn unlink_at<K: Copy, P, const LANES: usize>(
         &mut self,
-        place: Place,
+        at: BucketNumber,
         slab: &mut Slab<K, P, LANES>,
         lane: usize,
         slot: u32,
     ) {
-        slab.unlink(lane, self.list_mut(place), slot);
-        self.vacate_if_empty(place);
+        slab.unlink(lane, self.list_mut(at), slot);
+        self.vacate_if_empty(at);
     }
 
-    /// The bucket of the key, or the vacant bucket where it would go. The table must have buckets; it is never full, so
-    /// there is always an end to the search.
+    /// The bucket of the key, or the vacant bucket in which it would be stored. The table must have buckets; it is never full, so the
+    /// search always ends.
     #[inline]
     fn probe(&self, key: &Envelope) -> usize {
         #[cfg(test)]
         LOOKUPS.set(LOOKUPS.get() + 1);
         let mask = self.buckets.len() - 1;
-        let mut place = hash(key) & mask;
+        let mut at = hash(key) & mask;
         loop {
-            let bucket = &self.buckets[place];
+            let bucket = &self.buckets[at];
             if bucket.is_vacant() || bucket.key == *key {
-                return place;
+                return at;
             }
-            place = (place + 1) & mask;
+            at = (at + 1) & mask;
         }
     }
 
-    /// Moves up the keys behind a bucket that became vacant, as far as their search would now end too early.
+    /// Moves up the keys after a bucket that became vacant, if their search would now stop too early.
     #[inline]
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.buckets.len() - 1;
-        let mut place = gap;
+        let mut at = gap;
         loop {
-            place = (place + 1) & mask;
-            let bucket = self.buckets[place];
+            at = (at + 1) & mask;
+            let bucket = self.buckets[at];
             if bucket.is_vacant() {
                 break;
             }
             let home = hash(&bucket.key) & mask;
-            let from_home = place.wrapping_sub(home) & mask;
-            let from_gap = place.wrapping_sub(gap) & mask;
+            let from_home = at.wrapping_sub(home) & mask;
+            let from_gap = at.wrapping_sub(gap) & mask;
             if from_home >= from_gap {
                 self.buckets[gap] = bucket;
-                gap = place;
+                gap = at;
             }
         }
         self.buckets[gap] = Bucket::VACANT;
@@ -184,15 +184,15 @@ impl Index {
         let larger = vec![Bucket::VACANT; (self.buckets.len() * 2).max(BUCKETS_MIN)];
         let old = std::mem::replace(&mut self.buckets, larger);
         for bucket in old.into_iter().filter(|bucket| !bucket.is_vacant()) {
-            let place = self.probe(&bucket.key);
-            self.buckets[place] = bucket;
+            let at = self.probe(&bucket.key);
+            self.buckets[at] = bucket;
         }
     }
 }
 
 #[cfg(test)]
 thread_local! {
-    /// Searches for a key, in all tables of this thread: what a test counts as steps.
+    /// Number of key searches in all tables of this thread, for tests.
     pub(super) static LOOKUPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -240,8 +240,8 @@ mod tests {
                     model.entry(number).or_default().push_back(slot);
                 } else if let Some(expected) = model.get_mut(&number).and_then(VecDeque::pop_front) {
                     prop_assert_eq!(index.first_of(&key(number)), expected);
-                    let place = index.find(&key(number)).expect("the model has an entry");
-                    index.unlink_at(place, &mut slab, 1, expected);
+                    let at = index.find(&key(number)).expect("the model has an entry");
+                    index.unlink_at(at, &mut slab, 1, expected);
                     slab.remove(expected);
                 }
                 model.retain(|_, slots| !slots.is_empty());
@@ -304,10 +304,10 @@ mod tests {
             }
             let mask = index.buckets.len() - 1;
             let probes: usize = (0..index.buckets.len())
-                .filter(|&place| !index.buckets[place].is_vacant())
-                .map(|place| place.wrapping_sub(hash(&index.buckets[place].key) & mask) & mask)
+                .filter(|&at| !index.buckets[at].is_vacant())
+                .map(|at| at.wrapping_sub(hash(&index.buckets[at].key) & mask) & mask)
                 .sum();
-            // A random spread at half load needs half a step beyond the first bucket.
+            // With random keys at half load, a search takes half a step beyond the first bucket.
             assert!(probes < KEYS as usize * 2, "{name}: {probes} steps for {KEYS} keys");
         }
     }

@@ -1,9 +1,9 @@
-//! Who gets which message: the posted receive queue and the early-arrival queue.
+//! Matches messages with receives: the posted receive queue and the early-arrival queue.
 //!
-//! A receiver has one of each. When a receive is posted it looks among the early arrivals first
-//! ([`EarlyArrivalQueue::take_match`]) and waits in the [`PostedQueue`] if nothing is there. When a message arrives it
-//! looks among the posted receives first ([`PostedQueue::take_match`]) and waits in the [`EarlyArrivalQueue`] if
-//! nobody asked for it yet. The two queues know nothing of each other, of buffers, or of how messages travel.
+//! A receiver has one of each. A new receive is first matched against the early arrivals ([`EarlyArrivalQueue::take_match`]); if none
+//! matches, it is stored in the [`PostedQueue`]. A message that arrives is first matched against the posted receives
+//! ([`PostedQueue::take_match`]); if none matches, it is stored in the [`EarlyArrivalQueue`]. The two queues know nothing of each other, of
+//! buffers, or of how messages travel.
 //!
 //! # The rule
 //!
@@ -45,8 +45,8 @@ pub use envelope::{ContextId, Envelope, Pattern, Shape};
 pub use posted::{PostedEntry, PostedList, PostedSlot};
 pub use posted_queue::{PostedHandle, PostedQueue};
 
-/// The longest queue that has no tables: a window of requests, as programs have it, pays for none. A ring needs a power of two. The
-/// random tests of this module would need very long queues.
+/// The longest queue without tables: a program's usual window of requests does not pay for any. Must be a power of two for the ring. Small
+/// in tests, because the random tests would otherwise need very long queues.
 const SHORT_ENTRIES_MAX: usize = if cfg!(test) { 8 } else { 64 };
 
 const _: () = assert!(SHORT_ENTRIES_MAX.is_power_of_two());

@@ -1,19 +1,19 @@
-//! The posted receive list: receives that wait for their message, in slots that somebody else stores.
+//! The posted receive list: receives that wait for their message, in slots that the caller stores.
 
 use super::SHORT_ENTRIES_MAX;
 use super::envelope::{Envelope, Pattern, Shape};
 use super::index::Index;
 use super::slab::{List, NIL};
 
-/// The part of a slot that the list needs: five eighths of a cache line. The owner of the slot may use pattern and number while
-/// the slot is in no list.
+/// The part of a slot that the list uses: five eighths of a cache line. The owner of the slot may use pattern and number while the slot is
+/// in no list.
 #[derive(Clone, Copy, Debug)]
 pub struct PostedEntry {
-    /// What the receive asks for.
+    /// The pattern that the receive matches.
     pub pattern: Pattern,
-    /// While the entry is posted: its place in the order of all that were ever posted.
+    /// While the entry is posted: its number in the order of posting.
     pub number: u64,
-    /// Neighbours in the order of posting. That of the first one to `previous` says nothing.
+    /// Neighbours in the order of posting. `previous` of the first one is undefined.
     next: u32,
     previous: u32,
     /// Neighbours in a bucket of a table; [`LOOSE`] if the entry is in none.
@@ -32,31 +32,31 @@ impl PostedEntry {
     }
 }
 
-/// Something with room for a posted receive.
+/// A slot that can hold a posted receive.
 pub trait PostedSlot {
-    /// Its part of the list.
+    /// The part that the list reads.
     fn entry(&self) -> &PostedEntry;
 
-    /// The same, to be changed by the list.
+    /// The part that the list changes.
     fn entry_mut(&mut self) -> &mut PostedEntry;
 }
 
-/// Receives in the order in which they were posted. Their slots are stored outside, always the same ones; a slot is named by its
-/// index there. The first one matches without a search. Beyond `SHORT_ENTRIES_MAX` receives each post also enters the two
-/// oldest that are in no table into the table of their shape, until only the newest is in none: so no step is long, no search goes
-/// through more than that number of receives, and a receive whose message comes next enters no table.
+/// Receives in the order of posting. Their slots are stored by the caller, always in the same slice; a slot is named by its index there.
+/// The first receive matches without a search. Beyond `SHORT_ENTRIES_MAX` receives, each post also moves the two oldest receives without a
+/// table into the table of their shape, until only the newest has none. So every step is short, no search compares more than that number of
+/// receives, and a receive whose message comes next enters no table.
 #[derive(Clone, Debug)]
 pub struct PostedList {
     order: List,
     len: usize,
     next_number: u64,
-    /// The oldest receive that is in no table, and so are all that were posted after it.
+    /// The oldest receive that is in no table; all later ones are in none, either.
     unindexed: u32,
-    /// A message that no receive in a table satisfies: the next one like it is not looked for there.
+    /// A message that no receive in a table satisfies, so that the next one like it is not searched for there.
     missed: Option<Envelope>,
-    /// The tables that are not empty, a bit each.
+    /// The tables that are not empty, one bit each.
     filled: u8,
-    /// One a [`Shape`].
+    /// One for each [`Shape`].
     tables: [Index; 4],
 }
 
@@ -75,7 +75,7 @@ impl PostedList {
         }
     }
 
-    /// Receives that wait.
+    /// Number of waiting receives.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -89,7 +89,7 @@ impl PostedList {
         self.len == 0
     }
 
-    /// Adds a receive behind all others, in a slot that is in no list. The caller has looked among the early arrivals before.
+    /// Adds a receive at the end, in a slot that is in no list. The caller has searched the early arrivals before.
     #[inline(always)]
     pub fn post<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, pattern: Pattern) {
         let previous = self.order.last;
@@ -135,7 +135,7 @@ impl PostedList {
         Some(first)
     }
 
-    /// Takes a receive back that waits in this list (MPI 4.1 section 3.8.4).
+    /// Cancels a receive that waits in this list (MPI 4.1 section 3.8.4).
     pub fn cancel<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32) {
         self.take(slots, slot);
     }
@@ -148,7 +148,7 @@ impl PostedList {
         })
     }
 
-    /// What is in a table was posted before what is in none.
+    /// Receives in a table were posted before those in none.
     #[inline(never)]
     fn take_match_further<S: PostedSlot>(&mut self, slots: &mut [S], envelope: &Envelope) -> Option<u32> {
         if self.filled != 0 && self.missed != Some(*envelope) {
@@ -163,7 +163,7 @@ impl PostedList {
             let PostedEntry { pattern, next, previous, .. } = slots[slot as usize].entry();
             let (next, previous) = (*next, *previous);
             if pattern.matches(envelope) {
-                // Not the first one: that does not match.
+                // The first one does not match, and was compared before.
                 slots[previous as usize].entry_mut().next = next;
                 self.leave_order(slots, slot, previous, next);
                 return Some(slot);
@@ -173,7 +173,8 @@ impl PostedList {
         None
     }
 
-    /// Each table that is not empty offers its earliest receive for this message; the order of posting decides. [`NIL`] if none has one.
+    /// The earliest receive for this message among the candidates of all tables that are not empty, by the order of posting; [`NIL`] if
+    /// there is none.
     #[inline(never)]
     fn find_in_tables<S: PostedSlot>(&self, slots: &[S], envelope: &Envelope) -> u32 {
         let (mut found, mut number, mut filled) = (NIL, u64::MAX, self.filled);
@@ -206,7 +207,7 @@ impl PostedList {
         Some(slot)
     }
 
-    /// The rest of taking a receive out that is in no table any more, where the one before it is linked to the next one.
+    /// The rest of removing a receive that is in no table any more: links its neighbours.
     #[inline(always)]
     fn leave_order<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, previous: u32, next: u32) {
         if self.unindexed == slot {
@@ -222,8 +223,8 @@ impl PostedList {
 
     fn leave_bucket<S: PostedSlot>(&mut self, slots: &mut [S], slot: u32, entry: &PostedEntry) {
         let table = &mut self.tables[entry.pattern.shape() as usize];
-        let place = table.find(&entry.pattern.key()).expect("the key of an entry in a table is there");
-        let list = table.list_mut(place);
+        let bucket = table.find(&entry.pattern.key()).expect("the key of an entry in a table is there");
+        let list = table.list_mut(bucket);
         let is_first = list.first == slot;
         if is_first {
             list.first = entry.bucket_next;
@@ -235,7 +236,7 @@ impl PostedList {
         } else if !is_first {
             slots[entry.bucket_next as usize].entry_mut().bucket_previous = entry.bucket_previous;
         }
-        table.vacate_if_empty(place);
+        table.vacate_if_empty(bucket);
         if table.is_empty() {
             self.filled &= !(1 << entry.pattern.shape() as u8);
         }

@@ -1,10 +1,10 @@
-//! The posted receive list with slots of its own, for whoever has no table of requests to put them into.
+//! The posted receive list with its own slots, for callers without a table of requests.
 
 use super::envelope::{Envelope, Pattern};
 use super::posted::{PostedEntry, PostedList, PostedSlot};
 
-/// Names a posted receive until it is matched or cancelled. Good for the queue that gave it only; a handle whose
-/// receive is gone is recognised as such for ever.
+/// Names a posted receive until it is matched or cancelled. Valid only for the queue that returned it; a handle whose receive is gone stays
+/// invalid for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PostedHandle {
     number: u64,
@@ -30,7 +30,7 @@ impl<R> PostedSlot for Slot<R> {
     }
 }
 
-/// Receives in the order in which they were posted. `R` is what names a receive request to the caller.
+/// Receives in the order of posting. `R` identifies a receive request to the caller.
 ///
 /// ```
 /// use mpi_matching::{ContextId, Envelope, Pattern, PostedQueue};
@@ -59,7 +59,7 @@ impl<R: Copy> PostedQueue<R> {
         Self { list: PostedList::new(), slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Receives that wait.
+    /// Number of waiting receives.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -73,7 +73,7 @@ impl<R: Copy> PostedQueue<R> {
         self.list.is_empty()
     }
 
-    /// Adds a receive behind all others. The caller has looked among the early arrivals before.
+    /// Adds a receive at the end. The caller has searched the early arrivals before.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, request: R) -> PostedHandle {
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -93,7 +93,7 @@ impl<R: Copy> PostedQueue<R> {
         self.slots[slot as usize].request.take()
     }
 
-    /// Takes a receive back, if it still waits (MPI 4.1 section 3.8.4).
+    /// Cancels a receive, if it still waits (MPI 4.1 section 3.8.4).
     pub fn cancel(&mut self, handle: PostedHandle) -> Option<R> {
         let waits = |slot: &&mut Slot<R>| slot.entry.number == handle.number;
         let request = self.slots.get_mut(handle.slot as usize).filter(waits)?.request.take()?;

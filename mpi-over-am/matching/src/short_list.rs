@@ -1,13 +1,13 @@
-//! A queue as long as most queues are: a few entries in a ring inside the queue's own memory.
+//! A queue of a few entries, as most queues are, in a ring within the queue's own memory.
 //!
-//! No links, no slots, no bounds to check: for the first entry a push is a store and a take is a comparison. Entries move
-//! when one before them leaves, so an entry is named by its order number alone and found by looking at each.
+//! No links, no slots, no bounds to check: for the first entry a push is a store and a take is a comparison. Entries move when an earlier
+//! one leaves, so an entry is named by its order number alone and found by a search.
 
 use std::num::NonZeroU64;
 
 use super::SHORT_ENTRIES_MAX;
 
-/// The order number is never zero, so a vacant place costs no room.
+/// The order number is never zero, so `Option<Entry>` has the size of an entry.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<K, P> {
     pub(super) number: NonZeroU64,
@@ -15,11 +15,11 @@ pub(super) struct Entry<K, P> {
     pub(super) payload: P,
 }
 
-/// Entries in the order in which they came.
+/// Entries in the order of their arrival.
 #[derive(Clone, Debug)]
 pub(super) struct ShortList<K, P> {
     ring: [Option<Entry<K, P>>; SHORT_ENTRIES_MAX],
-    /// Entries that ever left at the front, and that ever came; both wrap.
+    /// Number of entries that have ever left at the front, and that have ever been added; both wrap.
     start: usize,
     end: usize,
 }
@@ -34,7 +34,7 @@ impl<K, P> ShortList<K, P> {
         self.end.wrapping_sub(self.start)
     }
 
-    /// Adds an entry behind the others; there must be room.
+    /// Adds an entry at the end. The list must not be full.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry<K, P>) {
         self.ring[self.end % SHORT_ENTRIES_MAX] = Some(entry);
@@ -53,7 +53,7 @@ impl<K, P> ShortList<K, P> {
         Some(entry)
     }
 
-    /// How many entries came before the earliest one for which `wanted` is true.
+    /// Number of entries before the earliest one for which `wanted` is true.
     #[inline]
     pub(super) fn position(&self, mut wanted: impl FnMut(&Entry<K, P>) -> bool) -> Option<usize> {
         let mut at = self.start;
@@ -66,17 +66,17 @@ impl<K, P> ShortList<K, P> {
         None
     }
 
-    /// The entry behind `position` others.
+    /// The entry with `position` others before it.
     pub(super) fn get(&self, position: usize) -> Option<&Entry<K, P>> {
         self.ring[self.start.wrapping_add(position) % SHORT_ENTRIES_MAX].as_ref()
     }
 
-    /// The entry behind `position` others.
+    /// The entry with `position` others before it.
     pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Entry<K, P>> {
         self.ring[self.start.wrapping_add(position) % SHORT_ENTRIES_MAX].as_mut()
     }
 
-    /// Takes out the entry behind `position` others; those behind it move up.
+    /// Removes the entry with `position` others before it; later ones move up.
     pub(super) fn remove(&mut self, position: usize) -> Option<Entry<K, P>> {
         if position == 0 {
             return self.take_first();

@@ -1,16 +1,16 @@
-//! The slab in which a long queue's entries lie, and the lists that run through it.
+//! The slab that holds a long queue's entries, and the lists that run through it.
 //!
-//! An entry keeps its slot for as long as the queue is long. Lanes of links run through the slots: lane [`ORDER`] holds all
-//! entries in the order in which they came, the other lanes belong to the queue's tables. An entry may hang in
-//! every lane at once and leaves each of them without a search.
+//! An entry keeps its slot while it is in the long queue. Lanes of links run through the slots: lane [`ORDER`] holds all entries in the
+//! order of their arrival, the other lanes belong to the queue's tables. An entry may be in every lane at once and leaves each of them
+//! without a search.
 //!
-//! The order number is also what tells an entry from the next one in the same slot: it is never used twice, so a
-//! handle that outlived its entry is recognised, however often the slot was used since.
+//! The order number also tells an entry from a later one in the same slot: it is never used twice, so a handle that has outlived its entry
+//! is recognised, however often the slot was reused.
 
 use std::iter;
 use std::num::NonZeroU64;
 
-/// The number of no slot: the end of a list.
+/// No slot: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
 
 /// The lane of the list of all entries.
@@ -46,14 +46,14 @@ struct Node<K, P, const LANES: usize> {
     payload: P,
 }
 
-/// A slab of entries, each with a key, a payload and one link a lane.
+/// A slab of entries, each with a key, a payload and one link for each lane.
 ///
-/// A vacated slot keeps its last payload until the slot is used again; who needs it gone takes it out.
+/// A vacated slot keeps its last payload until the slot is used again; a caller that needs the payload dropped takes it out.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<K, P, const LANES: usize> {
     nodes: Vec<Node<K, P, LANES>>,
     order: List,
-    /// The first vacant slot; the vacant ones are chained by `next` of the order lane.
+    /// The first vacant slot; `next` of the order lane links the vacant slots.
     vacant: u32,
     len: usize,
 }
@@ -93,14 +93,14 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         &mut self.nodes[slot as usize].payload
     }
 
-    /// The slot of the entry with this order number, if it is still there. It is `slot`; if that is [`NIL`], each entry is looked at.
+    /// The slot of the entry with this order number, if it still exists. Only `slot` is looked at; if that is [`NIL`], all entries are.
     pub(super) fn find(&self, slot: u32, number: NonZeroU64) -> Option<u32> {
         let holds =
             |&slot: &u32| self.nodes.get(slot as usize).is_some_and(|node| node.number == Some(number));
         if slot == NIL { self.slots().find(holds) } else { Some(slot).filter(holds) }
     }
 
-    /// Adds an entry behind all others; says its slot.
+    /// Adds an entry at the end, and returns its slot.
     #[inline]
     pub(super) fn push(&mut self, number: NonZeroU64, key: K, payload: P) -> u32 {
         let slot = if self.vacant == NIL {
@@ -121,7 +121,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         slot
     }
 
-    /// The queue is longer than ever before: takes a slot that was never used, and memory for it if need be.
+    /// Takes a slot that was never used, because the queue is longer than ever before; allocates if necessary.
     #[cold]
     #[inline(never)]
     fn push_fresh(&mut self, number: NonZeroU64, key: K, payload: P) -> u32 {
@@ -134,7 +134,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         slot
     }
 
-    /// Vacates a slot in use that hangs in no lane but the order's.
+    /// Vacates a slot in use that is in no lane but the order's.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         let mut order = self.order;
@@ -147,7 +147,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         self.len -= 1;
     }
 
-    /// Hangs the slot behind the last one of a lane's list.
+    /// Links the slot at the end of a lane's list.
     #[inline]
     pub(super) fn link_last(&mut self, lane: usize, list: &mut List, slot: u32) {
         let previous = list.last;
@@ -160,7 +160,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         list.last = slot;
     }
 
-    /// Takes the slot out of the list of a lane in which it hangs.
+    /// Unlinks the slot from the list of a lane that it is in.
     #[inline]
     pub(super) fn unlink(&mut self, lane: usize, list: &mut List, slot: u32) {
         let Link { previous, next } = self.nodes[slot as usize].links[lane];
@@ -176,7 +176,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         }
     }
 
-    /// As [`Self::unlink`] for a slot that is neither first nor last: needs no list. Says whether that was so.
+    /// [`Self::unlink`] for a slot that is neither first nor last, which needs no list. Returns whether the slot was unlinked.
     #[inline]
     pub(super) fn unlink_between(&mut self, lane: usize, slot: u32) -> bool {
         let Link { previous, next } = self.nodes[slot as usize].links[lane];
@@ -198,7 +198,7 @@ impl<K: Copy, P, const LANES: usize> Slab<K, P, LANES> {
         self.next_in(ORDER, slot)
     }
 
-    /// The slot behind this one in a lane in which it hangs.
+    /// The next slot in a lane that this one is in.
     pub(super) fn next_in(&self, lane: usize, slot: u32) -> Option<u32> {
         existing(self.nodes[slot as usize].links[lane].next)
     }
@@ -225,7 +225,7 @@ mod tests {
         for round in 0..10 {
             let slots = (0..100).map(|key| slab.push(NonZeroU64::MIN, key, round)).collect::<Vec<_>>();
             assert_eq!(slab.slots().collect::<Vec<_>>(), slots);
-            // Out of order, so that the next round finds the vacant slots in another order than their own.
+            // In an order that makes the next round find the vacant slots in another order than their own.
             for &slot in slots.iter().step_by(2).chain(slots.iter().skip(1).step_by(2)) {
                 slab.remove(slot);
             }

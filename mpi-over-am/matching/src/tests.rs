@@ -1,4 +1,4 @@
-//! Both queues against an oracle: a list in order, searched from its front. And the rules, one test each.
+//! Both queues against an oracle, a list searched from its front; and one test for each rule.
 
 use proptest::prelude::*;
 
@@ -6,24 +6,24 @@ use super::*;
 
 /// Removes the first item for which `matches` is true.
 fn take_first<T>(list: &mut Vec<T>, matches: impl FnMut(&T) -> bool) -> Option<T> {
-    list.iter().position(matches).map(|place| list.remove(place))
+    list.iter().position(matches).map(|at| list.remove(at))
 }
 
-/// The rule, written without the code under test.
+/// The matching rule, written without the code under test.
 fn satisfies(envelope: &Envelope, pattern: &Pattern) -> bool {
     envelope.context_id() == pattern.context_id()
         && pattern.source().is_none_or(|source| source == envelope.source())
         && pattern.tag().is_none_or(|tag| tag == envelope.tag())
 }
 
-/// Handles are told apart by the number of the operation that made them, which is also the payload.
+/// Tells handles apart by the number of the operation that made them, which is also the payload.
 #[derive(Default)]
 struct Oracle {
     posted: Vec<(Pattern, usize)>,
     early: Vec<(Envelope, usize)>,
 }
 
-/// The queues under test, every handle they ever gave, and the oracle beside them.
+/// The queues under test, every handle that they ever returned, and the oracle.
 #[derive(Default)]
 struct Receiver {
     posted: PostedQueue<usize>,
@@ -37,17 +37,17 @@ struct Receiver {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Look among the early arrivals, else wait.
+    /// Searches the early arrivals, else is posted.
     Receive(Pattern),
-    /// Look among the posted receives, else wait.
+    /// Searches the posted receives, else is stored.
     Arrive(Envelope),
-    /// Only wait, or only look: long queues that a receiver with both would not build up.
+    /// Is only posted, or only searches, to build long queues that a receiver with both would not get.
     PostOnly(Pattern),
     PushOnly(Envelope),
     TakePosted(Envelope),
     TakeEarly(Pattern),
     Probe(Pattern),
-    /// Any handle that was ever given, living or not.
+    /// Any handle that was ever returned, valid or not.
     Cancel(prop::sample::Index),
     Remove(prop::sample::Index),
     Change(prop::sample::Index),
@@ -85,7 +85,7 @@ fn receiver_steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// The queues apart: any content, so that what is taken lies anywhere in a long queue. Fills and drains alternate.
+/// The queues separately, with any content, so that entries are taken from anywhere in a long queue. Fills and drains alternate.
 fn separate_steps() -> impl Strategy<Value = Vec<Step>> {
     let phase = (0u32..6, 0u32..6).prop_flat_map(|(fill, drain)| {
         let step = prop_oneof![
@@ -167,15 +167,15 @@ impl Receiver {
                 prop_assert_eq!(self.early.remove(handle), expected);
             }
             Step::Change(which) => {
-                let place = which.index(self.early_handles.len());
-                let (handle, old) = self.early_handles[place];
+                let at = which.index(self.early_handles.len());
+                let (handle, old) = self.early_handles[at];
                 let expected = self.oracle.early.iter_mut().find(|(_, early)| *early == old);
                 let message = self.early.get_mut(handle);
                 prop_assert_eq!(message.is_some(), expected.is_some());
                 if let (Some(message), Some(expected)) = (message, expected) {
                     *message = id;
                     expected.1 = id;
-                    self.early_handles[place].1 = id;
+                    self.early_handles[at].1 = id;
                 }
             }
         }
@@ -196,7 +196,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes out all that is left by the handles that the dump gives: they must be good.
+    /// Takes out all that is left by the handles that `iter` returns: they must be valid.
     fn empty_by_dumped_handles(&mut self) -> Result<(), TestCaseError> {
         let posted = self.posted.iter().map(|(handle, _, id)| (handle, id)).collect::<Vec<_>>();
         for (handle, id) in posted {
@@ -248,7 +248,7 @@ proptest! {
             (None, None) => Shape::AnySourceAnyTag,
         };
         prop_assert_eq!(pattern.shape(), shape);
-        // Somewhere else, and then field by field towards the pattern.
+        // At first with all fields different, then with one field after the other equal to the pattern.
         let (other_context, other_source, other_tag) = envelope;
         let same_source = source.unwrap_or(other_source);
         let elsewhere = Envelope::new(ContextId(other_context), other_source, other_tag);
@@ -263,7 +263,7 @@ proptest! {
     }
 }
 
-/// The random tests are worth nothing if their queues stay short lists.
+/// The random tests prove nothing if their queues stay short.
 #[test]
 fn the_random_steps_build_long_queues() {
     use proptest::strategy::ValueTree;
@@ -287,7 +287,7 @@ fn the_random_steps_build_long_queues() {
 
 const WORLD: ContextId = ContextId(0);
 const OTHER: ContextId = ContextId(2);
-/// A short list; a full one; the change to a long queue; well within it.
+/// Within the short list; a full one; the change to a long queue; well within that.
 const DEPTHS: [i32; 4] = [1, 8, 9, 1000];
 
 fn from(source: u32, tag: i32) -> Envelope {
@@ -470,7 +470,7 @@ fn a_hundred_thousand_entries_in_any_order() {
         }
         for step in 0..DEPTH {
             let tag = DEPTH - 1 - step;
-            // A pattern for anything takes them in order, whatever is asked.
+            // A wildcard takes them in order.
             let expected = if round == 2 { step } else { tag };
             assert_eq!(posted.take_match(&from(1, tag)), Some(expected));
             assert_eq!(early.take_match(&pattern_for(tag)), Some((from(1, expected), expected)));
@@ -479,14 +479,14 @@ fn a_hundred_thousand_entries_in_any_order() {
     }
 }
 
-/// Searches in tables that a call makes.
+/// Number of table searches during a call.
 fn lookups(call: impl FnOnce()) -> usize {
     let before = index::LOOKUPS.get();
     call();
     index::LOOKUPS.get() - before
 }
 
-/// A wildcard that meets a deep queue for the first time finds its table there: no call has more to do because the queue is long.
+/// A wildcard that first meets a deep queue finds its table already there: no call costs more because the queue is long.
 #[test]
 fn no_step_grows_with_the_queue() {
     const DEPTH: i32 = 10_000;
@@ -496,7 +496,7 @@ fn no_step_grows_with_the_queue() {
         (Pattern::new(OTHER, None, None), 5000),
         (Pattern::exact(WORLD, 1, 9991), 9991),
     ];
-    // In tables that are large enough: to double one is what the entries before have paid for.
+    // With tables that are large enough: growth is paid for by earlier entries.
     let (mut posted, mut early) = (PostedQueue::new(), EarlyArrivalQueue::with_capacity(20_000));
     for tag in 0..DEPTH {
         let envelope = match tag {

@@ -1,11 +1,11 @@
 //! `libmpi_malloc.so`: the memory functions of C for programs that `mpiexec --shared-malloc` starts, which preloads it.
 //!
-//! Between `MPI_Init` and `MPI_Finalize` blocks of at least 64 KiB come from job memory, where the other tasks reach them by a plain
-//! copy; the library of MPI lends them ([`mpi_malloc_serve`]). All other blocks are the C library's. A block goes back to where it
-//! came from, whenever that is: its address says so. In a forked copy of the process new blocks are the C library's, and those that
-//! were there are the copy's own.
+//! Between `MPI_Init` and `MPI_Finalize` blocks of at least 64 KiB come from job memory, where the other tasks reach them by a plain copy;
+//! the MPI library provides them ([`mpi_malloc_serve`]). All other blocks come from the C library. A block is always returned to its
+//! source, which its address tells. In a forked copy of the process new blocks come from the C library, and existing ones are private to
+//! the copy.
 //!
-//! Nothing here allocates, locks, or keeps anything of a thread. A program that brings a `malloc` of its own keeps it.
+//! Nothing here allocates, locks, or keeps state for a thread. A program with its own `malloc` keeps that.
 
 #![cfg(target_env = "gnu")]
 #![expect(unsafe_code, reason = "called from C, and in the place of C's own functions")]
@@ -24,45 +24,45 @@ unsafe extern "C" {
     fn __libc_free(at: *mut c_void);
 }
 
-/// Blocks of at least this size are asked for in job memory.
+/// Minimum size of blocks that are taken from job memory.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// Before each block of job memory: its [`Header`], and what keeps the block at the start of a cache line.
+/// Bytes before each block of job memory: its [`Header`], and padding that aligns the block to a cache line.
 const FRONT_BYTES: usize = 64;
 
 const PAGE_BYTES: usize = 4096;
 
-/// A block of so many bytes, at the start of a page, or null; and whether it reads as zero.
+/// Allocates a block of `len` bytes at the start of a page, or returns null. Sets whether it reads as zero.
 type Take = extern "C" fn(len: usize, is_zero: &mut bool) -> *mut u8;
 
-/// Takes back a block of [`Take`]'s, of so many bytes.
+/// Frees a block of [`Take`] with this length.
 type GiveBack = extern "C" fn(at: *mut u8, len: usize);
 
-/// Where job memory lies: nowhere, then from `MPI_Init` on at the same place until the process ends.
+/// Address of job memory: 0, then from `MPI_Init` on constant until the process ends.
 static FROM: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
-/// A [`Take`] while blocks are to be had, or 0.
+/// A [`Take`] while blocks can be taken, or 0.
 static TAKE: AtomicUsize = AtomicUsize::new(0);
-/// A [`GiveBack`], from the first block on.
+/// A [`GiveBack`], set before the first block is taken.
 static GIVE_BACK: AtomicUsize = AtomicUsize::new(0);
-/// The C library's `malloc_usable_size`, once it was looked for.
+/// The C library's `malloc_usable_size`, once it was looked up.
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// What stands right before a block of job memory.
+/// Stands right before a block of job memory.
 #[repr(C)]
 struct Header {
-    /// What was taken: the start and the length.
+    /// Start and length of the range that was taken.
     taken: *mut u8,
     taken_bytes: usize,
 }
 
-/// From now on large blocks come from job memory, which lies at `from`; without `take` no more of them do. Only
-/// the library of MPI calls it, when MPI starts and when it ends.
+/// Takes large blocks from job memory at `from` from now on; without `take` it takes no more. Only the MPI library calls this, when MPI
+/// starts and ends.
 ///
-/// Answers whether it will be so: a program, or a library preloaded before this one, that has its own `malloc` keeps it.
+/// Returns whether the program's blocks will come from there: `false` if the program, or a library preloaded earlier, has its own `malloc`.
 ///
 /// # Safety
-/// The memory stays mapped, and the functions are good, as long as the process lives.
+/// The memory stays mapped, and the functions stay callable, until the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_malloc_serve(
     from: usize,
@@ -83,27 +83,27 @@ pub unsafe extern "C" fn mpi_malloc_serve(
     GIVE_BACK.store(give_back as usize, Ordering::Relaxed);
     FROM.store(from, Ordering::Relaxed);
     BYTES.store(bytes, Ordering::Relaxed);
-    // Release: pairs with the Acquire in `large`: who gets a block knows where to give it back.
+    // Release: pairs with the Acquire in `large`, so that a thread that gets a block also sees `GIVE_BACK`.
     TAKE.store(take.map_or(0, |take| take as usize), Ordering::Release);
     1
 }
 
-/// Whether the program's calls of `name` come here.
+/// Whether the program's calls of `name` reach this library.
 ///
 /// # Safety
-/// None for the caller: `dlsym` looks at nothing but the name.
+/// No condition: `dlsym` reads only the name.
 unsafe fn is_in_use(name: &CStr, own: *const c_void) -> bool {
     // SAFETY: the name ends with a zero.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const() == own
 }
 
-/// Whether a block is job memory. Blocks are passed from thread to thread by the program, which orders this after their making.
+/// Whether a block is job memory. The program orders the use of a block after its allocation, also between threads.
 #[inline(always)]
 fn is_large(at: *mut c_void) -> bool {
     at.addr().wrapping_sub(FROM.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
 }
 
-/// A block of job memory, and whether it reads as zero; `None` if there is none.
+/// Takes a block of job memory. Returns it and whether it reads as zero; `None` if there is none.
 #[cold]
 #[inline(never)]
 fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
@@ -115,7 +115,7 @@ fn large(alignment: usize, size: usize) -> Option<(*mut c_void, bool)> {
     // SAFETY: what is not 0 is a `Take` (`mpi_malloc_serve`).
     let take: Take = unsafe { std::mem::transmute::<usize, Take>(take) };
     let front = alignment.max(FRONT_BYTES);
-    // Beyond a page the block has to begin where the taken range has such a place.
+    // For an alignment beyond a page, the range must be larger to contain an aligned address.
     let more = if front > PAGE_BYTES { front } else { 0 };
     let taken_bytes = size.checked_add(front)?.checked_add(more)?;
     let mut is_zero = false;
@@ -142,7 +142,7 @@ unsafe fn header(at: *mut c_void) -> Header {
     unsafe { at.cast::<u8>().sub(FRONT_BYTES).cast::<Header>().read() }
 }
 
-/// Bytes of a block of job memory, from its address on.
+/// Usable size in bytes of a block of job memory.
 ///
 /// # Safety
 /// As for [`header`].
@@ -153,7 +153,7 @@ unsafe fn room(at: *mut c_void) -> usize {
 }
 
 /// # Safety
-/// As for [`header`]; nobody uses the block any more.
+/// Those of [`header`]; the block is no longer used.
 #[cold]
 #[inline(never)]
 unsafe fn free_large(at: *mut c_void) {
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn realloc(at: *mut c_void, size: usize) -> *mut c_void {
 }
 
 /// # Safety
-/// As for `realloc`; the block is job memory.
+/// Those of `realloc`; the block is job memory.
 #[cold]
 #[inline(never)]
 unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
@@ -260,7 +260,7 @@ unsafe fn realloc_large(at: *mut c_void, size: usize) -> *mut c_void {
     if size >= LARGE_BYTES && size <= room && size >= room / 4 {
         return at;
     }
-    // Who grows a block will often do it again: pages that nobody touches cost nothing.
+    // A block that grows often grows again; untouched pages use no memory.
     let more = if size > room { size / 2 } else { 0 };
     let roomy =
         size.checked_add(more).filter(|&roomy| roomy >= LARGE_BYTES).and_then(|roomy| large(1, roomy));

@@ -1,5 +1,5 @@
-//! Functions of a Fortran program that C calls: by value and with a result in C, by reference and with a last argument for the
-//! code in Fortran. Operations and error handlers have everything by reference in C too, and need nothing of this.
+//! Functions of a Fortran program that C calls. C passes arguments by value and expects a result; Fortran takes references and returns the
+//! code in a last argument. Operations and error handlers take references in C, too, and need no conversion.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -11,12 +11,12 @@ use crate::constants::{
 };
 use crate::types::{Callback, MPI_Datatype, MPI_Status};
 
-/// What C carries for a Fortran program in the place of its extra state: that, and the program's functions. It is never freed: a
-/// key is in use as long as an attribute of it is, wherever that has been copied to. Programs make few.
+/// The extra state that C carries for a Fortran program: the program's own, and its functions. It is never freed, because a key is in use
+/// while any attribute has it, wherever that was copied to. Programs make few.
 #[derive(Debug)]
 pub(crate) struct Kept {
     functions: [Callback; 3],
-    /// The extra state, and the same as a short integer, for the functions that have such.
+    /// The program's extra state; for functions with a short integer, that integer.
     state: i64,
     small_state: c_int,
 }
@@ -33,7 +33,7 @@ impl Kept {
     }
 }
 
-/// Keeps the functions that came with a call, in their order.
+/// Stores the functions of a call, in their order.
 pub(crate) fn keep(functions: [Callback; 3], state: i64) -> &'static Kept {
     Box::leak(Box::new(Kept { functions, state, small_state: state as c_int }))
 }
@@ -43,14 +43,14 @@ type Copy<A> =
     unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *const A, *mut A, *mut A, *mut c_int, *mut c_int);
 type Delete<A> = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut A, *const A, *mut c_int);
 
-/// What stands for "copy nothing" and "copy the value" in C.
+/// C's function for "copy nothing", and "copy the value".
 const NULL_COPY: Callback = MPI_COMM_NULL_COPY_FN;
 const DUP: Callback = MPI_COMM_DUP_FN;
 
 macro_rules! attribute_functions {
     ($copy:ident $delete:ident $copy_in_c:ident $delete_in_c:ident $kind:ty, $state:ident,
      $null_copies:expr, $dups:expr, $null_deletes:expr) => {
-        /// The function for C that copies an attribute by the program's.
+        /// The function for C that copies an attribute by calling the program's.
         pub(crate) fn $copy(function: Callback) -> Callback {
             if $null_copies.contains(&function) {
                 NULL_COPY
@@ -61,7 +61,7 @@ macro_rules! attribute_functions {
             }
         }
 
-        /// The function for C that deletes an attribute by the program's.
+        /// The function for C that deletes an attribute by calling the program's.
         pub(crate) fn $delete(function: Callback) -> Callback {
             if $null_deletes.contains(&function) { 0 } else { $delete_in_c as *const () as usize }
         }
@@ -144,7 +144,7 @@ fn of_delete(functions: [Delete<i64>; 3]) -> [usize; 3] {
     functions.map(|function| function as *const () as usize)
 }
 
-/// The functions that programs hand back to the library by their names; they may also call them (MPI 5.0 section 7.7.2).
+/// Functions of the library that programs pass back to it by name, and may also call (MPI 5.0 section 7.7.2).
 macro_rules! predefined {
     ($kind:ty: $($null_copy:ident $dup:ident $null_delete:ident)*) => { $(
         #[unsafe(no_mangle)]
@@ -196,8 +196,8 @@ predefined! { i64:
 }
 predefined! { c_int: mpi_null_copy_fn_ mpi_dup_fn_ mpi_null_delete_fn_ }
 
-/// The values of attributes that Fortran programs have set, and where they are kept: C has their addresses (MPI 5.0 section
-/// 19.3.7). Each is there once, for good: an attribute may be copied anywhere, and programs use few different values.
+/// The attribute values that Fortran programs have set, at fixed addresses, which C gets (MPI 5.0 section 19.3.7). Each value is stored
+/// once and for ever: an attribute may be copied anywhere, and programs use few different values.
 struct Values {
     places: BTreeMap<i64, usize>,
     values: BTreeMap<usize, i64>,
@@ -205,7 +205,7 @@ struct Values {
 
 static VALUES: Mutex<Values> = Mutex::new(Values { places: BTreeMap::new(), values: BTreeMap::new() });
 
-/// What C has for a value that a Fortran program sets.
+/// C's form of a value that a Fortran program sets.
 pub(crate) fn keep_value(value: i64) -> *mut c_void {
     let mut all = VALUES.lock().unwrap_or_else(PoisonError::into_inner);
     let place = *all.places.entry(value).or_insert_with(|| {
@@ -216,13 +216,13 @@ pub(crate) fn keep_value(value: i64) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(place)
 }
 
-/// The value in Fortran of what C has: the value itself if a Fortran program has set it, else C's pointer as a number.
+/// Fortran's form of a value: the value itself if a Fortran program has set it, else C's pointer as a number.
 fn value_of(in_c: usize) -> i64 {
     let all = VALUES.lock().unwrap_or_else(PoisonError::into_inner);
     all.values.get(&in_c).copied().unwrap_or(in_c as i64)
 }
 
-/// The value of an attribute in Fortran: of the predefined ones, C has the address (include/mpi.h).
+/// The value of an attribute in Fortran. For predefined attributes, C has its address (include/mpi.h).
 pub(crate) unsafe fn attribute(keyval: c_int, value: usize) -> i64 {
     let at = std::ptr::with_exposed_provenance::<c_int>(value);
     match keyval {
@@ -297,7 +297,7 @@ type Conversion = unsafe extern "C-unwind" fn(
     *mut c_int,
 );
 
-/// `MPI_CONVERSION_FN_NULL`: no conversion is needed. It is not there to be called.
+/// `MPI_CONVERSION_FN_NULL`: no conversion is needed. It must not be called.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn mpi_conversion_fn_null_(
     _user: *mut c_void,
@@ -317,17 +317,17 @@ fn is_no_conversion(function: Callback) -> bool {
     function == own as *const () as usize
 }
 
-/// The function for C that converts what is read from a file.
+/// The function for C that converts data read from a file.
 pub(crate) fn read_conversion(function: Callback) -> Callback {
     if is_no_conversion(function) { 0 } else { read_conversion_in_c as *const () as usize }
 }
 
-/// The function for C that converts what is written to a file.
+/// The function for C that converts data written to a file.
 pub(crate) fn write_conversion(function: Callback) -> Callback {
     if is_no_conversion(function) { 0 } else { write_conversion_in_c as *const () as usize }
 }
 
-/// The function for C that says how large a datatype is in a file.
+/// The function for C that returns the size of a datatype in a file.
 pub(crate) fn extent() -> Callback {
     extent_in_c as *const () as usize
 }

@@ -20,7 +20,7 @@ use crate::exports::{
 };
 use crate::types::MPI_Comm;
 
-/// The C function of a name: that of a tool, if one stands in front of the library's.
+/// The C function of a name: a tool's, if one intercepts the library's.
 pub(crate) struct Found {
     name: &'static CStr,
     function: AtomicPtr<()>,
@@ -31,10 +31,10 @@ impl Found {
         Self { name, function: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// The function, looked up at the first call; `own` where the process has none of the name.
+    /// The function, looked up at the first call; `own` if the process has none of this name.
     #[inline(always)]
     pub(crate) fn or(&self, own: *const ()) -> *const () {
-        // Relaxed: whoever looks finds the same, and functions do not change.
+        // Relaxed: every thread finds the same function.
         let known = self.function.load(Ordering::Relaxed);
         if known.is_null() { self.look(own) } else { known }
     }
@@ -49,7 +49,7 @@ impl Found {
     }
 }
 
-/// The code of a call, where the program wants it.
+/// Stores the code of a call, if the program wants it.
 #[inline(always)]
 pub(crate) unsafe fn report(ierror: *mut c_int, code: c_int) {
     if !ierror.is_null() {
@@ -57,22 +57,22 @@ pub(crate) unsafe fn report(ierror: *mut c_int, code: c_int) {
     }
 }
 
-/// An array of handles, for the length of a call.
+/// An array of handles, for one call.
 pub(crate) type Handles<T> = SmallVec<[T; 16]>;
 
-/// The handles of an array of integers.
+/// Converts an array of integers to handles.
 pub(crate) unsafe fn handles<T>(at: *const c_int, count: c_int, handle: impl Fn(usize) -> T) -> Handles<T> {
     (0..count.max(0) as usize).map(|place| handle(unsafe { *at.add(place) } as u32 as usize)).collect()
 }
 
-/// The integers of an array of handles.
+/// Converts an array of handles to integers.
 pub(crate) unsafe fn store<T>(at: *mut c_int, handles: &[T], number: impl Fn(&T) -> usize) {
     for (place, handle) in handles.iter().enumerate() {
         unsafe { *at.add(place) = number(handle) as c_int };
     }
 }
 
-/// Places in arrays, counted from 1; `MPI_UNDEFINED` stays what it is.
+/// Indices in arrays, counted from 1; `MPI_UNDEFINED` is not changed.
 pub(crate) unsafe fn count_from_one(at: *mut c_int, count: c_int) {
     for place in 0..count.max(0) as usize {
         unsafe {
@@ -83,8 +83,8 @@ pub(crate) unsafe fn count_from_one(at: *mut c_int, count: c_int) {
     }
 }
 
-/// How many tasks a collective operation on the communicator exchanges with; 0 where there is no such communicator: the call
-/// itself will say so.
+/// Number of tasks with which a collective operation on the communicator exchanges data; 0 for an invalid communicator, which the call
+/// itself reports.
 pub(crate) unsafe fn peers(comm: c_int) -> c_int {
     let (comm, mut is_inter, mut size) = (MPI_Comm(comm as u32 as usize), 0, 0);
     unsafe {
@@ -96,7 +96,7 @@ pub(crate) unsafe fn peers(comm: c_int) -> c_int {
     }
 }
 
-/// How many neighbors send to the calling task, and receive from it, by the topology of the communicator.
+/// Number of neighbors that send to the calling task, and that receive from it, in the topology of the communicator.
 pub(crate) unsafe fn neighbors(comm: c_int) -> (c_int, c_int) {
     let comm = MPI_Comm(comm as u32 as usize);
     let (mut topology, mut count, mut others, mut rank, mut weighted) = (0, 0, 0, 0, 0);

@@ -1,4 +1,4 @@
-//! Routines of MPI-1 that the standard has removed and old programs still call, and what Fortran alone has.
+//! Routines of MPI-1 that the standard has removed and old programs still call, and routines that only Fortran has.
 //!
 //! SAFETY: every function here is called by Fortran, under the contract that the standard gave it: arguments are good for what
 //! the standard says they are for.
@@ -21,8 +21,7 @@ use crate::exports::{
 };
 use crate::types::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler};
 
-/// Nothing: a call that the compiler cannot look into keeps it from moving accesses of the buffer across (MPI 5.0 section
-/// 19.1.8).
+/// Does nothing: a call that the compiler cannot see through keeps it from moving accesses to the buffer across (MPI 5.0 section 19.1.8).
 #[unsafe(no_mangle)]
 extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
 
@@ -30,14 +29,14 @@ extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
 #[unsafe(no_mangle)]
 extern "C" fn pmpi_f_sync_reg_(_buffer: *mut c_void) {}
 
-/// What a Fortran compiler says of an argument of any type and rank: its first members (Fortran 2018 section 18.5.3).
+/// The first members of a Fortran compiler's descriptor of an argument of any type and rank (Fortran 2018 section 18.5.3).
 #[repr(C)]
 struct Descriptor {
     base: *const c_void,
     element_len: usize,
 }
 
-/// MPI_SIZEOF of the module `mpi`: the bytes of an element.
+/// MPI_SIZEOF of the module `mpi`: the size of an element in bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mpi_sizeof_of_descriptor(x: *const Descriptor, size: *mut c_int, ierror: *mut c_int) {
     unsafe {
@@ -46,7 +45,7 @@ unsafe extern "C" fn mpi_sizeof_of_descriptor(x: *const Descriptor, size: *mut c
     }
 }
 
-/// Exports a routine by its two names.
+/// Exports a routine under its two names.
 macro_rules! routines {
     ($($(#[$doc:meta])* $name:ident $profiled:ident ($($argument:ident: $kind:ty),*) $body:block)*) => { $(
         $(#[$doc])*
@@ -79,7 +78,7 @@ unsafe fn bounds(of: *const c_int) -> (c_int, i64, i64) {
 }
 
 routines! {
-    /// As MPI_GET_ADDRESS, where addresses fit into an INTEGER: 64-bit addresses do not, what is left are differences.
+    /// Like MPI_GET_ADDRESS, for addresses that fit into an INTEGER. 64-bit addresses do not; only their differences are usable.
     mpi_address_ pmpi_address_(location: *mut c_void, address: *mut c_int, ierror: *mut c_int) {
         let mut found = 0;
         let code = PMPI_Get_address(sentinels::buffer(location), &raw mut found);

@@ -1,12 +1,12 @@
-//! Addresses that mean something else: `mpif.h` has a common block for each, and the library a symbol of the block's name. The
-//! program's block stands in the place of the library's symbol, so its address is known here.
+//! Special addresses: `mpif.h` has a common block for each, and the library a symbol of the block's name. The program's block replaces the
+//! library's symbol, so its address is known here.
 
 use std::ffi::{c_int, c_void};
 
 use crate::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
 use crate::types::MPI_Status;
 
-/// Room of a common block; compilers align them for any type.
+/// Memory of a common block; compilers align them for any type.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Block<const BYTES: usize>([u8; BYTES]);
@@ -37,7 +37,7 @@ macro_rules! is {
     };
 }
 
-/// A buffer, or what its address means in C.
+/// A buffer's address, with special addresses replaced by C's.
 #[inline(always)]
 pub(crate) fn buffer(at: *const c_void) -> *mut c_void {
     if is!(at, mpi_fortran_in_place_) {
@@ -51,7 +51,7 @@ pub(crate) fn buffer(at: *const c_void) -> *mut c_void {
     }
 }
 
-/// A status or several, or none.
+/// The address of one or several statuses, or C's special address.
 #[inline(always)]
 pub(crate) fn status(at: *const MPI_Status) -> *mut MPI_Status {
     let is_ignored = is!(at, mpi_fortran_status_ignore_) || is!(at, mpi_fortran_statuses_ignore_);
@@ -74,7 +74,7 @@ pub(crate) fn errcodes(at: *mut c_int) -> *mut c_int {
     if is!(at, mpi_fortran_errcodes_ignore_) { std::ptr::null_mut() } else { at }
 }
 
-/// Whether there are no arguments for the tasks to spawn.
+/// Whether the argument says that the spawned tasks get no arguments.
 pub(crate) fn is_no_arguments<T>(at: *const T) -> bool {
     is!(at, mpi_fortran_argv_null_) || is!(at, mpi_fortran_argvs_null_)
 }

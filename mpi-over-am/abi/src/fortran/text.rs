@@ -1,4 +1,4 @@
-//! Characters: Fortran's are as long as they are declared, padded with blanks; C's end with a zero.
+//! Strings: Fortran's have their declared length, padded with blanks; C's end with a zero.
 //!
 //! SAFETY: every function here is called by Fortran, under the contract that the standard gives it: arguments are good for what
 //! the standard says they are for.
@@ -13,7 +13,7 @@ use std::ffi::{CString, c_char, c_int};
 use crate::constants::MPI_MAX_LIBRARY_VERSION_STRING;
 use crate::fortran::sentinels;
 
-/// Longer than any string that a call gives back (`MPI_MAX_LIBRARY_VERSION_STRING` is the longest).
+/// Longer than any string that a call returns (`MPI_MAX_LIBRARY_VERSION_STRING` is the longest).
 const ROOM: usize = MPI_MAX_LIBRARY_VERSION_STRING + 1;
 
 unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
@@ -22,25 +22,25 @@ unsafe fn bytes<'a>(at: *const c_char, len: usize) -> &'a [u8] {
 }
 
 fn string(text: &[u8]) -> CString {
-    // As C would: a zero ends it.
+    // As in C, a zero ends the string.
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let len = text.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     CString::new(&text[..len]).expect("cut before the first zero")
 }
 
-/// A string for C: without the blanks that fill it up.
+/// Converts a string for C, without trailing blanks.
 pub(crate) unsafe fn given(at: *const c_char, len: usize) -> CString {
     string(unsafe { bytes(at, len) })
 }
 
-/// As [`given`], without the blanks in front either, as keys and values of info objects are taken (MPI 5.0 chapter 10).
+/// [`given`] without leading blanks, as for keys and values of info objects (MPI 5.0 chapter 10).
 pub(crate) unsafe fn given_stripped(at: *const c_char, len: usize) -> CString {
     let text = unsafe { bytes(at, len) };
     let first = text.iter().position(|&byte| byte != b' ').unwrap_or(len);
     string(&text[first..])
 }
 
-/// Room for a string of C's that goes to Fortran.
+/// Buffer for a string of C that is returned to Fortran.
 pub(crate) struct Room([u8; ROOM]);
 
 impl Room {
@@ -52,7 +52,7 @@ impl Room {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Gives the program as much of the string as it has room for, and blanks behind it.
+    /// Copies as much of the string as fits to the program's variable, and fills the rest with blanks.
     pub(crate) unsafe fn give(&self, to: *mut c_char, len: usize) {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(ROOM).min(len);
         // SAFETY: the caller's promise: `to` has `len` bytes; `end` is at most that, and at most what is here.
@@ -63,16 +63,16 @@ impl Room {
     }
 }
 
-/// An array of strings for C, ended by a null pointer.
+/// An array of strings for C, which a null pointer ends.
 pub(crate) struct Several {
     pointers: Vec<*mut c_char>,
-    /// Owns what the pointers point to.
+    /// Owns the strings of the pointers.
     _strings: Vec<CString>,
     is_none: bool,
 }
 
 impl Several {
-    /// The elements of an array of characters, `step` elements apart: `count` of them, or all before the first blank one.
+    /// Converts `count` elements of an array of characters, `step` elements apart; without a count all before the first blank one.
     pub(crate) unsafe fn new(at: *const c_char, len: usize, step: usize, count: Option<c_int>) -> Self {
         let is_none = sentinels::is_no_arguments(at);
         let mut strings = Vec::new();
@@ -94,7 +94,7 @@ impl Several {
     }
 }
 
-/// The arguments of several programs: row `i` of a table of characters is for program `i`, and Fortran keeps columns together.
+/// The arguments of several programs: row `i` of a table of characters belongs to program `i`; Fortran stores columns contiguously.
 pub(crate) struct Table {
     rows: Vec<*mut *mut c_char>,
     _several: Vec<Several>,

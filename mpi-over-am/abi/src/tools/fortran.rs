@@ -1,5 +1,5 @@
-//! What a Fortran compiler needs besides the library: `mpif.h`, and the module `mpi` in that compiler's own form, which nobody
-//! else can make. It is made at the first use and kept in a folder for caches.
+//! Files for a Fortran compiler besides the library: `mpif.h`, and the module `mpi` in the compiler's own format, which only that compiler
+//! can make. The module is compiled at first use and kept in a cache folder.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -13,7 +13,7 @@ pub const MPIF: &str = include_str!(concat!(env!("OUT_DIR"), "/mpif.h"));
 /// The source of the module `mpi`, which includes `mpif.h`.
 pub const MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/mpi.f90"));
 
-/// What is known of a Fortran compiler.
+/// A Fortran compiler and its version.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     program: PathBuf,
@@ -31,8 +31,8 @@ impl Compiler {
         Ok(Self { program, version: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
 
-    /// What this compiler has to be told: since version 10 gfortran takes two calls of one routine with buffers of two types, which
-    /// is how MPI is used with `mpif.h`, for a mistake.
+    /// Options for this compiler: from version 10 on gfortran reports an error if one routine is called with buffers of two types, which is
+    /// usual with `mpif.h`.
     #[must_use]
     pub fn options(&self) -> &'static [&'static str] {
         if self.gfortran_version().is_some_and(|version| version >= 10) {
@@ -52,7 +52,7 @@ impl Compiler {
     /// The folder with `mpif.h` and the module for this compiler.
     ///
     /// # Errors
-    /// The folder cannot be made, or is not this user's alone; the compiler cannot compile the module: says what it said.
+    /// The folder cannot be made, or others can write to it; the compiler cannot compile the module: the error contains its output.
     pub fn folder(&self) -> io::Result<PathBuf> {
         let mut hasher = DefaultHasher::new();
         (&self.program, &self.version, MPIF, MODULE).hash(&mut hasher);
@@ -63,7 +63,7 @@ impl Compiler {
         Ok(folder)
     }
 
-    /// Makes the folder beside its place and moves it there: several may do so at the same time, and the first one's stays.
+    /// Makes the folder under another name and renames it: several processes may do so at the same time, and the first one's stays.
     fn make(&self, folder: &Path) -> io::Result<()> {
         let own = folder.with_extension(std::process::id().to_string());
         fs::create_dir_all(&own)?;
@@ -71,7 +71,7 @@ impl Compiler {
             Err(error) if !folder.join("mpi.mod").exists() => Err(error),
             _ => Ok(()),
         });
-        // Nothing is there any more if it was moved.
+        // If it was renamed, nothing is left to remove.
         let _ = fs::remove_dir_all(&own);
         made
     }
@@ -93,11 +93,10 @@ impl Compiler {
     }
 }
 
-/// Where caches belong: XDG_CACHE_HOME, or the home folder's; where there is neither, a folder of the user's own among those for
-/// temporary files.
+/// The folder for caches: XDG_CACHE_HOME, or `.cache` in the home folder; if there is neither, a private folder among the temporary files.
 ///
 /// # Errors
-/// That folder is not the user's alone: what another user has put there would be compiled into programs.
+/// Others can write to that folder: their files would be compiled into programs.
 fn caches() -> io::Result<PathBuf> {
     let named = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));
@@ -107,7 +106,7 @@ fn caches() -> io::Result<PathBuf> {
     }
 }
 
-/// A folder that this user alone can write, whose path every user knows.
+/// A folder that only this user can write to, at a path that every user can predict.
 fn private_folder() -> io::Result<PathBuf> {
     // SAFETY: it takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };
@@ -116,7 +115,7 @@ fn private_folder() -> io::Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    // Of the name itself, not of what a link leads to. What is found now stays: nobody else can rename another user's folder there.
+    // Looks at the name itself, not at the target of a link. What is found now stays: other users cannot rename this user's folder there.
     let found = fs::symlink_metadata(&folder)?;
     if found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0 {
         return Ok(folder);

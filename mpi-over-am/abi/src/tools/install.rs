@@ -1,7 +1,7 @@
-//! Putting the library, its headers and its programs under a prefix, where build systems look for them.
+//! Installs the library, its headers and its programs under a prefix, where build systems look for them.
 //!
-//! A program of the package, not a makefile: it knows what the build makes and where that lies, it needs nothing but cargo, and the
-//! texts that the build has made (`mpif.h`, the module's source) are in it.
+//! It is a program and not a makefile: it knows the outputs of the build and their folders, needs nothing but cargo, and contains the
+//! generated texts (`mpif.h`, the module's source).
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
@@ -21,10 +21,10 @@ What was there by these names is replaced, also while programs are running that 
 
 const HEADER: &str = include_str!(concat!(env!("OUT_DIR"), "/include/mpi.h"));
 
-/// The file that all programs of MPI are links to: it goes by the name that it is called by.
+/// The file that all MPI programs are links to: it acts according to the name under which it is called.
 const PROGRAM: &str = "mpiexec";
 
-/// The names of those links, other names that people know them by included.
+/// The names of those links, including names that users know from other libraries.
 pub(super) const NAMES: [&str; 7] = ["mpicc", "mpicxx", "mpic++", "mpifort", "mpif90", "mpif77", "mpirun"];
 
 const LICENCES: [(&str, &str); 2] = [
@@ -58,9 +58,9 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The prefix, as a path that holds from everywhere; `None` if a person asks for help.
+/// The prefix as an absolute path; `None` if the user asks for help.
 fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, String> {
-    let wrong = || "say where to: --prefix FOLDER".to_owned();
+    let wrong = || "no prefix is given: use --prefix FOLDER".to_owned();
     let word = words.next().ok_or_else(wrong)?;
     let text = word.to_string_lossy();
     if ["--help", "-h"].contains(&&*text) {
@@ -72,7 +72,7 @@ fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, 
         None => return Err(format!("unknown option {text}; {}", wrong())),
     };
     if let Some(more) = words.next() {
-        return Err(format!("{} is more than I know; {}", more.to_string_lossy(), wrong()));
+        return Err(format!("unexpected argument {}; {}", more.to_string_lossy(), wrong()));
     }
     if folder.is_empty() {
         return Err(wrong());
@@ -80,10 +80,11 @@ fn prefix(mut words: impl Iterator<Item = OsString>) -> Result<Option<PathBuf>, 
     std::path::absolute(folder).map(Some).map_err(|error| error.to_string())
 }
 
-/// Builds the programs beside this one, where cargo runs it: by itself it would have built this one only. The folder they lie in.
+/// Builds the programs beside this one and returns their folder. If cargo runs this program, it has built only this one.
 fn build() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
-    let folder = own.parent().ok_or_else(|| io::Error::other("this program lies nowhere"))?.to_owned();
+    let folder =
+        own.parent().ok_or_else(|| io::Error::other("the folder of this program is unknown"))?.to_owned();
     if let Some(cargo) = env::var_os("CARGO") {
         let mut command = Command::new(cargo);
         command
@@ -151,7 +152,7 @@ fn install(from: &Path, prefix: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What the launcher writes about itself: its manual page (`man`), its completion (`bash`).
+/// The launcher's own manual page (`man`) or completion (`bash`).
 fn written_by(launcher: &Path, what: &str) -> io::Result<String> {
     let output =
         Command::new(launcher).args(["--write", what]).output().map_err(|error| at(launcher, &error))?;
@@ -161,23 +162,23 @@ fn written_by(launcher: &Path, what: &str) -> io::Result<String> {
     }
 }
 
-/// Copies a program or a library, without what only debuggers read: it is nine tenths of the file.
+/// Copies a program or a library without debug information, which is nine tenths of the file.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     replace(to, |place| {
         fs::copy(from, place).map_err(|error| at(from, &error))?;
-        // Where there is no strip, it stays.
+        // Without a strip program the file stays as it is.
         let _ = Command::new("strip").arg("--strip-debug").arg(place).status();
         Ok(())
     })
 }
 
-/// Makes a file beside its place and moves it there: who uses the old one keeps it.
+/// Makes a file under another name and renames it: processes that use the old file keep it.
 fn replace(place: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let mut name = place.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(name);
     make(&beside).and_then(|()| fs::rename(&beside, place)).map_err(|error| {
-        // It may not be there at all.
+        // It may not exist at all.
         let _ = fs::remove_file(&beside);
         at(place, &error)
     })
@@ -187,7 +188,7 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// What pkg-config wants to know: relative to the file itself, so that the prefix may be moved.
+/// The file for pkg-config, with paths relative to itself, so that the prefix may be moved.
 fn package() -> String {
     format!(
         "prefix=${{pcfiledir}}/../..\n\

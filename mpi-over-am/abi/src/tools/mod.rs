@@ -1,5 +1,5 @@
-//! The programs beside the library: compiler wrappers, starters, the installer. All are one program, which goes by the name that it is
-//! called by: an installation has it once, and links to it.
+//! The programs beside the library: compiler wrappers, starters, the installer. All are one program that acts according to the name under
+//! which it is called; an installation has it once, with links to it.
 
 pub mod fortran;
 pub mod install;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use wrapper::Wrapper;
 
-/// What a name stands for.
+/// The tool of a name.
 #[derive(Clone, Copy, Debug)]
 enum Tool {
     Compiler(Wrapper),
@@ -22,7 +22,7 @@ enum Tool {
     Install,
 }
 
-/// The tool of a name; other names that people know it by included.
+/// The tool of a name, including names that users know from other libraries.
 fn tool(name: &str) -> Option<Tool> {
     Some(match name {
         "mpicc" => {
@@ -43,7 +43,7 @@ fn tool(name: &str) -> Option<Tool> {
     })
 }
 
-/// Runs the tool that this process was called as, or, if that is no name of a tool, the one that was built as `own`.
+/// Runs the tool under whose name this process was called; if that is not a tool's name, the one that was built as `own`.
 #[must_use]
 pub fn run(own: &'static str) -> ExitCode {
     let called = std::env::args_os().next();
@@ -53,7 +53,7 @@ pub fn run(own: &'static str) -> ExitCode {
         None => match tool(own) {
             Some(tool) => (own, tool),
             None => {
-                eprintln!("{own} is no tool of mpi-over-am");
+                eprintln!("{own} is not a tool of mpi-over-am");
                 return ExitCode::FAILURE;
             }
         },

@@ -1,15 +1,15 @@
-//! Manual pages and completions: of `amrun` as the launcher itself writes them, and of the programs here from their help.
+//! Manual pages and completions: for `amrun` from the launcher itself, for the other programs from their help.
 
 use std::fmt::Write as _;
 
-/// A manual page of section 1 whose body is a program's help, as it is printed.
+/// A manual page of section 1 whose body is the program's help text.
 pub(super) fn manual(name: &str, purpose: &str, help: &str) -> String {
     let mut text =
         format!(".TH {} 1 \"\" \"mpi-over-am {}\"\n", name.to_uppercase(), env!("CARGO_PKG_VERSION"));
     // Writing to a String cannot fail.
     let _ = write!(text, ".SH NAME\n{name} \\- {purpose}\n.SH DESCRIPTION\n.nf\n");
     for line in help.lines() {
-        // A line that begins with a dot or a quote would be a request of the formatter.
+        // A leading dot or quote would be a command to the formatter.
         let line = line.replace('\\', "\\e").replace('-', "\\-");
         let _ = match line.starts_with(['.', '\'']) {
             true => writeln!(text, "\\&{line}"),
@@ -20,7 +20,7 @@ pub(super) fn manual(name: &str, purpose: &str, help: &str) -> String {
     text
 }
 
-/// The options that a help text names: the words that begin with a minus.
+/// The options in a help text: words that begin with a minus.
 pub(super) fn options(help: &str) -> Vec<&str> {
     let words = help.split(|letter: char| letter.is_whitespace() || "[]|,=;".contains(letter));
     let mut options: Vec<&str> =

@@ -1,11 +1,11 @@
-//! What the programs say on their standard output, and whether that was lost.
+//! Prints on the standard output, and reports if that fails.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use mpi_over_am::output_was_closed;
 
-/// Prints a line; a failure, with a message on the standard error, if it cannot be written.
+/// Prints a line. If it cannot be written, prints a message on the standard error and returns a failure.
 #[must_use]
 pub fn say(name: &str, text: &str) -> ExitCode {
     let written = if output_was_closed() {

@@ -1,7 +1,7 @@
-//! `mpiexec` and `mpirun`: the launcher `amrun`, by the options that people know from other launchers.
+//! `mpiexec` and `mpirun`: the launcher `amrun`, with the options of other MPI launchers.
 //!
-//! The launcher starts one program as all tasks. Several programs in one job are this program itself, started as all tasks: each
-//! becomes the program of its section then.
+//! The launcher starts one program as all tasks. For several programs in one job it starts this program itself as all tasks, and each task
+//! becomes the program of its section.
 
 use crate::raise::{INITIAL, INITIAL_WORDS};
 use std::ffi::{OsStr, OsString};
@@ -45,16 +45,16 @@ For the job:
 Accepted without effect, because it is always so: --oversubscribe, --allow-run-as-root, -genvall, -envall, -ppn N,
 --map-by WHAT; -host, --host, -H with this machine. All else that the launcher can do: amrun --help.";
 
-/// The first word of what this program is told when it is started as a task.
+/// The first argument of this program when it is started as a task.
 const AS_TASK: &str = "--become-program-of-task";
 
-/// Tells a task which of the job's programs it is, from 0 on, where there are several.
+/// Tells a task the number of its program in a job with several, counted from 0.
 const PROGRAM: &str = "AM_PROGRAM";
 
-/// What the system's loader loads before a program's own libraries, separated by colons.
+/// Libraries that the system's loader loads before a program's own, separated by colons.
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// The library with `malloc` for `--shared-malloc`: beside this program after a build, else where libraries are installed.
+/// The library with `malloc` for `--shared-malloc`: beside this program after a build, else in the library folder of an installation.
 fn malloc_library(own: &Path) -> Result<PathBuf, String> {
     const NAME: &str = "libmpi_malloc.so";
     let beside = own.with_file_name(NAME);
@@ -70,7 +70,7 @@ fn malloc_library(own: &Path) -> Result<PathBuf, String> {
     Ok(found)
 }
 
-/// Which of the job's programs the calling task is, where `mpiexec` has started several.
+/// The number of the calling task's program, if `mpiexec` has started several.
 #[must_use]
 pub fn program_of_task() -> Option<i32> {
     env::var(PROGRAM).ok()?.parse().ok()
@@ -104,7 +104,7 @@ enum Request {
     Say(String),
 }
 
-/// A program of the job, and how it is started.
+/// A program of the job, and its options.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Section {
     tasks: Option<u32>,
@@ -120,7 +120,7 @@ impl Section {
     }
 }
 
-/// A job: what the launcher is told, and its programs.
+/// A job: options for the launcher, and its programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     options: Vec<OsString>,
@@ -160,7 +160,7 @@ impl Plan {
         Ok(())
     }
 
-    /// One option with its values; what is to be said, if that is all that is wanted.
+    /// Handles one option with its values. Returns a text if the option only asks to print something.
     fn option(
         &mut self,
         word: &OsStr,
@@ -175,7 +175,7 @@ impl Plan {
             "-genv" => self.options.extend(["--env".into(), assignment(value()?, value()?)]),
             "-env" => section.variables.push(assignment(value()?, value()?)),
             "-x" => {
-                // Without a value the tasks have the variable already: they inherit it.
+                // Without a value, nothing needs to be set: tasks inherit the variable.
                 section.variables.extend(Some(value()?).filter(|word| word.as_bytes().contains(&b'=')));
             }
             "-wdir" | "--wdir" | "-wd" => section.wdir = Some(value()?),
@@ -189,7 +189,10 @@ impl Plan {
             "-initial-errhandler" | "--initial-errhandler" => {
                 let word = value()?;
                 if !INITIAL_WORDS.iter().any(|(known, _)| word == *known) {
-                    return Err(format!("{option} {}: it is none of MPI's handlers", word.to_string_lossy()));
+                    return Err(format!(
+                        "{option} {}: it is not the name of a predefined error handler",
+                        word.to_string_lossy()
+                    ));
                 }
                 self.options.extend(["--env".into(), assignment(INITIAL.into(), word)]);
             }
@@ -211,7 +214,7 @@ impl Plan {
         Ok(None)
     }
 
-    /// Has the tasks' loader put our `malloc` before all others, and before what else is to be loaded first.
+    /// Makes the tasks' loader load our `malloc` before all others, including other preloaded libraries.
     fn preload_malloc(&mut self) -> Result<(), String> {
         if !self.shares_malloc {
             return Ok(());
@@ -238,7 +241,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The arguments of the launcher.
+    /// The arguments for the launcher.
     fn launcher_arguments(&self, own: &Path) -> Vec<OsString> {
         let tasks: u32 = self.sections.iter().map(Section::tasks).sum();
         let mut arguments = vec!["-n".into(), tasks.to_string().into()];
@@ -270,7 +273,7 @@ impl Plan {
     }
 }
 
-/// The version, and how much of the standard is there.
+/// The version, and how much of the standard is implemented.
 fn version() -> String {
     format!(
         "mpiexec of mpi-over-am {}: MPI 5.0, {} of its {} functions, in the standard binary interface 1.0",
@@ -295,7 +298,7 @@ fn assignment(name: OsString, value: OsString) -> OsString {
     word
 }
 
-/// What the launcher binds to; sets of several processors are left to the system.
+/// The launcher's form of a binding; sets of several processors are left to the system.
 fn binding(word: &OsStr) -> Result<&'static str, String> {
     match &*word.to_string_lossy() {
         "core" | "hwthread" => Ok("core"),
@@ -304,7 +307,7 @@ fn binding(word: &OsStr) -> Result<&'static str, String> {
     }
 }
 
-/// All hosts of a list must be this machine.
+/// Checks that all hosts of a list are this machine.
 fn check_hosts(option: &str, hosts: &str) -> Result<(), String> {
     let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let is_here = |host: &str| {
@@ -317,7 +320,7 @@ fn check_hosts(option: &str, hosts: &str) -> Result<(), String> {
     }
 }
 
-/// What `amrun info` says, and the settings of MPI.
+/// The output of `amrun info`, and the settings of MPI.
 fn info(words: &[String]) -> Result<String, String> {
     let wanted = Wanted::read(words).map_err(|what| format!("--{what}"))?;
     let settings = Settings::from_env().map_err(|error| error.to_string())?;
@@ -339,7 +342,7 @@ fn info(words: &[String]) -> Result<String, String> {
     }
 }
 
-/// What `amrun info` says with these words.
+/// The output of `amrun info` with these arguments.
 fn amrun_info(words: &[String]) -> Result<String, String> {
     let amrun = launcher(&own_path()?);
     let output = Command::new(&amrun).arg("info").args(words).stderr(Stdio::inherit()).output();
@@ -350,7 +353,7 @@ fn amrun_info(words: &[String]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The launcher, which lies beside this program.
+/// The launcher's path: beside this program.
 fn launcher(own: &Path) -> PathBuf {
     Some(own.with_file_name("amrun")).filter(|amrun| amrun.exists()).unwrap_or_else(|| "amrun".into())
 }
@@ -369,11 +372,11 @@ fn become_launcher(name: &str, plan: &Plan) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Where this program lies, or what is missing to find that out.
+/// The path of this program, or why it is unknown.
 fn own_path() -> Result<PathBuf, String> {
     env::current_exe().map_err(|error| {
         if Path::new("/proc/self").exists() {
-            format!("the system does not say where this program lies: {error}")
+            format!("the path of this program is unknown: {error}")
         } else {
             "/proc is not mounted here, and without it a job can be neither started nor watched; mount it \
              (mount -t proc proc /proc), or start this where it is"
@@ -382,7 +385,7 @@ fn own_path() -> Result<PathBuf, String> {
     })
 }
 
-/// Started as a task: finds its section by its number and becomes the section's program.
+/// Runs as a task: finds its section by its number and becomes the section's program.
 fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode {
     let Some((place, section)) = own_section(words) else {
         eprintln!("{name}: {AS_TASK} is for {name} itself");
@@ -403,7 +406,7 @@ fn become_program(name: &str, words: impl Iterator<Item = OsString>) -> ExitCode
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// The section of this task, and its place; `None` if this is no task, or the words are not those of [`Plan::launcher_arguments`].
+/// The section of this task, and its number; `None` if this is no task, or the arguments are not those of [`Plan::launcher_arguments`].
 fn own_section(mut words: impl Iterator<Item = OsString>) -> Option<(usize, Section)> {
     let task: u32 = env::var("AM_TASK").ok()?.parse().ok()?;
     let mut before = 0;
@@ -423,7 +426,8 @@ fn own_section(mut words: impl Iterator<Item = OsString>) -> Option<(usize, Sect
     None
 }
 
-/// As the launcher finds programs: a path with a slash from here, whatever folder the task starts in; a name in PATH, then here.
+/// Finds programs as the launcher does: a path with a slash is relative to the current folder of mpiexec, whatever folder the task starts
+/// in; a name is looked up in PATH, then there.
 fn found_from_here(program: &OsStr) -> PathBuf {
     let path = Path::new(program);
     let here = || env::current_dir().map_or_else(|_| path.to_owned(), |here| here.join(path));

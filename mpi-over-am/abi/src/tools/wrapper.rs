@@ -1,4 +1,4 @@
-//! What the compiler wrappers share: a compiler, with the options that it needs for programs of MPI.
+//! The common part of the compiler wrappers: they call a compiler with the options for MPI programs.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use super::fortran;
 
-/// What the manual pages say.
+/// The text of the manual pages.
 pub(super) const HELP: &str = "\
 usage: mpicc [OPTIONS OF THE COMPILER] FILES      mpicxx ...      mpifort ...
 
@@ -35,7 +35,7 @@ pub struct Wrapper {
     pub is_fortran: bool,
 }
 
-/// What is wanted of a wrapper.
+/// The request to a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     /// The compiler is to run.
@@ -53,7 +53,7 @@ enum Request {
 }
 
 impl Request {
-    /// What an option asks for, in the words of other wrappers; `None` for an option of the compiler.
+    /// The request of an option, including the spellings of other wrappers; `None` for an option of the compiler.
     fn of(option: &OsString) -> Option<Self> {
         Some(match option.to_str()? {
             "-show" | "-showme" | "--showme" => Self::Show,
@@ -67,8 +67,8 @@ impl Request {
 }
 
 impl Wrapper {
-    /// Runs the compiler with the program's arguments and those of MPI, or prints what it would run: `-show`, `-compile-info`,
-    /// `-link-info`, `-showme:compile`, `-showme:link`. All other arguments are the compiler's.
+    /// Runs the compiler with the caller's arguments and those of MPI, or prints the command: `-show`, `-compile-info`, `-link-info`,
+    /// `-showme:compile`, `-showme:link`. All other arguments are passed to the compiler.
     #[must_use]
     pub fn run(&self) -> ExitCode {
         let (mut request, mut arguments) = (Request::Run, Vec::new());
@@ -89,8 +89,8 @@ impl Wrapper {
         let compile = || self.compile_options(&compiler, &places);
         let link =
             [joined("-L", &places.library), joined("-Wl,-rpath,", &places.library), "-lmpi_abi".into()];
-        // Nothing is linked where nothing is: some compilers complain about libraries in a run that only compiles, and a question
-        // about the compiler itself (`--version`) has nothing to do with MPI.
+        // Adds no libraries if nothing is linked: some compilers warn about libraries in a run that only compiles, and a question about the
+        // compiler itself (`--version`) has nothing to do with MPI.
         let is_only =
             |argument: &OsString| ["-c", "-E", "-S", "-M", "-MM"].iter().any(|only| argument == only);
         let is_source = |argument: &OsString| {
@@ -155,7 +155,7 @@ fn joined(option: &str, path: &Path) -> OsString {
     word
 }
 
-/// Where header and library lie: in the build's folders, or in those of an installation.
+/// The folders of header and library: those of the build, or those of an installation.
 struct Places {
     include: PathBuf,
     library: PathBuf,

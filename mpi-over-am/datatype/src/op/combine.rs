@@ -1,4 +1,4 @@
-//! What the predefined operations do with the predefined datatypes (MPI 5.0 section 6.9.2), on packed elements.
+//! The predefined operations on the predefined datatypes (MPI 5.0 section 6.9.2), on packed elements.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use super::PredefinedOp;
 use super::wide_float::{Format, HALF, LONG_DOUBLE, QUADRUPLE};
 use crate::{Kind, Predefined};
 
-/// Makes each later element what the two come to. Both are equally long, and hold whole elements without gaps.
+/// Replaces each later element by the result of both. Both slices have the same length and hold whole elements without gaps.
 pub type Combine = fn(earlier: &[u8], later: &mut [u8]);
 
-/// What `op` does with elements of `datatype`; `None` where it is not defined.
+/// The function of `op` for elements of `datatype`; `None` if it is not defined.
 #[must_use]
 pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
     match op {
@@ -17,7 +17,7 @@ pub fn combine_of(op: PredefinedOp, datatype: Predefined) -> Option<Combine> {
         PredefinedOp::NoOp => return Some(leave),
         _ => {}
     }
-    // C's plain `char` counts as the integer that it is, as it does elsewhere; MPI leaves it out.
+    // C's plain `char` counts as an integer, as in other libraries; MPI does not define it.
     let kind = if datatype == Predefined::Char { Kind::Signed } else { datatype.kind() };
     match (kind, datatype.size()) {
         (Kind::Signed, 1) => integer_i8(op),
@@ -71,7 +71,7 @@ fn each<const N: usize>(earlier: &[u8], later: &mut [u8], combine: impl Fn([u8; 
     }
 }
 
-/// The operations of a number type, from its bytes and back.
+/// The operations of a number type, with its conversions from and to bytes.
 macro_rules! on {
     ($type:ty, $combine:expr) => {{
         const BYTES: usize = size_of::<$type>();
@@ -155,7 +155,7 @@ macro_rules! floats {
 
 floats!(float_f32 complex_f32 f32, float_f64 complex_f64 f64);
 
-/// A number of a format without a type, from its bytes and back.
+/// A number of a format without a Rust type, from bytes.
 fn wide<const N: usize>(bytes: &[u8]) -> u128 {
     let mut all = [0; 16];
     all[..N].copy_from_slice(&bytes[..N]);
@@ -237,7 +237,7 @@ fn bytes(op: PredefinedOp) -> Option<Combine> {
     }
 }
 
-/// MINLOC and MAXLOC: of equal values the lower index (MPI 5.0 section 6.9.4).
+/// MINLOC and MAXLOC: of equal values the one with the lower index (MPI 5.0 section 6.9.4).
 #[inline(always)]
 fn locate<const VALUE: usize, const INDEX: usize, const BOTH: usize>(
     earlier: &[u8],

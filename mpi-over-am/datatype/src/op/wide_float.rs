@@ -1,7 +1,7 @@
-//! Arithmetic on the floating-point formats that the language has no types for: half, x87's extended, and quadruple precision.
+//! Arithmetic on the floating-point formats without a Rust type: half, x87's extended, and quadruple precision.
 //!
-//! Numbers are taken apart, calculated with as integers, and rounded once, to nearest and ties to even (IEEE 754-2019 section
-//! 4.3.1): three bits below the result's last one are enough for that, if the lowest of them remembers what was lost.
+//! Numbers are decomposed, computed as integers, and rounded once, to nearest with ties to even (IEEE 754-2019 section 4.3.1). Three guard
+//! bits are enough for that, if the lowest one records whether any lost bit was set.
 
 use std::cmp::Ordering;
 
@@ -25,10 +25,10 @@ pub(super) const LONG_DOUBLE: Format = Format { exponent_bits: 15, fraction_bits
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const LONG_DOUBLE: Format = QUADRUPLE;
 
-/// Bits kept below the last one of the result.
+/// Number of bits kept below the last bit of the result.
 const GUARD_BITS: u32 = 3;
 
-/// A number taken apart.
+/// A decomposed number.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     is_negative: bool,
@@ -38,7 +38,7 @@ struct Number {
 #[derive(Clone, Copy, Debug)]
 enum Magnitude {
     Zero,
-    /// The significand, whose highest bit counts 2^exponent.
+    /// The significand, whose highest bit has the value 2^exponent.
     Finite {
         exponent: i32,
         significand: u128,
@@ -63,7 +63,7 @@ impl Format {
         (1 << self.exponent_bits) - 1
     }
 
-    /// Where the exponent begins.
+    /// The bit at which the exponent begins.
     const fn exponent_at(self) -> u32 {
         self.fraction_bits + self.has_integer_bit as u32
     }
@@ -82,7 +82,7 @@ impl Format {
         } else if significand == 0 {
             Zero
         } else {
-            // The smallest exponent is shared by the numbers without a leading bit.
+            // Numbers without a leading bit (subnormals) have the smallest exponent.
             let exponent = i32::try_from(field).unwrap_or(0).max(1) - self.bias();
             let missing = self.precision() - bit_length(significand);
             Finite { exponent: exponent - missing.cast_signed(), significand: significand << missing }
@@ -108,7 +108,7 @@ impl Format {
         self.compose(false, self.exponent_mask(), 0b11 << (self.fraction_bits - 1))
     }
 
-    /// The nearest number to `significand`, whose bit at `precision - 1 + GUARD_BITS` counts 2^exponent.
+    /// The number nearest to `significand`, whose bit `precision - 1 + GUARD_BITS` has the value 2^exponent.
     fn round(self, is_negative: bool, mut exponent: i32, mut significand: u128) -> u128 {
         if significand == 0 {
             return self.zero(is_negative);
@@ -192,7 +192,7 @@ impl Format {
                 Finite { exponent: other_exponent, significand: other_significand },
             ) => {
                 let product = wide_product(significand, other_significand);
-                // Bit 2 (precision - 1) of the product counts 2^(sum of exponents).
+                // Bit 2 (precision - 1) of the product has the value 2^(sum of exponents).
                 let excess = (self.precision() - 1).cast_signed() - GUARD_BITS.cast_signed();
                 let significand = match u32::try_from(excess) {
                     Ok(excess) => shifted_right_wide(product, excess),
@@ -208,9 +208,9 @@ impl Format {
         bits ^ 1 << (self.exponent_at() + self.exponent_bits)
     }
 
-    /// Which one is larger; `None` if one is no number.
+    /// Compares two numbers; `None` if one is a NaN.
     pub(super) fn compare(self, a: u128, b: u128) -> Option<Ordering> {
-        // What orders magnitudes: the kind, then exponent and significand.
+        // Orders magnitudes by kind, then exponent, then significand.
         fn key(magnitude: Magnitude) -> Option<(u8, i32, u128)> {
             match magnitude {
                 Zero => Some((0, 0, 0)),
@@ -237,7 +237,7 @@ const fn bit_length(value: u128) -> u32 {
     u128::BITS - value.leading_zeros()
 }
 
-/// Shifts, and remembers in the lowest bit whether a one was lost.
+/// Shifts right, and sets the lowest bit if a one was lost.
 fn shifted_right(value: u128, by: u32) -> u128 {
     if by >= u128::BITS {
         return u128::from(value != 0);
@@ -257,7 +257,7 @@ fn wide_product(a: u128, b: u128) -> (u128, u128) {
     (high, other_middle << 64 | low_half(lowest))
 }
 
-/// [`shifted_right`] for two halves, by less than 128 bits; what is left fits into one.
+/// [`shifted_right`] for two halves, by less than 128 bits; the result fits into one.
 fn shifted_right_wide((high, low): (u128, u128), by: u32) -> u128 {
     if by == 0 {
         return low;
@@ -270,7 +270,7 @@ fn shifted_right_wide((high, low): (u128, u128), by: u32) -> u128 {
 mod tests {
     use super::*;
 
-    /// The format of `f64`, whose arithmetic the machine knows.
+    /// The format of `f64`, for which the machine has arithmetic.
     const DOUBLE: Format = Format { exponent_bits: 11, fraction_bits: 52, has_integer_bit: false };
     const SINGLE: Format = Format { exponent_bits: 8, fraction_bits: 23, has_integer_bit: false };
 
@@ -303,7 +303,7 @@ mod tests {
         let mut values: Vec<f64> = special.into_iter().chain([f64::NAN]).collect();
         for _ in 0..200 {
             values.push(f64::from_bits(random(&mut state)));
-            // Near each other, so that sums cancel and products are of moderate size.
+            // Near each other, so that sums cancel and products have a moderate size.
             values.push(
                 f64::from_bits(random(&mut state) >> 12 | 0x3ff << 52)
                     * 2f64.powi((values.len() % 60) as i32 - 30),
